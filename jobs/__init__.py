@@ -1,0 +1,1 @@
+"""Asset selections, operator jobs, run tags and schedules."""

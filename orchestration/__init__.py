@@ -1,0 +1,1 @@
+"""The composition root: reads contracts, builds Definitions. No logic."""

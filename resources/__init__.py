@@ -1,0 +1,1 @@
+"""ConfigurableResources that open the engine's clients."""

@@ -1,0 +1,1 @@
+"""What notices lag and requests runs. No Spark here."""

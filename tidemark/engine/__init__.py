@@ -1,0 +1,1 @@
+"""The work: Spark, Iceberg, Kafka and the schema registry. Knows the domain, never Dagster."""

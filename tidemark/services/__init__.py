@@ -1,0 +1,1 @@
+"""The embedded local stack: Kafka, schema registry and Spark Connect as processes of this machine."""
