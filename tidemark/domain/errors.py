@@ -1,0 +1,116 @@
+"""Every error that Tidemark raises on purpose.
+
+TidemarkError
+├── ConfigurationError      a contract or the platform file is wrong; lists every problem
+├── Refused                 a verb was asked for something that it must not do
+├── Stopped                 a table is in a stop state; a new attempt alone does not help
+├── Outage                  a service does not answer; a new attempt from the plan may succeed
+├── Overtaken               main moved under an attempt; plan again
+└── SchemaUnsupported       a schema has no exact column types
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tidemark.domain.states import State, meaning, remedy
+
+
+class TidemarkError(Exception):
+    """Base of the tree. `fields` are plain JSON values; `next_step` is what a person does now."""
+
+    def __init__(self, message: str, *, next_step: str = "", **fields: Any) -> None:
+        self.message = message
+        self.next_step = next_step
+        self.fields: dict[str, Any] = fields
+        super().__init__(f"{message}\nNext: {next_step}" if next_step else message)
+
+    def as_json(self) -> dict[str, Any]:
+        """{"kind", "message", "next_step", **fields}."""
+        return {"kind": type(self).__name__, "message": self.message, "next_step": self.next_step, **self.fields}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault of a configuration file; `line` counts from 1, `key` is dotted."""
+
+    file: str
+    line: int | None
+    key: str
+    message: str
+    suggestion: str | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        nearest = f" (did you mean {self.suggestion}?)" if self.suggestion else ""
+        return f"{where}: {self.key}: {self.message}{nearest}" if self.key else f"{where}: {self.message}{nearest}"
+
+
+class ConfigurationError(TidemarkError):
+    """The configuration was refused before anything ran."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(
+            "\n".join(str(problem) for problem in self.problems),
+            next_step="mend the lines above, then: tidemark check",
+            problems=[asdict(problem) for problem in self.problems],
+        )
+
+
+class Refused(TidemarkError):
+    """A verb would do harm or has nothing to act on; nothing was changed."""
+
+
+class _TableError(TidemarkError):
+    def __init__(
+        self, state: State, table: str, detail: str, *, topic: str = "?", cluster: str = "main", **fields: Any
+    ) -> None:
+        self.state: State = state
+        self.table = table
+        says = meaning(state, table=table, topic=topic, cluster=cluster)
+        super().__init__(
+            f"{table} is {state}: {says} {detail}".rstrip(),
+            next_step=remedy(state, table=table, topic=topic, cluster=cluster),
+            state=state,
+            table=table,
+            detail=detail,
+            **fields,
+        )
+
+
+class Stopped(_TableError):
+    """A stop state: the ledger has not moved, other tables go on (DESIGN.md, Stop states)."""
+
+
+class Outage(_TableError):
+    """A service does not answer or lost our session: the outcome of the last call is unknown, look at the table."""
+
+
+class Overtaken(TidemarkError):
+    """Main is no longer the snapshot that the plan named; the stage was dropped."""
+
+    def __init__(self, table: str, planned: int, found: int | None) -> None:
+        super().__init__(
+            f"{table}: main moved from snapshot {planned} to {found} while the batch was staged",
+            next_step="plan again",
+            table=table,
+            planned=planned,
+            found=found,
+        )
+
+
+class SchemaUnsupported(TidemarkError):
+    """A schema, or a part of it at `path`, has no exact column type (TYPES.md)."""
+
+    def __init__(self, path: str, reason: str, **fields: Any) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path}: {reason}", path=path, reason=reason, **fields)
+
+
+def error_fields(error: BaseException) -> Mapping[str, Any]:
+    """The JSON of any error, ours or not."""
+    if isinstance(error, TidemarkError):
+        return error.as_json()
+    return {"kind": type(error).__name__, "message": str(error), "next_step": "", "state": "failed"}

@@ -1,0 +1,110 @@
+"""Offsets and the cutting of batches. Everything here is a pure function of what Kafka and the ledger say.
+
+Offsets map a partition to the next offset to read, as Kafka counts them (int >= 0).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Offsets = Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """Offsets `start` (inclusive) to `end` (exclusive) of one partition."""
+
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        """Refuse ranges that run backwards.
+
+        Raises:
+            ValueError: `end` lies before `start`, or `start` is negative.
+        """
+        if not 0 <= self.start <= self.end:
+            raise ValueError(f"no offset range: [{self.start}, {self.end})")
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def __contains__(self, offset: object) -> bool:
+        return isinstance(offset, int) and self.start <= offset < self.end
+
+
+Ranges = Mapping[int, OffsetRange]
+
+
+def waiting(committed: Offsets, end: Offsets) -> dict[int, OffsetRange]:
+    """What Kafka holds beyond `committed`, per partition; partitions that the ledger does not know start at 0."""
+    ranges: dict[int, OffsetRange] = {}
+    for partition, last in sorted(end.items()):
+        start = committed.get(partition, 0)
+        if last > start:
+            ranges[partition] = OffsetRange(start, last)
+    return ranges
+
+
+def total(ranges: Ranges) -> int:
+    """The number of offsets in `ranges`; never fewer than the records there."""
+    return sum(len(each) for each in ranges.values())
+
+
+def cut(ranges: Ranges, limit: int) -> dict[int, OffsetRange]:
+    """The first part of `ranges`, at most `limit` offsets in all, shared in proportion to what waits.
+
+    Every waiting partition moves by at least one offset when `limit` allows it, so a huge partition never starves a
+    small one; what rounding leaves over goes to the partitions that are furthest behind.
+    """
+    if limit < 1:
+        raise ValueError(f"a batch holds at least one offset, not {limit}")
+    backlog = total(ranges)
+    if backlog <= limit:
+        return {partition: each for partition, each in ranges.items() if len(each)}
+    behind = sorted((p for p, each in ranges.items() if len(each)), key=lambda p: (-len(ranges[p]), p))
+    share = {p: min(len(ranges[p]), len(ranges[p]) * limit // backlog) for p in behind}
+    small_first = sorted(behind, key=lambda p: (share[p] > 0, len(ranges[p]), p))
+    left = limit - sum(share.values())
+    for partition in small_first:
+        if left == 0:
+            break
+        if share[partition] < len(ranges[partition]):
+            share[partition] += 1
+            left -= 1
+    for partition in behind:
+        more = min(left, len(ranges[partition]) - share[partition])
+        share[partition] += more
+        left -= more
+    return {
+        p: OffsetRange(ranges[p].start, ranges[p].start + count) for p, count in sorted(share.items()) if count
+    }
+
+
+def cut_before(ranges: Ranges, offenders: Offsets) -> dict[int, OffsetRange]:
+    """`ranges` ended before the first offender of each partition."""
+    ended = {
+        p: OffsetRange(each.start, min(each.end, max(each.start, offenders.get(p, each.end))))
+        for p, each in ranges.items()
+    }
+    return {p: each for p, each in ended.items() if len(each)}
+
+
+def advance(committed: Offsets, ranges: Ranges) -> dict[int, int]:
+    """The next offsets after `ranges` were read; partitions without a range stay."""
+    return {**committed, **{partition: each.end for partition, each in ranges.items()}}
+
+
+def covers(offsets: Offsets, goal: Offsets) -> bool:
+    """Whether `offsets` have reached `goal` in every partition."""
+    return all(offsets.get(partition, 0) >= target for partition, target in goal.items())
+
+
+def runs(offsets: list[int]) -> list[tuple[int, int]]:
+    """Sorted offsets as half-open runs: [1, 2, 3, 7] -> [(1, 4), (7, 8)]."""
+    found: list[tuple[int, int]] = []
+    for offset in offsets:
+        if found and found[-1][1] == offset:
+            found[-1] = (found[-1][0], offset + 1)
+        else:
+            found.append((offset, offset + 1))
+    return found

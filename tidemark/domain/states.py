@@ -1,0 +1,135 @@
+"""The states of a table and the one remedy of each (CONTRACT.md, `state`).
+
+A state is *fine* (fresh, lagging, paused), a *stop* (a person or a fix resolves it; a new attempt alone never does)
+or an *outage* (retried from the plan; nothing moved).
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+State = Literal[
+    "fresh",
+    "lagging",
+    "paused",
+    "schema_review",
+    "schema_unsupported",
+    "quality_blocked",
+    "quarantine_flood",
+    "misconfigured",
+    "permission_denied",
+    "topic_missing",
+    "topic_recreated",
+    "transaction_open",
+    "cluster_changed",
+    "partitions_shrunk",
+    "offsets_expired",
+    "offsets_regressed",
+    "table_missing",
+    "ledger_missing",
+    "table_incompatible",
+    "registry_down",
+    "kafka_down",
+    "catalog_down",
+    "store_down",
+    "spark_down",
+    "failed",
+]
+STATES: tuple[State, ...] = get_args(State)
+FINE: frozenset[State] = frozenset({"fresh", "lagging", "paused"})
+OUTAGES: frozenset[State] = frozenset(
+    {"transaction_open", "registry_down", "kafka_down", "catalog_down", "store_down", "spark_down"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What a state means and the one thing that resolves it; `{table}`, `{topic}` and `{cluster}` are filled in."""
+
+    meaning: str
+    remedy: str
+
+
+REMEDIES: dict[State, Remedy] = {
+    "fresh": Remedy("Everything that Kafka holds is published within the target lag.", ""),
+    "lagging": Remedy("Kafka holds records that are not published yet.", "tidemark run {table}"),
+    "paused": Remedy("The table says that it is paused; nothing is ingested.", "tidemark resume {table} --reason …"),
+    "schema_review": Remedy(
+        "Records need a schema change that the contract wants reviewed; they wait in Kafka.",
+        "tidemark plan {table}, then tidemark approve {table} PLAN --reason …",
+    ),
+    "schema_unsupported": Remedy(
+        "A writer schema of the topic cannot be held by the table.",
+        "register a compatible schema, or point the contract at a new table; then tidemark run {table}",
+    ),
+    "quality_blocked": Remedy(
+        "A blocking quality rule failed on the staged batch; nothing was published.",
+        "fix the producer or the rule in the contract, then tidemark run {table}",
+    ),
+    "quarantine_flood": Remedy(
+        "More of a batch than quarantine.fail allows could not be read: this looks like misconfiguration, not bad data.",
+        "fix the contract's format, or tidemark accept {table} --quarantine-batch --reason …",
+    ),
+    "misconfigured": Remedy(
+        "The contract does not fit what is there.", "mend the contract, then tidemark check and tidemark run {table}"
+    ),
+    "permission_denied": Remedy(
+        "A service refused our credentials.",
+        "grant what the message names (read and describe on topic {topic}), then tidemark run {table}",
+    ),
+    "topic_missing": Remedy(
+        "Topic {topic} does not exist on cluster {cluster}.", "create the topic or mend `topic` in the contract"
+    ),
+    "topic_recreated": Remedy(
+        "Topic {topic} was deleted and created again: its offsets no longer mean the records that were read.",
+        "tidemark accept {table} --new-epoch --reason …",
+    ),
+    "transaction_open": Remedy(
+        "An open transaction of a producer holds back the last stable offset.",
+        "end the transaction (kafka-transactions.sh find-hanging), then tidemark run {table}",
+    ),
+    "cluster_changed": Remedy(
+        "The bootstrap servers now lead to another Kafka cluster.",
+        "mend kafka.{cluster} in platform.yaml, or tidemark accept {table} --new-epoch --reason …",
+    ),
+    "partitions_shrunk": Remedy(
+        "Topic {topic} has fewer partitions than the ledger knows.", "tidemark accept {table} --new-epoch --reason …"
+    ),
+    "offsets_expired": Remedy(
+        "Kafka has deleted records that were not read yet.", "tidemark accept {table} --record-gap --reason …"
+    ),
+    "offsets_regressed": Remedy(
+        "The topic ends before the offset that the table has committed.",
+        "tidemark accept {table} --new-epoch --reason …",
+    ),
+    "table_missing": Remedy(
+        "The table was loaded before and is gone.",
+        "restore it, or tidemark accept {table} --first-load --reason …",
+    ),
+    "ledger_missing": Remedy(
+        "The table is there, but no snapshot of it carries Tidemark's ledger.",
+        "roll back to a snapshot that has it, or tidemark accept {table} --first-load --reason …",
+    ),
+    "table_incompatible": Remedy(
+        "A table of this name exists and its columns do not fit the topic.",
+        "name another `table` in the contract, or add the missing columns",
+    ),
+    "registry_down": Remedy("The schema registry does not answer.", "bring it back; the next run continues"),
+    "kafka_down": Remedy("The Kafka cluster does not answer.", "bring it back; the next run continues"),
+    "catalog_down": Remedy("The Iceberg catalog does not answer.", "bring it back; the next run continues"),
+    "store_down": Remedy("The file store does not answer.", "bring it back; the next run continues"),
+    "spark_down": Remedy(
+        "The Spark Connect server does not answer.",
+        "tidemark services up (embedded stack) or bring it back; the next run continues",
+    ),
+    "failed": Remedy("The run failed in a way Tidemark has no name for.", "read the run's error, then tidemark run {table}"),
+}
+
+
+def remedy(state: State, *, table: str, topic: str = "?", cluster: str = "main") -> str:
+    """The remedy of `state` with its names filled in."""
+    return REMEDIES[state].remedy.format(table=table, topic=topic, cluster=cluster)
+
+
+def meaning(state: State, *, table: str = "?", topic: str = "?", cluster: str = "main") -> str:
+    """The meaning of `state` with its names filled in."""
+    return REMEDIES[state].meaning.format(table=table, topic=topic, cluster=cluster)
