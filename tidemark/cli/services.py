@@ -1,0 +1,105 @@
+"""`tidemark services …`: the embedded stack alone, detached."""
+
+import json
+import signal
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tidemark.services.errors import ServiceError
+from tidemark.services.java import install_java
+from tidemark.services.progress import on_console
+from tidemark.services.stack import Stack, default_home
+
+services_app = typer.Typer(
+    help="The embedded stack: Kafka, schema registry, Spark Connect.", no_args_is_help=True
+)
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@services_app.command()
+def up(*, as_json: AsJson = False) -> None:
+    """Start what does not run and wait until all of it answers."""
+    _end_on_sigterm()
+    console = Console(stderr=as_json)
+    try:
+        with on_console(console) as show:
+            status = Stack(default_home()).up(show)
+    except ServiceError as error:
+        _fail(error, as_json=as_json)
+    except KeyboardInterrupt:
+        console.print("Interrupted; what had been started was stopped again.")
+        raise typer.Exit(130) from None
+    _show(status, as_json=as_json)
+
+
+@services_app.command()
+def down(*, as_json: AsJson = False) -> None:
+    """Stop all of it; topics, schemas and tables stay."""
+    _show(Stack(default_home()).down(), as_json=as_json)
+
+
+@services_app.command()
+def status(*, as_json: AsJson = False) -> None:
+    """Addresses and processes; exit code 1 when one of them does not run."""
+    found = Stack(default_home()).status()
+    _show(found, as_json=as_json)
+    if any(state != "running" for state in found["services"].values()):
+        raise typer.Exit(1)
+
+
+@services_app.command("install-java")
+def install_java_command(
+    *, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False, as_json: AsJson = False
+) -> None:
+    """Fetch a Java for Tidemark alone (Eclipse Temurin, about 200 MB, into the cache folder)."""
+    if not yes:
+        typer.confirm("Fetch Eclipse Temurin 21 into Tidemark's cache folder?", abort=True)
+    try:
+        java = install_java()
+    except ServiceError as error:
+        _fail(error, as_json=as_json)
+    typer.echo(json.dumps({"java": str(java)}) if as_json else f"Java: {java}")
+
+
+def _show(found: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    addresses = {
+        "kafka": found["kafka"]["bootstrap.servers"],
+        "registry": found["schema_registry"]["url"],
+        "spark": found["spark"]["remote"],
+    }
+    table = Table("service", "state", "pid", "address", box=None)
+    for name, state in found["services"].items():
+        color = {"running": "green", "starting": "yellow", "killed": "red", "stopped": "dim"}[state]
+        table.add_row(name, f"[{color}]{state}[/]", str(found["processes"][name] or ""), addresses[name])
+    console = Console()
+    console.print(table)
+    if any(state != "running" for state in found["services"].values()):
+        console.print("Next: tidemark services up", style="dim")
+
+
+def _fail(error: ServiceError, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"error": error.as_json()}))
+    else:
+        Console(stderr=True).print(str(error), style="red", highlight=False)
+    raise typer.Exit(2) from None
+
+
+def _end_on_sigterm() -> None:
+    """SIGTERM ends `up` as Ctrl-C does, cleaning up behind it."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+
+
+if __name__ == "__main__":
+    services_app()

@@ -1,0 +1,72 @@
+"""Find a Java that Spark 4.1 and Kafka 4.3 run on: JAVA_HOME, then our own, then the PATH."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from tidemark.services.errors import JavaMissing
+from tidemark.services.manifest import cache_dir
+
+OLDEST, INSTALLED = 17, 21
+WAYS = (
+    "install Java 17 or 21 (Debian, Ubuntu: apt install openjdk-17-jre-headless; Fedora: dnf install "
+    "java-21-openjdk-headless; macOS: brew install openjdk@21) and set JAVA_HOME if it is not on the PATH, "
+    "or let Tidemark fetch one for itself: tidemark services install-java"
+)
+
+
+def find_java() -> Path:
+    """The java executable to run services with; raises JavaMissing with every way to get one."""
+    seen = []
+    for java in _candidates():
+        version = version_of(java)
+        if version is not None and version >= OLDEST:
+            return java
+        seen.append(f"{java} is {f'Java {version}' if version else 'not a Java that answers'}")
+    found = f" ({'; '.join(seen)})" if seen else ""
+    raise JavaMissing(f"Java {OLDEST} or newer was not found{found}", next_step=WAYS)
+
+
+@cache
+def version_of(java: Path) -> int | None:
+    """The major version that an executable reports, None when it does not run."""
+    try:
+        said = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=True
+        ).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(match[1]) if match else None
+
+
+def own_java_dir() -> Path:
+    """Where `install-java` puts a JDK of its own; removing the folder undoes it."""
+    return cache_dir() / "java"
+
+
+def install_java() -> Path:
+    """Fetch a JDK with install-jdk (extra `java`) into the cache; the caller has asked for consent."""
+    try:
+        import jdk  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise JavaMissing(
+            "install-jdk is not installed", next_step="uv sync --extra java, and repeat"
+        ) from error
+    jdk.install(str(INSTALLED), path=str(own_java_dir()))
+    return find_java()
+
+
+def _candidates() -> Iterator[Path]:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        yield Path(home) / "bin" / "java"
+    yield from sorted(own_java_dir().glob("*/bin/java"), reverse=True)
+    yield from sorted(own_java_dir().glob("*/Contents/Home/bin/java"), reverse=True)
+    on_path = shutil.which("java")
+    if on_path:
+        yield Path(on_path)

@@ -1,0 +1,59 @@
+"""Free loopback ports, remembered so that addresses survive a restart."""
+
+import json
+import secrets
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+
+LOOPBACK = "127.0.0.1"
+LOWEST, HIGHEST = 20000, 32000  # below the ports that the system gives to outgoing connections
+
+
+def is_free(port: int) -> bool:
+    """True when a server could listen on the port now."""
+    with socket.socket() as probe:
+        probe.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # ports in TIME_WAIT are free for a server
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def accepts(port: int) -> bool:
+    """True when something answers on the port."""
+    with socket.socket() as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+class Ports:
+    """Port numbers by name, kept in a JSON file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._known: dict[str, int] = json.loads(file.read_text()) if file.exists() else {}
+
+    def __getitem__(self, name: str) -> int:
+        return self._known[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def settle(self, names: Iterable[str]) -> None:
+        """Give each name a port that is free now: the remembered one if possible, else a new one."""
+        for name in names:
+            if name not in self._known or not is_free(self._known[name]):
+                self._known[name] = _unused(set(self._known.values()))
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._file.write_text(json.dumps(self._known, indent=1))
+
+
+def _unused(taken: set[int]) -> int:
+    while True:
+        port = LOWEST + secrets.randbelow(HIGHEST - LOWEST)
+        if port not in taken and is_free(port):
+            return port

@@ -1,0 +1,180 @@
+"""A Spark Connect server from pip's pyspark: one long-lived driver, loopback only, bounded in memory."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from tidemark.services.catalog import NAME, LocalCatalog
+from tidemark.services.errors import ServiceFailed
+from tidemark.services.manifest import ArtifactSet, classpath
+from tidemark.services.ports import LOOPBACK, accepts
+from tidemark.services.processes import MARK, Command, Mark
+from tidemark.services.progress import Step
+from tidemark.services.service import Place
+
+HEAP = "1536m"
+# What Spark's own launcher passes (JavaModuleOptions, 4.1.1); calling java directly saves a JVM start and is not
+# led astray by another Spark's SPARK_HOME, SPARK_CONF_DIR or spark-env.sh.
+OPENED = (
+    "java.base/java.lang",
+    "java.base/java.lang.invoke",
+    "java.base/java.lang.reflect",
+    "java.base/java.io",
+    "java.base/java.net",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.base/sun.nio.cs",
+    "java.base/sun.security.action",
+    "java.base/sun.util.calendar",
+    "java.security.jgss/sun.security.krb5",
+)
+JVM = (
+    "-Xms256m",
+    f"-Xmx{HEAP}",
+    "-Xss4m",  # wide schemas make deep plans
+    "-XX:+UseParallelGC",  # throughput: half the CPU per Kafka record of G1 on small machines
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "--add-modules=jdk.incubator.vector",
+    *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
+    "-Djdk.reflect.useDirectMethodHandle=false",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "--enable-native-access=ALL-UNNAMED",
+    "-Duser.timezone=UTC",
+)
+LOGGING = """\
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+
+def settings(cores: int) -> dict[str, str]:
+    """Everything but the addresses and the catalog; `cores` bounds what the server takes of the machine."""
+    return {
+        "spark.app.name": "tidemark",
+        "spark.master": f"local[{cores}]",
+        "spark.scheduler.mode": "FAIR",  # a large batch of one table must not hold up the small ones
+        "spark.locality.wait": "0",
+        "spark.sql.shuffle.partitions": str(2 * cores),
+        "spark.default.parallelism": str(cores),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.defaultCatalog": NAME,
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # A plan that is kept between two questions keeps the table state it was made with.
+        "spark.connect.session.planCache.enabled": "false",
+        "spark.connect.session.manager.defaultSessionTimeout": "30m",
+        # A server that lives for weeks keeps no history: nobody looks at its UI.
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "200",
+        "spark.sql.ui.retainedExecutions": "10",
+        "spark.sql.connect.ui.retainedSessions": "10",
+        "spark.sql.connect.ui.retainedStatements": "10",
+        "spark.cleaner.periodicGC.interval": "10min",
+    }
+
+
+class Spark:
+    """The server at `remote`; `conf` adds to or overrides the settings, `extras` adds sets of jars."""
+
+    name: Step = "spark"
+    ports = ("spark",)
+    patience = 120.0
+
+    def __init__(self, extras: tuple[ArtifactSet, ...] = (), conf: Mapping[str, str] | None = None) -> None:
+        self._extras = extras
+        self._conf = dict(conf or {})
+
+    def remote(self, place: Place) -> str:
+        """The Spark Connect URL."""
+        return f"sc://{LOOPBACK}:{place.ports['spark']}"
+
+    def command(self, place: Place) -> Command:
+        """Write spark.conf, empty the scratch space of the last life."""
+        folder, package = place.home / "spark", _package()
+        scratch = folder / "scratch"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        (folder / "log4j2.properties").write_text(LOGGING)
+        properties = folder / "spark.conf"
+        properties.write_text(
+            "".join(f"{key} {value}\n" for key, value in sorted(self._all(place, scratch).items()))
+        )
+        jars = [*classpath("spark", *self._extras), str(package / "jars" / "*")]
+        options = [
+            *JVM,
+            f"-Djava.io.tmpdir={scratch}",
+            f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
+            "-cp",
+            os.pathsep.join(jars),
+        ]
+        main = [
+            "org.apache.spark.deploy.SparkSubmit",
+            *("--properties-file", str(properties)),
+            *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"),
+        ]
+        python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+        environment = {
+            "SPARK_HOME": str(package),
+            "SPARK_LOCAL_IP": LOOPBACK,
+            "SPARK_CONF_DIR": str(folder),
+            **python,
+        }
+        return Command(place.java, options, main, cwd=folder, environment=environment)
+
+    def is_ready(self, place: Place) -> bool:
+        """True when the server listens; `prepare` is the real question."""
+        return accepts(place.ports["spark"])
+
+    def prepare(self, place: Place) -> None:
+        """Warm up in a process of its own: no session, no pyspark import is left behind in ours."""
+        log = place.log("warmup")
+        environment = {
+            **os.environ,
+            MARK: str(Mark.of(self.name, place.home)),
+        }  # so that stopping Spark ends it too
+        with log.open("wb") as out:
+            code = subprocess.run(
+                [sys.executable, "-m", "tidemark.services.warmup", self.remote(place)],
+                env=environment,
+                stdout=out,
+                stderr=out,
+                check=False,
+                timeout=self.patience,
+            ).returncode
+        if code:
+            raise ServiceFailed("spark", "answers, but cannot write an Iceberg table", log)
+
+    def _all(self, place: Place, scratch: Path) -> dict[str, str]:
+        addresses = {
+            "spark.connect.grpc.binding.address": LOOPBACK,
+            "spark.connect.grpc.binding.port": str(place.ports["spark"]),
+            "spark.driver.host": LOOPBACK,
+            "spark.driver.bindAddress": LOOPBACK,
+            "spark.local.dir": str(scratch),
+            "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
+        }
+        cores = os.cpu_count() or 2
+        return {**settings(cores), **addresses, **LocalCatalog(place.home).spark(), **self._conf}
+
+
+def _package() -> Path:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("pyspark")
+    return Path(spec.origin).parent
