@@ -36,7 +36,7 @@ Ranges = Mapping[int, OffsetRange]
 
 
 def waiting(committed: Offsets, end: Offsets) -> dict[int, OffsetRange]:
-    """What Kafka holds beyond `committed`, per partition; partitions that the ledger does not know start at 0."""
+    """What Kafka holds beyond `committed`; partitions that the ledger does not know start at 0."""
     ranges: dict[int, OffsetRange] = {}
     for partition, last in sorted(end.items()):
         start = committed.get(partition, 0)
@@ -53,31 +53,22 @@ def total(ranges: Ranges) -> int:
 def cut(ranges: Ranges, limit: int) -> dict[int, OffsetRange]:
     """The first part of `ranges`, at most `limit` offsets in all, shared in proportion to what waits.
 
-    Every waiting partition moves by at least one offset when `limit` allows it, so a huge partition never starves a
-    small one; what rounding leaves over goes to the partitions that are furthest behind.
+    Every waiting partition moves by at least one offset when `limit` allows it, so a huge partition never
+    starves a small one; what rounding leaves over goes to the partitions that are furthest behind.
     """
     if limit < 1:
         raise ValueError(f"a batch holds at least one offset, not {limit}")
-    backlog = total(ranges)
-    if backlog <= limit:
-        return {partition: each for partition, each in ranges.items() if len(each)}
-    behind = sorted((p for p, each in ranges.items() if len(each)), key=lambda p: (-len(ranges[p]), p))
-    share = {p: min(len(ranges[p]), len(ranges[p]) * limit // backlog) for p in behind}
-    small_first = sorted(behind, key=lambda p: (share[p] > 0, len(ranges[p]), p))
-    left = limit - sum(share.values())
-    for partition in small_first:
-        if left == 0:
-            break
-        if share[partition] < len(ranges[partition]):
+    nonempty = (p for p, each in ranges.items() if len(each))
+    behind = sorted(nonempty, key=lambda p: (-len(ranges[p]), p))[:limit]
+    rest = sum(len(ranges[p]) - 1 for p in behind)
+    spare = min(limit - len(behind), rest)
+    share = {p: 1 + ((len(ranges[p]) - 1) * spare // rest if rest else 0) for p in behind}
+    left = spare + len(behind) - sum(share.values())
+    for partition in behind:
+        if left and share[partition] < len(ranges[partition]):
             share[partition] += 1
             left -= 1
-    for partition in behind:
-        more = min(left, len(ranges[partition]) - share[partition])
-        share[partition] += more
-        left -= more
-    return {
-        p: OffsetRange(ranges[p].start, ranges[p].start + count) for p, count in sorted(share.items()) if count
-    }
+    return {p: OffsetRange(ranges[p].start, ranges[p].start + count) for p, count in sorted(share.items())}
 
 
 def cut_before(ranges: Ranges, offenders: Offsets) -> dict[int, OffsetRange]:
