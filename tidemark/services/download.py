@@ -1,7 +1,7 @@
 """Fetch pinned artifacts once into the per-user cache; after that everything works offline.
 
-A file appears under its final name only when its sha256 is the pinned one. A download that was cut off goes on
-where it stopped; two processes that fetch at once take turns.
+A file appears under its final name only when its sha256 is the pinned one. A download that was cut off goes
+on where it stopped; two processes that fetch at once take turns.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ CHUNK = 256 * 1024
 PARALLEL = 6
 PARTIAL_CONTENT = 206
 RANGE_NOT_SATISFIABLE = 416
-ATTEMPTS = 5
+ATTEMPTS, SHORTEST_WAIT = 5, 0.5
 
 
 def fetch(names: Sequence[ArtifactSet], on_progress: OnProgress = silent) -> None:
@@ -98,7 +98,7 @@ class _Fetch:
         part = target.with_name(target.name + ".part")
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(ATTEMPTS),
-            wait=tenacity.wait_exponential(multiplier=0.5, max=10),
+            wait=tenacity.wait_exponential(multiplier=SHORTEST_WAIT, max=10),
             retry=tenacity.retry_if_exception_type(
                 (httpx.TransportError, httpx.HTTPStatusError, _WrongBytes)
             ),
@@ -109,7 +109,7 @@ class _Fetch:
         except (httpx.HTTPError, _WrongBytes) as error:
             raise DownloadFailed(
                 f"{artifact.filename} could not be fetched: {error}",
-                next_step="check the network, or name a mirror of Maven Central in TIDEMARK_MAVEN_URL, and repeat",
+                next_step="check the network, or name a mirror of Maven Central in TIDEMARK_MAVEN_URL",
                 url=f"{maven_url()}/{artifact.path}",
             ) from error
         if artifact.extension == "tar.gz":

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -70,3 +71,16 @@ def _candidates() -> Iterator[Path]:
     on_path = shutil.which("java")
     if on_path:
         yield Path(on_path)
+
+
+def main() -> None:
+    """For the Makefile: nothing when Java is there, else how to get it, exit code 2."""
+    try:
+        find_java()
+    except JavaMissing as error:
+        sys.stderr.write(f"{error}\n")
+        raise SystemExit(2) from None
+
+
+if __name__ == "__main__":
+    main()

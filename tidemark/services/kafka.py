@@ -60,7 +60,7 @@ class Kafka:
     """The broker at `bootstrap_servers`; its data and cluster id lie under home/kafka."""
 
     name: Step = "kafka"
-    ports = ("kafka", "controller")
+    ports: tuple[str, ...] = ("kafka", "controller")
     patience = 90.0
 
     def bootstrap_servers(self, place: Place) -> str:

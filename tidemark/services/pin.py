@@ -1,7 +1,7 @@
 """Write jars.json, the pinned manifest: `python -m tidemark.services.pin` (needs the network and Maven).
 
-Change a version here, run it, commit the result. Kafka's dependencies are resolved by Maven; everything else is
-listed without its transitives on purpose (STACK: `spark.jars.packages` cannot resolve Spark's Kafka source).
+Change a version here, run it, commit the result. Kafka's dependencies are resolved by Maven; everything else
+is listed without its transitives on purpose: Maven cannot resolve those of Spark's Kafka source everywhere.
 """
 
 import hashlib

@@ -35,7 +35,7 @@ class Ports:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._known: dict[str, int] = json.loads(file.read_text()) if file.exists() else {}
+        self._known = _read(file)
 
     def __getitem__(self, name: str) -> int:
         return self._known[name]
@@ -50,6 +50,13 @@ class Ports:
                 self._known[name] = _unused(set(self._known.values()))
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._file.write_text(json.dumps(self._known, indent=1))
+
+
+def _read(file: Path) -> dict[str, int]:
+    try:
+        return {str(name): int(port) for name, port in json.loads(file.read_text()).items()}
+    except (OSError, ValueError, AttributeError):
+        return {}  # never written, or cut off by a crash: the next ports are as good
 
 
 def _unused(taken: set[int]) -> int:

@@ -1,8 +1,8 @@
 """Detached processes that can be found again without trusting a pid.
 
-Every process carries a mark in its command line (the server itself) and in its environment (also what it starts,
-like Spark's Python workers). A pid that now belongs to another program has no such mark, and a server whose pid was
-never written down still has one.
+Every process carries a mark in its command line (the server itself) and in its environment (also what it
+starts, like Spark's Python workers). A pid that now belongs to another program has no such mark, and a server
+whose pid was never written down still has one.
 """
 
 import os
@@ -80,8 +80,14 @@ def server(mark: Mark, pid: int | None = None) -> psutil.Process | None:
     return next((process for process in psutil.process_iter() if _is_server(process, mark)), None)
 
 
+def has_ended(pid: int) -> bool:
+    """True when a process that we have just started is gone. (Its command line is not readable at once.)"""
+    process = _process(pid)
+    return process is None or _is_zombie(process)
+
+
 def stop(mark: Mark, *, patience: float = 15.0) -> None:
-    """End the server and everything it started: SIGTERM, after `patience` seconds SIGKILL; waits for the end."""
+    """End the server and all it started: SIGTERM, after `patience` seconds SIGKILL; waits for the end."""
     main = server(mark)
     children = _members(mark)
     if main is not None:

@@ -8,12 +8,12 @@ from typing import Literal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-Step = Literal["download", "kafka", "registry", "spark"]
+Step = Literal["stack", "download", "kafka", "registry", "spark"]
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One piece of news. `done` and `total` are bytes while downloading, else 0; a step is over when `finished`."""
+    """One piece of news; `done` and `total` are bytes while downloading, else 0."""
 
     step: Step
     text: str

@@ -11,10 +11,10 @@ from tidemark.services.service import Place
 
 
 class Registry:
-    """The registry at `url`. Its in-memory build keeps its H2 database in a file when told to: home/registry."""
+    """The registry at `url`. The in-memory build keeps its H2 database in home/registry when told to."""
 
     name: Step = "registry"
-    ports = ("registry",)
+    ports: tuple[str, ...] = ("registry",)
     patience = 90.0
 
     def url(self, place: Place) -> str:
@@ -50,7 +50,7 @@ class Registry:
             return False
 
     def prepare(self, place: Place) -> None:
-        """Once per home: the global rule is NONE by default; Confluent's, which clients expect, is BACKWARD."""
+        """Once per home: the global rule, NONE by default, becomes what Confluent clients expect."""
         done = place.home / "registry" / "compatibility-set"
         if not done.exists():
             rule = {"compatibility": "BACKWARD"}

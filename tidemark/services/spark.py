@@ -17,8 +17,8 @@ from tidemark.services.progress import Step
 from tidemark.services.service import Place
 
 HEAP = "1536m"
-# What Spark's own launcher passes (JavaModuleOptions, 4.1.1); calling java directly saves a JVM start and is not
-# led astray by another Spark's SPARK_HOME, SPARK_CONF_DIR or spark-env.sh.
+# What Spark's own launcher passes (JavaModuleOptions, 4.1.1); calling java directly saves a JVM start and is
+# not led astray by another Spark's SPARK_HOME, SPARK_CONF_DIR or spark-env.sh.
 OPENED = (
     "java.base/java.lang",
     "java.base/java.lang.invoke",
@@ -52,6 +52,10 @@ JVM = (
 LOGGING = """\
 rootLogger.level = warn
 rootLogger.appenderRef.out.ref = out
+logger.spark3util.name = org.apache.iceberg.spark.Spark3Util
+logger.spark3util.level = error
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
 appender.out.type = Console
 appender.out.name = out
 appender.out.layout.type = PatternLayout
@@ -93,7 +97,7 @@ class Spark:
     """The server at `remote`; `conf` adds to or overrides the settings, `extras` adds sets of jars."""
 
     name: Step = "spark"
-    ports = ("spark",)
+    ports: tuple[str, ...] = ("spark",)
     patience = 120.0
 
     def __init__(self, extras: tuple[ArtifactSet, ...] = (), conf: Mapping[str, str] | None = None) -> None:

@@ -1,35 +1,32 @@
 """The embedded stack: Kafka, schema registry and Spark Connect as detached processes of this machine.
 
-Everything lies under one home folder. Nothing is trusted that was written down: which processes live is asked of
-the system (processes.py), so a kill, a reboot or a half finished `up` needs no repair.
+Everything lies under one home folder. Nothing is trusted that was written down: which processes live is asked
+of the system (processes.py), so a kill, a reboot or a half finished `up` needs no repair.
 """
 
 import fcntl
 import json
 import os
-import threading
-import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 from tidemark.services.catalog import NAME, LocalCatalog
 from tidemark.services.download import fetch
-from tidemark.services.errors import ServiceFailed
 from tidemark.services.java import find_java
 from tidemark.services.kafka import Kafka
+from tidemark.services.launch import Launch
 from tidemark.services.manifest import CORE, ArtifactSet
 from tidemark.services.ports import Ports, accepts
-from tidemark.services.processes import Mark, server, start, stop
+from tidemark.services.processes import Mark, server, stop
 from tidemark.services.progress import Event, OnProgress, silent
 from tidemark.services.registry import Registry
 from tidemark.services.service import Place, Service
 from tidemark.services.spark import Spark
 
 ServiceState = Literal["running", "starting", "killed", "stopped"]
-POLL_SECONDS = 0.2
 
 
 def default_home() -> Path:
@@ -38,7 +35,7 @@ def default_home() -> Path:
 
 
 class Stack:
-    """One stack per home. `extras` are further sets of jars for Spark, `spark_conf` overrides its settings."""
+    """One stack per home. `extras` are further jars for Spark, `spark_conf` overrides its settings."""
 
     def __init__(
         self, home: Path, *, extras: tuple[ArtifactSet, ...] = (), spark_conf: Mapping[str, str] | None = None
@@ -54,30 +51,30 @@ class Stack:
         Whatever this call started is stopped again when it fails or is interrupted. Raises ServiceError.
         """
         java = find_java()
-        with self._alone():
+        with self._alone(on_progress):
             fetch([*CORE, *self._extras], on_progress)
-            place = Place(self.home, java, Ports(self.home / "ports.json"))
             LocalCatalog(self.home).create()
-            up = _Up(self._services, place, on_progress)
+            place = Place(self.home, java, Ports(self.home / "ports.json"))
             try:
-                up.run()
+                Launch(self._services, place, on_progress).run()
             finally:
-                self._write(self.status(expected=True))
+                self._write(self.status())
         return self.status()
 
-    def down(self) -> dict[str, Any]:
+    def down(self, on_progress: OnProgress = silent) -> dict[str, Any]:
         """Stop everything that belongs to this home, whoever started it; data stays."""
         if self.home.exists():
-            with self._alone(), ThreadPoolExecutor(len(self._services)) as pool:
+            with self._alone(on_progress), ThreadPoolExecutor(len(self._services)) as pool:
                 for future in [pool.submit(stop, self._mark(each)) for each in self._services]:
                     future.result()
-                self._write(self.status(expected=False))
+                (self.home / "stack.json").unlink(missing_ok=True)  # nothing is wanted up any more
+                self._write(self.status())
         return self.status()
 
-    def status(self, *, expected: bool | None = None) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """What CONTRACT.md lists for `services status`, plus the state of each service.
 
-        A service that does not run is `killed` when it was last seen up, else `stopped`; `expected` overrides that.
+        A service that does not run is `killed` when it was up and nobody asked it to stop, else `stopped`.
         """
         known = self._read()
         place = Place(self.home, Path("java"), Ports(self.home / "ports.json"))
@@ -87,9 +84,7 @@ class Stack:
             process = server(self._mark(each), known.get("processes", {}).get(each.name))
             was_up = known.get("services", {}).get(each.name, "stopped") != "stopped"
             processes[each.name] = process.pid if process else None
-            states[each.name] = self._state(each, place, alive=process is not None, wanted=was_up)
-        if expected is False:
-            states = {name: "stopped" if processes[name] is None else state for name, state in states.items()}
+            states[each.name] = _state(each, place, alive=process is not None, was_up=was_up)
         placed = all(name in place.ports for each in self._services for name in each.ports)
         return {
             "kafka": {"bootstrap.servers": self._kafka.bootstrap_servers(place) if placed else None},
@@ -100,12 +95,6 @@ class Stack:
             "processes": processes,
             "services": states,
         }
-
-    def _state(self, service: Service, place: Place, *, alive: bool, wanted: bool) -> ServiceState:
-        if not alive:
-            return "killed" if wanted else "stopped"
-        answers = service.ports[0] in place.ports and accepts(place.ports[service.ports[0]])
-        return "running" if answers else "starting"
 
     def _mark(self, service: Service) -> Mark:
         return Mark.of(service.name, self.home)
@@ -122,74 +111,21 @@ class Stack:
         aside.replace(self.home / "stack.json")
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One `up` or `down` of a home at a time; the next waits. The system gives the lock back when we die."""
+    def _alone(self, on_progress: OnProgress) -> Iterator[None]:
+        """One `up` or `down` of a home at a time, the next waits; our death gives the lock back."""
         self.home.mkdir(parents=True, exist_ok=True)
         with (self.home / "stack.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                on_progress(Event("stack", "another `up` or `down` is at work, waiting for it"))
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                on_progress(Event("stack", "our turn", finished=True))
             yield
 
 
-class _Up:
-    """One attempt to bring every service up, all at the same time."""
-
-    def __init__(self, services: tuple[Service, ...], place: Place, on_progress: OnProgress) -> None:
-        self._services = services
-        self._place = place
-        self._on_progress = on_progress
-        self._started: list[Mark] = []
-        self._cancelled = threading.Event()
-
-    def run(self) -> None:
-        alive = {each.name: self._alive(each) for each in self._services}
-        for each in self._services:
-            if alive[each.name] is None:
-                stop(self._mark(each))  # Python workers of a server that was killed
-                self._place.ports.settle(each.ports)
-        with ThreadPoolExecutor(len(self._services), thread_name_prefix="up") as pool:
-            try:
-                waiting = [pool.submit(self._one, each, alive[each.name]) for each in self._services]
-                for future in wait(waiting, return_when=FIRST_EXCEPTION).done:
-                    future.result()
-            except BaseException:
-                self._cancelled.set()
-                for mark in self._started:
-                    stop(mark, patience=5)
-                raise
-
-    def _alive(self, service: Service) -> int | None:
-        """The pid of a server that can be kept: it lives, and we know where it listens."""
-        process = server(self._mark(service))
-        if process is None or not all(port in self._place.ports for port in service.ports):
-            return None
-        return process.pid
-
-    def _one(self, service: Service, pid: int | None) -> None:
-        began = time.monotonic()
-        kept = pid is not None and service.is_ready(self._place)
-        if not kept:
-            pid = self._start(service, began)
-            service.prepare(self._place)
-        news = f"up, pid {pid}" if kept else f"up after {time.monotonic() - began:.1f} s, pid {pid}"
-        self._on_progress(Event(service.name, news, finished=True))
-
-    def _start(self, service: Service, began: float) -> int:
-        mark, log = self._mark(service), self._place.log(service.name)
-        stop(mark)  # a server that lives but does not answer
-        self._on_progress(Event(service.name, "starting"))
-        command = service.command(self._place)
-        if self._cancelled.is_set():
-            raise ServiceFailed(service.name, "was not started: another service failed", log)
-        self._started.append(mark)
-        pid = start(command, mark, log)
-        while not service.is_ready(self._place):
-            if server(mark, pid) is None:
-                raise ServiceFailed(service.name, "ended while starting", log)
-            if self._cancelled.is_set() or time.monotonic() - began > service.patience:
-                raise ServiceFailed(service.name, f"did not answer within {service.patience:.0f} s", log)
-            time.sleep(POLL_SECONDS)
-        self._on_progress(Event(service.name, "answers, getting ready"))
-        return pid
-
-    def _mark(self, service: Service) -> Mark:
-        return Mark.of(service.name, self._place.home)
+def _state(service: Service, place: Place, *, alive: bool, was_up: bool) -> ServiceState:
+    if not alive:
+        return "killed" if was_up else "stopped"
+    port = service.ports[0]
+    return "running" if port in place.ports and accepts(place.ports[port]) else "starting"

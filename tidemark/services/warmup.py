@@ -1,6 +1,6 @@
 """Walk once through what every batch does, so that the first real one is not slow: `python -m … REMOTE`.
 
-Loads and compiles the classes of Iceberg writes, branches, receipts, MERGE, Kafka and Avro. Leaves nothing behind.
+Loads and compiles the classes of Iceberg writes, branches, MERGE, Kafka and Avro. Leaves nothing behind.
 """
 
 import sys
@@ -15,9 +15,7 @@ def warm_up(spark: SparkSession) -> None:
     table = f"{namespace}.t"
     spark.sql(f"CREATE NAMESPACE {namespace}")
     try:
-        spark.sql(
-            f"CREATE TABLE {table} (id BIGINT, at TIMESTAMP, v STRING) USING iceberg PARTITIONED BY (days(at))"
-        )
+        spark.sql(f"CREATE TABLE {table} (id BIGINT, at TIMESTAMP, v STRING) PARTITIONED BY (days(at))")
         _write(spark, namespace, table)
         _load_sources(spark)
     finally:
@@ -34,8 +32,8 @@ def _write(spark: SparkSession, namespace: str, table: str) -> None:
     spark.sql(f"CALL lake.system.fast_forward('{short}.t', 'main', 'stage')")
     spark.sql(f"ALTER TABLE {table} DROP BRANCH stage")
     spark.sql(
-        f"MERGE INTO {table} t USING (SELECT id, timestamp_seconds(id) AS at, 'm' AS v FROM range(5)) s ON t.id = s.id "
-        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        f"MERGE INTO {table} t USING (SELECT id, timestamp_seconds(id) AS at, 'm' AS v FROM range(5)) s "
+        "ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     )
     spark.table(table).groupBy("v").count().collect()
 

@@ -1,0 +1,56 @@
+"""The embedded stack for every test that needs real services: started once per session, always stopped."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tidemark.services.stack import Stack
+
+# Waits for the end of its input, which is the end of this process however it comes, and clears up behind it.
+GUARD = """
+import sys
+sys.stdin.read()
+from pathlib import Path
+from tidemark.services.stack import Stack
+Stack(Path(sys.argv[1])).down()
+"""
+
+
+@contextmanager
+def always_stopped(home: Path) -> Iterator[Stack]:
+    """A stack in `home` that is down afterwards, even when this process is killed."""
+    guard = subprocess.Popen(
+        [sys.executable, "-c", GUARD, home], stdin=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        yield Stack(home)
+    finally:
+        guard.communicate()
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """The status of a running stack (CONTRACT: `services status --json`); TIDEMARK_TEST_HOME names one to reuse."""
+    reuse = os.environ.get("TIDEMARK_TEST_HOME")
+    if reuse:
+        yield Stack(Path(reuse)).up()
+        return
+    with always_stopped(tmp_path_factory.mktemp("stack")) as own:
+        yield own.up()
+
+
+def pytest_configure() -> None:
+    """SIGTERM ends a test run as Ctrl-C does, fixtures included."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)

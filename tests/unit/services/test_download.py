@@ -1,0 +1,159 @@
+"""Downloads against a real local web server that can cut lines, lie and count."""
+
+import hashlib
+import io
+import tarfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tidemark.services import download, manifest
+from tidemark.services.errors import DownloadFailed
+from tidemark.services.manifest import Artifact, cached
+
+BODY = bytes(range(256)) * 4096
+
+
+class Server(ThreadingHTTPServer):
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.bodies = {}
+        self.requests = []
+        self.cut_first = False
+        self.fail_first = 0
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        begin = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
+        self.server.requests.append((self.path, begin))
+        body = self.server.bodies.get(self.path)
+        if self.server.fail_first > 0 or body is None:
+            self.server.fail_first -= 1
+            self.send_error(503)
+            return
+        self.send_response(206 if begin else 200)
+        self.send_header("Content-Length", str(len(body) - begin))
+        self.end_headers()
+        cut, self.server.cut_first = self.server.cut_first, False
+        self.wfile.write(body[begin : begin + len(body) // 2] if cut else body[begin:])
+
+    def log_message(self, *_arguments):
+        pass
+
+
+@pytest.fixture
+def maven(monkeypatch, tmp_path):
+    server = Server()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    monkeypatch.setenv("TIDEMARK_MAVEN_URL", f"http://127.0.0.1:{server.server_port}/maven2/")
+    monkeypatch.setenv("TIDEMARK_CACHE", str(tmp_path))
+    monkeypatch.setattr(download, "SHORTEST_WAIT", 0.01)
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def publish(maven, monkeypatch):
+    published = []
+
+    def add(name, body, *, extension="jar", sha256=None):
+        digest = sha256 or hashlib.sha256(body).hexdigest()
+        artifact = Artifact("g", name, "1", digest, len(body), extension)
+        maven.bodies[f"/maven2/{artifact.path}"] = body
+        published.append(artifact)
+        return artifact
+
+    monkeypatch.setattr(download, "artifacts", lambda _name: tuple(published))
+    return add
+
+
+def test_fetched_once_then_offline(maven, publish):
+    artifacts = [publish(f"a{number}", BODY + bytes([number])) for number in range(8)]
+    events = []
+    download.fetch(["spark"], events.append)
+    assert [cached(each).read_bytes() for each in artifacts] == [BODY + bytes([n]) for n in range(8)]
+    assert events[0].total == sum(each.size for each in artifacts)
+    assert (events[-1].done, events[-1].finished) == (events[-1].total, True)
+    maven.requests.clear()
+    download.fetch(["spark"])
+    assert maven.requests == []
+
+
+def test_a_line_that_is_cut_goes_on_where_it_stopped(maven, publish):
+    artifact = publish("a", BODY)
+    maven.cut_first = True
+    events = []
+    download.fetch(["spark"], events.append)
+    assert cached(artifact).read_bytes() == BODY
+    assert maven.requests[0][1] == 0
+    assert maven.requests[-1][1] > 0
+    assert events[-1].done == artifact.size
+
+
+def test_a_partial_file_of_an_earlier_run_is_resumed(maven, publish):
+    artifact = publish("a", BODY)
+    part = cached(artifact).with_name(cached(artifact).name + ".part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(BODY[:1000])
+    download.fetch(["spark"])
+    assert cached(artifact).read_bytes() == BODY
+    assert maven.requests == [(f"/maven2/{artifact.path}", 1000)]
+
+
+def test_rubbish_in_a_partial_file_is_noticed_and_fetched_anew(maven, publish):
+    artifact = publish("a", BODY)
+    part = cached(artifact).with_name(cached(artifact).name + ".part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"x" * len(BODY))
+    download.fetch(["spark"])
+    assert cached(artifact).read_bytes() == BODY
+
+
+def test_a_server_that_stumbles_is_asked_again(maven, publish):
+    artifact = publish("a", BODY)
+    maven.fail_first = 2
+    download.fetch(["spark"])
+    assert cached(artifact).exists()
+
+
+def test_wrong_bytes_never_appear_under_the_final_name(maven, publish):
+    artifact = publish("a", BODY, sha256="0" * 64)
+    with pytest.raises(DownloadFailed, match="not the pinned ones"):
+        download.fetch(["spark"])
+    assert not cached(artifact).exists()
+
+
+def test_a_missing_file_names_the_mirror_setting(maven, publish):
+    publish("a", BODY)
+    maven.bodies.clear()
+    with pytest.raises(DownloadFailed, match="TIDEMARK_MAVEN_URL"):
+        download.fetch(["spark"])
+
+
+def test_an_archive_is_unpacked_once_and_not_kept(maven, publish):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        entry = tarfile.TarInfo("lib/a.jar")
+        entry.size = 3
+        tar.addfile(entry, io.BytesIO(b"abc"))
+    archive = publish("app", packed.getvalue(), extension="tar.gz")
+    download.fetch(["registry"])
+    assert (download.unpacked(archive) / "lib/a.jar").read_bytes() == b"abc"
+    assert not cached(archive).exists()
+    assert download.missing(["registry"]) == []
+
+
+def test_two_that_fetch_at_once_fetch_once(maven, publish):
+    publish("a", BODY)
+    threads = [threading.Thread(target=download.fetch, args=(["spark"],)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(maven.requests) == 1
+    assert manifest.maven_url().endswith("/maven2")

@@ -1,0 +1,48 @@
+import pytest
+
+from tidemark.services import java
+from tidemark.services.errors import JavaMissing
+
+
+@pytest.fixture
+def fake_java(monkeypatch, tmp_path):
+    monkeypatch.setenv("TIDEMARK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+
+    def make(folder, version):
+        executable = tmp_path / folder / "bin" / "java"
+        executable.parent.mkdir(parents=True)
+        executable.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n")
+        executable.chmod(0o755)
+        return executable
+
+    return make
+
+
+def test_java_home_wins(fake_java, monkeypatch):
+    chosen, on_path = fake_java("chosen", "21.0.2"), fake_java("path", "17.0.15")
+    monkeypatch.setenv("JAVA_HOME", str(chosen.parents[1]))
+    monkeypatch.setenv("PATH", str(on_path.parent))
+    assert java.find_java() == chosen
+
+
+def test_a_java_home_that_is_too_old_gives_way_to_the_path(fake_java, monkeypatch):
+    old, on_path = fake_java("old", "1.8.0_402"), fake_java("path", "17.0.15")
+    monkeypatch.setenv("JAVA_HOME", str(old.parents[1]))
+    monkeypatch.setenv("PATH", str(on_path.parent))
+    assert java.find_java() == on_path
+
+
+def test_the_java_that_we_fetched_comes_before_an_old_one_on_the_path(fake_java, monkeypatch):
+    own, old = fake_java("cache/java/jdk-21", "21.0.4"), fake_java("path", "11.0.1")
+    monkeypatch.setenv("PATH", str(old.parent))
+    assert java.find_java() == own
+
+
+def test_one_message_says_what_was_found_and_how_to_get_one(fake_java, monkeypatch):
+    monkeypatch.setenv("PATH", str(fake_java("path", "11.0.1").parent))
+    with pytest.raises(JavaMissing, match=r"Java 17 or newer was not found \(.* is Java 11\)") as caught:
+        java.find_java()
+    for way in ("apt install openjdk-17", "JAVA_HOME", "tidemark services install-java"):
+        assert way in caught.value.next_step
