@@ -1,0 +1,185 @@
+"""One set of client properties for librdkafka and for the Java client inside Spark's Kafka source.
+
+The platform file speaks librdkafka (its CONFIGURATION.md). Each key is the same in Java, has another name
+there, or is turned into something else (JAAS, PEM stores). A key that has no counterpart is refused: the two
+readers of one topic must not see it differently.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tidemark.domain.suggest import nearest
+
+GROUP_ID_PREFIX = "groupIdPrefix"
+"""Spark's option for the consumer groups it names itself (ACLs); librdkafka's group.id begins with it too."""
+
+SAME = frozenset(
+    """
+    bootstrap.servers client.id client.rack client.dns.lookup security.protocol sasl.mechanism
+    sasl.kerberos.service.name sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
+    sasl.oauthbearer.token.endpoint.url ssl.key.password check.crcs connections.max.idle.ms
+    metadata.max.age.ms fetch.min.bytes fetch.max.bytes max.partition.fetch.bytes
+    reconnect.backoff.ms reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms
+    socket.connection.setup.timeout.ms
+    """.split()  # noqa: SIM905
+)
+RENAMED = {
+    "socket.timeout.ms": "request.timeout.ms",
+    "socket.receive.buffer.bytes": "receive.buffer.bytes",
+    "socket.send.buffer.bytes": "send.buffer.bytes",
+    "fetch.wait.max.ms": "fetch.max.wait.ms",
+}
+TRANSFORMED = frozenset(
+    """
+    sasl.username sasl.password sasl.kerberos.principal sasl.kerberos.keytab sasl.oauthbearer.method
+    sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.scope
+    sasl.oauthbearer.extensions ssl.endpoint.identification.algorithm ssl.ca.location ssl.ca.pem
+    ssl.certificate.location ssl.certificate.pem ssl.key.location ssl.key.pem ssl.keystore.location
+    ssl.keystore.password
+    """.split()  # noqa: SIM905
+)
+KNOWN = SAME | RENAMED.keys() | TRANSFORMED | {GROUP_ID_PREFIX}
+OURS = frozenset(
+    """
+    group.id group.instance.id group.protocol isolation.level enable.auto.commit auto.offset.reset
+    auto.commit.interval.ms enable.auto.offset.store enable.partition.eof
+    partition.assignment.strategy max.poll.records transactional.id key.deserializer
+    value.deserializer failOnDataLoss assign subscribe subscribePattern startingOffsets
+    endingOffsets
+    """.split()  # noqa: SIM905
+)
+"""What Tidemark sets itself on every client, because the exactly-once promise rests on it."""
+
+MEANT = {
+    **{java: ours for ours, java in RENAMED.items() if ours != java},
+    "metadata.broker.list": "bootstrap.servers",
+    "sasl.mechanisms": "sasl.mechanism",
+    "sasl.jaas.config": "sasl.username",
+    "ssl.truststore.location": "ssl.ca.location",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+    "fetch.message.max.bytes": "max.partition.fetch.bytes",
+    "group.id.prefix": GROUP_ID_PREFIX,
+}
+"""Names people use for what has another name here: Java's, and librdkafka's aliases."""
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
+_LOGIN = "org.apache.kafka.common.security"
+_OAUTH_HANDLER = f"{_LOGIN}.oauthbearer.OAuthBearerLoginCallbackHandler"
+
+
+def key_fault(key: str) -> tuple[str, str | None] | None:
+    """(what is wrong with this property name, the nearest valid one), or None."""
+    if key in KNOWN:
+        return None
+    bare = key.removeprefix("kafka.")
+    if bare in OURS:
+        return "is set by Tidemark itself", None
+    if bare in KNOWN:
+        return "is written without the kafka. prefix", bare
+    suggestion = MEANT.get(bare) or nearest(bare, KNOWN)
+    return "is no client property that both librdkafka and Spark's Kafka source understand", suggestion
+
+
+def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """What confluent-kafka takes, secrets in the clear."""
+    return {key: value for key, value in properties.items() if key != GROUP_ID_PREFIX}
+
+
+def spark_options(properties: Mapping[str, str], read: Callable[[str], str] | None = None) -> dict[str, str]:
+    """Options of Spark's Kafka source: Java's names with the `kafka.` prefix, secrets in the clear.
+
+    PEM files are read here (`read`: path -> text) and sent as text, so Spark's machines need no copy of them.
+    Raises ValueError on key material that Java cannot read, OSError on a file that cannot be read.
+    """
+    read = read or _read
+    java = {key: value for key, value in properties.items() if key in SAME}
+    java.update({RENAMED[key]: value for key, value in properties.items() if key in RENAMED})
+    java.update(_sasl(properties))
+    java.update(_tls(properties, read))
+    options = {f"kafka.{key}": value for key, value in java.items()}
+    if GROUP_ID_PREFIX in properties:
+        options[GROUP_ID_PREFIX] = properties[GROUP_ID_PREFIX]
+    return options
+
+
+def _sasl(properties: Mapping[str, str]) -> dict[str, str]:
+    if not properties.get("security.protocol", "").upper().startswith("SASL"):
+        return {}
+    mechanism = properties.get("sasl.mechanism", "GSSAPI").upper()
+    if mechanism == "GSSAPI":
+        return {"sasl.mechanism": mechanism, "sasl.jaas.config": _kerberos(properties)}
+    if mechanism == "OAUTHBEARER":
+        return {"sasl.jaas.config": _oauth(properties), "sasl.login.callback.handler.class": _OAUTH_HANDLER}
+    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+    options = {
+        "username": properties.get("sasl.username", ""),
+        "password": properties.get("sasl.password", ""),
+    }
+    return {"sasl.jaas.config": _jaas(f"{_LOGIN}.{module}", options)}
+
+
+def _kerberos(properties: Mapping[str, str]) -> str:
+    options = {"useKeyTab": "true", "storeKey": "true", "keyTab": properties.get("sasl.kerberos.keytab", "")}
+    options["principal"] = properties.get("sasl.kerberos.principal", "")
+    return _jaas("com.sun.security.auth.module.Krb5LoginModule", options)
+
+
+def _oauth(properties: Mapping[str, str]) -> str:
+    options = {
+        "clientId": properties.get("sasl.oauthbearer.client.id", ""),
+        "clientSecret": properties.get("sasl.oauthbearer.client.secret", ""),
+    }
+    if scope := properties.get("sasl.oauthbearer.scope"):
+        options["scope"] = scope
+    for pair in filter(None, properties.get("sasl.oauthbearer.extensions", "").split(",")):
+        name, _, value = pair.partition("=")
+        options[f"extension_{name.strip()}"] = value.strip()
+    return _jaas(f"{_LOGIN}.oauthbearer.OAuthBearerLoginModule", options)
+
+
+def _jaas(module: str, options: Mapping[str, str]) -> str:
+    said = " ".join(f'{name}="{_escaped(value)}"' for name, value in options.items())
+    return f"{module} required {said};"
+
+
+def _escaped(value: str) -> str:
+    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}
+    return "".join(escapes.get(letter, letter) for letter in value)
+
+
+def _tls(properties: Mapping[str, str], read: Callable[[str], str]) -> dict[str, str]:
+    java = {}
+    if "ssl.endpoint.identification.algorithm" in properties:
+        algorithm = properties["ssl.endpoint.identification.algorithm"]
+        java["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
+    if authority := _pem(properties, "ssl.ca", read):
+        java |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority}
+    if certificate := _pem(properties, "ssl.certificate", read):
+        key = _pem(properties, "ssl.key", read) or ""
+        java |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": certificate}
+        java["ssl.keystore.key"] = _pkcs8(key)
+    if store := properties.get("ssl.keystore.location"):
+        java |= {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": store}
+        java["ssl.keystore.password"] = properties.get("ssl.keystore.password", "")
+    return java
+
+
+def _pem(properties: Mapping[str, str], key: str, read: Callable[[str], str]) -> str | None:
+    if f"{key}.pem" in properties:
+        return properties[f"{key}.pem"]
+    return read(properties[f"{key}.location"]) if f"{key}.location" in properties else None
+
+
+def _pkcs8(key: str) -> str:
+    if "-----BEGIN PRIVATE KEY-----" in key or "-----BEGIN ENCRYPTED PRIVATE KEY-----" in key:
+        return key
+    raise ValueError(
+        "ssl.key: Java reads PKCS#8 keys only; convert it: openssl pkcs8 -topk8 -in KEY -out KEY.pk8"
+    )
+
+
+def _read(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")

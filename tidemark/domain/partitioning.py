@@ -1,0 +1,140 @@
+"""Partition transforms as a contract writes them: `day(ordered_at)`, `bucket(16, customer_id)`, `country`."""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from tidemark.domain.suggest import nearest
+
+Transform = Literal["year", "month", "day", "hour", "bucket", "truncate", "identity"]
+TRANSFORMS: tuple[Transform, ...] = get_args(Transform)
+_TAKES_NUMBER = frozenset({"bucket", "truncate"})
+_SPARK_NAMES = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
+_CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^`.,()\s]+)")
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MAX_PARAMETER = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """One partition field; `column` is a dotted path, `parameter` the buckets or the width."""
+
+    transform: Transform
+    column: str
+    parameter: int | None = None
+
+    def __str__(self) -> str:
+        if self.transform == "identity":
+            return self.column
+        arguments = self.column if self.parameter is None else f"{self.parameter}, {self.column}"
+        return f"{self.transform}({arguments})"
+
+    def spark_sql(self) -> str:
+        """As in PARTITIONED BY: `days(ordered_at)`, `bucket(16, customer_id)`, `country`."""
+        column = quoted(self.column)
+        if self.transform == "identity":
+            return column
+        arguments = column if self.parameter is None else f"{self.parameter}, {column}"
+        return f"{_SPARK_NAMES.get(self.transform, self.transform)}({arguments})"
+
+
+def column_parts(path: str) -> tuple[str, ...]:
+    """`_kafka.timestamp` -> its names from the outside in; a name with a dot in it stands in backticks.
+
+    Raises ValueError when `path` is not a column path.
+    """
+    parts = []
+    at = 0
+    while found := _PART.match(path, at):
+        parts.append(found[1].replace("``", "`") if found[1] else found[2])
+        if found.end() == len(path):
+            return tuple(parts)
+        if path[found.end()] != ".":
+            break
+        at = found.end() + 1
+    raise ValueError(f"{path!r} is not a column name or a dotted path to one")
+
+
+def quoted(path: str) -> str:
+    """A column path as Spark SQL reads it: parts that are not plain words in backticks."""
+    return ".".join(
+        part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in column_parts(path)
+    )
+
+
+def parse_partition_field(value: Any) -> PartitionField:
+    """The partition field that `value` spells; the pydantic error carries a suggestion."""
+    if isinstance(value, PartitionField):
+        return value
+    if not isinstance(value, str):
+        raise _invalid("{value} is not a partition transform like day(ordered_at)", value)
+    if "(" not in value:
+        return _field("identity", value.strip(), None, value)
+    call = _CALL.fullmatch(value)
+    if not call:
+        raise _invalid("{value} is not a partition transform like day(ordered_at)", value)
+    name = _known_transform(call[1], value)
+    arguments = [argument.strip() for argument in call[2].split(",")]
+    if name not in _TAKES_NUMBER:
+        if len(arguments) != 1:
+            raise _invalid("{value}: takes one column", value, f"{name}({arguments[-1]})")
+        return _field(name, arguments[0], None, value)
+    if len(arguments) != 2 or not arguments[0].isdecimal() or not 1 <= int(arguments[0]) <= MAX_PARAMETER:  # noqa: PLR2004
+        raise _invalid(
+            "{value}: needs a whole number and a column", value, f"{name}(16, {arguments[-1] or 'column'})"
+        )
+    return _field(name, arguments[1], int(arguments[0]), value)
+
+
+def _known_transform(name: str, value: str) -> Transform:
+    known = next((transform for transform in TRANSFORMS if name in {transform, f"{transform}s"}), None)
+    if name == known:
+        return known
+    meant = known or nearest(name, TRANSFORMS)
+    raise _invalid(
+        "{value}: no such transform (" + ", ".join(TRANSFORMS) + ")",
+        value,
+        value.replace(name, meant, 1) if meant else None,
+    )
+
+
+def _field(transform: Transform, column: str, parameter: int | None, value: str) -> PartitionField:
+    try:
+        column_parts(column)
+    except ValueError as error:
+        raise _invalid("{value}: " + str(error).replace("{", "{{").replace("}", "}}"), value) from None
+    return PartitionField(transform, column, parameter)
+
+
+def _invalid(message: str, value: Any, suggestion: str | None = None) -> PydanticCustomError:
+    text = message.replace("{value}", repr(value))
+    return PydanticCustomError("transform", "{text}", {"text": text, "suggestion": suggestion})
+
+
+def _parse_column(value: Any) -> str:
+    if not isinstance(value, str):
+        raise PydanticCustomError("column", "must be a column name or a dotted path to one")
+    try:
+        column_parts(value)
+    except ValueError as error:
+        raise PydanticCustomError("column", "{text}", {"text": str(error)}) from None
+    return value
+
+
+PartitionSpec = Annotated[
+    PartitionField,
+    PlainValidator(parse_partition_field),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "description": "year month day hour bucket(n, c) truncate(w, c), or a column alone",
+            "examples": ["day(ordered_at)", "bucket(16, customer_id)", "hour(_kafka.timestamp)"],
+        }
+    ),
+]
+ColumnPath = Annotated[str, PlainValidator(_parse_column), WithJsonSchema({"type": "string", "minLength": 1})]

@@ -1,0 +1,168 @@
+"""Where things run: the platform file, or the embedded stack in its place (CONTRACT.md)."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from tidemark.domain.catalog import Catalog
+from tidemark.domain.cron import Cron
+from tidemark.domain.errors import TidemarkError
+from tidemark.domain.kafka_properties import GROUP_ID_PREFIX, client_properties, spark_options
+from tidemark.domain.naming import Identifier, Namespace
+from tidemark.domain.secrets import Properties
+from tidemark.domain.section import FreeSection, PropertyValue, Section
+from tidemark.domain.units import Count, Duration, PositiveDuration
+
+CONNECTIONS = ("kafka", "schema_registry", "catalog", "spark")
+"""Blocks of the platform file that say where a service is; with none of them the embedded stack is used."""
+
+
+class KafkaCluster(FreeSection):
+    """Client properties of one cluster, in librdkafka's words."""
+
+    root: dict[str, PropertyValue]
+
+    @property
+    def properties(self) -> Properties:
+        """As written."""
+        return Properties(self.root)
+
+    @property
+    def group_id_prefix(self) -> str:
+        """What every consumer group that we name begins with."""
+        return self.root.get(GROUP_ID_PREFIX, "tidemark")
+
+    def client_properties(self) -> dict[str, str]:
+        """For confluent-kafka, secrets in the clear. Raises TidemarkError when there is no address."""
+        self._need_address()
+        return client_properties(self.root)
+
+    def spark_options(self) -> dict[str, str]:
+        """For Spark's Kafka source, secrets in the clear; PEM files are read and sent as text.
+
+        Raises TidemarkError when there is no address, OSError or ValueError on PEM files Java cannot use.
+        """
+        self._need_address()
+        return spark_options(self.root)
+
+    def _need_address(self) -> None:
+        if "bootstrap.servers" not in self.root:
+            raise _no_address("Kafka", "kafka_down")
+
+
+class SchemaRegistry(Section):
+    """A registry that speaks Confluent's REST interface."""
+
+    url: str | None = Field(None, min_length=1)
+    user_info: str | None = Field(None, alias="basic.auth.user.info", pattern=r"^[^:]+:.*$")
+    bearer_token: str | None = Field(None, alias="bearer.auth.token")
+    ca_location: str | None = Field(None, alias="ssl.ca.location")
+    certificate_location: str | None = Field(None, alias="ssl.certificate.location")
+    key_location: str | None = Field(None, alias="ssl.key.location")
+
+    @property
+    def address(self) -> str:
+        """The URL without a slash at its end. Raises TidemarkError when there is none."""
+        if not self.url:
+            raise _no_address("the schema registry", "registry_down")
+        return self.url.rstrip("/")
+
+    @property
+    def basic_auth(self) -> tuple[str, str] | None:
+        """(user, password), in the clear."""
+        if not self.user_info:
+            return None
+        user, _, password = self.user_info.partition(":")
+        return user, password
+
+
+class Spark(Section):
+    """The Spark Connect server, and settings of the sessions on it."""
+
+    remote: str | None = Field(None, pattern=r"^sc://")
+    conf: dict[str, PropertyValue] = Field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """`sc://host:port`, a token in it in the clear. Raises TidemarkError when there is none."""
+        if not self.remote:
+            raise _no_address("Spark Connect", "spark_down")
+        return self.remote
+
+
+class Lane(Section):
+    """How the runs of a lane go: look every `poll`, `parallel` tables at once, wait `linger` for more."""
+
+    poll: PositiveDuration = Field("5s", validate_default=True)
+    parallel: Count = 4
+    linger: Duration = Field("1m", validate_default=True)
+    max_run: PositiveDuration = Field("5m", validate_default=True)
+
+
+class MaintenanceSchedules(Section):
+    """When maintenance looks whether there is work."""
+
+    compaction: Cron = "*/30 * * * *"
+    snapshots: Cron = "15 3 * * *"
+    orphans: Cron = "30 4 * * 0"
+
+
+class OpenLineage(Section):
+    """Where lineage events go."""
+
+    transport: dict[str, Any]
+
+
+class Platform(Section):
+    """The platform file, resolved."""
+
+    embedded: ClassVar[bool] = False
+
+    default_namespace: Namespace = "lake"
+    kafka: dict[Identifier, KafkaCluster] = Field(default_factory=dict)
+    schema_registry: dict[Identifier, SchemaRegistry] = Field(default_factory=dict)
+    catalog: Catalog
+    spark: Spark
+    lanes: dict[Identifier, Lane] = Field(default_factory=dict)
+    openlineage: OpenLineage | None = None
+    maintenance: MaintenanceSchedules = MaintenanceSchedules()
+    defaults: dict[str, Any] = Field(default_factory=dict)
+    report_every: PositiveDuration = Field("1m", validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_lane(cls, value: Any) -> Any:
+        if isinstance(value, dict) and isinstance(lanes := value.get("lanes", {}), dict):
+            return {**value, "lanes": {"default": {}, **lanes}}
+        return value
+
+
+class EmbeddedPlatform(Platform):
+    """The services that Tidemark starts itself; without addresses when they never ran."""
+
+    embedded: ClassVar[bool] = True
+
+    @classmethod
+    def from_stack(cls, stack: Mapping[str, Any] | None, settings: Mapping[str, Any] | None = None) -> Self:
+        """`stack` as `services status --json` prints it; `settings` are the other keys of a platform file."""
+        return cls.model_validate({**(settings or {}), **stack_connections(stack or {})})
+
+
+def stack_connections(stack: Mapping[str, Any]) -> dict[str, Any]:
+    """The connection blocks of a platform file for an embedded stack."""
+    catalog = stack.get("catalog", {})
+    return {
+        "kafka": {"main": dict(stack.get("kafka", {}))},
+        "schema_registry": {"main": dict(stack.get("schema_registry", {}))},
+        "catalog": {"type": "sql", **catalog.get("properties", {}), "name": catalog.get("name", "lake")},
+        "spark": dict(stack.get("spark", {})),
+    }
+
+
+def _no_address(service: str, state: str) -> TidemarkError:
+    return TidemarkError(
+        f"{service} has no address: the embedded stack has not been started here",
+        next_step="tidemark services up",
+        state=state,
+    )
