@@ -1,0 +1,54 @@
+"""Rule: the discovery file is a cache; whatever is wrong with it, definitions still load."""
+
+import threading
+
+import pytest
+
+from tidemark.domain.types import KAFKA_COLUMN, LONG, Field, Struct
+from tidemark.engine.discovery import FILE, Discovery, read, update
+
+
+def test_what_was_seen_is_read_again(tmp_path):
+    columns = Struct((Field("id", LONG, "the order", required=True), KAFKA_COLUMN))
+    update(tmp_path, lambda d: d.with_topics("main", {"orders": {"partitions": 3, "id": "x"}}))
+    update(tmp_path, lambda d: d.with_columns("shop.orders", columns))
+    found = read(tmp_path)
+    assert found.topics("main") == {"orders": {"partitions": 3, "id": "x"}}
+    assert found.columns("shop.orders")[0] == {
+        "name": "id",
+        "type": "long",
+        "doc": "the order",
+        "required": True,
+    }
+    assert found.topics("other") == {}
+    assert found.columns("other") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", '{"version": 2}', '{"version": 1, "clusters": 3}', '{"version": 1, "tables": 7}'],
+)
+def test_a_damaged_or_foreign_file_is_empty_and_is_replaced(tmp_path, text):
+    (tmp_path / FILE).write_text(text)
+    assert read(tmp_path) == Discovery()
+    assert update(tmp_path, lambda d: d.with_topics("main", {"t": {"partitions": 1}}))
+    assert read(tmp_path).topics("main") == {"t": {"partitions": 1}}
+
+
+def test_a_missing_home_is_made_and_an_unchanged_file_is_not_written(tmp_path):
+    home = tmp_path / "deep" / "home"
+    assert read(home) == Discovery()
+    assert update(home, lambda d: d.with_topics("main", {"t": {"partitions": 1}}))
+    assert not update(home, lambda d: d.with_topics("main", {"t": {"partitions": 1}}))
+
+
+def test_writers_do_not_undo_each_other(tmp_path):
+    def write(n):
+        update(tmp_path, lambda d: d.with_topics(f"c{n}", {"t": {"partitions": n}}))
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(read(tmp_path).clusters) == {f"c{n}" for n in range(8)}
