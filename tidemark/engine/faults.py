@@ -1,0 +1,28 @@
+"""Places on the commit path where a drill may stop the process: inert unless TIDEMARK_PAUSE_AT names one.
+
+The process writes its pid to TIDEMARK_PAUSE_FILE and waits there, so that a drill kills a real process at a
+known line. When the drill removes the file instead, the process goes on and never pauses again.
+"""
+
+import os
+import time
+from pathlib import Path
+from typing import Literal
+
+PausePoint = Literal[
+    "planned", "branched", "staged", "audited", "receipted", "quarantined", "published", "tagged", "dropped"
+]
+POLL_SECONDS = 0.05
+
+
+def pause_point(point: PausePoint) -> None:
+    """Wait at `point` when TIDEMARK_PAUSE_AT names it, the first time it is reached."""
+    if os.environ.get("TIDEMARK_PAUSE_AT") != point:
+        return
+    os.environ.pop("TIDEMARK_PAUSE_AT", None)
+    marker = Path(os.environ["TIDEMARK_PAUSE_FILE"])
+    aside = marker.with_suffix(".new")
+    aside.write_text(str(os.getpid()), encoding="utf-8")
+    aside.replace(marker)
+    while marker.exists():
+        time.sleep(POLL_SECONDS)
