@@ -1,0 +1,98 @@
+"""What one pass over a batch saw, and the audit's identity: read = written + quarantined + tombstones + skipped.
+
+Counts observed during the pass are evidence, not proof: a repeated task may count twice. The proof of `written` is
+the staged snapshot's own count (DESIGN.md, step 7).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from tidemark.domain.ledger import Counts
+from tidemark.domain.offsets import OffsetRange
+
+Fate = Literal["written", "quarantined", "tombstone", "skipped", "uncovered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Observed in the pass: records and records not written per partition, and totals by fate.
+
+    `max_timestamp` is in Unix milliseconds; records dated more than an hour ahead are left out and counted in
+    `future`.
+    """
+
+    read: Mapping[int, int]
+    unwritten: Mapping[int, int]
+    fates: Mapping[Fate, int]
+    schema_ids: frozenset[int] = frozenset()
+    max_timestamp: int | None = None
+    future: int = 0
+
+    @property
+    def clean(self) -> bool:
+        """Every record was written; no second look is needed."""
+        return sum(self.unwritten.values()) == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Records of one partition that share fate, cause and schema id; offsets `first` to `last`, both inclusive."""
+
+    partition: int
+    fate: Fate
+    cause: str | None
+    schema_id: int | None
+    count: int
+    first: int
+    last: int
+
+
+def counts_of(evidence: Evidence, groups: Iterable[Group], partitions: Iterable[int]) -> dict[int, Counts]:
+    """Counts by fate per partition, `written` being what the groups leave of `read`."""
+    by_fate: dict[int, dict[Fate, int]] = {p: {} for p in partitions}
+    for group in groups:
+        seen = by_fate[group.partition]
+        seen[group.fate] = seen.get(group.fate, 0) + group.count
+    counts = {}
+    for partition, seen in by_fate.items():
+        read = evidence.read.get(partition, 0)
+        gone = {fate: seen.get(fate, 0) for fate in ("quarantined", "tombstone", "skipped")}
+        counts[partition] = Counts(
+            read=read,
+            written=read - sum(gone.values()),
+            quarantined=gone["quarantined"],
+            tombstones=gone["tombstone"],
+            skipped=gone["skipped"],
+        )
+    return counts
+
+
+def first_offenders(groups: Iterable[Group]) -> dict[int, int]:
+    """The first offset per partition that the table does not cover."""
+    first: dict[int, int] = {}
+    for group in groups:
+        if group.fate == "uncovered":
+            first[group.partition] = min(group.first, first.get(group.partition, group.first))
+    return first
+
+
+def span(groups: Iterable[Group], fate: Fate) -> dict[int, OffsetRange]:
+    """Per partition the smallest range of offsets that holds all records of `fate`."""
+    found: dict[int, OffsetRange] = {}
+    for group in groups:
+        if group.fate == fate:
+            seen = found.get(group.partition, OffsetRange(group.first, group.last + 1))
+            found[group.partition] = OffsetRange(min(seen.start, group.first), max(seen.end, group.last + 1))
+    return found
+
+
+FLOOD_FLOOR = 10
+"""A flood takes at least so many records: one bad record in a small batch is bad data, not misconfiguration."""
+
+
+def is_flood(counts: Iterable[Counts], fail: float) -> bool:
+    """Whether more of a batch than `fail` (a share) went to quarantine."""
+    listed = list(counts)
+    bad, read = sum(c.quarantined for c in listed), sum(c.read for c in listed)
+    return bad >= FLOOD_FLOOR and bad > fail * read

@@ -1,0 +1,78 @@
+"""Whether a contract's layout fits the columns: partition sources, transforms and sort columns. Pure."""
+
+from collections.abc import Iterable
+
+from tidemark.domain.partitioning import PartitionField, column_parts
+from tidemark.domain.suggest import nearest
+from tidemark.domain.types import ColumnType, Primitive, Struct
+
+_TIMES = frozenset({"timestamp", "timestamptz"})
+_DAYS = frozenset({"date"}) | _TIMES
+_HASHED = frozenset({"int", "long", "string", "binary", "uuid"}) | _DAYS
+_CUT = frozenset({"int", "long", "string", "binary"})
+
+
+def layout_faults(
+    columns: Struct, partition_by: Iterable[PartitionField], sort_by: Iterable[str]
+) -> list[str]:
+    """What does not fit, one sentence each, with the nearest column; empty when all fits.
+
+    Source: the Iceberg spec, Partition Transforms.
+    """
+    faults = []
+    for each in partition_by:
+        found = resolve(columns, each.column)
+        if found is None:
+            faults.append(f"partition_by: {each}: {_unknown(columns, each.column)}")
+        elif not _applies(each, found):
+            faults.append(f"partition_by: {each}: {each.transform} does not apply to {found}")
+    for column in sort_by:
+        found = resolve(columns, column)
+        if found is None:
+            faults.append(f"sort_by: {_unknown(columns, column)}")
+        elif not isinstance(found, Primitive):
+            faults.append(f"sort_by: {column} is {found}, which has no order")
+    return faults
+
+
+def resolve(columns: Struct, path: str) -> ColumnType | None:
+    """The type at a dotted path through structs; None when there is no such column."""
+    here: ColumnType = columns
+    for part in column_parts(path):
+        field = here.field(part) if isinstance(here, Struct) else None
+        if field is None:
+            return None
+        here = field.type
+    return here
+
+
+def leaf_paths(columns: Struct, prefix: str = "") -> list[str]:
+    """The dotted paths of everything that can be named."""
+    paths = []
+    for field in columns.fields:
+        path = f"{prefix}{field.name}"
+        paths.append(path)
+        if isinstance(field.type, Struct):
+            paths += leaf_paths(field.type, f"{path}.")
+    return paths
+
+
+def _applies(field: PartitionField, kind: ColumnType) -> bool:
+    if not isinstance(kind, Primitive):
+        return False
+    match field.transform:
+        case "identity":
+            return True
+        case "hour":
+            return kind.name in _TIMES
+        case "bucket":
+            return kind.name in _HASHED or kind.decimal is not None
+        case "truncate":
+            return kind.name in _CUT or kind.decimal is not None
+        case _:
+            return kind.name in _DAYS
+
+
+def _unknown(columns: Struct, path: str) -> str:
+    near = nearest(path, leaf_paths(columns))
+    return f"there is no column {path}" + (f" (did you mean {near}?)" if near else "")

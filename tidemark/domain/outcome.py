@@ -1,0 +1,103 @@
+"""What happened: one published microbatch, and what a run did to one table (CONTRACT.md, `run --json`)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tidemark.domain.ledger import Counts, add_up
+from tidemark.domain.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One published microbatch. `seconds` are per stage, `bytes` and `files` those of the new data files."""
+
+    table: str
+    batch_id: str
+    attempt: str
+    snapshot_id: int
+    parent_id: int | None
+    from_: Mapping[int, int]
+    next: Mapping[int, int]
+    counts: Mapping[int, Counts]
+    schema_ids: frozenset[int]
+    max_timestamp: datetime | None
+    seconds: Mapping[str, float]
+    files: int
+    bytes: int
+    at: datetime
+    future_timestamps: int = 0
+
+    @property
+    def rows(self) -> Counts:
+        """The sum over partitions."""
+        return add_up(self.counts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run did to one table. `from_` and `next` are offsets per partition; `error` is an error's JSON."""
+
+    table: str
+    state: State
+    commits: int = 0
+    rows: Counts = Counts()
+    from_: Mapping[int, int] = field(default_factory=dict)
+    next: Mapping[int, int] = field(default_factory=dict)
+    snapshot_id: int | None = None
+    seconds: float = 0.0
+    error: Mapping[str, Any] | None = None
+    stages: Mapping[str, float] = field(default_factory=dict)
+    lag_records: int = 0
+    files: int = 0
+    bytes: int = 0
+    schema_ids: frozenset[int] = frozenset()
+    last: Commit | None = None
+    stream_clock: datetime | None = None
+    table_clock: datetime | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """The run ended in an error for this table."""
+        return self.error is not None
+
+    def as_json(self) -> dict[str, Any]:
+        """The stable shape of `run --json`."""
+        return {
+            "table": self.table,
+            "state": self.state,
+            "commits": self.commits,
+            "rows": self.rows._asdict(),
+            "from": {str(p): o for p, o in sorted(self.from_.items())},
+            "next": {str(p): o for p, o in sorted(self.next.items())},
+            "snapshot_id": self.snapshot_id,
+            "seconds": round(self.seconds, 3),
+            "error": dict(self.error) if self.error else None,
+        }
+
+
+@dataclass(slots=True)
+class Tally:
+    """The sum of the commits of one run on one table, as they come."""
+
+    commits: int = 0
+    rows: Counts = Counts()
+    from_: dict[int, int] = field(default_factory=dict)
+    stages: dict[str, float] = field(default_factory=dict)
+    files: int = 0
+    bytes: int = 0
+    schema_ids: frozenset[int] = frozenset()
+    last: Commit | None = None
+
+    def add(self, commit: Commit) -> None:
+        """Count one more commit."""
+        self.commits += 1
+        self.rows = self.rows.plus(commit.rows)
+        self.from_ = {**commit.from_, **self.from_}
+        for stage, seconds in commit.seconds.items():
+            self.stages[stage] = self.stages.get(stage, 0.0) + seconds
+        self.files += commit.files
+        self.bytes += commit.bytes
+        self.schema_ids |= commit.schema_ids
+        self.last = commit

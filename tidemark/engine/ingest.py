@@ -1,0 +1,244 @@
+"""The way of a record, one microbatch at a time: plan, read, decode, stage, audit, receipt, publish.
+
+Nothing here remembers anything: each attempt plans from the truth, works on a branch of its own, and either moves
+main or leaves nothing behind but that branch.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from tidemark import __version__
+from tidemark.domain.contract import Contract
+from tidemark.domain.errors import Overtaken, Stopped
+from tidemark.domain.evidence import Group, first_offenders, is_flood, span
+from tidemark.domain.guard import examine
+from tidemark.domain.ledger import Counts, Entry
+from tidemark.domain.offsets import Offsets
+from tidemark.domain.outcome import Commit
+from tidemark.engine import quarantine
+from tidemark.engine.audit import audit
+from tidemark.engine.decode import decode
+from tidemark.engine.lake import Lake
+from tidemark.engine.observe import second_look
+from tidemark.engine.outages import named
+from tidemark.engine.plan import Plan, make_plan
+from tidemark.engine.publish import drop_branch, open_branch, publish, write_receipt
+from tidemark.engine.read import read_ranges
+from tidemark.engine.schemas import read_schemas
+from tidemark.engine.stage import stage
+from tidemark.engine.table_state import ACCEPTED_BATCH
+from tidemark.engine.tables import set_properties
+
+ATTEMPTS = 6
+"""Times that one microbatch may be overtaken before the table is given back to the orchestrator."""
+
+
+class _PlanAgain(Exception):  # noqa: N818 - not an error: the pass has found out what the plan must respect
+    def __init__(self, ceiling: Mapping[int, int]) -> None:
+        self.ceiling = ceiling
+
+
+@dataclass(slots=True)
+class _Stopwatch:
+    """Seconds per stage of one attempt."""
+
+    seconds: dict[str, float]
+
+    @contextmanager
+    def __call__(self, stage_name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage_name] = self.seconds.get(stage_name, 0.0) + time.perf_counter() - began
+
+
+def microbatch(
+    lake: Lake, contract: Contract, run_id: str, *, known: bool = False, goal: Offsets | None = None
+) -> Commit | None:
+    """Publish the next batch of a table, or None when nothing waits below `goal` or the table is paused.
+
+    Raises:
+        Stopped: the table is in a stop state; nothing moved.
+        Outage: a service does not answer; a later attempt continues from the table.
+    """
+    ceiling: dict[int, int] = {}
+    last: Overtaken | None = None
+    for turn in range(ATTEMPTS):
+        try:
+            with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+                return _attempt(lake, contract, run_id, known, goal, ceiling)
+        except _PlanAgain as found:
+            ceiling |= found.ceiling
+        except Overtaken as overtaken:
+            last = overtaken
+            time.sleep(0.1 * turn)
+    raise Stopped("failed", contract.table, f"It was overtaken {ATTEMPTS} times in a row: {last}")
+
+
+def _attempt(
+    lake: Lake,
+    contract: Contract,
+    run_id: str,
+    known: bool,
+    goal: Offsets | None,
+    ceiling: Offsets,
+) -> Commit | None:
+    watch = _Stopwatch({})
+    with watch("plan"):
+        plan = make_plan(lake, contract, run_id, known=known, goal=goal, ceiling=ceiling)
+    if plan is None:
+        return None
+    with watch("branch"):
+        made = open_branch(lake, plan.attempt)
+    try:
+        return _stage_and_publish(lake, plan, run_id, made, watch)
+    except BaseException:
+        with suppress(Exception):
+            drop_branch(lake, plan.attempt)
+        raise
+
+
+def _stage_and_publish(
+    lake: Lake, plan: Plan, run_id: str, made: frozenset[int], watch: _Stopwatch
+) -> Commit:
+    contract = plan.contract
+    with watch("stage"):
+        decoded = decode(read_ranges(lake, contract, plan.ranges), plan.decoding())
+        staged = stage(lake, plan, decoded)
+    with watch("audit"):
+        groups = [] if staged.evidence.clean else second_look(decoded)
+        _respect(lake, plan, groups)
+        counts = audit(lake, staged, groups, epoch=plan.ledger.epoch, ranges=plan.ranges)
+        _hold_back_flood(plan, counts, groups)
+    with watch("receipt"):
+        entry = Entry(
+            batch_id=plan.batch_id,
+            attempt=plan.attempt_id,
+            run_id=run_id,
+            contract=contract.digest,
+            tidemark=__version__,
+            schema_ids=staged.evidence.schema_ids,
+            max_timestamp=_time(staged.evidence.max_timestamp),
+        )
+        ledger = plan.ledger.after(plan.ranges, counts, entry)
+        receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
+    with watch("quarantine"):
+        _publish_quarantine(lake, plan, groups, run_id)
+    with watch("publish"):
+        publish(lake, plan.attempt, made | {staged.snapshot_id, receipt}, lambda: _same_topic(lake, plan))
+    if ACCEPTED_BATCH in plan.state.properties:
+        set_properties(lake, contract.table, {ACCEPTED_BATCH: None})
+    return Commit(
+        table=contract.table,
+        batch_id=plan.batch_id,
+        attempt=plan.attempt_id,
+        snapshot_id=receipt,
+        parent_id=plan.state.head,
+        from_=ledger.from_,
+        next=ledger.next,
+        counts=counts,
+        schema_ids=staged.evidence.schema_ids,
+        max_timestamp=_time(staged.evidence.max_timestamp),
+        seconds=watch.seconds,
+        files=staged.files,
+        bytes=staged.bytes,
+        at=datetime.now(UTC),
+        future_timestamps=staged.evidence.future,
+    )
+
+
+def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
+    """Cut the batch before records that the table does not cover; look again when the registry has learnt an id.
+
+    Raises:
+        Stopped: such a record is the very next one.
+    """
+    unknown = {g.schema_id for g in groups if g.cause == "unknown_schema_id" and g.schema_id is not None}
+    if unknown and unknown & (read_schemas(lake, plan.contract).ids - plan.schemas.ids):
+        raise _PlanAgain({})
+    offenders = first_offenders(groups)
+    if not offenders:
+        return
+    if all(offenders.get(p) == each.start for p, each in plan.ranges.items()):
+        ids = sorted({g.schema_id for g in groups if g.fate == "uncovered" and g.schema_id is not None})
+        why = "; ".join(f"schema id {i}: {plan.schemas.why_uncovered(plan.columns, i)}" for i in ids)
+        raise Stopped(
+            "schema_unsupported",
+            plan.contract.table,
+            f"Records wait from offsets {offenders} on. {why}",
+            topic=plan.contract.topic,
+            schema_ids=ids,
+            offsets={str(p): o for p, o in offenders.items()},
+        )
+    raise _PlanAgain(offenders)
+
+
+def _hold_back_flood(plan: Plan, counts: Mapping[int, Counts], groups: list[Group]) -> None:
+    """Raises Stopped(`quarantine_flood`) unless someone has accepted this very batch."""
+    contract = plan.contract
+    if not is_flood(counts.values(), contract.quarantine.fail) or accepted_from(plan) == dict(
+        plan.ledger.next
+    ):
+        return
+    causes: dict[str, int] = {}
+    for group in groups:
+        if group.fate == "quarantined":
+            causes[str(group.cause)] = causes.get(str(group.cause), 0) + group.count
+    bad, read = sum(c.quarantined for c in counts.values()), sum(c.read for c in counts.values())
+    raise Stopped(
+        "quarantine_flood",
+        contract.table,
+        f"{bad} of {read} records, above {contract.quarantine.fail:.1%}: "
+        + ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items())),
+        topic=contract.topic,
+        causes=causes,
+        read=read,
+    )
+
+
+def accepted_from(plan: Plan) -> dict[int, int] | None:
+    """The ledger position whose batch someone has accepted as it is (`accept --quarantine-batch`)."""
+    text = plan.state.properties.get(ACCEPTED_BATCH, "")
+    pairs = (pair.split(":") for pair in text.split(",") if pair)
+    return {int(p): int(o) for p, o in pairs} or None
+
+
+def _publish_quarantine(lake: Lake, plan: Plan, groups: list[Group], run_id: str) -> None:
+    contract, epoch = plan.contract, plan.ledger.epoch
+    quarantine.ensure(lake, contract.quarantine_table, contract.topic)
+    expected = sum(g.count for g in groups if g.fate == "quarantined")
+    if not expected and not quarantine.leftovers(lake, contract.quarantine_table, epoch, plan.ranges):
+        return
+    rows = None
+    if expected:
+        again = decode(read_ranges(lake, contract, span(groups, "quarantined")), plan.decoding())
+        rows = quarantine.rows(again, batch_id=plan.batch_id, run_id=run_id)
+    quarantine.replace_within(
+        lake, contract.quarantine_table, rows, epoch=epoch, ranges=plan.ranges, expected=expected
+    )
+
+
+def _same_topic(lake: Lake, plan: Plan) -> None:
+    """Raises Stopped when the topic is no longer the one that was read.
+
+    A log start that has moved on meanwhile is no reason: Spark fails when it misses a record, and these were read.
+    """
+    now = lake.topic(plan.contract)
+    finding = examine(plan.ledger, replace(now, log_start={**now.log_start, **plan.topic.log_start}))
+    if finding:
+        raise Stopped(
+            finding.state,
+            plan.contract.table,
+            f"It changed while the batch was staged. {finding.detail}",
+            topic=plan.contract.topic,
+            cluster=plan.contract.cluster,
+            **finding.fields,
+        )
+
+
+def _time(milliseconds: int | None) -> datetime | None:
+    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -1,0 +1,66 @@
+"""Counting during the one pass, and the second look at what was not written."""
+
+from collections.abc import Iterable
+from typing import get_args
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+
+from tidemark.domain.evidence import Evidence, Fate, Group
+from tidemark.engine.decode import CAUSE, FATE
+
+FUTURE = "INTERVAL 1 HOUR"
+_FATES: tuple[Fate, ...] = get_args(Fate)
+
+
+def observed(decoded: DataFrame, partitions: Iterable[int], observation: Observation) -> DataFrame:
+    """`decoded` with the counting of `evidence` attached to its next pass."""
+    partition, fate = F.col("_kafka.partition"), F.col(FATE)
+    sane = F.col("_kafka.timestamp") <= F.current_timestamp() + F.expr(FUTURE)
+    metrics: list[Column] = [
+        F.count_if(~sane).alias("future"),
+        F.max(F.when(sane, F.unix_millis(F.col("_kafka.timestamp")))).alias("max_timestamp"),
+        F.collect_set(F.col("_kafka.schema_id")).alias("schema_ids"),
+    ]
+    metrics += [F.count_if(fate == name).alias(f"fate_{name}") for name in _FATES]
+    for p in partitions:
+        metrics.append(F.count_if(partition == p).alias(f"read_{p}"))
+        metrics.append(F.count_if((partition == p) & (fate != "written")).alias(f"unwritten_{p}"))
+    return decoded.observe(observation, *metrics)
+
+
+def evidence(observation: Observation, partitions: Iterable[int]) -> Evidence:
+    """What the pass has counted."""
+    seen = observation.get
+    listed = list(partitions)
+    return Evidence(
+        read={p: seen[f"read_{p}"] for p in listed},
+        unwritten={p: seen[f"unwritten_{p}"] for p in listed},
+        fates={name: seen[f"fate_{name}"] for name in _FATES},
+        schema_ids=frozenset(seen["schema_ids"] or ()),
+        max_timestamp=seen["max_timestamp"],
+        future=seen["future"],
+    )
+
+
+def second_look(decoded: DataFrame) -> list[Group]:
+    """Everything that was not written, grouped; reads the batch once more."""
+    rows = (
+        decoded.where(F.col(FATE) != "written")
+        .groupBy(
+            F.col("_kafka.partition").alias("partition"),
+            F.col(FATE).alias("fate"),
+            F.col(CAUSE).alias("cause"),
+            F.col("_kafka.schema_id").alias("schema_id"),
+        )
+        .agg(
+            F.count("*").alias("count"),
+            F.min("_kafka.offset").alias("first"),
+            F.max("_kafka.offset").alias("last"),
+        )
+        .collect()
+    )
+    return [
+        Group(r["partition"], r["fate"], r["cause"], r["schema_id"], r["count"], r["first"], r["last"])
+        for r in rows
+    ]

@@ -1,0 +1,114 @@
+"""Which state an exception of a client library means. One place, for every caller asks the same question.
+
+A lost answer is an outage too: the outcome is unknown and the table must be looked at (DESIGN.md, Spark is reached
+through Spark Connect).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tidemark.domain.errors import Outage, Stopped, TidemarkError
+from tidemark.domain.states import OUTAGES, State
+
+_SPARK_GONE = (
+    "UNAVAILABLE",
+    "failed to connect",
+    "RESPONSE_ALREADY_RECEIVED",
+    "SESSION_NOT_FOUND",
+    "SESSION_CLOSED",
+    "SESSION_CHANGED",
+    "OPERATION_NOT_FOUND",
+    "INVALID_HANDLE",
+    "Socket closed",
+    "Connection refused",
+    "Connection reset",
+    "SparkContext was shut down",
+    "stopped SparkContext",
+    "RETRIES_EXCEEDED",
+    "NO_ACTIVE_SESSION",
+)
+_KAFKA_GONE = (
+    "org.apache.kafka.common.errors.TimeoutException",
+    "org.apache.kafka.common.errors.DisconnectException",
+    "Failed to construct kafka consumer",
+    "No resolvable bootstrap urls",
+    "LEADER_NOT_AVAILABLE",
+    "KafkaTimeoutException",
+    "Timeout of",
+    "Cannot fetch offset",
+)
+_KAFKA_LOST = ("KAFKA_DATA_LOSS", "OffsetOutOfRangeException", "Some data may have been lost")
+_DENIED = (
+    "TopicAuthorizationException",
+    "GroupAuthorizationException",
+    "SaslAuthenticationException",
+    "AccessDenied",
+)
+_CATALOG_GONE = (
+    "SQLITE_BUSY",
+    "database is locked",
+    "UncheckedSQLException",
+    "RESTException",
+    "ServiceUnavailableException",
+    "ServiceFailureException",
+    "CommitStateUnknownException",
+    "RuntimeMetaException",
+    "Failed to connect to Hive Metastore",
+    "JdbcSQL",
+    "OperationalError",
+)
+_STORE_GONE = (
+    "RuntimeIOException",
+    "SdkClientException",
+    "S3Exception",
+    "NoSuchBucket",
+    "No space left on device",
+)
+
+
+def state_of(text: str) -> State:
+    """The state that an error text of Spark, Kafka or a catalog stands for; `failed` when none is known."""
+    signs: tuple[tuple[State, tuple[str, ...]], ...] = (
+        ("offsets_expired", _KAFKA_LOST),
+        ("permission_denied", _DENIED),
+        ("kafka_down", _KAFKA_GONE),
+        ("catalog_down", _CATALOG_GONE),
+        ("store_down", _STORE_GONE),
+        ("spark_down", _SPARK_GONE),
+    )
+    for state, words in signs:
+        if any(word in text for word in words):
+            return state
+    return "failed"
+
+
+@contextmanager
+def named(table: str, *, topic: str = "?", cluster: str = "main") -> Iterator[None]:
+    """Turn what client libraries raise inside the block into our errors, named after `table`.
+
+    Raises:
+        Outage: the state is worth a new attempt from the plan.
+        Stopped: it is not.
+    """
+    try:
+        yield
+    except (Outage, Stopped) as error:
+        if error.table != "-":
+            raise
+        fields = {k: v for k, v in error.fields.items() if k not in {"state", "table", "detail"}}
+        detail = str(error.fields.get("detail", ""))
+        raise type(error)(error.state, table, detail, topic=topic, cluster=cluster, **fields) from error
+    except TidemarkError as error:
+        if error.fields.get("state") in OUTAGES:
+            raise Outage(error.fields["state"], table, error.message, topic=topic, cluster=cluster) from error
+        raise
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        state = state_of(text)
+        kind = Stopped if state in {"failed", "permission_denied", "offsets_expired"} else Outage
+        raise kind(state, table, _first_lines(text), topic=topic, cluster=cluster) from error
+
+
+def _first_lines(text: str, limit: int = 600) -> str:
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    return " ".join(lines)[:limit]

@@ -1,0 +1,81 @@
+"""Pause and resume: the table says so itself, so every writer and every reader sees it."""
+
+import json
+from datetime import UTC, datetime
+
+from tidemark.domain.contract import Contract
+from tidemark.domain.errors import Refused
+from tidemark.engine.lake import Lake
+from tidemark.engine.operations import Operation, record
+from tidemark.engine.table_state import PAUSED, TableState
+from tidemark.engine.tables import set_properties
+
+
+def pause(
+    lake: Lake, contract: Contract, *, by: str, reason: str, run_id: str = "", dry_run: bool = False
+) -> Operation:
+    """Let nothing be ingested into the table until it is resumed.
+
+    Raises:
+        Refused: the table does not exist, or is paused already.
+    """
+    state = _existing(lake, contract)
+    if state.paused:
+        raise Refused(f"{contract.table} is paused already: {state.properties[PAUSED]}", table=contract.table)
+    says = json.dumps({"by": by, "reason": reason, "at": datetime.now(UTC).isoformat(timespec="seconds")})
+    return _change(lake, contract, state, "pause", says, by=by, reason=reason, run_id=run_id, dry_run=dry_run)
+
+
+def resume(
+    lake: Lake, contract: Contract, *, by: str, reason: str, run_id: str = "", dry_run: bool = False
+) -> Operation:
+    """Undo `pause`; the next run continues where the ledger ends.
+
+    Raises:
+        Refused: the table does not exist, or is not paused.
+    """
+    state = _existing(lake, contract)
+    if not state.paused:
+        raise Refused(f"{contract.table} is not paused", table=contract.table)
+    return _change(
+        lake, contract, state, "resume", None, by=by, reason=reason, run_id=run_id, dry_run=dry_run
+    )
+
+
+def _existing(lake: Lake, contract: Contract) -> TableState:
+    state = lake.state(contract.table)
+    if not state.exists:
+        raise Refused(
+            f"{contract.table} does not exist yet",
+            next_step=f"tidemark run {contract.table}",
+            table=contract.table,
+        )
+    return state
+
+
+def _change(
+    lake: Lake,
+    contract: Contract,
+    state: TableState,
+    verb: str,
+    says: str | None,
+    *,
+    by: str,
+    reason: str,
+    run_id: str,
+    dry_run: bool,
+) -> Operation:
+    operation = Operation(
+        by=by,
+        verb=verb,
+        table=contract.table,
+        reason=reason,
+        run_id=run_id,
+        arguments={"dry_run": dry_run},
+        before_snapshot=state.head,
+        after_snapshot=state.head,
+    )
+    if not dry_run:
+        set_properties(lake, contract.table, {PAUSED: says})
+        record(lake, operation)
+    return operation

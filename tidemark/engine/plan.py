@@ -1,0 +1,143 @@
+"""The plan of one batch: read from the truth (table, topic, registry) and nothing else (DESIGN.md, step 3)."""
+
+from dataclasses import dataclass
+from uuid import uuid4
+
+from tidemark.domain.contract import Contract
+from tidemark.domain.errors import Stopped
+from tidemark.domain.guard import Topic, examine
+from tidemark.domain.ledger import Ledger, batch_id, branch_name
+from tidemark.domain.offsets import OffsetRange, Offsets, Ranges, cut, cut_before, total, waiting
+from tidemark.domain.types import KAFKA_COLUMN, Struct
+from tidemark.engine.decode import Decoding
+from tidemark.engine.faults import pause_point
+from tidemark.engine.lake import Lake
+from tidemark.engine.publish import Attempt
+from tidemark.engine.schemas import TopicSchemas, read_schemas, subject_of
+from tidemark.engine.table_state import TableState
+from tidemark.engine.tables import prepare
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One batch of one table: what is read, on top of which snapshot, into which columns."""
+
+    contract: Contract
+    topic: Topic
+    state: TableState
+    ledger: Ledger
+    schemas: TopicSchemas
+    ranges: Ranges
+    batch_id: str
+    attempt_id: str
+
+    @property
+    def attempt(self) -> Attempt:
+        """The branch of this attempt alone."""
+        return Attempt(self.contract.table, branch_name(self.batch_id, self.attempt_id), self.state.head)
+
+    @property
+    def columns(self) -> Struct:
+        """The value columns of the table, in its order."""
+        present = self.state.columns or Struct(())
+        return Struct(tuple(f for f in present.fields if f.name != KAFKA_COLUMN.name))
+
+    def decoding(self) -> Decoding:
+        """How values become rows: every writer schema that the table holds exactly, in one pass."""
+        if self.schemas.plain is not None:
+            plain = "string" if self.contract.value.format == "string" else "raw"
+            return Decoding(plain, self.columns, self.ledger.epoch)
+        covered = self.schemas.covered(self.columns)
+        newest = max(covered.values(), key=lambda w: w.version, default=None)
+        return Decoding(
+            format="avro",
+            columns=self.columns,
+            epoch=self.ledger.epoch,
+            writers={writer_id: writer.schema for writer_id, writer in covered.items()},
+            reader=newest.schema if newest else None,
+            uncovered=self.schemas.ids - frozenset(covered),
+        )
+
+
+def make_plan(
+    lake: Lake,
+    contract: Contract,
+    run_id: str,
+    *,
+    known: bool = False,
+    goal: Offsets | None = None,
+    ceiling: Offsets | None = None,
+) -> Plan | None:
+    """The next batch of a table, or None when nothing waits or the table is paused.
+
+    A table that is not there yet is made first, unless it is `known` to have been loaded before. `goal` bounds the
+    offsets from above, `ceiling` does so for partitions whose further records the table does not cover.
+
+    Raises:
+        Stopped: any stop state that table and topic show.
+        Outage: a service does not answer.
+        Overtaken: another run made the table in the same moment.
+    """
+    state = lake.state(contract.table)
+    if state.paused:
+        return None
+    if known and not state.exists:
+        raise Stopped("table_missing", contract.table, "Earlier runs have loaded it.", topic=contract.topic)
+    topic = lake.topic(contract)
+    schemas = read_schemas(lake, contract)
+    if state.ledger is None:
+        if not _prepared(lake, contract, topic, schemas, run_id):
+            return None
+        state = lake.state(contract.table)
+    ledger = state.ledger
+    if ledger is None:
+        raise Stopped("ledger_missing", contract.table, "Its first receipt vanished again.")
+    finding = examine(ledger, topic)
+    if finding:
+        raise Stopped(
+            finding.state,
+            contract.table,
+            finding.detail,
+            topic=contract.topic,
+            cluster=contract.cluster,
+            **finding.fields,
+        )
+    ranges = _batch(ledger, topic, contract.ingest.max_records, goal, ceiling)
+    pause_point("planned")
+    if not ranges:
+        return None
+    return Plan(
+        contract=contract,
+        topic=topic,
+        state=state,
+        ledger=ledger,
+        schemas=schemas,
+        ranges=ranges,
+        batch_id=batch_id(contract.table, ledger.epoch, ranges),
+        attempt_id=uuid4().hex[:8],
+    )
+
+
+def _prepared(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchemas, run_id: str) -> bool:
+    wanted = schemas.wanted()
+    if wanted is not None:
+        prepare(lake, contract, topic, wanted, run_id)
+        return True
+    if schemas.unsupported:
+        newest = max(schemas.unsupported)
+        raise Stopped("schema_unsupported", contract.table, schemas.unsupported[newest], topic=contract.topic)
+    if total(waiting(topic.log_start, topic.end)):
+        raise Stopped(
+            "misconfigured",
+            contract.table,
+            f"topic {contract.topic} holds records, but the schema registry does not know subject "
+            f"{subject_of(contract)}. If the values are not in the registry, say so with `value: {{format: raw}}`.",
+        )
+    return False
+
+
+def _batch(
+    ledger: Ledger, topic: Topic, limit: int, goal: Offsets | None, ceiling: Offsets | None
+) -> dict[int, OffsetRange]:
+    end = topic.end if goal is None else {p: min(o, goal.get(p, 0)) for p, o in topic.end.items()}
+    return cut(cut_before(waiting(ledger.next, end), ceiling or {}), limit)

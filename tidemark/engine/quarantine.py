@@ -1,0 +1,138 @@
+"""The quarantine table: records that could not enter, with cause and original bytes (CONTRACT.md).
+
+Rows are published before main moves. They are keyed by (epoch, partition, offset), and whatever an attempt that died
+has left inside the batch's ranges is replaced in the same MERGE, so nothing is there twice.
+"""
+
+from uuid import uuid4
+
+from pyiceberg.expressions import (
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThanOrEqual,
+    IsNull,
+    LessThan,
+    Or,
+)
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+
+from tidemark.domain.errors import Overtaken, Stopped
+from tidemark.domain.offsets import Ranges
+from tidemark.domain.spark_types import quoted_text
+from tidemark.engine.decode import CAUSE, FATE, VALUE
+from tidemark.engine.faults import pause_point
+from tidemark.engine.lake import Lake
+from tidemark.engine.table_state import OWNED, load
+
+COLUMNS = (
+    "topic string, epoch int, partition int, offset bigint, timestamp timestamp, timestamp_type int, key binary, "
+    "value binary, headers array<struct<key: string, value: binary>>, schema_id int, cause string, detail string, "
+    "batch_id string, run_id string, quarantined_at timestamp, resolved_by string, resolved_at timestamp"
+)
+
+
+def ensure(lake: Lake, quarantine: str, topic: str) -> None:
+    """Create the quarantine table of a topic when it is not there."""
+    if load(lake.catalog, quarantine) is not None:
+        return
+    keep = {
+        OWNED: topic,
+        "format-version": "2",
+        "write.merge.mode": "merge-on-read",
+        "write.delete.mode": "merge-on-read",
+    }
+    listed = ", ".join(f"{quoted_text(key)} = {quoted_text(value)}" for key, value in keep.items())
+    lake.spark().sql(
+        f"CREATE TABLE IF NOT EXISTS {lake.identifier(quarantine)} ({COLUMNS}) USING iceberg "
+        f"COMMENT 'Records that could not enter, with cause' TBLPROPERTIES ({listed})"
+    )
+
+
+def rows(decoded: DataFrame, *, batch_id: str, run_id: str) -> DataFrame:
+    """The quarantined records of a decoded batch in the columns of the quarantine table."""
+    kafka = ("topic", "epoch", "partition", "offset", "timestamp", "timestamp_type", "key")
+    nothing = F.lit(None)
+    return decoded.where(F.col(FATE) == "quarantined").select(
+        *(F.col(f"_kafka.{name}").alias(name) for name in kafka),
+        F.col(VALUE).alias("value"),
+        F.col("_kafka.headers").alias("headers"),
+        F.col("_kafka.schema_id").alias("schema_id"),
+        F.col(CAUSE).alias("cause"),
+        nothing.cast("string").alias("detail"),
+        F.lit(batch_id).alias("batch_id"),
+        F.lit(run_id).alias("run_id"),
+        F.current_timestamp().alias("quarantined_at"),
+        nothing.cast("string").alias("resolved_by"),
+        nothing.cast("timestamp").alias("resolved_at"),
+    )
+
+
+def leftovers(lake: Lake, quarantine: str, epoch: int, ranges: Ranges) -> bool:
+    """Whether unresolved rows inside `ranges` may be there: left by an attempt that never published.
+
+    Answered from file statistics, so a yes may be mistaken and a no is certain.
+    """
+    table = load(lake.catalog, quarantine)
+    if table is None or table.metadata.current_snapshot_id is None or not ranges:
+        return False
+    parts: list[BooleanExpression] = [
+        And(EqualTo("partition", p), GreaterThanOrEqual("offset", each.start), LessThan("offset", each.end))
+        for p, each in ranges.items()
+    ]
+    where = parts[0] if len(parts) == 1 else Or(*parts)
+    scan = table.scan(row_filter=And(EqualTo("epoch", epoch), IsNull("resolved_at"), where))
+    return any(True for _ in scan.plan_files())
+
+
+def replace_within(
+    lake: Lake, quarantine: str, rows: DataFrame | None, *, epoch: int, ranges: Ranges, expected: int
+) -> None:
+    """Publish `rows` and remove what else is unresolved inside `ranges`, in one commit. Rows beyond stay untouched:
+    they belong to an attempt that may publish next.
+
+    Raises:
+        Stopped: afterwards the table does not hold `expected` rows there: nothing of the batch is published.
+        Overtaken: another attempt writes the same quarantine right now.
+    """
+    spark, target, where = lake.spark(), lake.identifier(quarantine), _inside(epoch, ranges)
+    try:
+        if rows is None:
+            spark.sql(f"DELETE FROM {target} t WHERE {where}")
+        else:
+            _merge(rows, target, where)
+    except Exception as error:
+        if "ValidationException" in str(error) or "CommitFailedException" in str(error):
+            raise Overtaken(quarantine, 0, None) from error
+        raise
+    found = spark.sql(f"SELECT count(*) AS n FROM {target} t WHERE {where}").collect()[0]["n"]
+    if found != expected:
+        raise Stopped(
+            "failed",
+            quarantine,
+            f"It holds {found} rows of this batch, the audit counted {expected}; nothing was published.",
+        )
+    pause_point("quarantined")
+
+
+def _merge(rows: DataFrame, target: str, where: str) -> None:
+    view = f"quarantined_{uuid4().hex}"
+    rows.createOrReplaceTempView(view)
+    try:
+        rows.sparkSession.sql(
+            f"MERGE INTO {target} t USING {view} s ON t.epoch = s.epoch AND t.partition = s.partition "
+            "AND t.offset = s.offset AND t.resolved_at IS NULL "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT * "
+            f"WHEN NOT MATCHED BY SOURCE AND {where} THEN DELETE"
+        )
+    finally:
+        rows.sparkSession.catalog.dropTempView(view)
+
+
+def _inside(epoch: int, ranges: Ranges) -> str:
+    parts = " OR ".join(
+        f"(t.partition = {p} AND t.offset >= {each.start} AND t.offset < {each.end})"
+        for p, each in sorted(ranges.items())
+    )
+    return f"t.epoch = {epoch} AND t.resolved_at IS NULL AND ({parts})"

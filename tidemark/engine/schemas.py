@@ -1,0 +1,109 @@
+"""The writer schemas of a topic, and the columns they ask for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidemark.domain.avro import AvroSchema, parse
+from tidemark.domain.avro_columns import WHOLE_VALUE, columns
+from tidemark.domain.contract import Contract
+from tidemark.domain.coverage import covers
+from tidemark.domain.errors import SchemaUnsupported, Stopped
+from tidemark.domain.evolution import first_columns
+from tidemark.domain.types import BINARY, STRING, Field, Struct
+from tidemark.engine.lake import Lake
+from tidemark.engine.registry import RegisteredSchema
+
+_PLAIN = {"string": STRING, "raw": BINARY}
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """One registered writer schema and its columns."""
+
+    id: int
+    version: int
+    schema: AvroSchema
+    columns: Struct
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSchemas:
+    """What may stand in the values of a topic.
+
+    `writers` are the schemas that have exact columns, oldest version first; `unsupported` names, by id, why the
+    others have none. `plain` is set for formats without a registry.
+    """
+
+    writers: tuple[Writer, ...] = ()
+    unsupported: Mapping[int, str] = field(default_factory=dict)
+    plain: Struct | None = None
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """Every id that the registry lists for the subject."""
+        return frozenset(w.id for w in self.writers) | frozenset(self.unsupported)
+
+    def wanted(self) -> Struct | None:
+        """The columns of a new table; None when nothing is registered yet."""
+        if self.plain is not None:
+            return self.plain
+        return first_columns([w.columns for w in self.writers]) if self.writers else None
+
+    def covered(self, table: Struct) -> dict[int, Writer]:
+        """The writers whose every value `table` holds exactly, by id."""
+        found = {}
+        for writer in self.writers:
+            try:
+                if not covers(table, writer.columns):
+                    found[writer.id] = writer
+            except SchemaUnsupported:
+                continue
+        return found
+
+    def why_uncovered(self, table: Struct, schema_id: int) -> str:
+        """The reason why `table` does not hold the schema, for a person."""
+        if schema_id in self.unsupported:
+            return self.unsupported[schema_id]
+        writer = next(w for w in self.writers if w.id == schema_id)
+        try:
+            differences = covers(table, writer.columns)
+        except SchemaUnsupported as error:
+            return str(error)
+        return "; ".join(f"{d.dotted}: {d.kind} (table {d.found}, schema {d.wanted})" for d in differences)
+
+
+def subject_of(contract: Contract) -> str:
+    """The registry subject of the values."""
+    return contract.value.subject or f"{contract.topic}-value"
+
+
+def read_schemas(lake: Lake, contract: Contract) -> TopicSchemas:
+    """Every writer schema that the registry lists for the topic now.
+
+    Raises:
+        Outage: `registry_down`.
+        Stopped: `misconfigured` when the subject holds schemas of another kind than the contract says.
+    """
+    plain = _PLAIN.get(contract.value.format)
+    if plain is not None:
+        return TopicSchemas(plain=Struct((Field(WHOLE_VALUE, plain),)))
+    writers: dict[int, Writer] = {}
+    unsupported: dict[int, str] = {}
+    for version in lake.registry(contract.cluster).versions(subject_of(contract)):
+        if version.type != "AVRO":
+            raise Stopped(
+                "misconfigured",
+                contract.table,
+                f"subject {subject_of(contract)} holds {version.type} (version {version.version}); "
+                "only Avro is supported yet.",
+            )
+        try:
+            writers[version.id] = _writer(version)
+        except SchemaUnsupported as error:
+            unsupported[version.id] = f"version {version.version}: {error}"
+    return TopicSchemas(writers=tuple(writers.values()), unsupported=unsupported)
+
+
+def _writer(version: RegisteredSchema) -> Writer:
+    schema = parse(version.text, version.references)
+    return Writer(version.id, version.version, schema, columns(schema).struct)

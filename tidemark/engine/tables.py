@@ -1,0 +1,188 @@
+"""How a table comes to be: created from the contract, or an existing one adopted when its columns fit.
+
+A first load begins with an empty receipt that pins the starting offsets; it is published like any commit, so of two
+first loads at once exactly one wins.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from uuid import uuid4
+
+from tidemark import __version__
+from tidemark.domain.contract import Contract
+from tidemark.domain.coverage import covers
+from tidemark.domain.errors import Stopped
+from tidemark.domain.guard import Topic
+from tidemark.domain.layout import layout_faults
+from tidemark.domain.ledger import Kind, Ledger, batch_id, branch_name
+from tidemark.domain.spark_types import columns_ddl, quoted_name, quoted_text
+from tidemark.domain.types import KAFKA_COLUMN, TYPE_RULES, Struct
+from tidemark.engine import quarantine
+from tidemark.engine.lake import Lake
+from tidemark.engine.publish import Attempt, drop_branch, open_branch, publish, write_receipt
+from tidemark.engine.start import starting_offsets
+from tidemark.engine.table_state import OWNED, TableState
+
+METADATA_VERSIONS = 20
+"""metadata.json files that are kept; each commit writes a new one."""
+
+
+def prepare(lake: Lake, contract: Contract, topic: Topic, columns: Struct, run_id: str) -> None:
+    """Bring table, quarantine table and first receipt into being; what is there already is left as it is.
+
+    Raises:
+        Stopped: `table_incompatible` when a table of this name exists and its columns do not fit.
+        Overtaken: another run is doing the same; plan again.
+    """
+    state = lake.state(contract.table)
+    if not state.exists:
+        _create(lake, contract, topic, columns)
+    elif not state.owned:
+        _check_fit(state, contract, columns)
+    quarantine.ensure(lake, contract.quarantine_table, contract.topic)
+    state = lake.state(contract.table)
+    if state.ledger is None:
+        start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
+        publish_receipt(lake, contract, state, first_ledger(contract, topic, start, run_id))
+    if not state.owned:
+        set_properties(lake, contract.table, _own_properties(contract, topic))
+
+
+def first_ledger(
+    contract: Contract,
+    topic: Topic,
+    start: Mapping[int, int],
+    run_id: str,
+    *,
+    epoch: int = 0,
+    kind: Kind = "first",
+) -> Ledger:
+    """The ledger of an epoch that has read nothing yet."""
+    return Ledger(
+        kind=kind,
+        cluster_id=topic.cluster_id,
+        topic_id=topic.topic_id,
+        topic=contract.topic,
+        epoch=epoch,
+        start=dict(start),
+        from_=dict(start),
+        next=dict(start),
+        run_id=run_id,
+        contract=contract.digest,
+        tidemark=__version__,
+        attempt=uuid4().hex[:8],
+        batch_id=batch_id(contract.table, epoch, {}),
+    )
+
+
+def publish_receipt(lake: Lake, contract: Contract, state: TableState, ledger: Ledger) -> int:
+    """Publish an empty receipt on top of the planned head; returns its snapshot id.
+
+    Raises:
+        Overtaken: main is no longer `state.head`.
+    """
+    attempt = Attempt(contract.table, branch_name(ledger.batch_id, ledger.attempt), state.head)
+    made = open_branch(lake, attempt)
+    try:
+        receipt = write_receipt(lake, attempt, ledger).snapshot_id
+        publish(lake, attempt, made | {receipt}, lambda: None)
+    except BaseException:
+        drop_branch(lake, attempt)
+        raise
+    return receipt
+
+
+def set_properties(lake: Lake, table: str, properties: Mapping[str, str | None]) -> None:
+    """Set table properties; None removes one."""
+    identifier = lake.identifier(table)
+    gone = [quoted_text(key) for key, value in properties.items() if value is None]
+    kept = [
+        f"{quoted_text(key)} = {quoted_text(value)}" for key, value in properties.items() if value is not None
+    ]
+    if kept:
+        lake.spark().sql(f"ALTER TABLE {identifier} SET TBLPROPERTIES ({', '.join(kept)})")
+    if gone:
+        lake.spark().sql(f"ALTER TABLE {identifier} UNSET TBLPROPERTIES IF EXISTS ({', '.join(gone)})")
+
+
+def table_columns(columns: Struct) -> Struct:
+    """The value columns and the `_kafka` struct, as an append table has them."""
+    return Struct((*columns.fields, KAFKA_COLUMN))
+
+
+def _create(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> None:
+    faults = layout_faults(table_columns(columns), contract.partition_by, contract.sort_by)
+    if faults:
+        raise Stopped("misconfigured", contract.table, "; ".join(faults))
+    spark, identifier = lake.spark(), lake.identifier(contract.table)
+    catalog = lake.platform.catalog.name
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted_name(catalog, contract.namespace)}")
+    partitions = ", ".join(spec.spark_sql() for spec in contract.partition_by)
+    listed = ", ".join(
+        f"{quoted_text(k)} = {quoted_text(v)}" for k, v in _properties(contract, topic).items()
+    )
+    spark.sql(
+        f"CREATE TABLE IF NOT EXISTS {identifier} ({columns_ddl(_described(contract, columns))}) "
+        f"USING iceberg {f'PARTITIONED BY ({partitions})' if partitions else ''} "
+        f"{f'COMMENT {quoted_text(contract.description)}' if contract.description else ''} "
+        f"TBLPROPERTIES ({listed})"
+    )
+    if contract.sort_by:
+        order = ", ".join(quoted_name(*column.split(".")) for column in contract.sort_by)
+        spark.sql(f"ALTER TABLE {identifier} WRITE LOCALLY ORDERED BY {order}")
+
+
+def _described(contract: Contract, columns: Struct) -> Struct:
+    """Columns with the contract's descriptions over those of the registry."""
+    notes = {name: note.description for name, note in contract.columns.items() if note.description}
+    return Struct(tuple(replace(f, doc=notes.get(f.name) or f.doc) for f in table_columns(columns).fields))
+
+
+def _properties(contract: Contract, topic: Topic) -> dict[str, str]:
+    statistics = {
+        f"write.metadata.metrics.column._kafka.{column}": "full"
+        for column in ("partition", "offset", "epoch", "timestamp")
+    }
+    return {
+        "format-version": str(contract.format_version),
+        "write.parquet.compression-codec": "zstd",
+        "write.parquet.compression-level": "1",
+        "write.distribution-mode": "none",
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.previous-versions-max": str(METADATA_VERSIONS),
+        "commit.retry.num-retries": "10",
+        **statistics,
+        **_own_properties(contract, topic),
+        **{key: str(value) for key, value in contract.table_properties.items()},
+    }
+
+
+def _own_properties(contract: Contract, topic: Topic) -> dict[str, str]:
+    freshness = contract.freshness.fail or contract.freshness.warn
+    known = {
+        OWNED: contract.topic,
+        "tidemark.cluster": contract.cluster,
+        "tidemark.cluster-id": topic.cluster_id,
+        "tidemark.type-rules": str(TYPE_RULES),
+        "tidemark.deletes": "a tombstone is counted in the ledger, it makes no row",
+        "tidemark.freshness": str(freshness) if freshness else None,
+        "tidemark.owner.data": contract.owners.data,
+        "tidemark.owner.stream": contract.owners.stream,
+        "tidemark.runbook": contract.runbook,
+    }
+    return {key: value for key, value in known.items() if value}
+
+
+def _check_fit(state: TableState, contract: Contract, columns: Struct) -> None:
+    differences = covers(state.columns or Struct(()), table_columns(columns))
+    if differences:
+        listed = "; ".join(f"{d.dotted}: {d.kind}, found {d.found}, wanted {d.wanted}" for d in differences)
+        raise Stopped(
+            "table_incompatible",
+            contract.table,
+            f"It was not made by Tidemark and lacks: {listed}.",
+            differences=[
+                {"path": d.dotted, "kind": d.kind, "found": str(d.found), "wanted": str(d.wanted)}
+                for d in differences
+            ],
+        )
