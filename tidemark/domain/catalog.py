@@ -1,9 +1,10 @@
 """One catalog block, from which PyIceberg's properties and Spark's settings are derived."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.naming import Identifier
@@ -25,6 +26,22 @@ _STORES = frozenset({"s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs"}
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql"}
 
 
+_PRODUCTS = {
+    **dict.fromkeys(["jdbc", "sqlite", "postgresql", "postgres"], "sql"),
+    **dict.fromkeys(["polaris", "nessie", "unity", "s3tables", "lakekeeper", "biglake"], "rest"),
+    **dict.fromkeys(["metastore", "hms"], "hive"),
+    "aws": "glue",
+}
+"""What people write for the type that serves it."""
+
+
+def _by_product(value: Any) -> Any:
+    if isinstance(value, str) and value.lower() in _PRODUCTS:
+        context = {"value": repr(value), "suggestion": _PRODUCTS[value.lower()]}
+        raise PydanticCustomError("catalog_type", "{value} is none of rest, glue, hive, sql", context)
+    return value
+
+
 class Catalog(Section):
     """Where the tables are; any further Iceberg property stands beside the four keys."""
 
@@ -32,7 +49,7 @@ class Catalog(Section):
     __pydantic_extra__: dict[str, PropertyValue] = Field(init=False)
 
     name: Identifier = "lake"
-    type: CatalogType
+    type: Annotated[CatalogType, BeforeValidator(_by_product)]
     uri: str | None = Field(None, min_length=1)
     warehouse: str | None = Field(None, min_length=1)
 
