@@ -1,0 +1,104 @@
+"""Rule: every committed offset is in exactly one of table, quarantine and counted tombstones."""
+
+import struct
+
+from topics import order
+
+POISON = {
+    "no_magic_byte": b"not avro at all",
+    "unknown_schema_id": struct.pack(">bI", 0, 999_999) + b"\x02\x02",
+}
+
+
+def test_a_normal_load_accounts_for_every_offset(lakehouse):
+    """Given orders, tombstones and poison on three partitions, when run, then each is in its one place."""
+    topic = lakehouse.cluster.topic("orders", 3)
+    topic.send(range(1000))
+    topic.send_tombstones(range(30))
+    cut_short = topic.encode(order(5))[:-3]
+    with_more = topic.encode(order(5)) + b"\x00"
+    topic.send_raw(
+        (b"k", value, n % 3) for n, value in enumerate([*POISON.values(), cut_short, with_more, b""])
+    )
+    table = lakehouse.table(topic, partition_by=["day(at)", "bucket(4, id)"])
+    outcome = table.run()
+    assert (outcome.state, outcome.error) == ("fresh", None)
+    assert outcome.rows._asdict() == {
+        "read": 1035,
+        "written": 1000,
+        "quarantined": 5,
+        "tombstones": 30,
+        "skipped": 0,
+    }
+    verdict = table.holds_everything()
+    assert (verdict.rows, verdict.quarantined, verdict.tombstones) == (1000, 5, 30)
+    assert table.ids() == list(range(1000))
+    assert table.causes()["no_magic_byte"] >= 1
+    assert table.causes()["unknown_schema_id"] == 1
+    assert table.branches == set()
+
+
+def test_the_next_run_continues_where_the_ledger_ends(lakehouse):
+    topic = lakehouse.cluster.topic("orders", 3)
+    table = lakehouse.table(topic)
+    for batch in range(3):
+        topic.send(range(batch * 100, batch * 100 + 100))
+        outcome = table.run()
+        assert outcome.rows.written == 100
+    assert table.ids() == list(range(300))
+    table.holds_everything()
+
+
+def test_asking_for_the_same_range_again_makes_no_snapshot(lakehouse):
+    topic = lakehouse.cluster.topic("orders", 2)
+    topic.send(range(50))
+    table = lakehouse.table(topic)
+    table.run()
+    before = table.iceberg().metadata_location
+    again = table.run()
+    assert (again.state, again.commits) == ("fresh", 0)
+    assert table.iceberg().metadata_location == before
+
+
+def test_one_poison_record_among_ten_thousand_costs_one_row(lakehouse):
+    topic = lakehouse.cluster.topic("orders", 2)
+    topic.send(range(5000))
+    topic.send_raw([(b"poison", POISON["no_magic_byte"], 0)])
+    topic.send(range(5000, 9999))
+    table = lakehouse.table(topic)
+    assert table.run().rows._asdict() == {
+        "read": 10_000,
+        "written": 9_999,
+        "quarantined": 1,
+        "tombstones": 0,
+        "skipped": 0,
+    }
+    assert table.ids() == list(range(9999))
+    assert table.holds_everything().quarantined == 1
+
+
+def test_a_quarter_of_the_rows_unreadable_is_a_flood_and_publishes_nothing(lakehouse):
+    topic = lakehouse.cluster.topic("orders")
+    topic.send(range(60))
+    table = lakehouse.table(topic)
+    table.run()
+    head = table.head
+    topic.send(range(60, 90))
+    topic.send_raw((None, b"garbage", 0) for _ in range(10))
+    outcome = table.run()
+    assert outcome.state == "quarantine_flood"
+    assert outcome.error["causes"] == {"no_magic_byte": 10}
+    assert table.head == head
+    assert table.causes() == {}
+    assert table.branches == set()
+
+
+def test_a_table_that_starts_at_the_latest_offset_pins_it_once(lakehouse):
+    topic = lakehouse.cluster.topic("orders", 2)
+    topic.send(range(40))
+    table = lakehouse.table(topic, ingest={"start": "latest"})
+    assert table.run().rows.read == 0
+    topic.send(range(40, 60))
+    assert table.run().rows.written == 20
+    assert table.ids() == list(range(40, 60))
+    table.holds_everything()

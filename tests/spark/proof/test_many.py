@@ -1,0 +1,104 @@
+"""Rule: a bad topic never stops the others, many small ones cost little, a large one is taken in bounded bites."""
+
+import threading
+from collections import Counter
+
+import psutil
+import pytest
+from pyspark.sql.connect.client import SparkConnectClient
+from topics import order
+
+from tidemark.domain.platform import Lane
+from tidemark.engine.catch_up import catch_up
+from tidemark.engine.lane import catch_up_all
+
+MEGABYTE = 1024 * 1024
+
+
+def run_all(lakehouse, tables, parallel=4):
+    """One run over several tables, as a click on all of them makes it."""
+    contracts = [c for c in lakehouse.configuration().contracts if c.table in {t.name for t in tables}]
+    reports = catch_up_all(
+        None,
+        contracts,
+        Lane(parallel=parallel),
+        stop=threading.Event(),
+        catch_up=lambda contract: catch_up(lakehouse.lake, contract, "test"),
+    )
+    return {report.outcome.table: report.outcome for report in reports}
+
+
+def test_one_broken_table_among_five_stops_alone(lakehouse):
+    topics = [lakehouse.cluster.topic(f"five_{n}") for n in range(5)]
+    for topic in topics:
+        topic.send(range(20))
+    tables = [lakehouse.table(topic) for topic in topics]
+    run_all(lakehouse, tables)
+    broken, *healthy = tables
+    broken.topic.recreate(1)
+    for topic in topics:
+        topic.send(range(20, 30))
+    outcomes = run_all(lakehouse, tables)
+    assert outcomes[broken.name].state == "topic_recreated"
+    assert [outcomes[table.name].state for table in healthy] == ["fresh"] * 4
+    for table in healthy:
+        assert table.ids() == list(range(30))
+        table.holds_everything()
+
+
+@pytest.fixture
+def statements(monkeypatch):
+    """Counts what is asked of the Spark server, by kind of request."""
+    asked: Counter[str] = Counter()
+    for name in ("_execute", "_execute_and_fetch", "_analyze"):
+        inner = getattr(SparkConnectClient, name)
+
+        def counting(self, *args, _name=name, _inner=inner, **kwargs):
+            asked[_name] += 1
+            return _inner(self, *args, **kwargs)
+
+        monkeypatch.setattr(SparkConnectClient, name, counting)
+    return asked
+
+
+def test_fifty_small_topics_are_caught_up_by_one_run(lakehouse, statements):
+    """Given fifty loaded tables with a few new records each, when run at once, then each costs a bounded number of statements."""
+    topics = [lakehouse.cluster.topic(f"small_{n:02}") for n in range(50)]
+    tables = [lakehouse.table(topic) for topic in topics]
+    for topic in topics:
+        topic.send(range(3))
+    first = run_all(lakehouse, tables)
+    assert {outcome.state for outcome in first.values()} == {"fresh"}
+    for topic in topics:
+        topic.send(range(3, 10))
+    statements.clear()
+    outcomes = run_all(lakehouse, tables)
+    assert {outcome.state for outcome in outcomes.values()} == {"fresh"}
+    assert {outcome.rows.written for outcome in outcomes.values()} == {7}
+    assert {outcome.commits for outcome in outcomes.values()} == {1}
+    assert {outcome.files for outcome in outcomes.values()} == {1}
+    assert sum(statements.values()) <= 50 * 25, statements
+    for table in tables[::10]:
+        table.holds_everything()
+    assert all(table.ids() == list(range(10)) for table in tables)
+
+
+def test_a_backlog_of_a_million_drains_in_bounded_batches_with_steady_memory(lakehouse):
+    topic = lakehouse.cluster.topic("million", 4)
+    values = [topic.encode(order(n)) for n in range(1000)]
+    topic.send_raw((None, values[n % 1000], n % 4) for n in range(1_000_000))
+    table = lakehouse.table(topic, ingest={"max_records": 150_000})
+    server = psutil.Process(lakehouse.status["processes"]["spark"])
+    seen = []
+
+    def note(commit):
+        assert commit.rows.read <= 150_000
+        seen.append((psutil.Process().memory_info().rss, server.memory_info().rss))
+
+    outcome = catch_up(lakehouse.lake, table.contract, "test", on_commit=note)
+    assert (outcome.state, outcome.rows.written, outcome.commits) == ("fresh", 1_000_000, 7)
+    client = [mine for mine, _ in seen]
+    assert client[-1] - client[1] < 100 * MEGABYTE, f"the run's own memory grows with the backlog: {client}"
+    heap = 1536 * MEGABYTE
+    assert max(theirs for _, theirs in seen) < 2 * heap, f"the server's memory grows with the backlog: {seen}"
+    assert table.holds_everything().rows == 1_000_000

@@ -1,0 +1,125 @@
+"""Rule: the table is the recovery point; what others do to it is seen, and never mistaken for a first run."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemark.engine.accept import Signature, accept
+
+ONCALL = Signature("oncall", "seen and agreed")
+
+
+def test_a_dropped_table_stops_until_a_first_load_is_accepted(lakehouse):
+    topic = lakehouse.cluster.topic("orders", 2)
+    topic.send(range(60))
+    table = lakehouse.table(topic)
+    table.run()
+    lakehouse.spark().sql(f"DROP TABLE {table.name} PURGE")
+    outcome = table.run(known=True)
+    assert outcome.state == "table_missing"
+    assert "--first-load" in outcome.error["next_step"]
+    assert not lakehouse.catalog.table_exists(table.name)
+    accept(lakehouse.lake, table.contract, "first-load", ONCALL)
+    assert table.run(known=True).state == "fresh"
+    assert table.ids() == list(range(60))
+    table.holds_everything()
+
+
+def test_a_table_that_was_rolled_back_by_someone_reads_what_is_missing_again(lakehouse):
+    topic = lakehouse.cluster.topic("orders", 2)
+    table = lakehouse.table(topic)
+    topic.send(range(50))
+    table.run()
+    target = table.head
+    topic.send(range(50, 100))
+    topic.send_raw([(None, b"poison", 0)])
+    table.run()
+    lakehouse.spark().sql(f"CALL lake.system.rollback_to_snapshot('{table.name}', {target})").collect()
+    topic.send(range(100, 120))
+    assert table.run().state == "fresh"
+    assert table.ids() == list(range(120))
+    assert table.holds_everything().quarantined == 1
+
+
+def test_a_foreign_append_is_no_receipt_and_moves_no_offset(lakehouse):
+    topic = lakehouse.cluster.topic("orders")
+    topic.send(range(10))
+    table = lakehouse.table(topic)
+    table.run()
+    lakehouse.spark().sql(f"INSERT INTO {table.name} SELECT * FROM {table.name} LIMIT 0")
+    topic.send(range(10, 20))
+    assert table.run().rows.written == 10
+    table.holds_everything()
+
+
+def test_compaction_between_runs_changes_files_and_nothing_else(lakehouse):
+    topic = lakehouse.cluster.topic("orders", 2)
+    table = lakehouse.table(topic)
+    for batch in range(6):
+        topic.send(range(batch * 10, batch * 10 + 10))
+        table.run()
+    lakehouse.spark().sql(
+        f"CALL lake.system.rewrite_data_files(table => '{table.name}', options => map('min-input-files', '2'))"
+    ).collect()
+    topic.send(range(60, 70))
+    assert table.run().state == "fresh"
+    assert table.ids() == list(range(70))
+    table.holds_everything()
+
+
+def test_expiry_by_others_leaves_the_ledger_its_tag(lakehouse):
+    """Given snapshots expired by a stranger down to one that is no receipt, when run, then offsets continue from the tag."""
+    topic = lakehouse.cluster.topic("orders", 2)
+    table = lakehouse.table(topic)
+    for batch in range(3):
+        topic.send(range(batch * 10, batch * 10 + 10))
+        table.run()
+    spark = lakehouse.spark()
+    spark.sql(
+        f"CALL lake.system.rewrite_data_files(table => '{table.name}', options => map('rewrite-all', 'true'))"
+    ).collect()
+    spark.sql(
+        f"CALL lake.system.expire_snapshots(table => '{table.name}', older_than => TIMESTAMP '2100-01-01', retain_last => 1)"
+    ).collect()
+    topic.send(range(30, 40))
+    outcome = table.run()
+    assert (outcome.state, outcome.rows.written) == ("fresh", 10)
+    assert table.ids() == list(range(40))
+
+
+def test_a_table_whose_ledger_is_gone_stops(lakehouse):
+    topic = lakehouse.cluster.topic("orders", 2)
+    topic.send(range(20))
+    table = lakehouse.table(topic)
+    table.run()
+    spark = lakehouse.spark()
+    spark.sql(
+        f"CALL lake.system.rewrite_data_files(table => '{table.name}', options => map('rewrite-all', 'true'))"
+    ).collect()
+    spark.sql(f"ALTER TABLE {table.name} DROP TAG tidemark_ledger")
+    spark.sql(
+        f"CALL lake.system.expire_snapshots(table => '{table.name}', older_than => TIMESTAMP '2100-01-01', retain_last => 1)"
+    ).collect()
+    assert table.run().state == "ledger_missing"
+    assert table.ids() == list(range(20))
+
+
+@pytest.mark.parametrize("value", ["true", None])
+def test_a_server_with_the_catalog_cache_on_is_refused(lakehouse, value):
+    """Given a session that caches the catalog (explicitly, or by Iceberg's default), when run, then nothing is written."""
+    topic = lakehouse.cluster.topic("orders")
+    topic.send(range(10))
+    table = lakehouse.table(topic)
+
+    def caching():
+        session = SparkSession.builder.remote(lakehouse.status["spark"]["remote"]).create()
+        if value is None:
+            session.conf.unset("spark.sql.catalog.lake.cache-enabled")
+        else:
+            session.conf.set("spark.sql.catalog.lake.cache-enabled", value)
+        return session
+
+    lake = lakehouse.open_lake(session=caching)
+    outcome = table.run(lake=lake)
+    assert outcome.state == "misconfigured"
+    assert "cache-enabled=false" in outcome.error["message"]
+    assert not lakehouse.catalog.table_exists(table.name)

@@ -1,0 +1,128 @@
+"""Rule: a topic that goes on is read on; a topic that does not is a named stop with one remedy that works."""
+
+import oracle
+from lakehouse import until
+
+from tidemark.engine.accept import Signature, accept
+
+ONCALL = Signature("oncall", "seen and agreed")
+
+
+def test_new_partitions_are_read_from_their_first_record(lakehouse):
+    topic = lakehouse.cluster.topic("orders", 3)
+    topic.send(range(300))
+    table = lakehouse.table(topic)
+    table.run()
+    topic.grow(7)
+    topic.send(range(300, 1000))
+    assert table.run().state == "fresh"
+    assert set(table.ledger["next"]) == set("0123456")
+    assert table.ids() == list(range(1000))
+    table.holds_everything()
+
+
+def test_a_compacted_topic_leaves_gaps_that_are_not_losses(lakehouse):
+    """Given a topic that compaction has thinned before, between and after runs, when run, then what was there is kept."""
+    topic = lakehouse.cluster.topic(
+        "prices",
+        cleanup_policy="compact",
+        segment_ms="100",
+        min_cleanable_dirty_ratio="0.001",
+        max_compaction_lag_ms="100",
+        delete_retention_ms="600000",
+    )
+    table = lakehouse.table(topic)
+    for _ in range(3):
+        topic.send(range(200))
+    topic.send_tombstones(range(5))
+    _compact(lakehouse, topic, fewer_than=300)
+    assert table.run().state == "fresh"
+    first = table.holds_everything()
+    for _ in range(3):
+        topic.send(range(100, 300))
+    _compact(lakehouse, topic, fewer_than=first.rows + 500)
+    before = oracle.read_kafka(lakehouse.cluster.bootstrap, topic.name)[0]
+    outcome = table.run()
+    assert outcome.state == "fresh"
+    new = [o for o in before.values if o >= outcome.from_[0]]
+    assert outcome.rows.read == outcome.rows.written == len(new)
+    rows = oracle.rows_by_pyiceberg(table.iceberg())["offset"].to_pylist()
+    assert len(rows) == len(set(rows)) == first.rows + len(new)
+
+
+def _compact(lakehouse, topic, *, fewer_than):
+    """Wait for the cleaner; it only looks at closed segments, and a segment closes with the next record."""
+
+    def thinned():
+        topic.send([999_999])
+        return len(oracle.read_kafka(lakehouse.cluster.bootstrap, topic.name)[0].values) < fewer_than
+
+    until(thinned, "the log cleaner", 120)
+
+
+def test_a_recreated_topic_stops_and_a_new_epoch_loads_all_of_it(lakehouse):
+    """Given fewer records than the ledger has seen, when run, then it stops; when accepted, then old and new stand side by side."""
+    topic = lakehouse.cluster.topic("orders", 2)
+    topic.send(range(100))
+    table = lakehouse.table(topic)
+    table.run()
+    head = table.head
+    topic.recreate(2)
+    topic.send(range(500, 530))
+    outcome = table.run()
+    assert outcome.state == "topic_recreated"
+    assert "--new-epoch" in outcome.error["next_step"]
+    assert table.head == head
+    accept(lakehouse.lake, table.contract, "new-epoch", ONCALL)
+    assert table.run().state == "fresh"
+    assert table.ids() == [*range(100), *range(500, 530)]
+    assert table.ledger["epoch"] == 1
+    assert table.holds_everything().rows == 30
+
+
+def test_a_recreated_topic_with_more_records_than_the_ledger_stops_as_well(lakehouse):
+    topic = lakehouse.cluster.topic("orders", 2)
+    topic.send(range(20))
+    table = lakehouse.table(topic)
+    table.run()
+    topic.recreate(2)
+    topic.send(range(500, 700))
+    assert table.run().state == "topic_recreated"
+    assert table.ids() == list(range(20))
+
+
+def test_records_that_expired_unread_stop_and_an_accepted_gap_is_on_record(lakehouse):
+    topic = lakehouse.cluster.topic("orders", 2)
+    topic.send(range(100))
+    table = lakehouse.table(topic)
+    table.run()
+    head = table.head
+    topic.send(range(100, 200))
+    topic.delete_records({0: 70})
+    outcome = table.run()
+    assert outcome.state == "offsets_expired"
+    assert outcome.error["ranges"] == {0: [50, 70]}
+    assert table.head == head
+    accept(lakehouse.lake, table.contract, "record-gap", ONCALL)
+    assert table.run().state == "fresh"
+    assert [(g["partition"], g["start"], g["end"]) for g in table.ledger["gaps"]] == [(0, 50, 70)]
+    lost = {id_ for id_ in range(100, 140) if id_ % 2 == 0}
+    assert table.ids() == sorted(set(range(200)) - lost)
+    kafka = oracle.read_kafka(lakehouse.cluster.bootstrap, topic.name)
+    newest = [o for o in _offsets(table, 0) if o >= 50]
+    assert newest == list(kafka[0].values)
+
+
+def _offsets(table, partition):
+    rows = oracle.rows_by_pyiceberg(table.iceberg()).to_pylist()
+    return sorted(r["offset"] for r in rows if r["partition"] == partition)
+
+
+def test_a_topic_that_is_gone_stops_its_table(lakehouse):
+    topic = lakehouse.cluster.topic("orders")
+    topic.send(range(10))
+    table = lakehouse.table(topic)
+    table.run()
+    topic.delete()
+    until(lambda: table.run().state == "topic_missing", "the topic to be gone", 20)
+    assert table.ids() == list(range(10))

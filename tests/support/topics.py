@@ -1,0 +1,230 @@
+"""Topics as other people's producers fill them: Avro in the Confluent wire format, transactions, tombstones, raw bytes.
+
+Nothing of the product is used here, so that a fault of it cannot hide itself.
+"""
+
+import io
+import json
+import struct
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import fastavro
+import httpx
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "customer", "type": "string"},
+        {"name": "amount", "type": "double"},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+    ],
+}
+BEGAN = 1_767_225_600_000_000  # 2026-01-01 in microseconds
+
+
+def order(number: int) -> dict[str, Any]:
+    """One order; every seventh customer is the same."""
+    return {
+        "id": number,
+        "customer": f"c{number % 7}",
+        "amount": number / 4,
+        "at": BEGAN + number * 60_000_000,
+    }
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where the broker and the registry answer."""
+
+    bootstrap: str
+    registry_url: str
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def register(self, subject: str, schema: Mapping[str, Any]) -> int:
+        """The id of an Avro schema."""
+        answer = httpx.post(
+            f"{self.registry_url}/subjects/{subject}/versions",
+            json={"schema": json.dumps(schema)},
+            timeout=30,
+            trust_env=False,
+        )
+        answer.raise_for_status()
+        return int(answer.json()["id"])
+
+    def topic(
+        self, name: str, partitions: int = 1, *, schema: Mapping[str, Any] = ORDER, **config: str
+    ) -> "Topic":
+        """A new topic whose name ends in a token of its own, with its value schema registered."""
+        topic = Topic(self, f"{name}_{uuid.uuid4().hex[:6]}", schema)
+        topic.create(partitions, **config)
+        topic.use(schema)
+        return topic
+
+
+@dataclass
+class Topic:
+    """One topic. `send…` return when the broker has acknowledged everything."""
+
+    cluster: Cluster
+    name: str
+    schema: Mapping[str, Any]
+    schema_id: int = 0
+    partitions: int = 0
+    _parsed: Any = None
+    _producer: Producer | None = field(default=None, repr=False)
+
+    def use(self, schema: Mapping[str, Any]) -> None:
+        """Write with `schema` from now on."""
+        self.schema = schema
+        self.schema_id = self.cluster.register(f"{self.name}-value", schema)
+        self._parsed = fastavro.parse_schema(dict(schema), _write_hint=False)
+
+    def create(self, partitions: int, **config: str) -> None:
+        request = NewTopic(
+            self.name,
+            num_partitions=partitions,
+            replication_factor=1,
+            config={key.replace("_", "."): value for key, value in config.items()},
+        )
+        deadline = time.monotonic() + 30
+        while True:  # the name of a topic that is being deleted stays taken for a moment
+            try:
+                self.cluster.admin.create_topics([request])[self.name].result(30)
+                break
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+        self.partitions = partitions
+        self._producer = None
+        self._await_metadata(partitions)
+
+    def delete(self) -> None:
+        self.cluster.admin.delete_topics([self.name])[self.name].result(30)
+        self._producer = None
+
+    def recreate(self, partitions: int) -> None:
+        """Delete the topic and create it again under its old name."""
+        self.delete()
+        self.create(partitions)
+
+    def grow(self, partitions: int) -> None:
+        self.cluster.admin.create_partitions([NewPartitions(self.name, partitions)])[self.name].result(30)
+        self.partitions = partitions
+        self._producer = None
+        self._await_metadata(partitions)
+
+    def delete_records(self, before: Mapping[int, int]) -> None:
+        """Move the log start, as retention does."""
+        request = [TopicPartition(self.name, partition, offset) for partition, offset in before.items()]
+        for future in self.cluster.admin.delete_records(request).values():
+            future.result(30)
+
+    def encode(self, value: Mapping[str, Any]) -> bytes:
+        """Magic byte, schema id, Avro."""
+        out = io.BytesIO()
+        out.write(struct.pack(">bI", 0, self.schema_id))
+        fastavro.schemaless_writer(out, self._parsed, dict(value))
+        return out.getvalue()
+
+    def send(self, numbers: Iterable[int], partition: int | None = None) -> None:
+        """One order per number; spread round-robin unless `partition` says otherwise."""
+        self.send_raw(
+            (str(n).encode(), self.encode(order(n)), n % self.partitions if partition is None else partition)
+            for n in numbers
+        )
+
+    def send_tombstones(self, numbers: Iterable[int]) -> None:
+        self.send_raw((str(n).encode(), None, n % self.partitions) for n in numbers)
+
+    def send_raw(self, messages: Iterable[tuple[bytes | None, bytes | None, int]]) -> None:
+        """(key, value, partition) as they are."""
+        if self._producer is None:
+            self._producer = self._new_producer()
+        _produce(self._producer, self.name, messages)
+        _flush(self._producer)
+
+    @contextmanager
+    def transaction(self, *, abort: bool = False) -> "Iterator[Transaction]":
+        """What is sent inside becomes visible at its end, or never."""
+        producer = self._new_producer(**{"transactional.id": f"{self.name}-{uuid.uuid4().hex[:6]}"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        yield Transaction(self, producer)
+        if abort:
+            producer.flush(30)  # so that the records really are in the log
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+
+    def _new_producer(self, **config: Any) -> Producer:
+        return Producer(
+            {
+                "bootstrap.servers": self.cluster.bootstrap,
+                "linger.ms": 5,
+                "enable.idempotence": True,
+                "queue.buffering.max.messages": 500_000,
+                "topic.metadata.refresh.interval.ms": 1000,
+                "log_level": 0,
+                **config,
+            }
+        )
+
+    def _await_metadata(self, partitions: int) -> None:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            known = self.cluster.admin.list_topics(self.name, timeout=10).topics[self.name]
+            if len(known.partitions) == partitions and all(p.leader >= 0 for p in known.partitions.values()):
+                return
+            time.sleep(0.1)
+        raise TimeoutError(f"{self.name} did not get {partitions} partitions")
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """An open transaction of one producer."""
+
+    topic: Topic
+    producer: Producer
+
+    def send(self, numbers: Iterable[int]) -> None:
+        topic = self.topic
+        messages = ((str(n).encode(), topic.encode(order(n)), n % topic.partitions) for n in numbers)
+        _produce(self.producer, topic.name, messages)
+
+
+def _produce(
+    producer: Producer, topic: str, messages: Iterable[tuple[bytes | None, bytes | None, int]]
+) -> None:
+    for key, value, partition in messages:
+        while True:
+            try:
+                producer.produce(topic, value=value, key=key, partition=partition, on_delivery=_acknowledged)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+
+
+def _flush(producer: Producer) -> None:
+    if producer.flush(60):
+        raise TimeoutError("the broker did not acknowledge everything within a minute")
+
+
+def _acknowledged(error: KafkaError | None, _message: Any) -> None:
+    if error is not None:
+        raise KafkaException(error)
