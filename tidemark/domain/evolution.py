@@ -7,7 +7,7 @@ from tidemark.domain.types import ColumnType, Field, ListType, MapType, Struct, 
 
 
 def extended(table: Struct, wanted: Struct) -> Struct:
-    """`table` with what `wanted` adds (last) and widened where `wanted` is wider; other differences stay as they are."""
+    """`table` with what `wanted` adds (last), widened where it is wider; other differences stay as they are."""
     known = tuple(
         Field(f.name, _extended(f.type, other.type), f.doc, f.required)
         if (other := wanted.field(f.name))

@@ -42,6 +42,9 @@ class Counts(NamedTuple):
         return Counts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
+NOTHING = Counts()
+
+
 def add_up(counts: Iterable[Counts]) -> Counts:
     """The sum over partitions."""
     whole = Counts()
@@ -111,7 +114,9 @@ class Ledger(BaseModel):
                 )
             return cls.model_validate_json(text)
         except ValidationError as error:
-            raise Stopped("ledger_missing", table, f"the newest receipt does not hold a ledger: {error}") from error
+            raise Stopped(
+                "ledger_missing", table, f"the newest receipt does not hold a ledger: {error}"
+            ) from error
 
     def after(self, ranges: Ranges, counts: Mapping[int, Counts], entry: "Entry") -> Self:
         """The ledger once `ranges` are published with `counts`; a pure successor of this one.
@@ -121,7 +126,9 @@ class Ledger(BaseModel):
         """
         for partition, each in ranges.items():
             if self.next.get(partition, 0) != each.start:
-                raise ValueError(f"partition {partition}: {each} does not follow {self.next.get(partition, 0)}")
+                raise ValueError(
+                    f"partition {partition}: {each} does not follow {self.next.get(partition, 0)}"
+                )
         for partition, each_count in counts.items():
             if not each_count.balanced:
                 raise ValueError(f"partition {partition}: {each_count} does not balance")
@@ -135,7 +142,8 @@ class Ledger(BaseModel):
                 "next": advance(self.next, ranges),
                 "counts": dict(counts),
                 "totals": {
-                    p: self.totals.get(p, Counts()).plus(counts.get(p, Counts())) for p in {*self.totals, *counts}
+                    p: self.totals.get(p, Counts()).plus(counts.get(p, Counts()))
+                    for p in {*self.totals, *counts}
                 },
                 "batch_id": entry.batch_id,
                 "attempt": entry.attempt,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from tidemark.domain.ledger import Counts, add_up
+from tidemark.domain.ledger import NOTHING, Counts, add_up
 from tidemark.domain.states import State
 
 
@@ -42,7 +42,7 @@ class Outcome:
     table: str
     state: State
     commits: int = 0
-    rows: Counts = Counts()
+    rows: Counts = NOTHING
     from_: Mapping[int, int] = field(default_factory=dict)
     next: Mapping[int, int] = field(default_factory=dict)
     snapshot_id: int | None = None
@@ -82,7 +82,7 @@ class Tally:
     """The sum of the commits of one run on one table, as they come."""
 
     commits: int = 0
-    rows: Counts = Counts()
+    rows: Counts = NOTHING
     from_: dict[int, int] = field(default_factory=dict)
     stages: dict[str, float] = field(default_factory=dict)
     files: int = 0

@@ -52,7 +52,9 @@ class Remedy:
 REMEDIES: dict[State, Remedy] = {
     "fresh": Remedy("Everything that Kafka holds is published within the target lag.", ""),
     "lagging": Remedy("Kafka holds records that are not published yet.", "tidemark run {table}"),
-    "paused": Remedy("The table says that it is paused; nothing is ingested.", "tidemark resume {table} --reason …"),
+    "paused": Remedy(
+        "The table says that it is paused; nothing is ingested.", "tidemark resume {table} --reason …"
+    ),
     "schema_review": Remedy(
         "Records need a schema change that the contract wants reviewed; they wait in Kafka.",
         "tidemark plan {table}, then tidemark approve {table} PLAN --reason …",
@@ -66,18 +68,20 @@ REMEDIES: dict[State, Remedy] = {
         "fix the producer or the rule in the contract, then tidemark run {table}",
     ),
     "quarantine_flood": Remedy(
-        "More of a batch than quarantine.fail allows could not be read: this looks like misconfiguration, not bad data.",
+        "More of a batch than quarantine.fail allows is unreadable: misconfiguration rather than bad data.",
         "fix the contract's format, or tidemark accept {table} --quarantine-batch --reason …",
     ),
     "misconfigured": Remedy(
-        "The contract does not fit what is there.", "mend the contract, then tidemark check and tidemark run {table}"
+        "The contract does not fit what is there.",
+        "mend the contract, then tidemark check and tidemark run {table}",
     ),
     "permission_denied": Remedy(
         "A service refused our credentials.",
         "grant what the message names (read and describe on topic {topic}), then tidemark run {table}",
     ),
     "topic_missing": Remedy(
-        "Topic {topic} does not exist on cluster {cluster}.", "create the topic or mend `topic` in the contract"
+        "Topic {topic} does not exist on cluster {cluster}.",
+        "create the topic or mend `topic` in the contract",
     ),
     "topic_recreated": Remedy(
         "Topic {topic} was deleted and created again: its offsets no longer mean the records that were read.",
@@ -92,7 +96,8 @@ REMEDIES: dict[State, Remedy] = {
         "mend kafka.{cluster} in platform.yaml, or tidemark accept {table} --new-epoch --reason …",
     ),
     "partitions_shrunk": Remedy(
-        "Topic {topic} has fewer partitions than the ledger knows.", "tidemark accept {table} --new-epoch --reason …"
+        "Topic {topic} has fewer partitions than the ledger knows.",
+        "tidemark accept {table} --new-epoch --reason …",
     ),
     "offsets_expired": Remedy(
         "Kafka has deleted records that were not read yet.", "tidemark accept {table} --record-gap --reason …"
@@ -121,7 +126,9 @@ REMEDIES: dict[State, Remedy] = {
         "The Spark Connect server does not answer.",
         "tidemark services up (embedded stack) or bring it back; the next run continues",
     ),
-    "failed": Remedy("The run failed in a way Tidemark has no name for.", "read the run's error, then tidemark run {table}"),
+    "failed": Remedy(
+        "The run failed in a way Tidemark has no name for.", "read the run's error, then tidemark run {table}"
+    ),
 }
 
 

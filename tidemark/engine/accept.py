@@ -4,7 +4,6 @@ Every function returns the operation as it was logged; with `dry_run` nothing is
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -16,7 +15,7 @@ from tidemark.domain.guard import Topic, examine, expired_ranges
 from tidemark.domain.ledger import Gap, Ledger
 from tidemark.domain.states import State
 from tidemark.engine.lake import Lake
-from tidemark.engine.operations import Operation, record
+from tidemark.engine.operations import Operation, Signature, record
 from tidemark.engine.schemas import read_schemas
 from tidemark.engine.start import starting_offsets
 from tidemark.engine.table_state import ACCEPTED_BATCH, TableState
@@ -26,16 +25,6 @@ Acceptance = Literal["first-load", "new-epoch", "record-gap", "quarantine-batch"
 _NEW_EPOCH: frozenset[State] = frozenset(
     {"topic_recreated", "cluster_changed", "partitions_shrunk", "offsets_regressed"}
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """Who accepts, why, and in which run."""
-
-    by: str
-    reason: str
-    run_id: str = ""
-    dry_run: bool = False
 
 
 def accept(lake: Lake, contract: Contract, what: Acceptance, signature: Signature) -> Operation:

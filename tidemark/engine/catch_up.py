@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from tidemark.domain.contract import Contract
 from tidemark.domain.errors import Outage, TidemarkError, error_fields
@@ -105,8 +105,11 @@ def summarise(
 
 def _state(error: Exception | None, state: TableState | None, lag: int) -> State:
     if error is not None:
-        found = error.fields.get("state", "failed") if isinstance(error, TidemarkError) else "failed"
-        return found  # type: ignore[no-any-return]
+        return (
+            cast("State", error.fields.get("state", "failed"))
+            if isinstance(error, TidemarkError)
+            else "failed"
+        )
     if state is not None and state.paused:
         return "paused"
     return "lagging" if lag else "fresh"

@@ -36,7 +36,7 @@ ATTEMPTS = 6
 """Times that one microbatch may be overtaken before the table is given back to the orchestrator."""
 
 
-class _PlanAgain(Exception):  # noqa: N818 - not an error: the pass has found out what the plan must respect
+class _PlanAgain(Exception):
     def __init__(self, ceiling: Mapping[int, int]) -> None:
         self.ceiling = ceiling
 
@@ -70,7 +70,7 @@ def microbatch(
     for turn in range(ATTEMPTS):
         try:
             with named(contract.table, topic=contract.topic, cluster=contract.cluster):
-                return _attempt(lake, contract, run_id, known, goal, ceiling)
+                return _attempt(lake, contract, run_id, known=known, goal=goal, ceiling=ceiling)
         except _PlanAgain as found:
             ceiling |= found.ceiling
         except Overtaken as overtaken:
@@ -80,12 +80,7 @@ def microbatch(
 
 
 def _attempt(
-    lake: Lake,
-    contract: Contract,
-    run_id: str,
-    known: bool,
-    goal: Offsets | None,
-    ceiling: Offsets,
+    lake: Lake, contract: Contract, run_id: str, *, known: bool, goal: Offsets | None, ceiling: Offsets
 ) -> Commit | None:
     watch = _Stopwatch({})
     with watch("plan"):

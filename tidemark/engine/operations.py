@@ -18,6 +18,16 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
+class Signature:
+    """Who changes something, why, and in which run; with `dry_run` nothing is written."""
+
+    by: str
+    reason: str
+    run_id: str = ""
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """One verb that changed a table. `arguments` is plain JSON without secrets."""
 

@@ -6,14 +6,12 @@ from datetime import UTC, datetime
 from tidemark.domain.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.engine.lake import Lake
-from tidemark.engine.operations import Operation, record
+from tidemark.engine.operations import Operation, Signature, record
 from tidemark.engine.table_state import PAUSED, TableState
 from tidemark.engine.tables import set_properties
 
 
-def pause(
-    lake: Lake, contract: Contract, *, by: str, reason: str, run_id: str = "", dry_run: bool = False
-) -> Operation:
+def pause(lake: Lake, contract: Contract, signature: Signature) -> Operation:
     """Let nothing be ingested into the table until it is resumed.
 
     Raises:
@@ -22,13 +20,12 @@ def pause(
     state = _existing(lake, contract)
     if state.paused:
         raise Refused(f"{contract.table} is paused already: {state.properties[PAUSED]}", table=contract.table)
-    says = json.dumps({"by": by, "reason": reason, "at": datetime.now(UTC).isoformat(timespec="seconds")})
-    return _change(lake, contract, state, "pause", says, by=by, reason=reason, run_id=run_id, dry_run=dry_run)
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    says = json.dumps({"by": signature.by, "reason": signature.reason, "at": at})
+    return _change(lake, contract, state, "pause", says, signature)
 
 
-def resume(
-    lake: Lake, contract: Contract, *, by: str, reason: str, run_id: str = "", dry_run: bool = False
-) -> Operation:
+def resume(lake: Lake, contract: Contract, signature: Signature) -> Operation:
     """Undo `pause`; the next run continues where the ledger ends.
 
     Raises:
@@ -37,13 +34,11 @@ def resume(
     state = _existing(lake, contract)
     if not state.paused:
         raise Refused(f"{contract.table} is not paused", table=contract.table)
-    return _change(
-        lake, contract, state, "resume", None, by=by, reason=reason, run_id=run_id, dry_run=dry_run
-    )
+    return _change(lake, contract, state, "resume", None, signature)
 
 
 def _existing(lake: Lake, contract: Contract) -> TableState:
-    state = lake.state(contract.table)
+    state = lake.state(contract.table, ledger=False)
     if not state.exists:
         raise Refused(
             f"{contract.table} does not exist yet",
@@ -54,28 +49,19 @@ def _existing(lake: Lake, contract: Contract) -> TableState:
 
 
 def _change(
-    lake: Lake,
-    contract: Contract,
-    state: TableState,
-    verb: str,
-    says: str | None,
-    *,
-    by: str,
-    reason: str,
-    run_id: str,
-    dry_run: bool,
+    lake: Lake, contract: Contract, state: TableState, verb: str, says: str | None, signature: Signature
 ) -> Operation:
     operation = Operation(
-        by=by,
+        by=signature.by,
         verb=verb,
         table=contract.table,
-        reason=reason,
-        run_id=run_id,
-        arguments={"dry_run": dry_run},
+        reason=signature.reason,
+        run_id=signature.run_id,
+        arguments={"dry_run": signature.dry_run},
         before_snapshot=state.head,
         after_snapshot=state.head,
     )
-    if not dry_run:
+    if not signature.dry_run:
         set_properties(lake, contract.table, {PAUSED: says})
         record(lake, operation)
     return operation

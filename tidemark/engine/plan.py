@@ -45,8 +45,8 @@ class Plan:
     def decoding(self) -> Decoding:
         """How values become rows: every writer schema that the table holds exactly, in one pass."""
         if self.schemas.plain is not None:
-            plain = "string" if self.contract.value.format == "string" else "raw"
-            return Decoding(plain, self.columns, self.ledger.epoch)
+            text = self.contract.value.format == "string"
+            return Decoding("string" if text else "raw", self.columns, self.ledger.epoch)
         covered = self.schemas.covered(self.columns)
         newest = max(covered.values(), key=lambda w: w.version, default=None)
         return Decoding(

@@ -6,6 +6,7 @@ failed or was lost the table is looked at before anything is believed (DESIGN.md
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
@@ -134,15 +135,23 @@ def _compare_and_set(lake: Lake, attempt: Attempt, target: int) -> None:
             AssertRefSnapshotId(ref="main", snapshot_id=attempt.head),
         ),
         updates=(
-            SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=target),
-            SetSnapshotRefUpdate(
-                ref_name=LEDGER_TAG,
-                type="tag",
-                snapshot_id=target,
-                max_ref_age_ms=TAG_RETENTION_DAYS * _DAY_MS,
-            ),
+            _ref("main", "branch", target),
+            _ref(LEDGER_TAG, "tag", target, max_age_ms=TAG_RETENTION_DAYS * _DAY_MS),
             RemoveSnapshotRefUpdate(ref_name=attempt.branch),
         ),
+    )
+
+
+def _ref(
+    name: str, kind: Literal["branch", "tag"], target: int, max_age_ms: int | None = None
+) -> SetSnapshotRefUpdate:
+    return SetSnapshotRefUpdate(
+        ref_name=name,
+        type=kind,
+        snapshot_id=target,
+        max_ref_age_ms=max_age_ms,
+        max_snapshot_age_ms=None,
+        min_snapshots_to_keep=None,
     )
 
 

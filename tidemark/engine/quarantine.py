@@ -6,15 +6,6 @@ has left inside the batch's ranges is replaced in the same MERGE, so nothing is 
 
 from uuid import uuid4
 
-from pyiceberg.expressions import (
-    And,
-    BooleanExpression,
-    EqualTo,
-    GreaterThanOrEqual,
-    IsNull,
-    LessThan,
-    Or,
-)
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
@@ -77,26 +68,22 @@ def leftovers(lake: Lake, quarantine: str, epoch: int, ranges: Ranges) -> bool:
     table = load(lake.catalog, quarantine)
     if table is None or table.metadata.current_snapshot_id is None or not ranges:
         return False
-    parts: list[BooleanExpression] = [
-        And(EqualTo("partition", p), GreaterThanOrEqual("offset", each.start), LessThan("offset", each.end))
-        for p, each in ranges.items()
-    ]
-    where = parts[0] if len(parts) == 1 else Or(*parts)
-    scan = table.scan(row_filter=And(EqualTo("epoch", epoch), IsNull("resolved_at"), where))
+    scan = table.scan(row_filter=_inside(epoch, ranges))
     return any(True for _ in scan.plan_files())
 
 
 def replace_within(
     lake: Lake, quarantine: str, rows: DataFrame | None, *, epoch: int, ranges: Ranges, expected: int
 ) -> None:
-    """Publish `rows` and remove what else is unresolved inside `ranges`, in one commit. Rows beyond stay untouched:
-    they belong to an attempt that may publish next.
+    """Publish `rows` and remove what else is unresolved inside `ranges`, in one commit.
+
+    Rows beyond stay untouched: they belong to an attempt that may publish next.
 
     Raises:
         Stopped: afterwards the table does not hold `expected` rows there: nothing of the batch is published.
         Overtaken: another attempt writes the same quarantine right now.
     """
-    spark, target, where = lake.spark(), lake.identifier(quarantine), _inside(epoch, ranges)
+    spark, target, where = lake.spark(), lake.identifier(quarantine), _inside(epoch, ranges, "t.")
     try:
         if rows is None:
             spark.sql(f"DELETE FROM {target} t WHERE {where}")
@@ -130,9 +117,10 @@ def _merge(rows: DataFrame, target: str, where: str) -> None:
         rows.sparkSession.catalog.dropTempView(view)
 
 
-def _inside(epoch: int, ranges: Ranges) -> str:
+def _inside(epoch: int, ranges: Ranges, prefix: str = "") -> str:
+    """The unresolved rows inside `ranges` of an epoch, as Spark and PyIceberg both read it."""
     parts = " OR ".join(
-        f"(t.partition = {p} AND t.offset >= {each.start} AND t.offset < {each.end})"
+        f"({prefix}partition = {p} AND {prefix}offset >= {each.start} AND {prefix}offset < {each.end})"
         for p, each in sorted(ranges.items())
     )
-    return f"t.epoch = {epoch} AND t.resolved_at IS NULL AND ({parts})"
+    return f"{prefix}epoch = {epoch} AND {prefix}resolved_at IS NULL AND ({parts})"

@@ -13,11 +13,13 @@ from tidemark.domain.offsets import Ranges, total
 from tidemark.engine.lake import Lake
 
 POLL_TIMEOUT_MS = 30_000
-_LARGE_FETCHES = {
+# The ranges are known to hold records, so waiting for more (500 ms by default) only delays the end of a small batch.
+_FETCHES = {
     "kafka.max.poll.records": "20000",
     "kafka.max.partition.fetch.bytes": str(16 * 1024 * 1024),
     "kafka.fetch.max.bytes": str(64 * 1024 * 1024),
     "kafka.receive.buffer.bytes": str(1024 * 1024),
+    "kafka.fetch.max.wait.ms": "20",
 }
 SMALL_BATCH = 100_000
 """Offsets up to which one task reads, decodes and writes everything: N partitions of the table make N files."""
@@ -28,7 +30,7 @@ def read_ranges(lake: Lake, contract: Contract, ranges: Ranges) -> DataFrame:
     cluster = lake.platform.kafka[contract.cluster]
     options = {
         "groupIdPrefix": f"{cluster.group_id_prefix}-{contract.table}",
-        **_LARGE_FETCHES,
+        **_FETCHES,
         **cluster.spark_options(),
         "assign": json.dumps({contract.topic: sorted(ranges)}),
         "startingOffsets": _offsets(contract.topic, {p: each.start for p, each in ranges.items()}),

@@ -1,4 +1,4 @@
-"""The schema registry, over its Confluent-compatible REST API. Schemas never change once registered, so they are kept."""
+"""The schema registry, over its Confluent-compatible REST API. Registered schemas never change, so they are kept."""
 
 import ssl
 from collections.abc import Mapping

@@ -12,7 +12,8 @@ REQUIRED_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionEx
 
 def connect(remote: str) -> SparkSession:
     """A session of its own on the Connect server at `remote` (sc://host:port)."""
-    return SparkSession.builder.remote(remote).create()
+    session: SparkSession = SparkSession.builder.remote(remote).create()
+    return session
 
 
 def verify(spark: SparkSession, catalog: str) -> None:

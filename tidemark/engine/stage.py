@@ -55,8 +55,10 @@ def stage(lake: Lake, plan: Plan, decoded: DataFrame) -> Staged:
 
 
 def _layout(plan: Plan) -> dict[str, str]:
-    """How rows find their files. A small batch is one task that keeps a file open per table partition; a large one
-    is spread by partition value, which never reads Kafka twice as a range distribution would.
+    """How rows find their files.
+
+    A small batch is one task that keeps a file open per table partition; a large one is spread by partition value,
+    which never reads Kafka twice as a range distribution would.
     """
     partitioned = bool(plan.state.partition_fields)
     spread = partitioned and total(plan.ranges) > SMALL_BATCH
