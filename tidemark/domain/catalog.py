@@ -1,7 +1,7 @@
 """One catalog block, from which PyIceberg's properties and Spark's settings are derived."""
 
 from typing import Annotated, Any, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -106,11 +106,14 @@ class Catalog(Section):
 
 
 def jdbc(uri: str) -> dict[str, str]:
-    """SQLAlchemy URI -> the JDBC catalog's uri, user and password."""
+    """SQLAlchemy URI -> the JDBC catalog's uri, user and password; SQLite's timeout (s) -> busy_timeout (ms)."""
     parts = urlsplit(uri)
     query = f"?{parts.query}" if parts.query else ""
     if parts.scheme.startswith("sqlite"):
-        return {"uri": f"jdbc:sqlite:{unquote(parts.path)[1:]}{query}"}
+        wait = parse_qs(parts.query).get("timeout")
+        return {
+            "uri": f"jdbc:sqlite:{unquote(parts.path)[1:]}" + (f"?busy_timeout={wait[0]}000" if wait else "")
+        }
     host = parts.netloc.rpartition("@")[2]
     java = {"uri": f"jdbc:postgresql://{host}{parts.path}{query}"}
     if parts.username:

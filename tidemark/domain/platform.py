@@ -1,9 +1,10 @@
 """Where things run: the platform file, or the embedded stack in its place (CONTRACT.md)."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from tidemark.domain.catalog import Catalog
 from tidemark.domain.cron import Cron
@@ -16,6 +17,18 @@ from tidemark.domain.units import Count, Duration, PositiveDuration
 
 CONNECTIONS = ("kafka", "schema_registry", "catalog", "spark")
 """Blocks of the platform file that say where a service is; with none of them the embedded stack is used."""
+
+
+def _spark_address(value: str) -> str:
+    if not value.startswith("sc://"):
+        raise PydanticCustomError("address", "is not the address of a Spark Connect server: sc://host:port")
+    return value
+
+
+def _user_info(value: str) -> str:
+    if ":" not in value[1:]:
+        raise PydanticCustomError("user_info", "must be user:password")
+    return value
 
 
 class KafkaCluster(FreeSection):
@@ -55,7 +68,7 @@ class SchemaRegistry(Section):
     """A registry that speaks Confluent's REST interface."""
 
     url: str | None = Field(None, min_length=1)
-    user_info: str | None = Field(None, alias="basic.auth.user.info", pattern=r"^[^:]+:.*$")
+    user_info: Annotated[str, AfterValidator(_user_info)] | None = Field(None, alias="basic.auth.user.info")
     bearer_token: str | None = Field(None, alias="bearer.auth.token")
     ca_location: str | None = Field(None, alias="ssl.ca.location")
     certificate_location: str | None = Field(None, alias="ssl.certificate.location")
@@ -80,7 +93,7 @@ class SchemaRegistry(Section):
 class Spark(Section):
     """The Spark Connect server, and settings of the sessions on it."""
 
-    remote: str | None = Field(None, pattern=r"^sc://")
+    remote: Annotated[str, AfterValidator(_spark_address)] | None = None
     conf: dict[str, PropertyValue] = Field(default_factory=dict)
 
     @property
@@ -150,14 +163,21 @@ class EmbeddedPlatform(Platform):
 
 
 def stack_connections(stack: Mapping[str, Any]) -> dict[str, Any]:
-    """The connection blocks of a platform file for an embedded stack."""
-    catalog = stack.get("catalog", {})
+    """The connection blocks of a platform file for an embedded stack; what has no address yet is left out."""
+    catalog = _known(stack.get("catalog"))
+    properties = {key: value for key, value in _known(catalog.get("properties")).items() if key != "type"}
     return {
-        "kafka": {"main": dict(stack.get("kafka", {}))},
-        "schema_registry": {"main": dict(stack.get("schema_registry", {}))},
-        "catalog": {"type": "sql", **catalog.get("properties", {}), "name": catalog.get("name", "lake")},
-        "spark": dict(stack.get("spark", {})),
+        "kafka": {"main": _known(stack.get("kafka"))},
+        "schema_registry": {"main": _known(stack.get("schema_registry"))},
+        "catalog": {**properties, "name": catalog.get("name", "lake"), "type": "sql"},
+        "spark": _known(stack.get("spark")),
     }
+
+
+def _known(block: Any) -> dict[str, Any]:
+    return (
+        {key: value for key, value in block.items() if value is not None} if isinstance(block, dict) else {}
+    )
 
 
 def _no_address(service: str, state: str) -> TidemarkError:

@@ -1,0 +1,81 @@
+"""`tidemark check`: the platform file and the contracts, validated without touching the network."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tidemark.domain.errors import ConfigurationError, Problem
+from tidemark.engine.configuration import Configuration, load_from_environment
+
+BAD_CONFIGURATION = 2
+
+
+def check(*, as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+    """Validate platform file and contracts offline; exit code 2 when something is wrong."""
+    configuration, problems = _load()
+    if as_json:
+        typer.echo(json.dumps(report(configuration, problems), indent=1))
+    else:
+        _show(configuration, problems)
+    if problems:
+        raise typer.Exit(BAD_CONFIGURATION)
+
+
+def report(configuration: Configuration | None, problems: Sequence[Problem]) -> dict[str, Any]:
+    """{"ok", "contracts": n, "problems": [{"file", "line", "key", "message", "suggestion"}]}."""
+    return {
+        "ok": not problems,
+        "contracts": len(configuration.contracts) if configuration else 0,
+        "problems": [asdict(problem) for problem in problems],
+    }
+
+
+def _load() -> tuple[Configuration | None, tuple[Problem, ...]]:
+    try:
+        configuration = load_from_environment()
+    except ConfigurationError as error:
+        return None, error.problems
+    return configuration, configuration.left_out
+
+
+def _show(configuration: Configuration | None, problems: Sequence[Problem]) -> None:
+    if problems:
+        Console(stderr=True).print(_problems(problems), soft_wrap=True)
+    if configuration:
+        Console().print(_contracts(configuration))
+
+
+def _problems(problems: Sequence[Problem]) -> Text:
+    """As a compiler prints them: places on lines of their own, for editors and terminals to jump to."""
+    lines = []
+    for each in problems:
+        place = f"{each.file}:{each.line}" if each.line else each.file
+        meant = (
+            Text.assemble(". Did you mean ", (each.suggestion, "green"), "?") if each.suggestion else Text()
+        )
+        lines.append(Text.assemble((place, "bold"), "  ", (each.key, "cyan")))
+        lines.append(Text.assemble("    ", each.message, meant))
+    files = len({problem.file for problem in problems})
+    found = f"{_many(len(problems), 'problem')} in {_many(files, 'file')}"
+    return Text("\n").join([*lines, Text(found, "bold red")])
+
+
+def _contracts(configuration: Configuration) -> Table:
+    stack = "embedded stack" if configuration.platform.embedded else "platform file"
+    table = Table(title=f"{_many(len(configuration.contracts), 'contract')}, {stack}")
+    for heading in ("topic", "table", "format", "lane", "owner"):
+        table.add_column(heading, overflow="fold")
+    for each in configuration.contracts:
+        owner = each.owners.data or ""
+        table.add_row(*(Text(cell) for cell in (each.topic, each.table, each.value.format, each.lane, owner)))
+    return table
+
+
+def _many(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

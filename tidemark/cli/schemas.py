@@ -1,0 +1,51 @@
+"""`python -m tidemark.cli.schemas`: writes the JSON Schemas of both files, which editors complete and check by."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tidemark.domain.assembly import REQUIRED
+from tidemark.domain.contract import Declaration
+from tidemark.domain.kafka_properties import KNOWN
+from tidemark.domain.platform import CONNECTIONS, Platform
+
+FOLDER = Path("docs")
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schemas() -> dict[str, str]:
+    """File name -> its text."""
+    contract = _tidy(Declaration.model_json_schema())
+    platform = _tidy(Platform.model_json_schema())
+    platform["properties"]["defaults"] = {"$ref": "contract.schema.json"}
+    platform["$defs"]["KafkaCluster"]["propertyNames"] = {"enum": sorted(KNOWN)}
+    platform["dependentRequired"] = {block: list(REQUIRED) for block in CONNECTIONS}
+    del platform["required"]
+    return {
+        "contract.schema.json": _text("Tidemark contract", contract),
+        "platform.schema.json": _text("Tidemark platform file", platform),
+    }
+
+
+def _tidy(node: Any) -> Any:
+    """Without pydantic's titles, which only repeat the keys."""
+    if isinstance(node, dict):
+        return {key: _tidy(item) for key, item in node.items() if key != "title" or isinstance(item, dict)}
+    return [_tidy(item) for item in node] if isinstance(node, list) else node
+
+
+def _text(title: str, schema: dict[str, Any]) -> str:
+    content = {"$schema": DIALECT, **schema, "title": title}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def write(folder: Path) -> None:
+    """Write both into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in schemas().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
