@@ -16,7 +16,7 @@ from tidemark.engine.configuration import Configuration
 from tidemark.engine.kafka import KafkaAdmin
 from tidemark.engine.outages import named
 from tidemark.engine.registry import Registry
-from tidemark.engine.spark import connect, verify
+from tidemark.engine.spark import configure, connect, verify
 from tidemark.engine.table_state import TableState, read_state
 
 
@@ -56,6 +56,7 @@ class Lake:
             if self._spark is None:
                 try:
                     spark = self._session()
+                    configure(spark, self.platform)
                     verify(spark, self.platform.catalog.name)
                 except (Stopped, Outage):
                     raise

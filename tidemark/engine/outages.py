@@ -7,7 +7,7 @@ through Spark Connect).
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tidemark.domain.errors import Outage, Stopped, TidemarkError
+from tidemark.domain.errors import Outage, Overtaken, Stopped, TidemarkError
 from tidemark.domain.states import OUTAGES, State
 
 _SPARK_GONE = (
@@ -64,6 +64,8 @@ _STORE_GONE = (
     "NoSuchBucket",
     "No space left on device",
 )
+_RACES = ("CommitFailedException", "TableAlreadyExists", "TABLE_OR_VIEW_ALREADY_EXISTS")
+"""Another writer was faster; not a state, the plan is made again."""
 
 
 def state_of(text: str) -> State:
@@ -89,6 +91,7 @@ def named(table: str, *, topic: str = "?", cluster: str = "main") -> Iterator[No
     Raises:
         Outage: the state is worth a new attempt from the plan.
         Stopped: it is not.
+        Overtaken: another writer was faster.
     """
     try:
         yield
@@ -104,6 +107,8 @@ def named(table: str, *, topic: str = "?", cluster: str = "main") -> Iterator[No
         raise
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
+        if any(sign in text for sign in _RACES):
+            raise Overtaken(table, 0, None) from error
         state = state_of(text)
         kind = Stopped if state in {"failed", "permission_denied", "offsets_expired"} else Outage
         raise kind(state, table, _first_lines(text), topic=topic, cluster=cluster) from error

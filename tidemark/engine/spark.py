@@ -6,6 +6,7 @@ No correctness lives in the session; it may be lost at any moment and is then ma
 from pyspark.sql import SparkSession
 
 from tidemark.domain.errors import Stopped
+from tidemark.domain.platform import Platform
 
 REQUIRED_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
@@ -14,6 +15,16 @@ def connect(remote: str) -> SparkSession:
     """A session of its own on the Connect server at `remote` (sc://host:port)."""
     session: SparkSession = SparkSession.builder.remote(remote).create()
     return session
+
+
+def configure(spark: SparkSession, platform: Platform) -> None:
+    """Give the session what platform.yaml says, and the catalog when the server itself was started without it."""
+    catalog = platform.catalog
+    if spark.conf.get(f"spark.sql.catalog.{catalog.name}", None) is None:
+        for key, value in catalog.spark_conf().items():
+            spark.conf.set(key, value)
+    for key, value in platform.spark.conf.items():
+        spark.conf.set(key, str(value))
 
 
 def verify(spark: SparkSession, catalog: str) -> None:
