@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from tidemark import __version__
 from tidemark.domain.contract import Contract
 from tidemark.domain.errors import Overtaken, Stopped
-from tidemark.domain.evidence import Group, first_offenders, is_flood, span
+from tidemark.domain.evidence import Group, first_offenders, is_flood
 from tidemark.domain.guard import examine
 from tidemark.domain.ledger import Counts, Entry
 from tidemark.domain.offsets import Offsets
@@ -26,6 +26,7 @@ from tidemark.engine.observe import second_look
 from tidemark.engine.outages import named
 from tidemark.engine.plan import Plan, make_plan
 from tidemark.engine.publish import drop_branch, open_branch, publish, write_receipt
+from tidemark.engine.quarantine_rows import quarantined_rows
 from tidemark.engine.read import read_ranges
 from tidemark.engine.schemas import read_schemas
 from tidemark.engine.stage import stage
@@ -208,10 +209,7 @@ def _publish_quarantine(lake: Lake, plan: Plan, groups: list[Group], run_id: str
     expected = sum(g.count for g in groups if g.fate == "quarantined")
     if not expected and not quarantine.leftovers(lake, contract.quarantine_table, epoch, plan.ranges):
         return
-    rows = None
-    if expected:
-        again = decode(read_ranges(lake, contract, span(groups, "quarantined")), plan.decoding())
-        rows = quarantine.rows(again, batch_id=plan.batch_id, run_id=run_id)
+    rows = quarantined_rows(lake, plan, groups, run_id) if expected else None
     quarantine.replace_within(
         lake, contract.quarantine_table, rows, epoch=epoch, ranges=plan.ranges, expected=expected
     )

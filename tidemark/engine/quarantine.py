@@ -7,12 +7,10 @@ has left inside the batch's ranges is replaced in the same MERGE, so nothing is 
 from uuid import uuid4
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.offsets import Ranges
 from tidemark.domain.spark_types import quoted_text
-from tidemark.engine.decode import CAUSE, FATE, VALUE
 from tidemark.engine.faults import pause_point
 from tidemark.engine.lake import Lake
 from tidemark.engine.table_state import OWNED, load
@@ -38,25 +36,6 @@ def ensure(lake: Lake, quarantine: str, topic: str) -> None:
     lake.spark().sql(
         f"CREATE TABLE IF NOT EXISTS {lake.identifier(quarantine)} ({COLUMNS}) USING iceberg "
         f"COMMENT 'Records that could not enter, with cause' TBLPROPERTIES ({listed})"
-    )
-
-
-def rows(decoded: DataFrame, *, batch_id: str, run_id: str) -> DataFrame:
-    """The quarantined records of a decoded batch in the columns of the quarantine table."""
-    kafka = ("topic", "epoch", "partition", "offset", "timestamp", "timestamp_type", "key")
-    nothing = F.lit(None)
-    return decoded.where(F.col(FATE) == "quarantined").select(
-        *(F.col(f"_kafka.{name}").alias(name) for name in kafka),
-        F.col(VALUE).alias("value"),
-        F.col("_kafka.headers").alias("headers"),
-        F.col("_kafka.schema_id").alias("schema_id"),
-        F.col(CAUSE).alias("cause"),
-        nothing.cast("string").alias("detail"),
-        F.lit(batch_id).alias("batch_id"),
-        F.lit(run_id).alias("run_id"),
-        F.current_timestamp().alias("quarantined_at"),
-        nothing.cast("string").alias("resolved_by"),
-        nothing.cast("timestamp").alias("resolved_at"),
     )
 
 
