@@ -1,0 +1,121 @@
+"""What ingestion costs: fixed cost per microbatch, and time and CPU per record of a backlog.
+
+    tidemark services up
+    python bench/ingest.py microbatch              # medians of 20 one-record batches, by stage
+    python bench/ingest.py drain --records 1000000 # beside the same read without Tidemark, in one run
+
+Figures depend on the machine: quote the ratios. CPU is that of the Spark server and of this process.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parent))
+from records import create, produce
+
+from tidemark.domain.contract import Contract
+from tidemark.domain.offsets import OffsetRange
+from tidemark.engine.catch_up import catch_up
+from tidemark.engine.configuration import load_from_environment
+from tidemark.engine.decode import FATE, decode
+from tidemark.engine.lake import Lake
+from tidemark.engine.plan import Plan
+from tidemark.engine.read import read_ranges
+from tidemark.engine.schemas import read_schemas
+from tidemark.services.stack import Stack
+
+
+def microbatch(lake: Lake, stack: dict[str, Any], _: int) -> None:
+    """One record, one commit, 20 times: what a commit costs however small it is."""
+    topic = f"bench_{uuid4().hex[:8]}"
+    contract = Contract(topic=topic, table=f"bench.{topic}", partition_by=("day(ordered_at)",))
+    schema_id = create(stack, topic, 3)
+    outcomes, ticks = [], []
+    for number in range(24):
+        produce(stack, topic, schema_id, number, 1, 3)
+        outcomes.append(catch_up(lake, contract, "bench"))
+        began = time.perf_counter()
+        catch_up(lake, contract, "bench")
+        ticks.append(time.perf_counter() - began)
+    warm = outcomes[4:]
+    for stage in warm[0].stages:
+        print(f"{stage:>12} {statistics.median(o.stages[stage] for o in warm) * 1000:7.0f} ms")
+    whole = statistics.median(sum(o.stages.values()) for o in warm) * 1000
+    print(f"{'together':>12} {whole:7.0f} ms;  with nothing to do {statistics.median(ticks) * 1000:.0f} ms")
+
+
+def drain(lake: Lake, stack: dict[str, Any], records: int) -> None:
+    """A backlog, beside reading it only, and beside reading and decoding it only."""
+    topic = f"bench_{uuid4().hex[:8]}"
+    schema_id = create(stack, topic, 4)
+    produce(stack, topic, schema_id, 0, records, 4)
+    contract = Contract(topic=topic, table=f"bench.{topic}", partition_by=("day(ordered_at)",))
+    first = Contract(topic=topic, table=f"bench.{topic}_warm", partition_by=("day(ordered_at)",))
+    catch_up(lake, first, "bench")
+    plan = _plan(lake, first)
+    jobs: dict[str, Callable[[], Any]] = {
+        "read": lambda: _to_nothing(read_ranges(lake, first, plan.ranges)),
+        "decode": lambda: _to_nothing(
+            decode(read_ranges(lake, first, plan.ranges), plan.decoding()).where(f"{FATE} = 'written'")
+        ),
+        "tidemark": lambda: catch_up(lake, contract, "bench"),
+    }
+    base = 0.0
+    print(f"{'':>10} {'records/s':>10} {'CPU µs/record':>14} {'to read':>8}  server MiB")
+    for name, job in jobs.items():
+        cpu, seconds = _measured(stack, job)
+        base = base or cpu
+        memory = psutil.Process(stack["processes"]["spark"]).memory_info().rss >> 20
+        print(
+            f"{name:>10} {records / seconds:>10,.0f} {cpu / records * 1e6:>14.2f} {cpu / base:>8.2f}  {memory}"
+        )
+
+
+def _plan(lake: Lake, contract: Contract) -> Plan:
+    state, topic = lake.state(contract.table), lake.topic(contract)
+    if state.ledger is None:
+        raise SystemExit(f"{contract.table} was not loaded")
+    ranges = {p: OffsetRange(topic.log_start[p], end) for p, end in topic.end.items()}
+    return Plan(contract, topic, state, state.ledger, read_schemas(lake, contract), ranges, "bench", "bench")
+
+
+def _to_nothing(frame: Any) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _measured(stack: dict[str, Any], job: Callable[[], Any]) -> tuple[float, float]:
+    began, before = time.perf_counter(), _cpu(stack)
+    job()
+    return _cpu(stack) - before, time.perf_counter() - began
+
+
+def _cpu(stack: dict[str, Any]) -> float:
+    server = psutil.Process(stack["processes"]["spark"])
+    times = [p.cpu_times() for p in (server, *server.children(recursive=True), psutil.Process(os.getpid()))]
+    return float(sum(t.user + t.system for t in times))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["microbatch", "drain"])
+    parser.add_argument("--records", type=int, default=1_000_000)
+    arguments = parser.parse_args()
+    stack = Stack(Path(os.environ.get("TIDEMARK_HOME", ".tidemark"))).status()
+    lake = Lake(load_from_environment())
+    {"microbatch": microbatch, "drain": drain}[arguments.what](lake, stack, arguments.records)
+    lake.close()
+
+
+if __name__ == "__main__":
+    main()
