@@ -1,0 +1,31 @@
+"""The append tables of a lane as one subsettable multi-asset: one run, one Spark session, many tables."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import dagster as dg
+
+from assets.names import pool_of
+from assets.specs import Columns, table_spec
+from resources.lake import LakeResource
+from tidemark.domain.contract import Contract
+from tidemark.domain.platform import Lane
+
+
+def ingest_assets(
+    name: str, lane: Lane, contracts: Sequence[Contract], catalog: str, columns: Mapping[str, Columns]
+) -> dg.AssetsDefinition:
+    """The tables of lane `name`; `columns` as the discovery file has them."""
+    by_key = {contract.table: contract for contract in contracts}
+
+    @dg.multi_asset(
+        name=f"ingest_{name}",
+        specs=[table_spec(each, catalog, columns.get(each.table, ())) for each in contracts],
+        can_subset=True,
+        pool=pool_of(name),
+    )
+    def ingest(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg.MaterializeResult[None]]:
+        from assets.run import run_tables  # noqa: PLC0415 - only a step pays for the engine's imports
+
+        yield from run_tables(context, lake, lane, by_key)
+
+    return ingest

@@ -1,0 +1,41 @@
+"""Asset keys, tags and pools. Keys are for ever (DESIGN.md, Assets); nothing else in the shell spells them out."""
+
+import dagster as dg
+from dagster._core.storage.tags import POOL_TAG_PREFIX
+
+from tidemark.domain.contract import Contract
+
+LANE_TAG = "tidemark/lane"
+TRIGGER_TAG = "tidemark/trigger"
+TABLES_TAG = "tidemark/tables"
+ATTEMPT_TAG = "tidemark/attempt"
+OFFSETS_TAG = "tidemark/offsets"
+STOPPED_TAG = "tidemark/stopped"
+VERB_TAG = "tidemark/verb"
+ROLE_TAG = "tidemark/role"
+SENSOR = "sensor"
+
+
+def topic_key(contract: Contract) -> dg.AssetKey:
+    """`kafka/<cluster>/<topic>`."""
+    return dg.AssetKey(["kafka", contract.cluster, contract.topic])
+
+
+def table_key(table: str) -> dg.AssetKey:
+    """`<namespace>/<table>`."""
+    return dg.AssetKey(table.split("."))
+
+
+def table_of(key: dg.AssetKey) -> str:
+    """The inverse of `table_key`."""
+    return ".".join(key.path)
+
+
+def pool_of(lane: str) -> str:
+    """The pool that one run of a lane holds at a time."""
+    return f"tidemark_{lane}"
+
+
+def pool_filter(pool: str) -> dict[str, str]:
+    """The tags by which Dagster stores that a run needs a pool, however the run was made."""
+    return {f"{POOL_TAG_PREFIX}{pool}": "true"}

@@ -1,0 +1,97 @@
+"""From an outcome of the engine to what Dagster shows: numbers where it can plot them, text where it cannot.
+
+Snapshot ids are text: they do not fit into the numbers of a browser.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import dagster as dg
+
+from assets.names import table_key
+from assets.specs import column_schema
+from tidemark.domain.contract import Contract
+from tidemark.domain.outcome import Outcome
+from tidemark.domain.types import Struct
+from tidemark.engine.discovery import columns_to_json
+
+
+def result(
+    contract: Contract, outcome: Outcome, row_count: int | None, columns: Struct | None
+) -> dg.MaterializeResult[None]:
+    """The one result of a table in a run; `columns` only when they changed."""
+    metadata = _metadata(outcome)
+    metadata["tidemark/outcome"] = dg.MetadataValue.json(outcome.as_json())
+    if row_count is not None:
+        metadata["dagster/row_count"] = row_count
+    if columns is not None:
+        metadata["dagster/column_schema"] = column_schema(contract, columns_to_json(columns))
+    return dg.MaterializeResult(asset_key=table_key(outcome.table), metadata=metadata)
+
+
+def observation(contract: Contract, outcome: Outcome) -> dg.AssetObservation:
+    """What a run that goes on has done for a table so far."""
+    return dg.AssetObservation(asset_key=table_key(contract.table), metadata=_metadata(outcome))
+
+
+def quarantine_landed(contract: Contract, outcome: Outcome) -> dg.AssetMaterialization:
+    """Rows came into the quarantine table."""
+    return dg.AssetMaterialization(
+        asset_key=table_key(contract.quarantine_table),
+        metadata={
+            "rows_quarantined": outcome.rows.quarantined,
+            "share": outcome.rows.quarantined / max(1, outcome.rows.read),
+            "look": f"tidemark status {contract.table} --quarantine",
+        },
+    )
+
+
+def failure(stopped: Sequence[Outcome]) -> dg.Failure:
+    """One failure for all tables that stopped; a retry of the step would not help them."""
+    errors = {each.table: dict(each.error or {}) for each in stopped}
+    lines = [
+        f"{table} is {error.get('state', 'failed')}: {error.get('message', '')}"
+        + (f"\n  next: {error['next_step']}" if error.get("next_step") else "")
+        for table, error in errors.items()
+    ]
+    return dg.Failure(
+        description="\n".join(lines),
+        metadata={
+            **{table: dg.MetadataValue.json(error) for table, error in errors.items()},
+            "tidemark/outcomes": dg.MetadataValue.json([each.as_json() for each in stopped]),
+        },
+        allow_retries=False,
+    )
+
+
+def _metadata(outcome: Outcome) -> dict[str, Any]:
+    seconds = {f"seconds_{stage}": round(taken, 3) for stage, taken in outcome.stages.items()}
+    offsets = {str(p): [outcome.from_.get(p, o), o] for p, o in sorted(outcome.next.items())}
+    found: dict[str, Any] = {
+        "state": outcome.state,
+        "commits": outcome.commits,
+        "rows_read": outcome.rows.read,
+        "rows_written": outcome.rows.written,
+        "rows_quarantined": outcome.rows.quarantined,
+        "tombstones": outcome.rows.tombstones,
+        "skipped": outcome.rows.skipped,
+        "lag_records": outcome.lag_records,
+        "offsets": dg.MetadataValue.json(offsets),
+        "schema_ids": dg.MetadataValue.json(sorted(outcome.schema_ids)),
+        "files": outcome.files,
+        "bytes": outcome.bytes,
+        "seconds": round(outcome.seconds, 3),
+        **seconds,
+    }
+    if outcome.snapshot_id is not None:
+        found["snapshot_id"] = str(outcome.snapshot_id)
+    return {
+        **found,
+        **_clock("stream_clock", outcome.stream_clock),
+        **_clock("table_clock", outcome.table_clock),
+    }
+
+
+def _clock(name: str, at: datetime | None) -> dict[str, Any]:
+    return {name: dg.MetadataValue.timestamp(at)} if at else {}

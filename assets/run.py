@@ -1,0 +1,101 @@
+"""One run of a lane: what the engine reports goes to Dagster as results, observations and one failure at the end."""
+
+import json
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from threading import Event
+
+import dagster as dg
+
+from assets.handover import Handover
+from assets.names import SENSOR, STOPPED_TAG, TRIGGER_TAG, pool_of, table_key, table_of
+from assets.report import failure, observation, quarantine_landed, result
+from resources.lake import LakeResource
+from tidemark.domain.contract import Contract
+from tidemark.domain.events import report_period
+from tidemark.domain.outcome import Outcome
+from tidemark.domain.platform import Lane
+from tidemark.engine.discovery import update
+from tidemark.engine.lake import Lake
+from tidemark.engine.lane import Report, catch_up_all, serve
+from tidemark.engine.lane_work import LakeWork
+
+
+def run_tables(
+    context: dg.AssetExecutionContext, resource: LakeResource, lane: Lane, contracts: Mapping[str, Contract]
+) -> Iterator[dg.MaterializeResult[None]]:
+    """Serve the selected tables, as the sensor wants it or until they have caught up.
+
+    Raises:
+        dg.Failure: at the end, naming the tables that stopped.
+    """
+    chosen = [contracts[table] for table in sorted(table_of(key) for key in context.selected_asset_keys)]
+    stopped: list[Outcome] = []
+    idle: list[Outcome] = []
+    with resource.open() as lake, closing(_reports(context, lake, lane, chosen)) as reports:
+        for report in reports:
+            outcome, contract = report.outcome, contracts[report.outcome.table]
+            if not report.final:
+                context.log_event(observation(contract, outcome))
+            elif outcome.stopped:
+                stopped.append(outcome)
+                context.log.error("%s stopped: %s", outcome.table, outcome.state)
+            elif outcome.commits or not _by_sensor(context):
+                yield _result(context, resource, lake, contract, outcome)
+            else:
+                idle.append(outcome)
+    if stopped:
+        # a failed run paints every selected table without a result red: these are well, they had nothing to do
+        yield from (result(contracts[each.table], each, None, None) for each in idle)
+        context.instance.add_run_tags(
+            context.run_id, {STOPPED_TAG: json.dumps({each.table: each.state for each in stopped})}
+        )
+        raise failure(stopped)
+
+
+def _reports(
+    context: dg.AssetExecutionContext, lake: Lake, lane: Lane, chosen: Sequence[Contract]
+) -> Generator[Report]:
+    stop = Event()
+    work = LakeWork(lake, context.run_id, _known(context, chosen), stop)
+    if not _by_sensor(context):
+        return catch_up_all(work, chosen, lane, stop=stop, catch_up=work.catch_up)
+    return serve(
+        work,
+        chosen,
+        lane,
+        report_every=report_period(lake.platform.report_every, len(lake.configuration.contracts)),
+        stop=stop,
+        called_away=Handover(context.instance, context.run_id, pool_of(chosen[0].lane)),
+    )
+
+
+def _by_sensor(context: dg.AssetExecutionContext) -> bool:
+    return context.run.tags.get(TRIGGER_TAG) == SENSOR
+
+
+def _known(context: dg.AssetExecutionContext, chosen: Sequence[Contract]) -> set[str]:
+    """The tables that were loaded before by Dagster's records: if one is missing now, that is no first load."""
+    records = context.instance.get_asset_records([table_key(each.table) for each in chosen])
+    return {
+        table_of(record.asset_entry.asset_key)
+        for record in records
+        if record.asset_entry.last_materialization
+    }
+
+
+def _result(
+    context: dg.AssetExecutionContext,
+    resource: LakeResource,
+    lake: Lake,
+    contract: Contract,
+    outcome: Outcome,
+) -> dg.MaterializeResult[None]:
+    if outcome.rows.quarantined:
+        context.log_event(quarantine_landed(contract, outcome))
+    state = lake.state(contract.table)
+    columns = state.columns
+    changed = columns is not None and update(
+        resource.places.home, lambda seen: seen.with_columns(contract.table, columns)
+    )
+    return result(contract, outcome, state.rows, columns if changed else None)

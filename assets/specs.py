@@ -1,0 +1,105 @@
+"""From contract to asset specs: the append table, its quarantine and its topic."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from assets.names import LANE_TAG, ROLE_TAG, table_key, topic_key
+from tidemark.domain.contract import Contract
+from tidemark.domain.units import format_duration
+
+Columns = Sequence[Mapping[str, Any]]
+"""Columns of the discovery file: [{"name", "type", "doc", "required"}]."""
+
+
+def table_spec(contract: Contract, catalog: str, columns: Columns) -> dg.AssetSpec:
+    """The append table of a contract."""
+    return dg.AssetSpec(
+        table_key(contract.table),
+        deps=[topic_key(contract)],
+        description=contract.description or f"Topic `{contract.topic}` as an append table.",
+        metadata=_table_metadata(contract, f"{catalog}.{contract.table}", columns),
+        skippable=True,
+        group_name=contract.namespace,
+        code_version=contract.digest,
+        owners=_owners(contract.owners.data),
+        tags={**contract.tags, ROLE_TAG: "data", LANE_TAG: contract.lane},
+        kinds={"kafka", "iceberg", "spark"},
+        freshness_policy=_silence(contract),
+    )
+
+
+def quarantine_spec(contract: Contract, catalog: str) -> dg.AssetSpec:
+    """Rows that could not enter, with their cause: reported by ingest, never run by itself."""
+    return dg.AssetSpec(
+        table_key(contract.quarantine_table),
+        deps=[topic_key(contract)],
+        description=f"Records of `{contract.topic}` that could not enter `{contract.table}`, with their cause.",
+        metadata={"dagster/table_name": f"{catalog}.{contract.quarantine_table}"},
+        group_name=contract.namespace,
+        owners=_owners(contract.owners.data),
+        tags={**contract.tags, ROLE_TAG: "data"},
+        kinds={"iceberg"},
+    )
+
+
+def topic_specs(contracts: Sequence[Contract]) -> list[dg.AssetSpec]:
+    """The topics of all contracts, each once, in the group of its first table."""
+    first: dict[dg.AssetKey, Contract] = {}
+    for contract in contracts:
+        first.setdefault(topic_key(contract), contract)
+    return [
+        dg.AssetSpec(
+            key,
+            description=f"Kafka topic `{contract.topic}` on cluster `{contract.cluster}`.",
+            metadata={"topic": contract.topic, "cluster": contract.cluster},
+            group_name=contract.namespace,
+            owners=_owners(contract.owners.stream),
+            tags={**contract.tags, ROLE_TAG: "data"},
+            kinds={"kafka"},
+        )
+        for key, contract in first.items()
+    ]
+
+
+def column_schema(contract: Contract, columns: Columns) -> dg.TableSchema:
+    """Columns as Dagster's catalog shows them, with the contract's descriptions and tags."""
+    notes = contract.columns
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                name=each["name"],
+                type=each["type"],
+                description=(notes[each["name"]].description if each["name"] in notes else None)
+                or each.get("doc"),
+                constraints=dg.TableColumnConstraints(nullable=not each.get("required", False)),
+                tags=dict.fromkeys(notes[each["name"]].tags, "") if each["name"] in notes else None,
+            )
+            for each in columns
+        ]
+    )
+
+
+def _table_metadata(contract: Contract, name: str, columns: Columns) -> dict[str, Any]:
+    metadata: dict[str, Any] = {
+        "dagster/table_name": name,
+        "topic": contract.topic,
+        "lane": contract.lane,
+        "target_lag": format_duration(contract.target_lag),
+    }
+    if contract.runbook:
+        metadata["runbook"] = dg.MetadataValue.url(contract.runbook)
+    if columns:
+        metadata["dagster/column_schema"] = column_schema(contract, columns)
+    return metadata
+
+
+def _owners(owner: str | None) -> list[str]:
+    return [owner] if owner else []
+
+
+def _silence(contract: Contract) -> dg.FreshnessPolicy | None:
+    """Dagster's freshness is the age of the last materialization: right for `silence` and for nothing else."""
+    silence = contract.freshness.silence
+    return dg.FreshnessPolicy.time_window(fail_window=silence) if silence else None

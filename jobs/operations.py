@@ -1,0 +1,104 @@
+"""The command line's verbs as jobs: the same names, the same arguments, the same entry in the operations log."""
+
+import getpass
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+import dagster as dg
+from pydantic import Field
+
+from assets.names import VERB_TAG, table_key
+from resources.lake import LakeResource
+from tidemark.domain.errors import TidemarkError
+
+if TYPE_CHECKING:
+    from tidemark.domain.contract import Contract
+    from tidemark.engine.lake import Lake
+    from tidemark.engine.operations import Operation, Signature
+
+    Change = Callable[[Lake, Contract, Signature], Operation]
+
+
+class Verb(dg.Config):
+    """What every verb that changes a table takes."""
+
+    table: str = Field(description="namespace.name")
+    reason: str = Field(description="why; goes into the operations log")
+    by: str = Field(default="", description="who; TIDEMARK_USER or the login name when empty")
+    dry_run: bool = Field(default=False, description="say what would be done, change nothing")
+
+    @property
+    def who(self) -> str:
+        """The person that the operations log names."""
+        return self.by or os.environ.get("TIDEMARK_USER") or getpass.getuser()
+
+
+class Accept(Verb):
+    """`accept` also says which stop state it resolves."""
+
+    action: Literal["first-load", "new-epoch", "record-gap", "quarantine-batch"] = Field(
+        description="the stop state that is resolved"
+    )
+
+
+@dg.op
+def pause_table(context: dg.OpExecutionContext, config: Verb, lake: LakeResource) -> None:
+    """Let nothing be ingested into a table until it is resumed."""
+    from tidemark.engine.pause import pause  # noqa: PLC0415 - only a step pays for the engine's imports
+
+    _change(context, config, lake, pause)
+
+
+@dg.op
+def resume_table(context: dg.OpExecutionContext, config: Verb, lake: LakeResource) -> None:
+    """Undo `pause`; the next run continues where the ledger ends."""
+    from tidemark.engine.pause import resume  # noqa: PLC0415
+
+    _change(context, config, lake, resume)
+
+
+@dg.op
+def accept_table(context: dg.OpExecutionContext, config: Accept, lake: LakeResource) -> None:
+    """Resolve a stop state explicitly; what was lost or changed is recorded in the ledger."""
+    from tidemark.engine.accept import accept  # noqa: PLC0415
+
+    _change(
+        context,
+        config,
+        lake,
+        lambda lake, contract, signature: accept(lake, contract, config.action, signature),
+    )
+
+
+def _change(context: dg.OpExecutionContext, config: Verb, resource: LakeResource, change: "Change") -> None:
+    """Make the change and show it on the op and on the table's asset.
+
+    Raises:
+        dg.Failure: it was refused, or a service does not answer.
+    """
+    from tidemark.engine.operations import Signature  # noqa: PLC0415
+
+    signature = Signature(config.who, config.reason, context.run_id, config.dry_run)
+    try:
+        with resource.open() as lake:
+            operation = change(lake, resource.configuration.contract(config.table), signature).as_json()
+    except TidemarkError as error:
+        raise dg.Failure(
+            str(error), metadata={"error": dg.MetadataValue.json(error.as_json())}, allow_retries=False
+        ) from error
+    metadata = {"tidemark/operation": dg.MetadataValue.json(operation)}
+    context.add_output_metadata(metadata)
+    if not config.dry_run:
+        context.log_event(dg.AssetObservation(table_key(config.table), metadata=metadata))
+
+
+def operator_jobs() -> list[dg.JobDefinition]:
+    """One job per verb."""
+    ops = {"pause": pause_table, "resume": resume_table, "accept": accept_table}
+    return [
+        dg.GraphDefinition(name=verb, description=op.description, node_defs=[op]).to_job(
+            tags={VERB_TAG: verb}
+        )
+        for verb, op in ops.items()
+    ]

@@ -1,0 +1,55 @@
+"""The composition root: files in, Definitions out. Touches no network.
+
+The one module of the shell that works when it is imported, because Dagster loads it by name.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+
+from assets.ingest import ingest_assets
+from assets.specs import quarantine_spec, topic_specs
+from jobs.ingest import ingest_job
+from jobs.operations import operator_jobs
+from resources.lake import LakeResource, configuration_of, places_now
+from sensors.kafka_lag import lag_sensor
+from tidemark.domain.contract import Contract
+from tidemark.engine import discovery
+from tidemark.engine.configuration import Places
+
+
+def build_defs(
+    resource_overrides: Mapping[str, Any] | None = None, where: Places | None = None
+) -> dg.Definitions:
+    """Everything that platform file and contracts ask for, made anew. Raises ConfigurationError."""
+    where = where or places_now()
+    configuration = configuration_of(where)
+    platform, contracts = configuration.platform, configuration.contracts
+    catalog = platform.catalog.name
+    seen = discovery.read(where.home)
+    columns = {each.table: seen.columns(each.table) for each in contracts}
+    by_lane: dict[str, list[Contract]] = defaultdict(list)
+    for contract in contracts:
+        by_lane[contract.lane].append(contract)
+    return dg.Definitions(
+        assets=[
+            *topic_specs(contracts),
+            *(
+                ingest_assets(name, platform.lanes[name], served, catalog, columns)
+                for name, served in by_lane.items()
+            ),
+            *(quarantine_spec(each, catalog) for each in contracts),
+        ],
+        jobs=[ingest_job(contracts), *operator_jobs()] if contracts else operator_jobs(),
+        sensors=[
+            lag_sensor(name, platform.lanes[name], served, platform.report_every)
+            for name, served in by_lane.items()
+        ],
+        resources={"lake": LakeResource.at(where), **(resource_overrides or {})},
+        executor=dg.in_process_executor,
+    )
+
+
+defs = build_defs()

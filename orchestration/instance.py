@@ -1,0 +1,17 @@
+"""Where Dagster keeps its own state: a folder under Tidemark's home, set up once."""
+
+from importlib.resources import files
+from pathlib import Path
+
+FOLDER = "dagster"
+SETTINGS = "dagster.yaml"
+
+
+def prepare_dagster_home(home: Path) -> Path:
+    """The DAGSTER_HOME of a Tidemark home, with our settings in it unless it has settings of its own."""
+    folder = home.absolute() / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = folder / SETTINGS
+    if not settings.exists():
+        settings.write_text(files("orchestration").joinpath(SETTINGS).read_text("utf-8"), encoding="utf-8")
+    return folder

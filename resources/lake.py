@@ -1,0 +1,102 @@
+"""Opens the engine's clients for a run, a sensor or a check."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from resources.spark import SparkConnect
+from tidemark.domain.configuration import Configuration
+from tidemark.engine.configuration import STACK_FILE, Places, load, places
+
+if TYPE_CHECKING:
+    from tidemark.engine.lake import Lake
+
+
+def places_now() -> Places:
+    """Where the configuration of this process lies, as absolute paths."""
+    found = places(os.environ)
+    platform_file = found.platform_file.absolute() if found.platform_file else None
+    return Places(platform_file, found.contracts_dir.absolute(), found.home.absolute())
+
+
+def configuration_of(where: Places) -> Configuration:
+    """The configuration of these places, read once per process and again after the embedded stack has moved."""
+    stack = where.home / STACK_FILE
+    return _configuration(where, stack.stat().st_mtime if stack.exists() else 0.0)
+
+
+@lru_cache(maxsize=2)
+def _configuration(where: Places, _stack_written: float) -> Configuration:
+    return load(where.platform_file, where.contracts_dir, environ=os.environ, home=where.home)
+
+
+class LakeResource(dg.ConfigurableResource["LakeResource"]):
+    """The lake that platform file and contracts describe. Paths only: secrets stay in the files and environment."""
+
+    platform_file: str | None
+    contracts_dir: str
+    home: str
+    spark: dg.ResourceDependency[SparkConnect]
+
+    @classmethod
+    def at(cls, where: Places) -> "LakeResource":
+        """The resource of these places."""
+        return cls(
+            platform_file=str(where.platform_file) if where.platform_file else None,
+            contracts_dir=str(where.contracts_dir),
+            home=str(where.home),
+            spark=SparkConnect(),
+        )
+
+    @property
+    def places(self) -> Places:
+        """Where the configuration lies."""
+        platform_file = Path(self.platform_file) if self.platform_file else None
+        return Places(platform_file, Path(self.contracts_dir), Path(self.home))
+
+    @property
+    def configuration(self) -> Configuration:
+        """What the files say. Raises ConfigurationError."""
+        return configuration_of(self.places)
+
+    @contextmanager
+    def open(self) -> Iterator["Lake"]:
+        """The clients of one run, with a Spark session of its own."""
+        from tidemark.engine.lake import Lake  # noqa: PLC0415 - only steps pay for the clients' imports
+
+        configuration = self.configuration
+        spark = configuration.platform.spark
+        lake = Lake(configuration, session=lambda: self.spark.renewed(spark.address, spark.conf))
+        try:
+            yield lake
+        finally:
+            lake.close()
+
+    def shared(self) -> "Lake":
+        """The clients that the sensors of this process share: Kafka and the catalog, never Spark."""
+        return _shared(_Identity(self.configuration))
+
+
+class _Identity:
+    """Stands for a configuration as a key: equal to none but itself."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.configuration is self.configuration
+
+    def __hash__(self) -> int:
+        return id(self.configuration)
+
+
+@lru_cache(maxsize=2)
+def _shared(key: _Identity) -> "Lake":
+    from tidemark.engine.lake import Lake  # noqa: PLC0415 - a code server that runs no sensor never needs them
+
+    return Lake(key.configuration)

@@ -1,0 +1,56 @@
+"""From a tick's decision to what Dagster is told: a run request or a reason, observations, the cursor."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import dagster as dg
+
+from resources.lake import LakeResource
+from sensors.cursor import dump, parse
+from sensors.kafka_lag import digest_of, run_request
+from sensors.observations import topic_observations
+from sensors.runs import attempts
+from sensors.tick import Tick
+from tidemark.domain.contract import Contract
+from tidemark.domain.errors import TidemarkError
+from tidemark.domain.events import report_period
+from tidemark.domain.platform import Lane
+from tidemark.domain.request import Ask
+
+
+def answer(
+    context: dg.SensorEvaluationContext,
+    resource: LakeResource,
+    name: str,
+    lane: Lane,
+    contracts: Sequence[Contract],
+    report_every: timedelta,
+) -> dg.SensorResult:
+    """One tick. Trouble with a service is a reason to skip, never an exception."""
+    try:
+        lake = resource.shared()
+        tick = Tick(lake, context.instance, name, lane, contracts, parse(context.cursor))
+        decision = tick.decide()
+    except TidemarkError as error:
+        return dg.SensorResult(skip_reason=str(error))
+    every = report_period(report_every, len(lake.configuration.contracts))
+    observations = list(topic_observations(tick, decision, every))
+    requests = [_request(context, tick, decision)] if decision.tables else []
+    return dg.SensorResult(
+        run_requests=requests,
+        skip_reason=None if requests else "; ".join([*tick.down, decision.reason]),
+        cursor=dump(tick.cache),
+        asset_events=observations,
+    )
+
+
+def _request(context: dg.SensorEvaluationContext, tick: Tick, decision: Ask) -> dg.RunRequest:
+    context.log.info(decision.reason)
+    offsets: dict[str, object] = {}
+    for table in decision.tables:
+        committed = tick.cache.entry(table).committed
+        offsets[table] = sorted(committed.items()) if committed else None
+    digest = digest_of(offsets)
+    return run_request(
+        tick.lane_name, decision.tables, decision.due, digest, attempts(context.instance, digest)
+    )

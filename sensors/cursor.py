@@ -1,0 +1,147 @@
+"""The lag sensor's cursor: a cache of what ticks found out. Lost or damaged, it is empty and fills again.
+
+Kept small, for Dagster stores it with every tick: defaults are left out, offsets are lists, times whole seconds.
+"""
+
+import json
+import zlib
+from base64 import b85decode, b85encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from tidemark.domain.lag import Sighting, prune
+from tidemark.domain.offsets import Offsets
+from tidemark.domain.request import Trouble
+from tidemark.domain.states import STATES, State
+
+VERSION = 1
+PLAIN = 2_000
+"""Longer cursors are compressed."""
+KEEP = 4
+"""Sightings per table; the oldest is never lost, so lag stays exact until the next commit."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """What is known of one table (see `Seen` for the meaning of the fields)."""
+
+    committed: Offsets | None = None
+    exists: bool = True
+    paused: bool = False
+    fault: State | None = None
+    topic_id: str | None = None
+    mark: str = ""
+    read_at: datetime | None = None
+    sightings: list[Sighting] = field(default_factory=list)
+    trouble: Trouble | None = None
+    tried: datetime | None = None
+    active: datetime | None = None
+    observed_at: datetime | None = None
+    observed: int = -1
+
+
+@dataclass(slots=True)
+class Cache:
+    """Entries by table, and the end of the last run that was taken into account."""
+
+    tables: dict[str, Entry] = field(default_factory=dict)
+    runs_until: datetime | None = None
+
+    def entry(self, table: str) -> Entry:
+        """The entry of a table, made on first use."""
+        return self.tables.setdefault(table, Entry())
+
+
+def dump(cache: Cache) -> str:
+    """The cursor text."""
+    tables = {table: _entry_to_json(entry) for table, entry in sorted(cache.tables.items())}
+    content = {"v": VERSION, "u": _seconds(cache.runs_until), "t": tables}
+    text = json.dumps(content, separators=(",", ":"))
+    return text if len(text) <= PLAIN else "z" + b85encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def parse(cursor: str | None) -> Cache:
+    """The inverse of `dump`; anything else is an empty cache."""
+    try:
+        text = cursor or ""
+        content = json.loads(zlib.decompress(b85decode(text[1:])) if text.startswith("z") else text)
+        if content["v"] != VERSION:
+            return Cache()
+        tables = {str(table): _entry_from_json(each) for table, each in content["t"].items()}
+        return Cache(tables, _time(content["u"]))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, zlib.error):
+        return Cache()
+
+
+def _entry_to_json(entry: Entry) -> dict[str, Any]:
+    open_ones = prune(entry.sightings, entry.committed or {}, KEEP)
+    trouble = entry.trouble
+    found: dict[str, Any] = {
+        "c": None if entry.committed is None else _offsets(entry.committed),
+        "x": None if entry.exists else 0,
+        "p": 1 if entry.paused else None,
+        "f": entry.fault,
+        "i": entry.topic_id,
+        "m": entry.mark or None,
+        "r": _seconds(entry.read_at),
+        "s": [[seen.at.timestamp(), _offsets(seen.end)] for seen in open_ones] or None,
+        "e": [trouble.state, trouble.failures, _seconds(trouble.since), trouble.mark] if trouble else None,
+        "d": _seconds(entry.tried),
+        "a": _seconds(entry.active),
+        "o": [_seconds(entry.observed_at), entry.observed] if entry.observed_at else None,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _entry_from_json(found: Mapping[str, Any]) -> Entry:
+    observed_at, observed = found.get("o", (None, -1))
+    return Entry(
+        committed=_offsets_from(found["c"]) if "c" in found else None,
+        exists="x" not in found,
+        paused="p" in found,
+        fault=_state(found["f"]) if "f" in found else None,
+        topic_id=found.get("i"),
+        mark=found.get("m", ""),
+        read_at=_time(found.get("r")),
+        sightings=[Sighting(_moment(at), _offsets_from(end)) for at, end in found.get("s", [])],
+        trouble=_trouble(*found["e"]) if "e" in found else None,
+        tried=_time(found.get("d")),
+        active=_time(found.get("a")),
+        observed_at=_time(observed_at),
+        observed=int(observed),
+    )
+
+
+def _trouble(state: str, failures: int, since: float, mark: str) -> Trouble:
+    return Trouble(_state(state), int(failures), _moment(since), str(mark))
+
+
+def _state(text: str) -> State:
+    if text not in STATES:
+        raise ValueError(text)
+    return text
+
+
+def _offsets(offsets: Offsets) -> list[int] | dict[str, int]:
+    if sorted(offsets) == list(range(len(offsets))):
+        return [offsets[p] for p in range(len(offsets))]
+    return {str(p): o for p, o in offsets.items()}
+
+
+def _offsets_from(found: list[int] | dict[str, int]) -> dict[int, int]:
+    pairs = enumerate(found) if isinstance(found, list) else found.items()
+    return {int(p): int(o) for p, o in pairs}
+
+
+def _seconds(at: datetime | None) -> int | None:
+    return int(at.timestamp()) if at else None
+
+
+def _time(seconds: float | None) -> datetime | None:
+    return None if seconds is None else _moment(seconds)
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

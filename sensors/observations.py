@@ -1,0 +1,48 @@
+"""Observations of topics: reported when their end has moved, and not more often than the event budget allows."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+import dagster as dg
+
+from assets.names import topic_key
+from sensors.tick import Tick
+from tidemark.domain.contract import Contract
+from tidemark.domain.errors import TidemarkError
+from tidemark.domain.guard import Topic
+from tidemark.domain.lag import Lag
+from tidemark.domain.request import Ask
+
+
+def topic_observations(tick: Tick, decision: Ask, every: timedelta) -> Iterator[dg.AssetObservation]:
+    """One observation per topic that moved since the last one."""
+    told: set[dg.AssetKey] = set()
+    for contract in tick.contracts:
+        topic = tick.topics.get(contract.cluster, {}).get(contract.topic)
+        key, entry = topic_key(contract), tick.cache.entry(contract.table)
+        if topic is None or key in told:
+            continue
+        told.add(key)
+        end = sum(topic.end.values())
+        early = entry.observed_at is not None and tick.now - entry.observed_at < every
+        if entry.observed == end or early:
+            continue
+        entry.observed_at, entry.observed = tick.now, end
+        yield dg.AssetObservation(key, metadata=_metadata(tick, contract, topic, decision))
+
+
+def _metadata(tick: Tick, contract: Contract, topic: Topic, decision: Ask) -> dict[str, Any]:
+    lags = [decision.lags.get(c.table, Lag(0, 0.0)) for c in tick.contracts if c.topic == contract.topic]
+    found: dict[str, Any] = {
+        "end_offset": sum(topic.end.values()),
+        "partitions": len(topic.end),
+        "end_offsets": dg.MetadataValue.json({str(p): o for p, o in sorted(topic.end.items())}),
+        "lag_records": max(lag.records for lag in lags),
+        "lag_seconds": round(max(lag.seconds for lag in lags), 1),
+    }
+    clock: datetime | None = None
+    with suppress(TidemarkError):
+        clock = tick.lake.kafka(contract.cluster).clock(topic.name, topic.end)
+    return {**found, "stream_clock": dg.MetadataValue.timestamp(clock)} if clock else found

@@ -1,0 +1,89 @@
+"""What Dagster's run records say about a lane: runs under way, and how those that ended left their tables."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import cast
+
+import dagster as dg
+from dagster import DagsterRunStatus, RunsFilter
+
+from assets.names import OFFSETS_TAG, SENSOR, STOPPED_TAG, TRIGGER_TAG, pool_filter, table_of
+from tidemark.domain.request import Runs
+from tidemark.domain.states import STATES, State
+
+UNDER_WAY = (
+    DagsterRunStatus.QUEUED,
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
+    DagsterRunStatus.CANCELING,
+)
+ENDED = (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED)
+LOOK_BACK = 25
+"""Ended runs that one tick takes into account."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run that is over. `stopped`: the tables that it named with their state; all of them when it crashed."""
+
+    tables: frozenset[str]
+    at: datetime
+    stopped: Mapping[str, State]
+
+
+def under_way(instance: dg.DagsterInstance, pool: str, lane: Collection[str]) -> Runs:
+    """The tables that runs have in hand, whoever launched them."""
+    kept: set[str] = set()
+    lingering: set[str] = set()
+    starting: str | None = None
+    for run in instance.get_runs(RunsFilter(statuses=list(UNDER_WAY), tags=pool_filter(pool)), limit=50):
+        by_sensor = run.tags.get(TRIGGER_TAG) == SENSOR
+        if by_sensor and run.status == DagsterRunStatus.STARTED:
+            lingering |= _tables(run, lane)
+        else:
+            kept |= _tables(run, lane)
+            starting = run.run_id[:8] if by_sensor and run.status != DagsterRunStatus.CANCELING else starting
+    return Runs(kept, lingering - kept, starting)
+
+
+def ended(
+    instance: dg.DagsterInstance, pool: str, lane: Collection[str], after: datetime | None
+) -> Sequence[Ended]:
+    """The runs that ended since, oldest first."""
+    wanted = RunsFilter(statuses=list(ENDED), tags=pool_filter(pool), updated_after=after)
+    found = [
+        _ended(record, lane)
+        for record in instance.get_run_records(wanted, limit=LOOK_BACK)
+        if record.end_time
+    ]
+    return sorted((each for each in found if after is None or each.at > after), key=lambda each: each.at)
+
+
+def attempts(instance: dg.DagsterInstance, digest: str) -> int:
+    """The runs that were launched with the very same starting offsets; `run_key` must never repeat."""
+    return instance.get_runs_count(RunsFilter(tags={OFFSETS_TAG: digest}))
+
+
+def _ended(record: dg.RunRecord, lane: Collection[str]) -> Ended:
+    run = record.dagster_run
+    tables = _tables(run, lane)
+    stopped = _stopped(run.tags.get(STOPPED_TAG))
+    if run.status != DagsterRunStatus.SUCCESS and not stopped:
+        stopped = dict.fromkeys(tables, "failed")
+    return Ended(frozenset(tables), datetime.fromtimestamp(record.end_time or 0, UTC), stopped)
+
+
+def _stopped(tag: str | None) -> dict[str, State]:
+    try:
+        found = json.loads(tag) if tag else {}
+        return {str(t): cast("State", s) if s in STATES else "failed" for t, s in found.items()}
+    except (ValueError, AttributeError):
+        return {}
+
+
+def _tables(run: dg.DagsterRun, lane: Collection[str]) -> set[str]:
+    chosen = run.asset_selection
+    return set(lane) if chosen is None else {table_of(key) for key in chosen} & set(lane)

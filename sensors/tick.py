@@ -1,0 +1,156 @@
+"""One tick of a lane's sensor: look at topics, tables and runs, decide, and say why."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from math import ceil
+
+import dagster as dg
+
+from assets.names import pool_of
+from sensors.cursor import Cache, Entry
+from sensors.runs import Ended, ended, under_way
+from tidemark.domain.contract import Contract
+from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.guard import Topic
+from tidemark.domain.lag import Sighting, prune
+from tidemark.domain.offsets import waiting
+from tidemark.domain.platform import Lane
+from tidemark.domain.request import Ask, Seen, Trouble, ask, mark_of
+from tidemark.engine.lake import Lake
+
+READ_EVERY = timedelta(minutes=1)
+"""A table is read again at least so often."""
+READ_TROUBLED_EVERY = timedelta(seconds=10)
+"""A stopped or paused table: someone may be mending it."""
+READS = 40
+"""Tables read in one tick at most, so that a lost cursor does not exhaust the tick's time."""
+
+
+@dataclass(slots=True)
+class Tick:
+    """What one tick works with; the cache is changed in place."""
+
+    lake: Lake
+    instance: dg.DagsterInstance
+    lane_name: str
+    lane: Lane
+    contracts: Sequence[Contract]
+    cache: Cache
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    topics: dict[str, Mapping[str, Topic]] = field(default_factory=dict)
+    down: list[str] = field(default_factory=list)
+    catalog_down: bool = False
+
+    def decide(self) -> Ask:
+        """Look at everything and decide. Never raises for a service that is down: `down` says so."""
+        names = [contract.table for contract in self.contracts]
+        self.cache.tables = {table: self.cache.entry(table) for table in names}
+        pool = pool_of(self.lane_name)
+        runs = under_way(self.instance, pool, names)
+        self._take_in(ended(self.instance, pool, names, self.cache.runs_until))
+        self._look_at_topics()
+        self._read_tables()
+        seen = [self._seen(contract) for contract in self.contracts if contract.cluster in self.topics]
+        decision = ask(seen, runs, self.now)
+        if self.catalog_down and decision.tables:
+            return Ask((), (), decision.reason, decision.lags)
+        return decision
+
+    def _take_in(self, runs: Sequence[Ended]) -> None:
+        for run in runs:
+            self.cache.runs_until = run.at
+            for table in run.tables:
+                entry = self.cache.entry(table)
+                state, before = run.stopped.get(table), entry.trouble
+                failures = before.failures + 1 if before else 1
+                entry.trouble = Trouble(state, failures, run.at) if state else None
+                entry.tried = run.at
+
+    def _look_at_topics(self) -> None:
+        by_cluster: dict[str, set[str]] = defaultdict(set)
+        for contract in self.contracts:
+            by_cluster[contract.cluster].add(contract.topic)
+        for cluster, topics in by_cluster.items():
+            try:
+                self.topics[cluster] = self.lake.kafka(cluster).describe(sorted(topics), whole=False)
+            except (Outage, Stopped) as error:
+                self.down.append(f"kafka {cluster} is {error.state}: {error.fields.get('detail', '')}")
+
+    def _read_tables(self) -> None:
+        turn = ceil(len(self.contracts) * self.lane.poll / READ_EVERY) + 1
+        stale = sorted(self._stale(), key=lambda each: (each[0], each[1].table))
+        pressing = [each for each in stale if each[0] < self.now - 2 * READ_EVERY]
+        for _, contract in stale[: min(READS, max(turn, len(pressing)))]:
+            try:
+                self._read(contract)
+            except Outage as outage:
+                self.catalog_down = True
+                self.down.append(f"the catalog is {outage.state}: {outage.fields.get('detail', '')}")
+                return
+
+    def _stale(self) -> Iterator[tuple[datetime, Contract]]:
+        """Tables to read again, with the time of their last reading; the epoch for those that a run has changed."""
+        never = datetime.fromtimestamp(0, UTC)
+        for contract in self.contracts:
+            entry = self.cache.entry(contract.table)
+            every = READ_TROUBLED_EVERY if entry.trouble or entry.paused or entry.fault else READ_EVERY
+            if entry.read_at is None or (entry.tried and entry.tried >= entry.read_at):
+                yield never, contract
+            elif self.now - entry.read_at >= every:
+                yield entry.read_at, contract
+
+    def _read(self, contract: Contract) -> None:
+        entry = self.cache.entry(contract.table)
+        try:
+            state = self.lake.state(contract.table)
+        except Stopped as stopped:
+            entry.fault, entry.mark, entry.committed = stopped.state, stopped.state, None
+        else:
+            entry.fault = None
+            entry.exists, entry.paused = state.ledger is not None, state.paused
+            entry.committed = dict(state.ledger.next) if state.ledger else None
+            entry.topic_id = state.ledger.topic_id if state.ledger else None
+            entry.mark = f"{state.uuid}|{state.head}|{sorted(state.properties.items())}"
+        entry.mark = mark_of(contract, self._topic_id(contract), entry.mark)
+        entry.read_at = self.now
+        trouble = entry.trouble
+        if trouble and not trouble.mark:
+            entry.trouble = Trouble(trouble.state, trouble.failures, trouble.since, entry.mark)
+
+    def _topic_id(self, contract: Contract) -> str | None:
+        topic = self.topics.get(contract.cluster, {}).get(contract.topic)
+        return topic.topic_id if topic else None
+
+    def _seen(self, contract: Contract) -> Seen:
+        entry = self.cache.entry(contract.table)
+        topic = self.topics[contract.cluster].get(contract.topic)
+        if topic:
+            self._sight(entry, topic)
+        return Seen(
+            contract,
+            topic,
+            entry.committed,
+            exists=entry.exists,
+            paused=entry.paused,
+            fault=entry.fault,
+            topic_id=entry.topic_id,
+            sightings=entry.sightings,
+            mark=entry.mark,
+            trouble=entry.trouble,
+            tried=entry.tried,
+            active=entry.active,
+        )
+
+    def _sight(self, entry: Entry, topic: Topic) -> None:
+        committed = entry.committed or {}
+        if waiting(committed, topic.end):
+            entry.active = self.now
+        last = entry.sightings[-1].end if entry.sightings else None
+        fresh = (
+            []
+            if last is not None and dict(last) == dict(topic.end)
+            else [Sighting(self.now, dict(topic.end))]
+        )
+        entry.sightings = prune([*entry.sightings, *fresh], committed)
