@@ -13,7 +13,7 @@ from tidemark.domain.expansion import Declared, Resolved, clashes, matches, reso
 from tidemark.domain.layering import Document, Finding, Layer, Merged, merge
 from tidemark.domain.platform import CONNECTIONS, EmbeddedPlatform, Platform, stack_connections
 from tidemark.domain.platform_rules import platform_findings
-from tidemark.domain.validation import apart_from, salvage, validate
+from tidemark.domain.validation import apart_from, once, salvage, validate
 
 REQUIRED = ("kafka", "catalog", "spark")
 """Connection blocks that a platform file cannot do without once it has one of them."""
@@ -91,7 +91,7 @@ def _platform(sources: Sources) -> tuple[Platform | None, list[Problem]]:
     if sound:
         findings += apart_from(platform_findings(sound), findings)
         findings += unsupported.not_supported(unsupported.PLATFORM, tree)
-    return sound, [document.problem(finding) for finding in findings]
+    return sound, [document.problem(finding) for finding in once(findings)]
 
 
 def _check_defaults(layers: list[Layer]) -> list[Problem]:
@@ -107,7 +107,7 @@ def _check_defaults(layers: list[Layer]) -> list[Problem]:
             for key in ("topic", "topics")
             if key in tree
         ]
-    return [merged.problem(finding) for finding in findings]
+    return [merged.problem(finding) for finding in once(findings)]
 
 
 def _declare(merged: Merged, platform: Platform | None) -> tuple[Declared | None, list[Problem]]:
@@ -115,7 +115,7 @@ def _declare(merged: Merged, platform: Platform | None) -> tuple[Declared | None
     if sound := said or salvage(Declaration, merged.tree, findings):
         findings += apart_from(declaration_findings(sound, platform), findings)
     findings += unsupported.not_supported(unsupported.CONTRACT, merged.tree)
-    problems = [merged.problem(finding) for finding in findings]
+    problems = [merged.problem(finding) for finding in once(findings)]
     return (Declared(said, merged) if said and not problems else None), problems
 
 

@@ -1,10 +1,12 @@
 """Names: topics, tables, owners, tags. What Kafka, Iceberg, Spark and Dagster all accept."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
+
+from tidemark.domain.section import PropertyValue
 
 RESERVED_NAMESPACES = frozenset({"kafka", "schema", "maintenance"})
 """First parts of asset keys that are not tables (DESIGN.md, Assets)."""
@@ -100,14 +102,9 @@ def _namespace(value: str) -> str:
     return value
 
 
-def without_booleans(value: Any) -> Any:
-    """Text, or a number written where text is meant (`tags: {version: 3}`)."""
-    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
-
-
 Identifier = Annotated[str, AfterValidator(_identifier)]
 Namespace = Annotated[str, AfterValidator(_namespace)]
 Topic = Annotated[str, AfterValidator(_topic)]
 Owner = Annotated[str, AfterValidator(_owner), Field(examples=["team:orders", "orders@example.com"])]
 TagKey = Annotated[str, AfterValidator(_tag_key)]
-TagValue = Annotated[str, AfterValidator(_tag_value)]
+TagValue = Annotated[PropertyValue, AfterValidator(_tag_value)]

@@ -84,10 +84,14 @@ def parse_partition_field(value: Any) -> PartitionField:
             raise _invalid("{value}: takes one column", value, f"{name}({arguments[-1]})")
         return _field(name, arguments[0], None, value)
     if len(arguments) != 2 or not arguments[0].isdecimal() or not 1 <= int(arguments[0]) <= MAX_PARAMETER:  # noqa: PLR2004
-        raise _invalid(
-            "{value}: needs a whole number and a column", value, f"{name}(16, {arguments[-1] or 'column'})"
-        )
+        raise _invalid("{value}: needs a whole number and a column", value, _meant_call(name, arguments))
     return _field(name, arguments[1], int(arguments[0]), value)
+
+
+def _meant_call(name: Transform, arguments: list[str]) -> str:
+    number = next((each for each in arguments if each.isdecimal() and int(each)), "16")
+    column = next((each for each in reversed(arguments) if each and not each.isdecimal()), "column")
+    return f"{name}({number}, {column})"
 
 
 def _known_transform(name: str, value: str) -> Transform:

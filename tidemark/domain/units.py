@@ -115,6 +115,7 @@ _DURATION_SCHEMA = {
 }
 _SIZE_SCHEMA = {
     "anyOf": [{"type": "string", "pattern": r"^\d+ ?(B|[kKMGT]i?B)$"}, {"type": "integer", "minimum": 0}],
+    "description": "binary: 1 MB = 1024 kB = 1048576 B",
     "examples": ["256MB"],
 }
 

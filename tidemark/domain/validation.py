@@ -14,6 +14,7 @@ from tidemark.domain.suggest import nearest
 
 Model = TypeVar("Model", bound=BaseModel)
 
+MISSING = "is missing"
 _KINDS = {
     "string": "text",
     "int": "a whole number",
@@ -36,6 +37,13 @@ def validate(model: type[Model], tree: Mapping[str, Any]) -> tuple[Model | None,
         return model.model_validate(tree), []
     except ValidationError as error:
         return None, [_finding(model, tree, detail) for detail in error.errors(include_url=False)]
+
+
+def once(findings: Iterable[Finding]) -> list[Finding]:
+    """A key that is missing because it was mistyped is one mistake, not two."""
+    found = list(findings)
+    meant = {(*each.path[:-1], each.suggestion) for each in found if each.suggestion}
+    return [each for each in found if not each.message.startswith(MISSING) or each.path not in meant]
 
 
 def salvage(
@@ -94,7 +102,7 @@ def _finding(model: type[BaseModel], tree: Mapping[str, Any], detail: ErrorDetai
     kind = detail["type"]
     if kind == "missing":
         path = (*path, detail["loc"][-1])
-        return Finding(path, "is missing")
+        return Finding(path, MISSING)
     if kind == "extra_forbidden":
         return Finding(path, "unknown key", nearest(str(path[-1]), valid_keys(model, path[:-1])))
     shown = "***" if path and is_secret(str(path[-1])) else repr(detail["input"])

@@ -1,0 +1,101 @@
+"""The nearest layer wins, and every value knows where it came from."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.domain.layering import Document, Layer, leaves, merge
+
+KEYS = st.sampled_from(["a", "b", "c"])
+TREES = st.recursive(
+    st.integers(0, 9) | st.lists(st.integers(0, 9), max_size=2),
+    lambda inner: st.dictionaries(KEYS, inner, min_size=1, max_size=3),
+    max_leaves=6,
+)
+LAYERS = st.lists(st.dictionaries(KEYS, TREES, max_size=3), min_size=1, max_size=4)
+
+
+def layered(trees):
+    return [Layer("defaults", Document(f"{place}.yaml", tree, {(): 1})) for place, tree in enumerate(trees)]
+
+
+@given(LAYERS)
+def test_the_nearest_layer_that_says_anything_about_a_value_wins(trees):
+    merged = merge(layered(trees))
+    for path, value in leaves(trees[-1]).items():
+        if path and value != {}:
+            assert leaves(merged.tree)[path] == value
+            assert merged.origin(path).file == f"{len(trees) - 1}.yaml"
+
+
+@given(LAYERS)
+def test_every_value_is_what_its_origin_says(trees):
+    merged = merge(layered(trees))
+    for path, value in leaves(merged.tree).items():
+        if path:
+            place = int(str(merged.origin(path).file).removesuffix(".yaml"))
+            assert leaves(trees[place])[path] == value
+
+
+@given(LAYERS)
+def test_a_layer_on_top_changes_only_what_it_says(trees):
+    below, above = merge(layered(trees)).tree, merge(layered([*trees, {"z": 1}])).tree
+    assert {**below, "z": 1} == above
+
+
+@given(LAYERS)
+def test_merging_leaves_the_layers_as_they_were(trees):
+    layers = layered(trees)
+    before = repr(trees)
+    merge(layers)
+    assert repr(trees) == before
+
+
+def test_four_layers_with_their_origins(installation):
+    installation.platform("""\
+        defaults:
+          lane: default
+          description: from the platform
+          target_lag: 1h
+          tags: {a: platform, b: platform, c: platform}
+    """)
+    installation.contract("target_lag: 2h\ntags: {b: outer, c: outer}", "_defaults.yaml")
+    installation.contract("tags: {c: inner}\nsort_by: [inner]", "shop/_defaults.yaml")
+    installation.contract("topic: orders\nsort_by: [own]", "shop/orders.yaml")
+    configuration = installation.load()
+    [contract] = configuration.contracts
+    assert contract.tags == {"a": "platform", "b": "outer", "c": "inner"}
+    assert contract.sort_by == ("own",)
+    origins = configuration.origins["lake.orders"]
+    said = {key: str(origins[key]).replace(f"{installation.root}/", "") for key in origins}
+    assert said["description"] == "platform.yaml:3"
+    assert said["target_lag"] == "contracts/_defaults.yaml:1"
+    assert said["tags.a"] == "platform.yaml:5"
+    assert said["tags.b"] == "contracts/_defaults.yaml:2"
+    assert said["tags.c"] == "contracts/shop/_defaults.yaml:1"
+    assert said["sort_by"] == "contracts/shop/orders.yaml:2"
+    assert said["topic"] == "contracts/shop/orders.yaml:1"
+    assert said["format_version"] == said["table"] == "built-in"
+    assert [origins[key].layer for key in ("description", "tags.c", "topic", "table")] == [
+        "platform",
+        "defaults",
+        "contract",
+        "built-in",
+    ]
+
+
+def test_defaults_of_one_folder_do_not_reach_another(installation):
+    installation.contract("target_lag: 2h", "a/_defaults.yaml")
+    installation.contract("topic: one", "a/one.yaml").contract("topic: two", "b/two.yaml")
+    lags = {contract.topic: contract.target_lag.total_seconds() for contract in installation.load().contracts}
+    assert lags == {"one": 7200, "two": 60}
+
+
+def test_a_start_is_one_value_and_not_merged_with_another(installation):
+    installation.contract("ingest: {start: {consumer_group: old}}", "_defaults.yaml")
+    contract = installation.contract("topic: orders\ningest: {start: {offsets: {0: 1}}}").only()
+    assert contract.ingest.start.offsets == {0: 1}
+
+
+def test_an_empty_value_takes_a_default_back(installation):
+    installation.contract("event_time: at", "_defaults.yaml")
+    assert installation.contract("topic: orders\nevent_time:").only().event_time is None

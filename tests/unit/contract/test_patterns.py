@@ -1,0 +1,80 @@
+"""One contract for many topics: patterns meet the topics that were last seen."""
+
+import json
+
+import pytest
+
+PATTERN = r"""
+topics: '^shop\.(?P<name>.*)$'
+table: shop.{name}
+"""
+
+
+@pytest.fixture
+def seen(installation):
+    def write(*topics, cluster="main"):
+        content = {
+            "version": 1,
+            "clusters": {cluster: {"topics": {topic: {"partitions": 1} for topic in topics}}},
+        }
+        return installation.home("discovery.json", json.dumps(content))
+
+    return write
+
+
+def test_a_pattern_becomes_one_contract_per_topic_that_was_seen(installation, seen):
+    seen("shop.orders", "shop.refunds-v2", "web.clicks", "__shop.internal")
+    configuration = installation.contract(PATTERN, "shop.yaml").load()
+    assert [(each.topic, each.table) for each in configuration.contracts] == [
+        ("shop.orders", "shop.orders"),
+        ("shop.refunds-v2", "shop.refunds_v2"),
+    ]
+    assert configuration.contracts[0].value.subject == "shop.orders-value"
+    assert str(configuration.origins["shop.orders"]["topic"]).endswith("shop.yaml:2")
+    [pattern] = configuration.patterns
+    assert (pattern.cluster, pattern.topics) == ("main", r"^shop\.(?P<name>.*)$")
+
+
+def test_nothing_was_seen_yet_and_the_definitions_still_load(installation):
+    configuration = installation.contract(PATTERN).load()
+    assert configuration.contracts == ()
+    assert len(configuration.patterns) == 1
+
+
+def test_a_pattern_matches_whole_names(installation, seen):
+    seen("orders", "orders-old")
+    installation.contract("topics: orders")
+    assert [each.topic for each in installation.load().contracts] == ["orders"]
+
+
+def test_topics_of_another_cluster_are_not_meant(installation, seen):
+    seen("shop.orders", cluster="other")
+    assert installation.contract(PATTERN).load().contracts == ()
+
+
+def test_a_contract_of_its_own_wins_over_a_pattern(installation, seen):
+    seen("shop.orders", "shop.refunds")
+    installation.contract(PATTERN, "all.yaml")
+    installation.contract("topic: shop.orders\ntable: own.orders", "own.yaml")
+    tables = {each.topic: each.table for each in installation.load().contracts}
+    assert tables == {"shop.orders": "own.orders", "shop.refunds": "shop.refunds"}
+
+
+def test_a_topic_whose_table_is_taken_is_left_out_and_the_others_go_on(installation, seen):
+    seen("shop.a-b", "shop.a_b", "shop.A_b", "shop.fine")
+    configuration = installation.contract(PATTERN, "all.yaml").load()
+    assert [each.topic for each in configuration.contracts] == ["shop.A_b", "shop.fine"]
+    assert [(each.key, each.line) for each in configuration.left_out] == [("table", 3), ("table", 3)]
+    assert "table shop.a_b (topic shop.a-b) differs only by case" in configuration.left_out[0].message
+
+
+def test_a_topic_that_cannot_name_a_table_is_left_out(installation, seen):
+    seen("shop.1st", "shop.fine")
+    configuration = installation.contract(PATTERN).load()
+    assert [each.topic for each in configuration.contracts] == ["shop.fine"]
+    assert "topic shop.1st: 'shop.1st' is not a table name" in configuration.left_out[0].message
+
+
+def test_a_damaged_discovery_file_is_an_empty_one(installation):
+    installation.home("discovery.json", "{")
+    assert installation.contract(PATTERN).load().contracts == ()

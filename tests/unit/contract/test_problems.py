@@ -1,0 +1,322 @@
+"""Every kind of mistake is refused with its file, its line, its key and, where there is one, the nearest valid word."""
+
+import pytest
+
+from tests.unit.contract.conftest import PLATFORM
+
+# (contract text after its first line `topic: orders`, line, key, part of the message, suggestion)
+MISTAKES = [
+    ("tabel: shop.orders", 2, "tabel", "unknown key", "table"),
+    ("value: {fromat: avro}", 2, "value.fromat", "unknown key", "format"),
+    (
+        "maintenance:\n  compaction:\n    max_byts: 1GB",
+        4,
+        "maintenance.compaction.max_byts",
+        "unknown key",
+        "max_bytes",
+    ),
+    ("columns:\n  email:\n    tag: [pii]", 4, "columns.email.tag", "unknown key", "tags"),
+    ("ingest:\n  start: {offset: {0: 1}}", 3, "ingest.start.offset", "unknown key", "offsets"),
+    ("quality:\n  - {column: a, chek: not_null}", 3, "quality.0.chek", "unknown key", "check"),
+    ("value: {format: avor}", 2, "value.format", "'avor' is none of registry, avro,", "avro"),
+    (
+        "schema_changes: {add_column: reveiw}",
+        2,
+        "schema_changes.add_column",
+        "is none of apply, review",
+        "review",
+    ),
+    ("ingest: {start: earlist}", 2, "ingest.start", "'earlist' is none of earliest, latest", "earliest"),
+    ("format_version: 4", 2, "format_version", "4 is none of 2, 3", None),
+    ("description: [a]", 2, "description", "['a'] must be text", None),
+    ("sort_by: customer_id", 2, "sort_by", "must be a list", None),
+    ("owners: team:orders", 2, "owners", "must be a mapping", None),
+    ("ingest: {max_records: many}", 2, "ingest.max_records", "'many' must be a whole number", None),
+    ("ingest: {max_records: true}", 2, "ingest.max_records", "True is not a number", None),
+    ("ingest: {max_records: 0}", 2, "ingest.max_records", "0 must be at least 1", None),
+    ("quarantine: {fail: 5}", 2, "quarantine.fail", "5 must be at most 1", None),
+    ("lane:", 2, "lane", "is empty: give it a value, or leave the key out", None),
+    ("target_lag: 5 sec", 2, "target_lag", "'5 sec' is not a duration", "5s"),
+    ("target_lag: 60", 2, "target_lag", "60 is not a duration", "60s"),
+    ("target_lag: 0s", 2, "target_lag", "must be more than nothing", None),
+    (
+        "maintenance: {compaction: {max_bytes: 20G}}",
+        2,
+        "maintenance.compaction.max_bytes",
+        "'20G' is not a size",
+        "20GB",
+    ),
+    ("partition_by: [dya(ordered_at)]", 2, "partition_by.0", "no such transform", "day(ordered_at)"),
+    (
+        "partition_by:\n  - day(a)\n  - bucket(b)",
+        4,
+        "partition_by.1",
+        "needs a whole number",
+        "bucket(16, b)",
+    ),
+    ("partition_by: [day(a), hour(a)]", 2, "partition_by.1", "repeats another transform of a", None),
+    ("partition_by: [day(a..b)]", 2, "partition_by.0", "is not a column name", None),
+    ("event_time: 'a b'", 2, "event_time", "'a b' is not a column name", None),
+    ("owners: {data: orders}", 2, "owners.data", "'orders' is not an owner", "team:orders"),
+    ("approvers: [teem:orders]", 2, "approvers.0", "'teem:orders' is not an owner", "team:orders"),
+    ("tags: {a b: c}", 2, "tags.a b", "'a b' is not a tag name", None),
+    ("tags: {a: 'c d'}", 2, "tags.a", "'c d' is not a tag value", None),
+    ("tags: {tidemark/role: x}", 2, "tags.tidemark/role", "set themselves", None),
+    ("table: orders", 2, "table", "'orders' is not a table name", None),
+    ("table: shop.order-lines", 2, "table", "'shop.order-lines' is not a table name", None),
+    ("table: Kafka.orders", 2, "table", "namespace 'Kafka' is reserved", None),
+    ("topics: '^a$'", 2, "topics", "stands beside `topic`", None),
+    ("cluster: mian", 2, "cluster", "has no Kafka cluster 'mian'", "main"),
+    ("lane: defalt", 2, "lane", "has no lane 'defalt'", "default"),
+    ("ingest: {start: 2026-01-01}", 2, "ingest.start", "is not a time with its zone", None),
+    ("ingest: {start: 2026-01-01T00:00:00}", 2, "ingest.start", "is not a time with its zone", None),
+    (
+        "ingest:\n  start:\n    offsets:\n      0: many",
+        5,
+        "ingest.start.offsets.0",
+        "must be a whole number",
+        None,
+    ),
+    (
+        "value: {format: string, subject: a}",
+        2,
+        "value.subject",
+        "format string has no schema in the registry",
+        None,
+    ),
+    ("quarantine: {warn: 0.5}", 2, "quarantine.warn", "is above quarantine.fail (0.05)", None),
+    ("freshness: {warn: 10m, fail: 5m}", 2, "freshness.warn", "is above freshness.fail (5m)", None),
+    (
+        "maintenance: {snapshots: {max_count: 5}}",
+        2,
+        "maintenance.snapshots.min_keep",
+        "is above max_count (5)",
+        None,
+    ),
+    ("maintenance: {orphans: {older_than: 1h}}", 2, "maintenance.orphans.older_than", "is below 1d", "1d"),
+    (
+        "table_properties: {format-version: 2}",
+        2,
+        "table_properties.format-version",
+        "a key of its own",
+        "format_version",
+    ),
+    (
+        "table_properties: {tidemark.keys: a}",
+        2,
+        "table_properties.tidemark.keys",
+        "set by Tidemark itself",
+        None,
+    ),
+    (
+        "table_properties:\n  write.distribution-mode: range",
+        3,
+        "table_properties.write.distribution-mode",
+        "twice",
+        "hash",
+    ),
+    ("lane: default\nlane: default", 3, "lane", "is given twice, first on line 2", None),
+    ("<<: {a: b}", 2, "<<", "merge keys are not read", None),
+    ("owners: !secret x", 2, "owners", "the tag !secret is not understood", None),
+    ("runbook: 'https://${HOSTS}/'", 2, "runbook", "the environment has no HOSTS", "HOST"),
+    ("runbook: '${}'", 2, "runbook", "${} is not a reference to the environment", None),
+    ("runbook: 'a ${HOST'", 2, "runbook", "${HOST is not a reference to the environment", None),
+    ("description: a: b", 2, "", "is not YAML: mapping values are not allowed", None),
+    ("sort_by: [a", 3, "", "is not YAML", None),
+    ("---\ntopic: b", 2, "", "is not YAML: a second document begins", None),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "key", "message", "suggestion"), MISTAKES)
+def test_a_mistake_in_a_contract(installation, text, line, key, message, suggestion):
+    installation.platform(PLATFORM).contract(f"topic: orders\n{text}\n")
+    problems = installation.problems(HOST="x")
+    if text.startswith("quality"):
+        problems = [each for each in problems if "not supported yet" not in each.message]
+    [found] = problems
+    assert (found.file, found.line, found.key) == ("contracts/orders.yaml", line, key)
+    assert message in found.message
+    assert found.suggestion == suggestion
+
+
+RULES = [
+    ("{column: a}", "check", "either `check` or `sql`"),
+    ("{check: not_null, column: a, sql: 'a > 1'}", "check", "either `check` or `sql`"),
+    ("{check: not_nul, column: a}", "check", "is none of not_null, in_range"),
+    ("{check: not_null}", "check", "not_null needs column"),
+    ("{check: in_range, column: a}", "check", "in_range needs a column and min or max"),
+    ("{check: not_null, column: a, min: 1}", "min", "does not go with `check: not_null`"),
+    ("{check: one_of, column: a}", "check", "one_of needs column and values"),
+    ("{check: matches, column: a, pattern: '['}", "pattern", "is not a regular expression"),
+    ("{check: unique}", "check", "unique needs either `column` or `columns`"),
+    ("{check: min_rows, min: 1, on_failure: quarantine}", "on_failure", "block or warn"),
+    ("{sql: 'a > 1', column: a}", "column", "does not go with `sql`"),
+    ("{sql: '(a > 1'}", "sql", "a ( is not closed"),
+    ("{sql: 'a > 1)'}", "sql", "a ) too many"),
+    ('{sql: "a = \'x"}', "sql", "a quote is not closed"),
+    ("{sql: 'a > 1; drop table b'}", "sql", "one condition only"),
+    ("{sql: 'a > 1 -- and'}", "sql", "one condition only"),
+    ("{sql: ''}", "sql", "must not be empty"),
+]
+
+
+@pytest.mark.parametrize(("rule", "key", "message"), RULES)
+def test_a_mistake_in_a_quality_rule(installation, rule, key, message):
+    installation.contract(f"topic: orders\nquality:\n  - {rule}\n")
+    [found] = [each for each in installation.problems() if "not supported yet" not in each.message]
+    assert (found.line, found.key) == (3, f"quality.0.{key}")
+    assert message in found.message
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "{column: amount, check: in_range, min: 0}",
+        "{column: order_id, check: not_null}",
+        "{sql: \"amount >= 0 or status = 'REFUND'\"}",
+        "{sql: \"name like '%(;--' and `a)b` is not null\"}",
+        "{check: min_rows, min: 1}",
+        "{check: unique, columns: [a, b], on_failure: warn}",
+        "{check: one_of, column: status, values: [NEW, PAID]}",
+    ],
+)
+def test_sound_quality_rules_are_refused_only_for_not_being_executed_yet(installation, rule):
+    found = installation.contract(f"topic: orders\nquality: [{rule}]\n").problem()
+    assert (found.key, found.message) == ("quality", "is not supported yet")
+
+
+NOT_YET = [
+    ("events: {shop.OrderPlaced: shop.orders_placed}", "events"),
+    ("value: {format: protobuf}", "value.format"),
+    ("value: {format: json_schema}", "value.format"),
+    ("value: {format: json}", "value.format"),
+    ("value: {schema: by_latest_schema}", "value.schema"),
+    ("value: {envelope: debezium}", "value.envelope"),
+    ("value: {types: {timestamp_nanos: long}}", "value.types"),
+    ("key: {format: avro}", "key.format"),
+    ("key: {fields: [order_id]}", "key.fields"),
+    ("columns: {email: {allow: [marts.contacts]}}", "columns.email.allow"),
+    ("schema_changes: {add_column: review}", "schema_changes.add_column"),
+    ("schema_changes: {incompatible: quarantine}", "schema_changes.incompatible"),
+    ("upsert: [order_id]", "upsert"),
+    ("upsert: {keys: [order_id], deletes: soft}", "upsert"),
+    ("retention: {append: 30d}", "retention"),
+]
+
+
+@pytest.mark.parametrize(("text", "key"), NOT_YET)
+def test_what_is_valid_and_not_executed_is_refused_by_name(installation, text, key):
+    found = installation.contract(f"topic: orders\n{text}\n").problem()
+    assert (found.line, found.key) == (2, key)
+    assert found.message.endswith("is not supported yet")
+
+
+def test_a_contract_without_a_topic(installation):
+    found = installation.contract("\n\ntable: shop.orders\n").problem()
+    assert (found.file, found.line, found.key) == ("contracts/orders.yaml", 3, "topic")
+    assert "is missing" in found.message
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n"])
+def test_an_empty_contract(installation, text):
+    assert installation.contract(text).problem().key == "topic"
+
+
+def test_a_contract_that_is_no_mapping(installation):
+    assert installation.contract("- topic: orders").problem().message == "must be a mapping of keys to values"
+
+
+def test_an_alias_that_contains_itself(installation):
+    found = installation.contract("topic: orders\nsort_by: &a [*a]").problems()
+    assert (found[0].line, found[0].message) == (2, "an alias contains itself")
+
+
+def test_a_file_that_is_not_text(installation):
+    installation.contract("").root.joinpath("contracts", "orders.yaml").write_bytes(b"\xff\xfe\x00")
+    assert installation.problem().message == "is not UTF-8 text"
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "message", "suggestion"),
+    [
+        ("topics: '^a(['", "topics", "is not a regular expression", None),
+        ("topics: '^(?P<name>.*)$'\ntable: shop.{nam}", "table", "{nam} is no named group", "{name}"),
+        ("topics: '^(?P<name>.*)$'\ntable: shop.orders", "table", "one table for many topics", None),
+        ("topics: '^(?P<name>.*)$'\ntable: kafka.{name}", "table", "namespace 'kafka' is reserved", None),
+        ("topics: '^(?P<name>.*)$'\ntable: '{name}'", "table", "is not a table name", None),
+    ],
+)
+def test_a_mistake_in_a_pattern(installation, text, key, message, suggestion):
+    found = installation.contract(text).problem()
+    assert found.key == key
+    assert message in found.message
+    assert found.suggestion == suggestion
+
+
+def test_two_contracts_on_one_table_are_refused_naming_both(installation):
+    installation.contract("topic: a\ntable: shop.orders", "one.yaml")
+    found = installation.contract("topic: b\ntable: shop.orders", "two.yaml").problem()
+    assert (found.file, found.line, found.key) == ("contracts/two.yaml", 2, "table")
+    assert "table shop.orders is also made by" in found.message
+    assert "one.yaml (topic a)" in found.message
+
+
+def test_names_equal_but_for_case_are_refused_naming_both(installation):
+    installation.contract("topic: a\ntable: shop.orders", "one.yaml")
+    found = installation.contract("topic: b\ntable: shop.Orders", "two.yaml").problem()
+    assert "differs only by case from shop.orders, which is made by" in found.message
+    assert "one.yaml" in found.message
+
+
+def test_the_quarantine_table_of_another_contract_is_taken(installation):
+    installation.contract("topic: a\ntable: shop.orders", "one.yaml")
+    found = installation.contract("topic: b\ntable: shop.orders_quarantine", "two.yaml").problem()
+    assert "shop.orders_quarantine is also made by" in found.message
+
+
+def test_every_problem_of_every_file_is_reported_at_once_and_in_order(installation):
+    installation.platform(PLATFORM + "lanes: {fast: {pol: 1s}}\ndefaults: {target_lag: 5x}\n")
+    installation.contract("owners: {data: x}", "_defaults.yaml")
+    installation.contract("topic: a\nlane: fats\nvalue: {format: avor}\npartition_by: [dya(a)]", "a.yaml")
+    installation.contract("topic: [", "b.yaml").contract("tabel: x.y", "c/c.yaml")
+    assert [(each.file, each.line, each.key) for each in installation.problems()] == [
+        ("contracts/_defaults.yaml", 1, "owners.data"),
+        ("contracts/a.yaml", 2, "lane"),
+        ("contracts/a.yaml", 3, "value.format"),
+        ("contracts/a.yaml", 4, "partition_by.0"),
+        ("contracts/b.yaml", 2, ""),
+        ("contracts/c/c.yaml", 1, "tabel"),
+        ("contracts/c/c.yaml", 1, "topic"),
+        ("platform.yaml", 5, "lanes.fast.pol"),
+        ("platform.yaml", 6, "defaults.target_lag"),
+    ]
+
+
+def test_a_mistake_in_defaults_is_blamed_once_on_their_file(installation):
+    installation.contract("target_lag: soon", "_defaults.yaml")
+    for name in ("a", "b", "c"):
+        installation.contract(f"topic: {name}", f"{name}.yaml")
+    assert installation.problem().file == "contracts/_defaults.yaml"
+
+
+def test_defaults_are_checked_even_when_no_contract_uses_them(installation):
+    found = installation.contract("tabel: x", "shop/_defaults.yaml").problem()
+    assert (found.file, found.suggestion) == ("contracts/shop/_defaults.yaml", "table")
+
+
+def test_a_topic_is_no_default(installation):
+    found = installation.contract("topic: orders", "_defaults.yaml").problem()
+    assert (found.key, found.message) == ("topic", "is not a default: it says what one contract is about")
+
+
+def test_a_file_that_would_be_overlooked_is_refused(installation):
+    found = installation.contract("target_lag: 1m", "_default.yaml").problem()
+    assert (found.file, found.suggestion) == ("contracts/_default.yaml", "_defaults.yaml")
+
+
+def test_a_contract_whose_format_needs_a_registry_that_is_not_there(installation):
+    installation.platform(PLATFORM.replace('schema_registry: {main: {url: "http://registry:8081"}}\n', ""))
+    installation.contract("topic: a\nvalue: {format: raw}", "a.yaml")
+    found = installation.contract("topic: b", "b.yaml").problem()
+    assert (found.file, found.key) == ("contracts/b.yaml", "value.format")
+    assert "needs a schema registry" in found.message

@@ -1,0 +1,109 @@
+"""Secrets reach the clients and nothing else."""
+
+import json
+import traceback
+
+import pytest
+
+from tests.unit.contract.conftest import PLATFORM
+from tidemark.domain.errors import ConfigurationError
+from tidemark.domain.secrets import HIDDEN, Properties, is_secret, redact, redact_text
+
+SECRET = "hunter2hunter2"
+EVERYWHERE = f"""\
+kafka:
+  main: {{bootstrap.servers: "b:1", security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: u,
+         sasl.password: "${{PW}}", ssl.key.pem: "{SECRET}", ssl.certificate.pem: c}}
+schema_registry:
+  main: {{url: "https://u:{SECRET}@registry", basic.auth.user.info: "u:{SECRET}", bearer.auth.token: {SECRET}}}
+catalog: {{type: sql, uri: "postgresql://u:{SECRET}@h/d", warehouse: "s3://b", s3.secret-access-key: {SECRET},
+          s3.access-key-id: {SECRET}, credential: "a:{SECRET}", token: {SECRET}, jdbc.password: {SECRET}}}
+spark: {{remote: "sc://s:1/;token={SECRET}", conf: {{spark.hadoop.fs.s3a.secret.key: {SECRET}}}}}
+defaults: {{table_properties: {{my.password: {SECRET}}}}}
+"""
+
+
+def test_nothing_that_is_printed_or_dumped_shows_a_secret(installation):
+    installation.platform(EVERYWHERE).contract("topic: orders")
+    configuration = installation.load(PW=SECRET)
+    platform = configuration.platform
+    parts = [
+        *configuration.contracts,
+        configuration,
+        platform,
+        platform.catalog,
+        platform.catalog.properties,
+        platform.spark,
+        platform.kafka["main"],
+        platform.kafka["main"].properties,
+        platform.schema_registry["main"],
+    ]
+    for part in parts:
+        assert SECRET not in repr(part)
+        assert SECRET not in str(part)
+        assert SECRET not in f"{part}"
+    for model in (platform, *configuration.contracts):
+        assert SECRET not in model.model_dump_json()
+        assert SECRET not in json.dumps(model.model_dump(mode="json"))
+        assert HIDDEN in model.model_dump_json()
+
+
+def test_clients_get_their_secrets_in_the_clear(installation):
+    platform = installation.platform(EVERYWHERE).load(PW=SECRET).platform
+    assert platform.kafka["main"].client_properties()["sasl.password"] == SECRET
+    assert platform.catalog.pyiceberg_properties()["token"] == SECRET
+    assert SECRET in platform.spark.address
+    assert platform.catalog.properties.reveal()["credential"] == f"a:{SECRET}"
+
+
+def test_complaints_about_a_secret_do_not_show_it(installation):
+    text = PLATFORM.replace('"http://registry:8081"', f'"http://r", basic.auth.user.info: [{SECRET}]')
+    installation.platform(text.replace('"http://catalog"', f'"http://c", token: [{SECRET}]'))
+    with pytest.raises(ConfigurationError) as caught:
+        installation.load()
+    assert len(caught.value.problems) == 2
+    shown = "".join(traceback.format_exception(caught.value))
+    assert SECRET not in shown
+    assert SECRET not in json.dumps(caught.value.as_json())
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sasl.password", "ssl.key.password", "sasl.jaas.config", "basic.auth.user.info", "s3.secret-access-key",
+        "s3.access-key-id", "s3.session-token", "credential", "token", "adls.account-key", "header.Authorization",
+        "adls.connection-string", "sasl.oauthbearer.client.secret", "ssl.key.pem", "KAFKA_PASSWORD", "api_key",
+    ],
+)  # fmt: skip
+def test_secret_names_are_recognised(key):
+    assert is_secret(key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sasl.username", "ssl.key.location", "oauth2-server-uri", "sasl.oauthbearer.token.endpoint.url", "keys",
+        "token-refresh-enabled", "client.credentials-provider", "ssl.ca.location", "key", "max_records", "table",
+    ],
+)  # fmt: skip
+def test_names_that_only_sound_secret_are_shown(key):
+    assert not is_secret(key)
+
+
+def test_secrets_inside_text_are_taken_out():
+    assert redact_text("postgresql://u:pw@h/d") == "postgresql://u:***@h/d"
+    assert redact_text("jdbc:x://h/d?user=u&password=pw&ssl=on") == "jdbc:x://h/d?user=u&password=***&ssl=on"
+    assert redact_text("sc://h:1/;token=t;user_id=u") == "sc://h:1/;token=***;user_id=u"
+    assert redact_text("https://h:8081/a@b") == "https://h:8081/a@b"
+
+
+def test_redacting_goes_to_any_depth_and_keeps_the_shape():
+    told = {"a": [{"password": "x"}, ("y",)], "secret": ["p", "q"], "n": 1}
+    assert redact(told) == {"a": [{"password": HIDDEN}, ("y",)], "secret": HIDDEN, "n": 1}
+
+
+def test_properties_read_like_a_mapping():
+    properties = Properties({"a": "1", "b.password": "2"})
+    assert properties == {"a": "1", "b.password": "2"}
+    assert dict(properties) == properties.reveal()
+    assert repr(properties) == "{'a': '1', 'b.password': '***'}"
