@@ -4,6 +4,7 @@ Nothing here remembers anything: each attempt plans from the truth, works on a b
 main or leaves nothing behind but that branch.
 """
 
+import random
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -12,10 +13,10 @@ from datetime import UTC, datetime
 
 from tidemark import __version__
 from tidemark.domain.contract import Contract
-from tidemark.domain.errors import Overtaken, Stopped
+from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
 from tidemark.domain.evidence import Group, first_offenders, is_flood
 from tidemark.domain.guard import examine
-from tidemark.domain.ledger import Counts, Entry
+from tidemark.domain.ledger import Counts, Entry, Ledger
 from tidemark.domain.offsets import Offsets
 from tidemark.domain.outcome import Commit
 from tidemark.engine import quarantine
@@ -34,11 +35,12 @@ from tidemark.engine.table_state import ACCEPTED_BATCH
 from tidemark.engine.tables import set_properties
 
 ATTEMPTS = 6
-"""Times that one microbatch may be overtaken before the table is given back to the orchestrator."""
+"""Times that one microbatch may be overtaken, with no progress in between, before the orchestrator gets it back."""
 
 
-class _PlanAgain(Exception):
+class _PlanAgain(TidemarkError):
     def __init__(self, ceiling: Mapping[int, int]) -> None:
+        super().__init__("the pass has found what the plan must respect", next_step="plan again")
         self.ceiling = ceiling
 
 
@@ -67,17 +69,24 @@ def microbatch(
         Outage: a service does not answer; a later attempt continues from the table.
     """
     ceiling: dict[int, int] = {}
-    last: Overtaken | None = None
-    for turn in range(ATTEMPTS):
+    last: TidemarkError | None = None
+    reached: Ledger | None = None
+    turn = 0
+    while turn < ATTEMPTS:
+        turn += 1
         try:
             with named(contract.table, topic=contract.topic, cluster=contract.cluster):
                 return _attempt(lake, contract, run_id, known=known, goal=goal, ceiling=ceiling)
         except _PlanAgain as found:
             ceiling |= found.ceiling
+            last = found
         except Overtaken as overtaken:
             last = overtaken
-            time.sleep(0.1 * turn)
-    raise Stopped("failed", contract.table, f"It was overtaken {ATTEMPTS} times in a row: {last}")
+            time.sleep(random.uniform(0.0, 0.1 * 2**turn))  # noqa: S311 - so that two runs do not stay in step
+            before, reached = reached, lake.state(contract.table).ledger
+            if reached != before:
+                turn = 0
+    raise Stopped("failed", contract.table, f"It was planned {ATTEMPTS} times in vain: {last}")
 
 
 def _attempt(
