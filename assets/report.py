@@ -51,8 +51,7 @@ def failure(stopped: Sequence[Outcome]) -> dg.Failure:
     """One failure for all tables that stopped; a retry of the step would not help them."""
     errors = {each.table: dict(each.error or {}) for each in stopped}
     lines = [
-        f"{table} is {error.get('state', 'failed')}: {error.get('message', '')}"
-        + (f"\n  next: {error['next_step']}" if error.get("next_step") else "")
+        f"{error.get('message') or table}\n  next: {error.get('next_step') or 'read the log of this run'}"
         for table, error in errors.items()
     ]
     return dg.Failure(

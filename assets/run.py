@@ -40,6 +40,8 @@ def run_tables(
             elif outcome.stopped:
                 stopped.append(outcome)
                 context.log.error("%s stopped: %s", outcome.table, outcome.state)
+            elif not outcome.next:
+                context.log.info("%s: the topic has neither records nor a schema yet", outcome.table)
             elif outcome.commits or not _by_sensor(context):
                 yield _result(context, resource, lake, contract, outcome)
             else:

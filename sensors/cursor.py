@@ -1,6 +1,6 @@
 """The lag sensor's cursor: a cache of what ticks found out. Lost or damaged, it is empty and fills again.
 
-Kept small, for Dagster stores it with every tick: defaults are left out, offsets are lists, times whole seconds.
+Kept small, for Dagster stores it with every tick: defaults are left out, offsets are lists, most times whole seconds.
 """
 
 import json
@@ -57,7 +57,7 @@ class Cache:
 def dump(cache: Cache) -> str:
     """The cursor text."""
     tables = {table: _entry_to_json(entry) for table, entry in sorted(cache.tables.items())}
-    content = {"v": VERSION, "u": _seconds(cache.runs_until), "t": tables}
+    content = {"v": VERSION, "u": cache.runs_until.timestamp() if cache.runs_until else None, "t": tables}
     text = json.dumps(content, separators=(",", ":"))
     return text if len(text) <= PLAIN else "z" + b85encode(zlib.compress(text.encode(), 9)).decode()
 

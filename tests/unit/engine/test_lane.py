@@ -1,0 +1,308 @@
+"""Rules of a run that serves a lane: drain, keep to the target lag, linger, make room; one table never stops another."""
+
+from concurrent.futures import Executor, Future
+from datetime import UTC, datetime, timedelta
+from threading import Event
+
+import pytest
+
+from tidemark.domain.contract import Contract
+from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.guard import Topic
+from tidemark.domain.ledger import Counts
+from tidemark.domain.outcome import Commit, Outcome
+from tidemark.domain.platform import Lane
+from tidemark.engine.lane import Clock, catch_up_all, serve
+from tidemark.engine.lane_table import Standing
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class Inline(Executor):
+    """Runs what is submitted at once, in the caller's thread."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001
+            future.set_exception(error)
+        return future
+
+
+class World(Clock):
+    """Topics that grow, tables that follow, and a clock that moves only when the run rests."""
+
+    def __init__(self, growth=None):
+        self.at = NOON
+        self.growth = growth or {}
+        self.ends = {}
+        self.committed = {}
+        self.commits = []
+        self.trouble = {}
+        self.paused = set()
+        self.topic_ids = {}
+        self.blind = 0
+        self.interrupted = False
+
+    def now(self):
+        return self.at
+
+    def rest(self, busy, stop, seconds):  # noqa: ARG002
+        seconds = 0.1 if busy else seconds  # what was submitted is done already
+        self.at += timedelta(seconds=seconds)
+        for topic, per_second in self.growth.items():
+            self.ends[topic] = self.ends.get(topic, 0) + per_second * seconds
+
+    def look(self, cluster, topics):
+        if self.blind:
+            self.blind -= 1
+            raise Outage("kafka_down", "-", "no answer", cluster=cluster)
+        return {t: self._topic(t) for t in topics if t in self.ends}
+
+    def _topic(self, name):
+        end = {0: int(self.ends[name])}
+        return Topic(name, "c", self.topic_ids.get(name, "id"), {0: 0}, end, end)
+
+    def standing(self, contract):
+        return Standing(self.committed.get(contract.table), contract.table in self.paused)
+
+    def microbatch(self, contract):
+        trouble = self.trouble.get(contract.table)
+        if trouble:
+            raise trouble.pop(0) if isinstance(trouble, list) else trouble
+        start = self.committed.get(contract.table, {0: 0})
+        end = min(int(self.ends[contract.topic]), start[0] + contract.ingest.max_records)
+        self.committed[contract.table] = {0: end}
+        if end == start[0] or contract.table in self.paused:
+            return None
+        count = Counts(end - start[0], end - start[0])
+        self.commits.append(((self.at - NOON).total_seconds(), contract.table, count.read))
+        return Commit(
+            contract.table, "b", "a", len(self.commits), None, start, {0: end}, {0: count}, frozenset({1}),
+            self.at, {"stage": 0.5}, 1, 100, self.at,
+        )  # fmt: skip
+
+    def summarise(self, contract, tally, *, seconds, error):
+        state = error.state if error else "fresh"
+        fields = error.as_json() if error else None
+        return Outcome(contract.table, state, tally.commits, tally.rows, seconds=seconds, error=fields)
+
+    def interrupt(self):
+        self.interrupted = True
+
+
+def contract(name, **keys):
+    return Contract.model_validate({"topic": name, "table": f"shop.{name}", **keys})
+
+
+def lane(**keys):
+    return Lane.model_validate({"poll": "1s", "linger": "30s", "max_run": "5m", **keys})
+
+
+def run(world, contracts, *, rules=None, called_away=lambda: None, stop=None, every=timedelta(minutes=1)):
+    reports = serve(
+        world, contracts, rules or lane(), report_every=every, stop=stop or Event(),
+        called_away=called_away, clock=world, pool=Inline(),
+    )  # fmt: skip
+    everything = list(reports)
+    return [r.outcome for r in everything if r.final], [r.outcome for r in everything if not r.final]
+
+
+def test_a_backlog_is_drained_at_once_in_full_batches_and_what_is_left():
+    world = World()
+    world.ends["orders"] = 2500
+    final, _ = run(world, [contract("orders", ingest={"max_records": 1000})])
+    assert [n for _, _, n in world.commits] == [1000, 1000, 500]
+    assert world.commits[-1][0] < 10
+    assert (final[0].state, final[0].commits, final[0].rows.written) == ("fresh", 3, 2500)
+
+
+def test_ten_records_a_second_make_about_one_snapshot_a_minute():
+    world = World(growth={"orders": 10})
+    world.ends["orders"] = 0
+    run(world, [contract("orders", target_lag="1m")], rules=lane(max_run="10m"))
+    assert 9 <= len(world.commits) <= 13
+    gaps = [b[0] - a[0] for a, b in zip(world.commits[1:], world.commits[2:], strict=False)]
+    assert all(50 <= gap <= 60 for gap in gaps)
+
+
+def test_a_quiet_lane_lets_the_run_end_after_linger():
+    world = World()
+    world.ends["orders"] = 5
+    run(world, [contract("orders")])
+    assert timedelta(seconds=30) <= world.at - NOON <= timedelta(seconds=35)
+
+
+def test_records_that_come_while_the_run_lingers_are_published_within_their_target():
+    world = World()
+    world.ends["orders"] = 5
+    arrives = NOON + timedelta(seconds=20)
+    original = world.rest
+
+    def rest(busy, stop, seconds):
+        original(busy, stop, seconds)
+        if world.at >= arrives:
+            world.ends["orders"] = 6
+
+    world.rest = rest
+    run(world, [contract("orders", target_lag="10s")])
+    assert [n for _, _, n in world.commits] == [5, 1]
+    assert 20 <= world.commits[1][0] <= 31
+
+
+def test_without_linger_the_run_ends_when_it_has_caught_up():
+    world = World()
+    world.ends["orders"] = 5
+    run(world, [contract("orders")], rules=lane(linger="0s"))
+    assert world.at - NOON <= timedelta(seconds=3)
+    assert len(world.commits) == 1
+
+
+def test_a_busy_run_ends_at_max_run():
+    world = World(growth={"orders": 100})
+    world.ends["orders"] = 0
+    run(world, [contract("orders", target_lag="5s")], rules=lane(max_run="2m"))
+    assert timedelta(minutes=2) <= world.at - NOON <= timedelta(seconds=123)
+
+
+def test_the_run_makes_room_within_seconds_when_another_is_queued():
+    world = World(growth={"orders": 100})
+    world.ends["orders"] = 0
+    queued_at = NOON + timedelta(seconds=20)
+    run(
+        world,
+        [contract("orders", target_lag="5s")],
+        called_away=lambda: "run x is queued" if world.at >= queued_at else None,
+    )
+    assert world.at - queued_at <= timedelta(seconds=4)
+
+
+def test_a_stopped_table_leaves_the_others_published_and_is_reported_at_once():
+    world = World()
+    world.ends = {"bad": 5, "good": 5}
+    world.trouble["shop.bad"] = Stopped("topic_recreated", "shop.bad", "")
+    final, _ = run(world, [contract("bad"), contract("good")])
+    states = {each.table: each.state for each in final}
+    assert states == {"shop.bad": "topic_recreated", "shop.good": "fresh"}
+    assert world.committed["shop.good"] == {0: 5}
+    assert world.at - NOON < timedelta(seconds=5)
+
+
+def test_an_outage_is_tried_again_inside_the_run():
+    world = World()
+    world.ends["orders"] = 5
+    world.trouble["shop.orders"] = [Outage("spark_down", "shop.orders", "") for _ in range(2)]
+    final, _ = run(world, [contract("orders")])
+    assert final[0].state == "fresh"
+    assert world.committed["shop.orders"] == {0: 5}
+
+
+def test_an_outage_that_stays_ends_the_run_by_its_name():
+    world = World()
+    world.ends["orders"] = 5
+    world.trouble["shop.orders"] = Outage("spark_down", "shop.orders", "")
+    final, _ = run(world, [contract("orders")])
+    assert final[0].state == "spark_down"
+    assert world.at - NOON < timedelta(seconds=20)
+
+
+def test_a_broker_that_does_not_answer_for_a_moment_is_no_failure():
+    world = World(growth={"orders": 1})
+    world.ends["orders"] = 5
+    world.blind = 2
+    final, _ = run(world, [contract("orders", target_lag="5s")], rules=lane(max_run="30s"))
+    assert final[0].state == "fresh"
+    world.blind = 99
+    final, _ = run(world, [contract("orders")])
+    assert final[0].state == "kafka_down"
+
+
+def test_a_paused_table_is_left_alone_and_the_others_are_served():
+    world = World()
+    world.ends = {"one": 5, "two": 5}
+    world.paused = {"shop.one"}
+    run(world, [contract("one"), contract("two")])
+    assert {t for _, t, _ in world.commits} == {"shop.two"}
+
+
+def test_a_topic_that_was_made_anew_is_noticed_though_it_holds_less_than_the_ledger():
+    world = World()
+    world.ends["orders"] = 50
+    stopped = Stopped("topic_recreated", "shop.orders", "")
+
+    def rest(busy, stop, seconds):
+        world.at += timedelta(seconds=seconds)
+        if world.at - NOON > timedelta(seconds=10):
+            world.ends["orders"] = 3
+            world.trouble["shop.orders"] = stopped
+
+    world.rest = rest
+    final, _ = run(world, [contract("orders")])
+    assert final[0].state == "topic_recreated"
+
+
+def test_reports_of_a_run_that_goes_on_come_once_per_period_and_only_after_commits():
+    world = World(growth={"busy": 10})
+    world.ends = {"busy": 0, "quiet": 0}
+    _, between = run(world, [contract("busy", target_lag="10s"), contract("quiet")], rules=lane(max_run="5m"))
+    assert {each.table for each in between} == {"shop.busy"}
+    assert 3 <= len(between) <= 5
+    assert [each.commits for each in between] == sorted(each.commits for each in between)
+
+
+def test_stopping_the_run_ends_it_within_a_second():
+    world, stop = World(growth={"orders": 1}), Event()
+    world.ends["orders"] = 0
+
+    def rest(busy, flag, seconds):
+        world.at += timedelta(seconds=seconds)
+        if world.at - NOON >= timedelta(seconds=10):
+            flag.set()
+
+    world.rest = rest
+    run(world, [contract("orders")], stop=stop)
+    assert world.at - NOON <= timedelta(seconds=11)
+
+
+class Interrupted(BaseException):
+    """As a termination arrives: in the main thread, anywhere."""
+
+
+def test_an_interrupt_stops_running_work_and_is_passed_on():
+    world, stop, begun = World(), Event(), Event()
+    world.ends["orders"] = 5
+
+    def slow(contract):
+        begun.set()
+        while not world.interrupted:
+            stop.wait(0.01)
+        raise Stopped("failed", contract.table, "cancelled")
+
+    world.microbatch = slow
+
+    def rest(busy, flag, seconds):
+        begun.wait(5)
+        raise Interrupted
+
+    world.rest = rest
+    with pytest.raises(Interrupted):
+        list(serve(world, [contract("orders")], lane(), report_every=timedelta(minutes=1), stop=stop,
+                   called_away=lambda: None, clock=world))  # fmt: skip
+    assert stop.is_set()
+    assert world.interrupted
+
+
+def test_catching_up_reports_every_table_and_ends():
+    world = World()
+    world.ends = {"a": 1, "b": 2}
+
+    def catch_up(which):
+        commit = world.microbatch(which)
+        return Outcome(which.table, "fresh", commits=1, rows=commit.rows)
+
+    reports = list(
+        catch_up_all(world, [contract("a"), contract("b")], lane(), stop=Event(), catch_up=catch_up)
+    )
+    assert {r.outcome.table: r.outcome.rows.written for r in reports} == {"shop.a": 1, "shop.b": 2}
+    assert all(r.final for r in reports)
