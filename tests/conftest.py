@@ -4,8 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,7 +25,7 @@ Stack(Path(sys.argv[1])).down()
 
 
 @contextmanager
-def always_stopped(home: Path) -> Iterator[Stack]:
+def _always_stopped(home: Path) -> Iterator[Stack]:
     """A stack in `home` that is down afterwards, even when this process is killed."""
     guard = subprocess.Popen(
         [sys.executable, "-c", GUARD, home], stdin=subprocess.PIPE, start_new_session=True
@@ -37,13 +37,19 @@ def always_stopped(home: Path) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="session")
+def always_stopped() -> Callable[[Path], AbstractContextManager[Stack]]:
+    """`with always_stopped(home) as stack:` for tests that need a stack of their own."""
+    return _always_stopped
+
+
+@pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """The status of a running stack (CONTRACT: `services status --json`); TIDEMARK_TEST_HOME names one to reuse."""
     reuse = os.environ.get("TIDEMARK_TEST_HOME")
     if reuse:
         yield Stack(Path(reuse)).up()
         return
-    with always_stopped(tmp_path_factory.mktemp("stack")) as own:
+    with _always_stopped(tmp_path_factory.mktemp("stack")) as own:
         yield own.up()
 
 

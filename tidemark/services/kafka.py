@@ -17,6 +17,7 @@ from tidemark.services.progress import Step
 from tidemark.services.service import Place
 
 # A single node cannot replicate; the internal topics default to 50 partitions, each with files and memory.
+# After a kill -9 the broker is let in again only when its old session has ended: 9 s by default.
 PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -43,6 +44,8 @@ num.network.threads=2
 num.io.threads=4
 log.cleaner.dedupe.buffer.size=16777216
 log.segment.delete.delay.ms=1000
+broker.session.timeout.ms=5000
+broker.heartbeat.interval.ms=1000
 """
 LOGGING = """\
 Configuration:
@@ -61,7 +64,7 @@ class Kafka:
 
     name: Step = "kafka"
     ports: tuple[str, ...] = ("kafka", "controller")
-    patience = 90.0
+    patience = 120.0
 
     def bootstrap_servers(self, place: Place) -> str:
         """What a Kafka client connects to."""

@@ -37,7 +37,7 @@ class Launch:
             except BaseException:
                 self._cancelled.set()
                 for mark in self._started:
-                    stop(mark, patience=5)
+                    stop(mark, patience=2)
                 raise
 
     def _alive(self, service: Service) -> int | None:
@@ -59,7 +59,7 @@ class Launch:
             pid = self._start(service, mark, began)
             service.prepare(self._place)
         except BaseException:
-            stop(mark, patience=5)
+            stop(mark, patience=2)
             raise
         self._on_progress(
             Event(service.name, f"up after {time.monotonic() - began:.1f} s, pid {pid}", finished=True)

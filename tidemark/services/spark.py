@@ -56,6 +56,11 @@ logger.spark3util.name = org.apache.iceberg.spark.Spark3Util
 logger.spark3util.level = error
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
+logger.conf.name = org.apache.spark.SparkConf
+logger.conf.level = error
+# Errors of a statement go to the client, who has asked; here they would be joined by one per closed session.
+logger.rpc.name = org.apache.spark.sql.connect.utils.ErrorUtils
+logger.rpc.level = off
 appender.out.type = Console
 appender.out.name = out
 appender.out.layout.type = PatternLayout
@@ -98,7 +103,7 @@ class Spark:
 
     name: Step = "spark"
     ports: tuple[str, ...] = ("spark",)
-    patience = 120.0
+    patience = 180.0
 
     def __init__(self, extras: tuple[ArtifactSet, ...] = (), conf: Mapping[str, str] | None = None) -> None:
         self._extras = extras
@@ -152,17 +157,14 @@ class Spark:
             **os.environ,
             MARK: str(Mark.of(self.name, place.home)),
         }  # so that stopping Spark ends it too
+        command = [sys.executable, "-m", "tidemark.services.warmup", self.remote(place)]
         with log.open("wb") as out:
-            code = subprocess.run(
-                [sys.executable, "-m", "tidemark.services.warmup", self.remote(place)],
-                env=environment,
-                stdout=out,
-                stderr=out,
-                check=False,
-                timeout=self.patience,
-            ).returncode
-        if code:
-            raise ServiceFailed("spark", "answers, but cannot write an Iceberg table", log)
+            try:
+                subprocess.run(
+                    command, env=environment, stdout=out, stderr=out, check=True, timeout=self.patience
+                )
+            except subprocess.SubprocessError as error:
+                raise ServiceFailed("spark", "answers, but cannot write an Iceberg table", log) from error
 
     def _all(self, place: Place, scratch: Path) -> dict[str, str]:
         addresses = {

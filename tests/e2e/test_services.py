@@ -1,0 +1,280 @@
+"""The embedded stack as a user meets it: through the command line, with kills, restarts and thieves of ports."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyiceberg.catalog import load_catalog
+from pyspark.sql import SparkSession
+
+from tidemark.services.processes import MARK
+from tidemark.services.stack import Stack
+
+SERVICES = ("kafka", "registry", "spark")
+
+
+def processes_of(home):
+    """Everything alive that was started for this home, whatever the stack itself believes."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            alive = process.status() != psutil.STATUS_ZOMBIE
+            if alive and process.environ().get(MARK, "").endswith(f"@{home}"):
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def cli(home, *arguments, popen=False):
+    command = [sys.executable, "-m", "tidemark.cli.services", *arguments]
+    environment = {**os.environ, "TIDEMARK_HOME": str(home)}
+    if popen:
+        return subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def listening(process):
+    return [each.laddr for each in process.net_connections() if each.status == psutil.CONN_LISTEN]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory, always_stopped):
+    """A stack of this module's own, since it is killed and moved."""
+    folder = tmp_path_factory.mktemp("services").resolve()
+    with always_stopped(folder) as stack:
+        stack.up()
+        yield folder
+
+
+@pytest.fixture
+def running(home):
+    """As above, with all services up, whatever the test before did."""
+    return Stack(home).up()
+
+
+@pytest.fixture
+def spark(running):
+    session = SparkSession.builder.remote(running["spark"]["remote"]).create()
+    yield session
+    session.stop()
+
+
+def test_status_says_where_everything_is(home, running):
+    answer = cli(home, "status", "--json")
+    assert answer.returncode == 0, answer.stderr
+    status = json.loads(answer.stdout)
+    assert status == running == json.loads((home / "stack.json").read_text())
+    assert set(status) == {
+        *("kafka", "schema_registry", "spark", "catalog", "home", "processes"),
+        "services",
+    }
+    assert status["services"] == dict.fromkeys(SERVICES, "running")
+    assert all(psutil.pid_exists(pid) for pid in status["processes"].values())
+
+
+def test_nothing_listens_beyond_this_machine(home, running):
+    for process in processes_of(home):
+        for address in listening(process):
+            assert address.ip.removeprefix("::ffff:") == "127.0.0.1", (process.cmdline()[-1], address)
+
+
+def test_the_registry_is_as_strict_as_clients_expect(running):
+    url = running["schema_registry"]["url"]
+    assert httpx.get(f"{url}/config").json() == {"compatibilityLevel": "BACKWARD"}
+
+
+def test_warming_up_leaves_no_table_behind(spark):
+    assert [row.namespace for row in spark.sql("SHOW NAMESPACES IN lake").collect()] == []
+
+
+def test_the_server_never_serves_a_stale_table(spark):
+    assert spark.conf.get("spark.sql.catalog.lake.cache-enabled") == "false"
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.shuffle.partitions") == str(2 * os.cpu_count())
+
+
+def test_python_functions_run_in_our_python_and_go_down_with_the_server(home, running):
+    session = SparkSession.builder.remote(
+        running["spark"]["remote"]
+    ).create()  # stop() would wait for a dead server
+    session.sql("SELECT 1 AS a").mapInArrow(lambda batches: batches, "a int").collect()
+    workers = [each for each in processes_of(home) if "pyspark.daemon" in each.cmdline()]
+    assert workers
+    assert all(Path(each.exe()).samefile(sys.executable) for each in workers)
+    psutil.Process(running["processes"]["spark"]).kill()
+    Stack(home).down()
+    assert processes_of(home) == []
+
+
+def test_parallel_writers_of_both_kinds_wait_for_each_other(running):
+    names = [f"t{number}" for number in range(4)]
+
+    def by_spark(name):
+        session = SparkSession.builder.remote(running["spark"]["remote"]).create()
+        session.sql(f"CREATE TABLE lake.writers.{name} (id BIGINT)")
+        for _ in range(5):
+            session.range(10).writeTo(f"lake.writers.{name}").append()
+        session.stop()
+
+    def by_pyiceberg(name):
+        catalog = load_catalog(running["catalog"]["name"], **running["catalog"]["properties"])
+        for number in range(20):
+            catalog.create_namespace(f"{name}_{number}")
+            catalog.drop_namespace(f"{name}_{number}")
+
+    failures = []
+
+    def run(write, name):
+        try:
+            write(name)
+        except Exception as error:  # noqa: BLE001 - reported below
+            failures.append(error)
+
+    catalog = load_catalog(running["catalog"]["name"], **running["catalog"]["properties"])
+    catalog.create_namespace("writers")
+    threads = [
+        threading.Thread(target=run, args=(write, name))
+        for name in names
+        for write in (by_spark, by_pyiceberg)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    for name in names:
+        assert catalog.load_table(f"writers.{name}").scan().to_arrow().num_rows == 50
+
+
+@pytest.mark.parametrize("victim", SERVICES)
+def test_a_killed_service_is_named_and_only_it_is_restarted(home, running, victim):
+    psutil.Process(running["processes"][victim]).kill()
+    deadline = time.monotonic() + 10
+    while (answer := cli(home, "status", "--json")).returncode == 0 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert answer.returncode == 1
+    status = json.loads(answer.stdout)
+    assert status["processes"][victim] is None
+    assert status["services"] == {name: "killed" if name == victim else "running" for name in SERVICES}
+    assert "tidemark services up" in cli(home, "status").stdout
+
+    again = Stack(home).up()
+    assert again["processes"][victim] not in (None, running["processes"][victim])
+    for name in set(SERVICES) - {victim}:
+        assert again["processes"][name] == running["processes"][name]
+    for key in ("kafka", "schema_registry", "spark"):
+        assert again[key] == running[key]
+
+
+def test_data_outlives_a_restart_with_a_taken_port_a_stale_pid_and_two_at_once(home, running):
+    ids = _write_everywhere(running)
+
+    assert cli(home, "down").returncode == 0
+    assert processes_of(home) == []
+    assert cli(home, "status").returncode == 1
+
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
+    thief = socket.socket()
+    thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    thief.bind(("127.0.0.1", int(running["kafka"]["bootstrap.servers"].split(":")[1])))
+    thief.listen()
+    try:
+        stale = {**running, "processes": dict.fromkeys(SERVICES, stranger.pid)}
+        (home / "stack.json").write_text(json.dumps(stale))
+        both = [cli(home, "up", "--json", popen=True) for _ in range(2)]
+        answers = [json.loads(each.communicate()[0]) for each in both]
+        assert [each.returncode for each in both] == [0, 0]
+        assert answers[0] == answers[1]
+        assert stranger.poll() is None
+    finally:
+        thief.close()
+        stranger.kill()
+        stranger.wait()
+
+    again = answers[0]
+    assert stranger.pid not in again["processes"].values()
+    assert again["kafka"] != running["kafka"]
+    assert again["schema_registry"] == running["schema_registry"]
+    _read_everywhere(again, ids)
+    assert Stack(home).up()["processes"] == again["processes"]
+
+
+def _write_everywhere(status):
+    servers = status["kafka"]["bootstrap.servers"]
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic("kept", 2)])["kept"].result()
+    producer = Producer({"bootstrap.servers": servers})
+    for number in range(100):
+        producer.produce("kept", str(number), partition=number % 2)
+    producer.flush()
+    url = status["schema_registry"]["url"]
+    ids = [_register(url, name) for name in ("A", "B")]
+    session = SparkSession.builder.remote(status["spark"]["remote"]).create()
+    session.sql("CREATE NAMESPACE lake.kept")
+    session.sql("CREATE TABLE lake.kept.t AS SELECT id FROM range(7)")
+    session.stop()
+    return ids
+
+
+def _read_everywhere(status, ids):
+    consumer = Consumer({"bootstrap.servers": status["kafka"]["bootstrap.servers"], "group.id": "kept"})
+    ends = [
+        consumer.get_watermark_offsets(TopicPartition("kept", number), timeout=30)[1] for number in (0, 1)
+    ]
+    consumer.close()
+    assert ends == [50, 50]
+    url = status["schema_registry"]["url"]
+    assert httpx.get(f"{url}/subjects/A-value/versions/1").json()["id"] == ids[0]
+    assert _register(url, "C") not in ids
+    assert httpx.get(f"{url}/config").json() == {"compatibilityLevel": "BACKWARD"}
+    catalog = load_catalog(status["catalog"]["name"], **status["catalog"]["properties"])
+    assert catalog.load_table("kept.t").scan().to_arrow().num_rows == 7
+
+
+def _register(url, name):
+    schema = json.dumps({"type": "record", "name": name, "fields": []})
+    return (
+        httpx.post(f"{url}/subjects/{name}-value/versions", json={"schema": schema})
+        .raise_for_status()
+        .json()["id"]
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_up_leaves_no_process_behind(tmp_path, always_stopped, number):
+    with always_stopped(tmp_path):
+        up = cli(tmp_path, "up", popen=True)
+        deadline = time.monotonic() + 30
+        while len(processes_of(tmp_path)) < len(SERVICES) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        up.send_signal(number)
+        out, _ = up.communicate(timeout=60)
+        assert up.returncode == 130, out
+        assert "Interrupted" in out
+        assert processes_of(tmp_path) == []
+
+
+def test_a_service_that_cannot_start_says_why_and_takes_the_others_down_again(tmp_path, always_stopped):
+    with always_stopped(tmp_path):
+        (tmp_path / "kafka").mkdir()
+        (tmp_path / "kafka" / "data").write_text("a file where the broker wants its folder")
+        answer = cli(tmp_path, "up", "--json")
+        assert answer.returncode == 2
+        error = json.loads(answer.stdout)["error"]
+        assert error["service"] == "kafka"
+        assert str(tmp_path / "logs" / "kafka.log") in error["next_step"]
+        assert processes_of(tmp_path) == []
