@@ -12,11 +12,12 @@ from pyspark.sql import SparkSession
 from tidemark.domain.contract import Contract
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.guard import Topic
+from tidemark.domain.secrets import redact_text
 from tidemark.engine.configuration import Configuration
 from tidemark.engine.kafka import KafkaAdmin
 from tidemark.engine.outages import named
 from tidemark.engine.registry import Registry
-from tidemark.engine.spark import configure, connect, verify
+from tidemark.engine.spark import answers, configure, connect, verify
 from tidemark.engine.table_state import TableState, read_state
 
 
@@ -54,6 +55,9 @@ class Lake:
         """
         with self._lock:
             if self._spark is None:
+                address = self.platform.spark.address
+                if not answers(address):
+                    raise Outage("spark_down", "-", f"nothing listens at {redact_text(address)}")
                 try:
                     spark = self._session()
                     configure(spark, self.platform)

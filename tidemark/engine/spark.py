@@ -3,11 +3,18 @@
 No correctness lives in the session; it may be lost at any moment and is then made anew.
 """
 
+import socket
+import warnings
+from typing import Any, cast
+from urllib.parse import urlsplit
+
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from tidemark.domain.errors import Stopped
 from tidemark.domain.platform import Platform
 
+DEFAULT_PORT = 15002
 REQUIRED_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
@@ -17,8 +24,25 @@ def connect(remote: str) -> SparkSession:
     return session
 
 
+def answers(remote: str, timeout: float = 3.0) -> bool:
+    """Whether anything listens at `remote`. Asked first, for Spark's client itself tries for ten minutes."""
+    place = urlsplit(remote)
+    try:
+        with socket.create_connection((place.hostname or "", place.port or DEFAULT_PORT), timeout):
+            return True
+    except OSError:
+        return False
+
+
 def configure(spark: SparkSession, platform: Platform) -> None:
-    """Give the session what platform.yaml says, and the catalog when the server itself was started without it."""
+    """Give the session what platform.yaml says, and the catalog when the server itself was started without it.
+
+    A call on a server that is gone fails after about five seconds: whether to try again is for the plan to say.
+    """
+    warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")  # the error itself says it
+    cast("Any", spark).client.set_retry_policies(
+        [DefaultPolicy(max_retries=5, max_backoff=2_000, max_server_retry_delay=2_000)]
+    )
     catalog = platform.catalog
     if spark.conf.get(f"spark.sql.catalog.{catalog.name}", None) is None:
         for key, value in catalog.spark_conf().items():
