@@ -97,8 +97,9 @@ def test_the_registry_is_as_strict_as_clients_expect(running):
     assert httpx.get(f"{url}/config").json() == {"compatibilityLevel": "BACKWARD"}
 
 
-def test_warming_up_leaves_no_table_behind(spark):
-    assert [row.namespace for row in spark.sql("SHOW NAMESPACES IN lake").collect()] == []
+def test_warming_up_leaves_nothing_behind(home, spark):
+    assert spark.sql("SHOW NAMESPACES IN lake").collect() == []
+    assert list((home / "warehouse").iterdir()) == []
 
 
 def test_the_server_never_serves_a_stale_table(spark):

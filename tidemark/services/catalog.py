@@ -40,8 +40,8 @@ class LocalCatalog:
 
     @property
     def warehouse(self) -> str:
-        """Where the tables lie, as a URI."""
-        return (self.home / "warehouse").as_uri()
+        """Where the tables lie. Not percent-encoded: neither Hadoop nor PyIceberg would decode it."""
+        return f"file://{self.home / 'warehouse'}"
 
     def create(self) -> None:
         """Make the file once; write-ahead logging lets readers go on while somebody commits."""

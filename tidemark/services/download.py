@@ -156,7 +156,7 @@ class _Fetch:
         self._on_progress(Event("download", text, self._done, self._total, finished=finished))
 
 
-class _WrongBytes(Exception):  # noqa: N818 - private, turned into DownloadFailed
+class _WrongBytes(Exception):
     def __init__(self, expected: str) -> None:
         super().__init__(f"its bytes are not the pinned ones (sha256 {expected})")
 

@@ -10,6 +10,7 @@ from tidemark.services.progress import Event, OnProgress
 from tidemark.services.service import Place, Service
 
 POLL_SECONDS = 0.2
+SILENCE_SECONDS = 20.0
 
 
 class Launch:
@@ -49,7 +50,7 @@ class Launch:
 
     def _one(self, service: Service, pid: int | None) -> None:
         began = time.monotonic()
-        if pid is not None and service.is_ready(self._place):
+        if pid is not None and self._answers(service, pid):
             self._on_progress(Event(service.name, f"up, pid {pid}", finished=True))
             return
         mark = self._mark(service)
@@ -64,6 +65,15 @@ class Launch:
         self._on_progress(
             Event(service.name, f"up after {time.monotonic() - began:.1f} s, pid {pid}", finished=True)
         )
+
+    def _answers(self, service: Service, pid: int) -> bool:
+        """A server at hard work may miss a question; only one that stays silent is replaced."""
+        deadline = time.monotonic() + SILENCE_SECONDS
+        while not (answers := service.is_ready(self._place)):
+            if self._cancelled.is_set() or has_ended(pid) or time.monotonic() > deadline:
+                break
+            time.sleep(POLL_SECONDS)
+        return answers
 
     def _start(self, service: Service, mark: Mark, began: float) -> int:
         self._on_progress(Event(service.name, "starting"))

@@ -165,6 +165,8 @@ class Spark:
                 )
             except subprocess.SubprocessError as error:
                 raise ServiceFailed("spark", "answers, but cannot write an Iceberg table", log) from error
+        for left in (place.home / "warehouse").glob("warmup_*"):  # a dropped namespace leaves its folder
+            shutil.rmtree(left, ignore_errors=True)
 
     def _all(self, place: Place, scratch: Path) -> dict[str, str]:
         addresses = {
