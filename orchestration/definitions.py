@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 
+from assets.checks import freshness_checks
 from assets.ingest import ingest_assets
 from assets.specs import quarantine_spec, topic_specs
 from jobs.ingest import ingest_job
@@ -42,6 +43,7 @@ def build_defs(
             ),
             *(quarantine_spec(each, catalog) for each in contracts),
         ],
+        asset_checks=[freshness_checks(name, served) for name, served in by_lane.items()],
         jobs=[ingest_job(contracts), *operator_jobs()] if contracts else operator_jobs(),
         sensors=[
             lag_sensor(name, platform.lanes[name], served, platform.report_every)

@@ -7,8 +7,9 @@ import dagster as dg
 
 from resources.lake import LakeResource
 from sensors.cursor import dump, parse
+from sensors.discover import discover
 from sensors.kafka_lag import digest_of, run_request
-from sensors.observations import topic_observations
+from sensors.observations import freshness_changes, topic_observations
 from sensors.runs import attempts
 from sensors.tick import Tick
 from tidemark.domain.contract import Contract
@@ -34,13 +35,17 @@ def answer(
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))
     every = report_period(report_every, len(lake.configuration.contracts))
-    observations = list(topic_observations(tick, decision, every))
+    events: list[dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation] = [
+        *topic_observations(tick, decision, every),
+        *freshness_changes(tick, decision),
+    ]
+    remarks = [*tick.down, decision.reason, discover(tick, resource.places.home)]
     requests = [_request(context, tick, decision)] if decision.tables else []
     return dg.SensorResult(
         run_requests=requests,
-        skip_reason=None if requests else "; ".join([*tick.down, decision.reason]),
+        skip_reason=None if requests else "; ".join(filter(None, remarks)),
         cursor=dump(tick.cache),
-        asset_events=observations,
+        asset_events=events,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from tidemark.domain.freshness import GRADES, Grade
 from tidemark.domain.lag import Sighting, prune
 from tidemark.domain.offsets import Offsets
 from tidemark.domain.request import Trouble
@@ -40,14 +41,16 @@ class Entry:
     active: datetime | None = None
     observed_at: datetime | None = None
     observed: int = -1
+    grade: Grade | None = None
 
 
 @dataclass(slots=True)
 class Cache:
-    """Entries by table, and the end of the last run that was taken into account."""
+    """Entries by table, the end of the last run that was taken into account, and when topics were listed."""
 
     tables: dict[str, Entry] = field(default_factory=dict)
     runs_until: datetime | None = None
+    listed_at: datetime | None = None
 
     def entry(self, table: str) -> Entry:
         """The entry of a table, made on first use."""
@@ -57,7 +60,12 @@ class Cache:
 def dump(cache: Cache) -> str:
     """The cursor text."""
     tables = {table: _entry_to_json(entry) for table, entry in sorted(cache.tables.items())}
-    content = {"v": VERSION, "u": cache.runs_until.timestamp() if cache.runs_until else None, "t": tables}
+    content = {
+        "v": VERSION,
+        "u": cache.runs_until.timestamp() if cache.runs_until else None,
+        "l": _seconds(cache.listed_at),
+        "t": tables,
+    }
     text = json.dumps(content, separators=(",", ":"))
     return text if len(text) <= PLAIN else "z" + b85encode(zlib.compress(text.encode(), 9)).decode()
 
@@ -70,7 +78,7 @@ def parse(cursor: str | None) -> Cache:
         if content["v"] != VERSION:
             return Cache()
         tables = {str(table): _entry_from_json(each) for table, each in content["t"].items()}
-        return Cache(tables, _time(content["u"]))
+        return Cache(tables, _time(content["u"]), _time(content["l"]))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, zlib.error):
         return Cache()
 
@@ -91,6 +99,7 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
         "d": _seconds(entry.tried),
         "a": _seconds(entry.active),
         "o": [_seconds(entry.observed_at), entry.observed] if entry.observed_at else None,
+        "g": GRADES.index(entry.grade) if entry.grade else None,
     }
     return {key: value for key, value in found.items() if value is not None}
 
@@ -111,6 +120,7 @@ def _entry_from_json(found: Mapping[str, Any]) -> Entry:
         active=_time(found.get("a")),
         observed_at=_time(observed_at),
         observed=int(observed),
+        grade=GRADES[found["g"]] if "g" in found else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Observations of topics: reported when their end has moved, and not more often than the event budget allows."""
+"""What ticks tell Dagster beside their decision, within the event budget: topics that moved, freshness that changed."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -7,10 +7,12 @@ from typing import Any
 
 import dagster as dg
 
+from assets.checks import evaluation
 from assets.names import topic_key
 from sensors.tick import Tick
 from tidemark.domain.contract import Contract
 from tidemark.domain.errors import TidemarkError
+from tidemark.domain.freshness import grade
 from tidemark.domain.guard import Topic
 from tidemark.domain.lag import Lag
 from tidemark.domain.request import Ask
@@ -31,6 +33,18 @@ def topic_observations(tick: Tick, decision: Ask, every: timedelta) -> Iterator[
             continue
         entry.observed_at, entry.observed = tick.now, end
         yield dg.AssetObservation(key, metadata=_metadata(tick, contract, topic, decision))
+
+
+def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvaluation]:
+    """One evaluation per table whose grade is another than at the last tick; a paused table keeps its own."""
+    for contract in tick.contracts:
+        entry, lag = tick.cache.entry(contract.table), decision.lags.get(contract.table)
+        if lag is None or entry.paused or entry.committed is None or entry.read_at != tick.now:
+            continue  # what a run has committed since the last reading would count as lag
+        verdict = grade(lag.seconds, contract.freshness)
+        if verdict != entry.grade:
+            entry.grade = verdict
+            yield evaluation(contract, verdict, lag.seconds, lag.records)
 
 
 def _metadata(tick: Tick, contract: Contract, topic: Topic, decision: Ask) -> dict[str, Any]:

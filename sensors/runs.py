@@ -71,7 +71,7 @@ def _ended(record: dg.RunRecord, lane: Collection[str]) -> Ended:
     run = record.dagster_run
     tables = _tables(run, lane)
     stopped = _stopped(run.tags.get(STOPPED_TAG))
-    if run.status != DagsterRunStatus.SUCCESS and not stopped:
+    if run.status == DagsterRunStatus.FAILURE and not stopped:
         stopped = dict.fromkeys(tables, "failed")
     return Ended(frozenset(tables), datetime.fromtimestamp(record.end_time or 0, UTC), stopped)
 

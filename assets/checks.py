@@ -1,0 +1,68 @@
+"""Asset checks that need no Spark: how late the published data is.
+
+The lag sensor evaluates the same check whenever its grade changes, so a table that nobody runs turns red too.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import dagster as dg
+
+from assets.names import table_key, table_of
+from resources.lake import LakeResource
+from tidemark.domain.contract import Contract
+from tidemark.domain.freshness import Grade, grade
+from tidemark.domain.units import format_duration
+
+FRESHNESS = "freshness"
+
+
+def freshness_checks(name: str, contracts: Sequence[Contract]) -> dg.AssetChecksDefinition:
+    """One check per table of lane `name`."""
+    by_table = {contract.table: contract for contract in contracts}
+
+    @dg.multi_asset_check(
+        name=f"freshness_{name}", specs=[_spec(each) for each in contracts], can_subset=True
+    )
+    def freshness(
+        context: dg.AssetCheckExecutionContext, lake: LakeResource
+    ) -> Iterator[dg.AssetCheckResult]:
+        from tidemark.engine.clocks import two_clocks  # noqa: PLC0415 - only a step pays for the clients' imports
+
+        with lake.open() as opened:
+            for key in sorted(context.selected_asset_check_keys, key=str):
+                contract = by_table[table_of(key.asset_key)]
+                clocks = two_clocks(opened, contract)
+                late = clocks.behind
+                verdict: Grade = "fail" if late is None else grade(late, contract.freshness)
+                yield dg.AssetCheckResult(asset_key=key.asset_key, **_judged(verdict, clocks.as_metadata()))
+
+    return freshness
+
+
+def evaluation(contract: Contract, verdict: Grade, seconds: float, records: int) -> dg.AssetCheckEvaluation:
+    """The check as the sensor evaluates it, by the age of the oldest unpublished record."""
+    return dg.AssetCheckEvaluation(
+        check_name=FRESHNESS,
+        asset_key=table_key(contract.table),
+        **_judged(verdict, {"lag_seconds": round(seconds, 1), "lag_records": records}),
+    )
+
+
+def _judged(verdict: Grade, metadata: dict[str, Any]) -> dict[str, Any]:
+    severity = dg.AssetCheckSeverity.WARN if verdict == "warn" else dg.AssetCheckSeverity.ERROR
+    return {"passed": verdict == "fresh", "severity": severity, "metadata": metadata}
+
+
+def _spec(contract: Contract) -> dg.AssetCheckSpec:
+    limits = contract.freshness
+    says = [
+        f"{word} beyond {format_duration(limit)}"
+        for word, limit in (("warns", limits.warn), ("fails", limits.fail))
+        if limit
+    ]
+    return dg.AssetCheckSpec(
+        FRESHNESS,
+        asset=table_key(contract.table),
+        description=f"Lag of published data: {', '.join(says)}. A quiet topic is fresh.",
+    )
