@@ -214,10 +214,10 @@ def accepted_from(plan: Plan) -> dict[int, int] | None:
 
 def _publish_quarantine(lake: Lake, plan: Plan, groups: list[Group], run_id: str) -> None:
     contract, epoch = plan.contract, plan.ledger.epoch
-    quarantine.ensure(lake, contract.quarantine_table, contract.topic)
     expected = sum(g.count for g in groups if g.fate == "quarantined")
     if not expected and not quarantine.leftovers(lake, contract.quarantine_table, epoch, plan.ranges):
         return
+    quarantine.ensure(lake, contract.quarantine_table, contract.topic)
     rows = quarantined_rows(lake, plan, groups, run_id) if expected else None
     quarantine.replace_within(
         lake, contract.quarantine_table, rows, epoch=epoch, ranges=plan.ranges, expected=expected

@@ -17,7 +17,6 @@ from tidemark.domain.layout import layout_faults
 from tidemark.domain.ledger import Kind, Ledger, batch_id, branch_name
 from tidemark.domain.spark_types import columns_ddl, quoted_name, quoted_text
 from tidemark.domain.types import KAFKA_COLUMN, TYPE_RULES, Struct
-from tidemark.engine import quarantine
 from tidemark.engine.lake import Lake
 from tidemark.engine.publish import Attempt, drop_branch, open_branch, publish, write_receipt
 from tidemark.engine.start import starting_offsets
@@ -28,7 +27,7 @@ METADATA_VERSIONS = 20
 
 
 def prepare(lake: Lake, contract: Contract, topic: Topic, columns: Struct, run_id: str) -> None:
-    """Bring table, quarantine table and first receipt into being; what is there already is left as it is.
+    """Bring table and first receipt into being; what is there already is left as it is.
 
     Raises:
         Stopped: `table_incompatible` when a table of this name exists and its columns do not fit.
@@ -39,7 +38,6 @@ def prepare(lake: Lake, contract: Contract, topic: Topic, columns: Struct, run_i
         _create(lake, contract, topic, columns)
     elif not state.owned:
         _check_fit(state, contract, columns)
-    quarantine.ensure(lake, contract.quarantine_table, contract.topic)
     state = lake.state(contract.table)
     if state.ledger is None:
         start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
