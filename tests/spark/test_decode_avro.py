@@ -396,3 +396,23 @@ def test_decimals_of_a_table_may_have_more_digits(spark: SparkSession) -> None:
     schema = record(("d", logical("bytes", "decimal", precision=5, scale=2)))
     table = Struct((Field("d", decimal(38, 2)),))
     assert landed(spark, schema, [{"d": Decimal("-999.99")}], table) == [{"d": Decimal("-999.99")}]
+
+
+def test_what_is_allowed_to_nest_can_be_sent(spark: SparkSession) -> None:
+    """At the depth that schemas may have, with a value in need of conversion at the bottom."""
+    for wrap, depth in (
+        (lambda inner, _: array(inner), 19),
+        (lambda inner, n: record(("v", inner), name=f"L{n}"), 9),
+    ):
+        schema: Any = [
+            "null",
+            logical("int", "time-millis"),
+            "string",
+            logical("bytes", "decimal", precision=5, scale=1),
+        ]
+        for level in range(depth):
+            schema = wrap(schema, level)
+        whole = record(("v", schema))
+        decoding = Decoding("avro", columns_of(whole), 0, {1: schema_of(whole)})
+        rows = rows_of(spark, decoding, [framed(1, b"\x00"), None])
+        assert {row[FATE] for row in rows} <= {"written", "quarantined", "tombstone"}

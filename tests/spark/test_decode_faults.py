@@ -233,3 +233,14 @@ def test_a_record_is_decoded_once_whatever_is_asked_of_it(
         query.explain()
         plan = capsys.readouterr().out
         assert plan.lower().count("from_avro") == 1, plan
+
+
+@pytest.mark.parametrize("width", [60, 1_000])
+def test_a_wide_table_decodes(spark: SparkSession, width: int) -> None:
+    """A chain of a thousand checks would be a message that cannot be sent."""
+    schema = record(*((f"c{number}", "string" if number % 2 else "int") for number in range(width)))
+    value = {f"c{number}": "x" if number % 2 else number for number in range(width)}
+    decoding = Decoding("avro", columns_of(schema), 0, {1: schema_of(schema)})
+    rows = rows_of(spark, decoding, [framed(1, encoded(schema, value)), framed(1, b"\x00\x02\xff")])
+    assert {name: rows[0][name] for name in value} == value
+    assert [row[FATE] for row in rows] == ["written", "quarantined"]

@@ -46,6 +46,9 @@ WHOLE_VALUE = "value"
 RESERVED_PREFIX = "_tidemark"
 """Names of working columns begin with it."""
 
+_MAX_DEPTH, _RECORD_DEPTH, _ARRAY_DEPTH, _MAP_DEPTH = 84, 8, 4, 11
+"""Nested messages of the longest expression, tried with every value in need of conversion."""
+
 _PLAIN: dict[str, Primitive] = {
     **{kind: Primitive(kind) for kind in ("boolean", "int", "long", "float", "double", "string")},
     "bytes": BINARY,
@@ -82,8 +85,8 @@ class AvroColumns:
 def columns(schema: AvroSchema) -> AvroColumns:
     """The columns; a schema that is no record becomes one column `value`, all of them optional.
 
-    Raises SchemaUnsupported, with the path, for names that clash (`check_names`), for reserved names and for
-    a schema that has nothing to store.
+    Raises SchemaUnsupported, with the path, for names that clash (`check_names`), for reserved names, for
+    more nesting than an expression may have and for a schema that has nothing to store.
     """
     root = schema.root
     if isinstance(root, Record):
@@ -94,10 +97,30 @@ def columns(schema: AvroSchema) -> AvroColumns:
     if not struct.fields:
         raise SchemaUnsupported("", "the schema has no field to store")
     check_names(struct)
+    _check_depth(root, (), 0)
     for field in struct.fields:
         if field.name.lower() == KAFKA_COLUMN.name or field.name.lower().startswith(RESERVED_PREFIX):
             raise SchemaUnsupported(field.name, "the name is reserved")
     return AvroColumns(struct, schema.notes + tuple(_notes(root, ())))
+
+
+def _check_depth(node: Node, path: tuple[str, ...], depth: int) -> None:
+    """Refuse what the client could not send: a Spark Connect message nests a hundred times at most."""
+    if depth > _MAX_DEPTH:
+        raise SchemaUnsupported(
+            ".".join(path), "nested too deeply: about ten records or four maps are possible"
+        )
+    match node:
+        case Record(_, fields):
+            for field in fields:
+                _check_depth(field.type, (*path, field.name), depth + (_RECORD_DEPTH if path else 0))
+        case Array(items):
+            _check_depth(items, (*path, "element"), depth + _ARRAY_DEPTH)
+        case Entries(_, value):
+            _check_depth(value, (*path, "value"), depth + _MAP_DEPTH)
+        case Union():
+            for branch in node.values:
+                _check_depth(branch, path, depth + (_RECORD_DEPTH if len(node.values) > 1 else 0))
 
 
 def column_type(node: Node) -> ColumnType | None:

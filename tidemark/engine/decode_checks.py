@@ -5,8 +5,7 @@ causes.
 """
 
 from collections.abc import Callable
-from functools import reduce
-from operator import and_
+from functools import lru_cache
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
@@ -83,9 +82,15 @@ def _pair(node: Entries) -> Record:
 
 def _each(value: Column, node: Node, check: Check) -> Column | None:
     """The check of every element; None when elements need none."""
-    if check(F.lit(None), node) is None:
+    if not _is_needed(node, check):
         return None
     return F.forall(value, lambda item: _required(check(item, node)))
+
+
+@lru_cache(maxsize=1024)
+def _is_needed(node: Node, check: Check) -> bool:
+    """Remembered, for a lambda must be built to be asked, and in nested lists each asks those inside."""
+    return check(F.lit(None), node) is not None
 
 
 def _required(check: Column | None) -> Column:
@@ -94,7 +99,12 @@ def _required(check: Column | None) -> Column:
 
 def _all(checks: list[Column | None]) -> Column | None:
     needed = [check for check in checks if check is not None]
-    if not needed:
-        return None
-    found: Column = reduce(and_, needed)
-    return found
+    return _balanced(needed) if needed else None
+
+
+def _balanced(checks: list[Column]) -> Column:
+    """All of them as a tree of little depth: a chain of a hundred is more than a plan's message may nest."""
+    if len(checks) == 1:
+        return checks[0]
+    middle = len(checks) // 2
+    return _balanced(checks[:middle]) & _balanced(checks[middle:])

@@ -70,6 +70,16 @@ def test_a_record_that_contains_itself_is_refused_with_its_path() -> None:
     assert "contains itself" in refused.value.reason
 
 
+def test_nesting_beyond_what_a_plan_can_say_is_refused_with_its_path() -> None:
+    schema: Any = "int"
+    for level in range(11):
+        schema = record(("x", schema), name=f"L{level}")
+    assert columns(schema_of(schema))
+    with pytest.raises(SchemaUnsupported, match="too deeply") as refused:
+        columns(schema_of(record(("top", schema), name="Outer")))
+    assert refused.value.path == ".".join(["top"] + ["x"] * 11)
+
+
 def test_references_that_multiply_are_refused() -> None:
     schema: Any = record(("x", "int"), name="L0")
     for level in range(1, 30):
