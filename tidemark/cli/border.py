@@ -1,0 +1,105 @@
+"""Where errors leave the program: as words with a next step, or as {"error": …} under --json; never as a traceback.
+
+Exit codes: 0 fine, 1 a finding (also: a service does not answer), 2 bad use or configuration, 130 interrupted.
+"""
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from tidemark.domain.errors import Outage, Overtaken, Stopped, TidemarkError
+
+FINDING = 1
+BAD_USE = 2
+INTERRUPTED = 130
+_UsageError: Any = typer.BadParameter.__base__
+
+
+class Commands(TyperGroup):
+    """The commands, with the one place where errors end. `--debug` and `--json` hold wherever they stand."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002 - the signature is click's
+        windows_expand_args: bool = True,  # noqa: FBT001, FBT002
+        **extra: Any,
+    ) -> Any:
+        """Run a command and end the process with its exit code."""
+        words = list(sys.argv[1:] if args is None else args)
+        if "--debug" in words:
+            words.remove("--debug")
+            os.environ["TIDEMARK_DEBUG"] = "1"
+        as_json = "--json" in words
+        try:
+            code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
+        except (KeyboardInterrupt, typer.Abort):
+            code = INTERRUPTED
+        except BrokenPipeError:
+            code = _reader_left()
+        except _UsageError as error:
+            code = _bad_use(error, as_json=as_json)
+        except Exception as error:  # noqa: BLE001 - this is the border
+            code = report(error, as_json=as_json)
+        if standalone_mode:
+            sys.exit(code or 0)
+        return code
+
+
+def debugging() -> bool:
+    """Whether tracebacks and Dagster's own log are wanted."""
+    return bool(os.environ.get("TIDEMARK_DEBUG"))
+
+
+def report(error: Exception, *, as_json: bool) -> int:
+    """Say what went wrong and what to do now; gives the exit code."""
+    if debugging():
+        traceback.print_exception(error)
+    if not isinstance(error, TidemarkError):
+        error = TidemarkError(
+            f"{type(error).__name__}: {error}",
+            next_step="the same command with --debug shows where; please report it",
+            state="failed",
+        )
+        _say(error, as_json=as_json)
+        return FINDING
+    _say(error, as_json=as_json)
+    return FINDING if isinstance(error, Stopped | Outage | Overtaken) else BAD_USE
+
+
+def _say(error: TidemarkError, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"error": error.as_json()}, default=str))
+        return
+    from tidemark.cli.output import show_error  # noqa: PLC0415 - rich only when there is something to show
+
+    show_error(error.message, error.next_step)
+
+
+def _bad_use(error: Any, *, as_json: bool) -> int:
+    if as_json:
+        fields: Mapping[str, Any] = {
+            "kind": type(error).__name__,
+            "message": error.format_message(),
+            "next_step": "tidemark --help",
+        }
+        typer.echo(json.dumps({"error": fields}))
+        return BAD_USE
+    from typer.rich_utils import rich_format_error  # noqa: PLC0415
+
+    rich_format_error(error)
+    return BAD_USE
+
+
+def _reader_left() -> int:
+    """`tidemark status | head`: nobody reads on, which is no error of ours; stdout must not fail again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FINDING

@@ -1,0 +1,75 @@
+"""The verbs that change a table: Dagster jobs of the same name, run in this process and logged by the engine."""
+
+import getpass
+import uuid
+from collections.abc import Mapping
+from typing import Any, cast
+
+import dagster as dg
+import yaml
+
+from tidemark.cli.in_dagster import config_of, dagster_instance, execute
+from tidemark.cli.output import console, print_json
+from tidemark.domain.errors import Outage, Overtaken, Refused, Stopped, TidemarkError
+from tidemark.engine.configuration import load_from_environment
+
+_KINDS: dict[str, type[TidemarkError]] = {"Refused": Refused}
+
+
+def change(verb: str, arguments: Mapping[str, Any], *, as_json: bool) -> None:
+    """Run `verb` and print the operation as it was logged, with the config that does the same in the launchpad.
+
+    Raises:
+        Refused: it would do harm or has nothing to act on.
+        Stopped, Outage: a service does not answer, or the table is in another stop state.
+    """
+    load_from_environment().contract(arguments["table"])
+    asked = {**arguments, "by": arguments["by"] or getpass.getuser()}
+    with dagster_instance() as instance:
+        config = config_of(verb, asked)
+        result = execute(instance, verb, run_id=str(uuid.uuid4()), run_config=config)
+    operation = _operation(result)
+    if as_json:
+        print_json({**operation, "launchpad": config})
+        return
+    out = console()
+    done = "would be done (dry run)" if asked["dry_run"] else "done"
+    out.print(f"{verb} {asked['table']}: {done}, by {operation['by']}: {operation['reason']}", markup=False)
+    details = {k: v for k, v in operation["arguments"].items() if k != "dry_run"}
+    if details:
+        out.print(yaml.safe_dump(details, sort_keys=False).rstrip(), markup=False)
+    out.print(f"Dagster run {result.run_id}. The same in the launchpad of job {verb}:", style="dim")
+    out.print(yaml.safe_dump(config, sort_keys=False).rstrip(), style="dim", markup=False)
+
+
+def _operation(result: dg.ExecuteInProcessResult) -> Mapping[str, Any]:
+    for event in result.all_events:
+        if event.is_successful_output:
+            told = event.step_output_data.metadata.get("tidemark/operation")
+            if told is not None:
+                return cast("Mapping[str, Any]", told.value)
+        if event.is_step_failure:
+            raise _error(event)
+    raise TidemarkError("the job ended without a word", next_step="the same command with --debug shows why")
+
+
+def _error(event: dg.DagsterEvent) -> TidemarkError:
+    failure = event.step_failure_data.user_failure_data
+    told = failure.metadata.get("error") if failure else None
+    if told is None:
+        cause = event.step_failure_data.error
+        return TidemarkError(cause.message if cause else "the job failed", next_step="try again with --debug")
+    fields = dict(cast("Mapping[str, Any]", told.value))
+    kind, message, next_step = (fields.pop(key, "") for key in ("kind", "message", "next_step"))
+    return remade(kind, message, next_step, fields)
+
+
+def remade(kind: str, message: str, next_step: str, fields: Mapping[str, Any]) -> TidemarkError:
+    """An error that came through Dagster as JSON, as the kind it was: the exit code depends on it."""
+    if kind in {"Stopped", "Outage"}:
+        rest = {k: v for k, v in fields.items() if k not in {"state", "table", "detail"}}
+        known: type[Stopped | Outage] = Stopped if kind == "Stopped" else Outage
+        return known(fields["state"], fields["table"], fields.get("detail", ""), **rest)
+    if kind == "Overtaken":
+        return Overtaken(fields["table"], fields["planned"], fields["found"])
+    return _KINDS.get(kind, TidemarkError)(message, next_step=next_step, **fields)

@@ -1,0 +1,93 @@
+"""What Dagster's records say about tables: how their last run ended, whether they were ever loaded, sightings of lag.
+
+Nothing here is needed: with no instance, or one that does not answer, there are no hints.
+"""
+
+import json
+import logging
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidemark.domain.lag import Sighting
+from tidemark.engine.status import Hint
+
+if TYPE_CHECKING:
+    from dagster import DagsterInstance, RunRecord
+
+LOOK_BACK = 100
+"""Ended runs that are looked at; a table whose last run lies further back gets no hint from runs."""
+
+
+def hints(home: Path, tables: Sequence[str]) -> Mapping[str, Hint]:
+    """Hints by table; empty when Dagster has never been used here or its storage does not answer."""
+    folder = Path(os.environ.get("DAGSTER_HOME") or home / "dagster")
+    if not tables or not (folder / "dagster.yaml").exists():
+        return {}
+    from dagster import DagsterInstance  # noqa: PLC0415 - a second of imports, only when something lags
+
+    logging.getLogger("dagster").setLevel(logging.CRITICAL)
+    try:
+        with DagsterInstance.from_config(str(folder.absolute())) as instance:
+            stopped = _last_runs(instance, tables)
+            loaded = _loaded(instance, tables)
+            sightings = _sightings(instance)
+    except Exception:  # noqa: BLE001 - a cache that does not answer
+        return {}
+    return {
+        table: Hint(
+            stopped=stopped[table][0] if table in stopped else None,
+            at=stopped[table][1] if table in stopped else None,
+            loaded=table in loaded,
+            sightings=tuple(sightings.get(table, ())),
+        )
+        for table in tables
+    }
+
+
+def _last_runs(instance: "DagsterInstance", tables: Sequence[str]) -> dict[str, tuple[Any, datetime]]:
+    """State (None: it went well) and end of the newest ended run of each table."""
+    from dagster import DagsterRunStatus, RunsFilter  # noqa: PLC0415
+
+    ended = RunsFilter(statuses=[DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE])
+    records = [each for each in instance.get_run_records(ended, limit=LOOK_BACK) if each.end_time]
+    found: dict[str, tuple[Any, datetime]] = {}
+    for record in sorted(records, key=lambda each: -(each.end_time or 0)):
+        at = datetime.fromtimestamp(record.end_time or 0, UTC)
+        for table, state in _ends(record, tables):
+            found.setdefault(table, (state, at))
+    return found
+
+
+def _ends(record: "RunRecord", tables: Sequence[str]) -> Iterable[tuple[str, Any]]:
+    from assets.names import STOPPED_TAG, table_of  # noqa: PLC0415
+
+    run = record.dagster_run
+    if run.asset_selection is None:
+        return []
+    chosen = {table_of(key) for key in run.asset_selection} & set(tables)
+    stopped = json.loads(run.tags.get(STOPPED_TAG, "{}"))
+    crashed = "failed" if not run.is_success and not stopped else None
+    return [(table, stopped.get(table, crashed)) for table in chosen]
+
+
+def _loaded(instance: "DagsterInstance", tables: Sequence[str]) -> set[str]:
+    from assets.names import table_key, table_of  # noqa: PLC0415
+
+    records = instance.get_asset_records([table_key(table) for table in tables])
+    return {table_of(r.asset_entry.asset_key) for r in records if r.asset_entry.last_materialization}
+
+
+def _sightings(instance: "DagsterInstance") -> dict[str, list[Sighting]]:
+    from sensors.cursor import parse  # noqa: PLC0415
+
+    found: dict[str, list[Sighting]] = defaultdict(list)
+    for state in instance.all_instigator_state():
+        cursor = getattr(state.instigator_data, "cursor", None)
+        if state.instigator_name.startswith("kafka_lag") and cursor:
+            for table, entry in parse(cursor).tables.items():
+                found[table] += entry.sightings
+    return found

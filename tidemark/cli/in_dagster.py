@@ -1,0 +1,95 @@
+"""The command line's way into Dagster: jobs run in this process, on the instance of this home.
+
+So they show in the UI like any run, and work when no webserver, daemon or code server is up.
+"""
+
+import logging
+import os
+import socket
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import dagster as dg
+import psutil
+from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
+
+from orchestration.instance import prepare_dagster_home
+from tidemark.cli.border import debugging
+from tidemark.engine.configuration import places
+
+PROCESS_TAG = "tidemark/process"
+"""`host/pid/start time` of the process that executes a run which no Dagster daemon watches."""
+
+
+@contextmanager
+def dagster_instance() -> Iterator[DagsterInstance]:
+    """The instance of DAGSTER_HOME, by default <TIDEMARK_HOME>/dagster; prepared on first use."""
+    if not os.environ.get("DAGSTER_HOME"):
+        os.environ["DAGSTER_HOME"] = str(prepare_dagster_home(places(os.environ).home))
+    with DagsterInstance.get() as instance:
+        yield instance
+
+
+def execute(
+    instance: DagsterInstance,
+    job: str,
+    *,
+    run_id: str,
+    run_config: Mapping[str, Any] | None = None,
+    assets: Sequence[dg.AssetKey] | None = None,
+) -> dg.ExecuteInProcessResult:
+    """Execute a job of the composition root here and now; failures are in the result.
+
+    Raises:
+        ConfigurationError: the definitions cannot be made.
+    """
+    if not debugging():
+        _quiet()
+    from orchestration.definitions import defs  # noqa: PLC0415 - reads the contracts as it is imported
+
+    bury_dead_runs(instance)
+    console = {"console": {"config": {"log_level": "INFO" if debugging() else "CRITICAL"}}}
+    return defs.resolve_job_def(job).execute_in_process(
+        run_config={**(run_config or {}), "loggers": console},
+        instance=instance,
+        raise_on_error=False,
+        asset_selection=assets,
+        run_id=run_id,
+        tags={PROCESS_TAG: _mark(psutil.Process())},
+    )
+
+
+def config_of(job: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What the launchpad takes to run a job of one op with these arguments."""
+    from orchestration.definitions import defs  # noqa: PLC0415
+
+    (op,) = defs.resolve_job_def(job).nodes
+    return {"ops": {op.name: {"config": dict(arguments)}}}
+
+
+def bury_dead_runs(instance: DagsterInstance) -> None:
+    """Fail the runs whose process on this machine was killed; nobody else would notice that they are over."""
+    started = RunsFilter(statuses=[DagsterRunStatus.STARTING, DagsterRunStatus.STARTED])
+    for run in instance.get_runs(started, limit=100):
+        mark = run.tags.get(PROCESS_TAG, "")
+        host, _, rest = mark.partition("/")
+        if host == socket.gethostname() and not _lives(mark, int(rest.partition("/")[0])):
+            instance.report_run_failed(run, "The process that executed this run was killed.")
+
+
+def _lives(mark: str, pid: int) -> bool:
+    try:
+        return _mark(psutil.Process(pid)) == mark
+    except psutil.Error:
+        return False
+
+
+def _mark(process: psutil.Process) -> str:
+    return f"{socket.gethostname()}/{process.pid}/{process.create_time():.0f}"
+
+
+def _quiet() -> None:
+    warnings.simplefilter("ignore")
+    logging.getLogger("dagster").setLevel(logging.CRITICAL)

@@ -1,0 +1,132 @@
+"""`tidemark`: the command line. Every command imports what it needs when it is called, so that --help is quick."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from tidemark.cli.border import Commands
+from tidemark.cli.later import Services
+from tidemark.cli.options import AsJson, By, DryRun, Reason, Table, Tables
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Kafka topics as governed Apache Iceberg tables.",
+    epilog="Exit codes: 0 fine, 1 a finding, 2 bad use or configuration. --debug shows tracebacks.",
+)
+app.add_typer(
+    typer.Typer(
+        cls=Services, help="The embedded stack: Kafka, schema registry, Spark Connect.", no_args_is_help=True
+    ),
+    name="services",
+)
+
+
+@app.command()
+def check(*, as_json: AsJson = False) -> None:
+    """Validate platform file and contracts offline."""
+    from tidemark.cli.check import check as command  # noqa: PLC0415
+
+    command(as_json=as_json)
+
+
+@app.command()
+def run(tables: Tables = None, *, as_json: AsJson = False) -> None:
+    """Run tables through Dagster until they have caught up with the end offsets seen at start."""
+    from tidemark.cli.run import run as command  # noqa: PLC0415
+
+    command(tables or [], as_json=as_json)
+
+
+@app.command()
+def status(
+    tables: Tables = None,
+    *,
+    quarantine: Annotated[bool, typer.Option("--quarantine", help="Quarantined rows by cause.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Worst first: state, lag, both clocks, retention headroom, files, quarantine, and what to do."""
+    from tidemark.cli import status as command  # noqa: PLC0415
+
+    if quarantine:
+        command.quarantine(tables or [], as_json=as_json)
+    else:
+        command.status(tables or [], as_json=as_json)
+
+
+@app.command()
+def reconcile(table: Table, *, as_json: AsJson = False) -> None:
+    """Count Kafka's committed records against rows and quarantine, offset by offset."""
+    from tidemark.cli.reconcile import reconcile as command  # noqa: PLC0415
+
+    command(table, as_json=as_json)
+
+
+@app.command()
+def pause(
+    table: Table, *, reason: Reason, by: By = "", dry_run: DryRun = False, as_json: AsJson = False
+) -> None:
+    """Let nothing be ingested into a table until it is resumed."""
+    from tidemark.cli.change import change  # noqa: PLC0415
+
+    change("pause", {"table": table, "reason": reason, "by": by, "dry_run": dry_run}, as_json=as_json)
+
+
+@app.command()
+def resume(
+    table: Table, *, reason: Reason, by: By = "", dry_run: DryRun = False, as_json: AsJson = False
+) -> None:
+    """Undo `pause`; the next run continues where the ledger ends."""
+    from tidemark.cli.change import change  # noqa: PLC0415
+
+    change("resume", {"table": table, "reason": reason, "by": by, "dry_run": dry_run}, as_json=as_json)
+
+
+@app.command()
+def accept(  # noqa: PLR0913 - one option for each stop state
+    table: Table,
+    *,
+    reason: Reason,
+    first_load: Annotated[bool, typer.Option("--first-load", help="Load a lost table again.")] = False,
+    new_epoch: Annotated[
+        bool, typer.Option("--new-epoch", help="The topic is another one now: begin a new epoch.")
+    ] = False,
+    record_gap: Annotated[
+        bool, typer.Option("--record-gap", help="Offsets that Kafka deleted unread are lost.")
+    ] = False,
+    quarantine_batch: Annotated[
+        bool, typer.Option("--quarantine-batch", help="The waiting batch may go to the quarantine.")
+    ] = False,
+    by: By = "",
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Resolve a stop state explicitly; it is recorded who did, and why."""
+    from tidemark.cli.change import change  # noqa: PLC0415
+
+    action = _only_one(
+        {
+            "first-load": first_load,
+            "new-epoch": new_epoch,
+            "record-gap": record_gap,
+            "quarantine-batch": quarantine_batch,
+        }
+    )
+    arguments = {"table": table, "reason": reason, "by": by, "dry_run": dry_run, "action": action}
+    change("accept", arguments, as_json=as_json)
+
+
+Action = Literal["first-load", "new-epoch", "record-gap", "quarantine-batch"]
+
+
+def _only_one(flags: dict[Action, bool]) -> Action:
+    chosen = [action for action, given in flags.items() if given]
+    if len(chosen) != 1:
+        raise typer.BadParameter(f"say exactly one of {', '.join(f'--{action}' for action in flags)}")
+    return chosen[0]
+
+
+if __name__ == "__main__":
+    app()

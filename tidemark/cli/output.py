@@ -1,0 +1,62 @@
+"""What the commands print: JSON for programs on stdout, words and tables for people."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from tidemark.domain.states import FINE, OUTAGES, State
+
+WIDE = 240
+"""Columns where there is no terminal: a log file must not cut words."""
+
+
+def print_json(content: Any) -> None:
+    """One JSON document on stdout."""
+    sys.stdout.write(json.dumps(content, default=str, ensure_ascii=False) + "\n")
+
+
+def console(*, as_json: bool = False) -> Console:
+    """For words and tables; under --json they go to stderr, stdout belongs to the document."""
+    made = Console(stderr=as_json, highlight=False)
+    if not made.is_terminal:
+        made.width = WIDE
+    return made
+
+
+def show_error(message: str, next_step: str) -> None:
+    """On stderr: what went wrong, what to do now."""
+    err = Console(stderr=True, highlight=False, soft_wrap=True)
+    err.print(Text(message, style="red"))
+    if next_step:
+        err.print(Text.assemble(("Next: ", "bold"), next_step))
+
+
+def state_text(state: State) -> Text:
+    """A state in the color of its gravity."""
+    if state in FINE:
+        return Text(state, style={"fresh": "green", "lagging": "yellow", "paused": "cyan"}[state])
+    return Text(state, style="magenta" if state in OUTAGES else "bold red")
+
+
+def age(seconds: float | None) -> str:
+    """A duration as people say it: 42 s, 7 min, 3 h, 5 d; a dash for None."""
+    if seconds is None:
+        return "–"
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if abs(seconds) >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def ago(at: datetime | None) -> str:
+    """How long ago a moment was."""
+    return age((datetime.now(UTC) - at).total_seconds() if at else None)
+
+
+def number(count: int | None) -> str:
+    """With thousands separators."""
+    return "–" if count is None else f"{count:,}"

@@ -1,0 +1,126 @@
+"""`tidemark reconcile`: every committed record is in exactly one place, or the offsets where that is not so."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table as RichTable
+
+from tidemark.cli.border import FINDING
+from tidemark.cli.output import console, number, print_json
+from tidemark.engine.configuration import load_from_environment
+from tidemark.engine.lake import Lake
+from tidemark.engine.marks import Count, Runs
+from tidemark.engine.reconcile import OnProgress, Reconciliation
+from tidemark.engine.reconcile import reconcile as compare
+
+SHOWN = 5
+"""Runs of offsets that a line names; the rest is counted."""
+
+
+def reconcile(table: str, *, as_json: bool) -> None:
+    """Exit code 1 on any gap or duplicate."""
+    configuration = load_from_environment()
+    contract = configuration.contract(table)
+    with _progress(as_json=as_json) as show:
+        found = compare(Lake(configuration), contract, show)
+    if as_json:
+        print_json([each.as_json() for each in found.counts])
+    else:
+        console().print(_counts(found))
+    _remarks(found)
+    if not found.sound:
+        raise typer.Exit(FINDING)
+
+
+@contextmanager
+def _progress(*, as_json: bool) -> Iterator[OnProgress]:
+    err = console(as_json=True)
+    if as_json or not err.is_terminal:
+        yield lambda _done, _all: None
+        return
+    columns = (
+        TextColumn("counting"),
+        BarColumn(bar_width=40),
+        TaskProgressColumn(show_speed=True),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, transient=True) as bars:
+        task = bars.add_task("", total=None)
+        yield lambda done, whole: bars.update(task, completed=done, total=whole)
+
+
+def _counts(found: Reconciliation) -> RichTable:
+    table = RichTable(box=None, pad_edge=False)
+    for heading in (
+        "partition",
+        "from",
+        "to",
+        "Kafka records",
+        "rows",
+        "quarantined",
+        "tombstones",
+        "skipped",
+    ):
+        table.add_column(heading, justify="right")
+    table.add_column("gaps")
+    table.add_column("duplicates")
+    for each in found.counts:
+        table.add_row(
+            str(each.partition), *map(number, _numbers(each)), _told(each.gaps), _told(each.duplicates)
+        )
+    return table
+
+
+def _numbers(each: Count) -> tuple[int, ...]:
+    return (
+        each.start,
+        each.end,
+        each.kafka_records,
+        each.rows,
+        each.quarantined,
+        each.tombstones,
+        each.skipped,
+    )
+
+
+def _told(runs: Runs) -> str:
+    """Half-open runs as the offsets they hold."""
+    named = [f"{a}" if b == a + 1 else f"{a}–{b - 1}" for a, b in runs[:SHOWN]]
+    more = [f"and {len(runs) - SHOWN} more"] if len(runs) > SHOWN else []
+    return ", ".join([*named, *more]) or "0"
+
+
+def _remarks(found: Reconciliation) -> None:
+    """On stderr, for --json has no place for them."""
+    say = console(as_json=True)
+    for each in found.counts:
+        if each.start > found.start[each.partition]:
+            say.print(
+                f"partition {each.partition}: Kafka no longer has offsets {found.start[each.partition]} to "
+                f"{each.start - 1}; rows below {each.start} were looked through for duplicates only"
+            )
+        if each.unknown:
+            why = "compacted since" if found.compacted else "never committed, or deleted"
+            say.print(
+                f"partition {each.partition}: rows without a record in Kafka ({why}): {_told(each.unknown)}"
+            )
+    for gap in found.accepted:
+        say.print(f"accepted gap: partition {gap.partition}, offsets {gap.start} to {gap.end - 1}")
+    if found.beyond:
+        say.print(f"{found.beyond} rows lie beyond the ledger", style="red")
+    gaps, twice = (sum(b - a for each in found.counts for a, b in kind(each)) for kind in (_gaps, _twice))
+    say.print(
+        f"{found.table}, epoch {found.epoch}: {gaps:,} gaps, {twice:,} duplicates; {found.records:,} records in "
+        f"{found.seconds:.1f} s, {found.records / max(found.reading, 0.001):,.0f}/s from Kafka",
+        style="green" if found.sound else "red",
+    )
+
+
+def _gaps(each: Count) -> Runs:
+    return each.gaps
+
+
+def _twice(each: Count) -> Runs:
+    return each.duplicates

@@ -1,0 +1,121 @@
+"""`tidemark status`: how every table stands, worst first, each line with what to do next."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import typer
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from tidemark.cli.border import FINDING
+from tidemark.cli.choice import chosen
+from tidemark.cli.dagster_records import hints
+from tidemark.cli.output import age, ago, console, number, print_json, state_text
+from tidemark.domain.states import FINE
+from tidemark.engine import sightings
+from tidemark.engine.configuration import Configuration, load_from_environment, places
+from tidemark.engine.lake import Lake
+from tidemark.engine.look import look
+from tidemark.engine.quarantined import Cause, causes
+from tidemark.engine.status import Facts, Status, judge, waiting_records
+
+
+def status(tables: Sequence[str], *, as_json: bool) -> None:
+    """Exit code 1 when a table is in any state that is not fine."""
+    configuration = load_from_environment()
+    found = statuses(configuration, tables)
+    if as_json:
+        print_json([each.as_json() for each in found])
+    else:
+        _show(found)
+    if any(each.state not in FINE for each in found):
+        raise typer.Exit(FINDING)
+
+
+def statuses(configuration: Configuration, tables: Sequence[str]) -> list[Status]:
+    """The status of each table, worst first. Remembers what was seen, for the age of what waits."""
+    contracts = chosen(configuration, tables)
+    home = places(os.environ).home
+    memories = sightings.read(home)
+    facts = look(Lake(configuration), contracts, memories)
+    sightings.write(home, {**memories, **{each.contract.table: each.memory for each in facts}})
+    known = hints(home, [each.contract.table for each in facts if _needs_hint(each)])
+    facts = [replace(each, hint=known.get(each.contract.table, each.hint)) for each in facts]
+    now, lanes = datetime.now(UTC), configuration.platform.lanes
+    found = [judge(each, poll=lanes[each.contract.lane].poll, now=now) for each in facts]
+    return sorted(found, key=lambda each: each.gravity)
+
+
+def _needs_hint(facts: Facts) -> bool:
+    """Of a table that has caught up, or cannot be seen, the last run has nothing to tell."""
+    if facts.table is None or facts.topic is None:
+        return False
+    return not facts.table.exists or bool(waiting_records(facts))
+
+
+def _show(found: Sequence[Status]) -> None:
+    table = RichTable(box=None, pad_edge=False)
+    table.add_column("table", overflow="fold")
+    table.add_column("state", no_wrap=True)
+    for heading in ("lag", "behind", "stream", "published", "headroom", "rows", "files", "quarantined"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("next", overflow="fold")
+    for each in found:
+        table.add_row(each.table, state_text(each.state), *_cells(each), Text(each.remedy))
+    out = console()
+    out.print(table)
+    calm = sum(each.state == "fresh" for each in found)
+    out.print(f"{calm} of {len(found)} fresh", style="dim")
+
+
+def _cells(each: Status) -> list[str]:
+    files = number(each.data_files)
+    if each.delete_files:
+        files += f" +{each.delete_files}"
+    return [
+        number(each.lag_records),
+        age(each.lag_seconds),
+        ago(each.stream_clock),
+        ago(each.last_commit),
+        age(each.headroom),
+        number(each.rows),
+        files,
+        number(each.quarantined),
+    ]
+
+
+def quarantine(tables: Sequence[str], *, as_json: bool) -> None:
+    """What lies in quarantine, by table and cause.
+
+    Raises:
+        Outage: `catalog_down` or `store_down`.
+    """
+    configuration = load_from_environment()
+    lake = Lake(configuration)
+    found: list[Cause] = []
+    for contract in chosen(configuration, tables):
+        ledger = lake.state(contract.table, ledger=False).ledger
+        found += causes(lake, contract.table, contract.quarantine_table, ledger)
+    if as_json:
+        print_json([each.as_json() for each in found])
+    else:
+        _show_causes(found)
+
+
+def _show_causes(found: Sequence[Cause]) -> None:
+    if not found:
+        console().print("Nothing in quarantine.")
+        return
+    table = RichTable("table", "cause", "waiting", "resolved", "first", "last", "schema ids", box=None)
+    for each in found:
+        ids = ", ".join(map(str, sorted(each.schema_ids)))
+        row: list[Any] = [each.table, each.cause, number(each.count), number(each.resolved)]
+        table.add_row(*row, _minute(each.first_seen), _minute(each.last_seen), ids)
+    console().print(table)
+
+
+def _minute(at: datetime | None) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M}Z" if at else "–"
