@@ -366,7 +366,7 @@ def test_a_missing_field_is_the_default_of_the_newest_schema(spark: SparkSession
     )
     new = record(
         ("id", "int"),
-        ("lines", array(line), []),
+        ("lines", ["null", array(["null", line])], None),
         ("day", logical("int", "date"), -1),
         ("tags", mapping("string"), {"k": "v"}),
         ("kind", ["string", "null"], "unset"),

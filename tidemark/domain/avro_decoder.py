@@ -9,6 +9,9 @@ names are made up.
 Truncated, empty and garbage input gives a struct of NULLs, and trailing bytes are not noticed. Therefore the
 value is a field of an outer record that ends in SENTINEL: the bytes are appended to the value and must come
 back.
+
+Not noticed, for Avro's Java decoder does not tell: a boolean byte other than 0 and 1 is false, and of an int
+written with more than 32 bits the low ones are taken. No conforming producer writes either.
 """
 
 import json

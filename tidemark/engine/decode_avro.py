@@ -50,11 +50,13 @@ def shaped(  # noqa: C901, PLR0911 - one case per kind of node
     """
     if is_same(node, target):
         return value
+    if isinstance(reader, Union) and len(reader.values) == 1:
+        reader = reader.values[0]
     if _is_castable(node, target):
         return value.cast(spark_ddl(target))
     match node, target:
         case Union(), _ if len(node.values) == 1:
-            return shaped(value, node.values[0], target, _only_branch(reader))
+            return shaped(value, node.values[0], target, reader)
         case Record(), Struct() if has_columns(node):
             return F.when(
                 value.isNotNull(),

@@ -16,7 +16,10 @@ from tidemark.domain.avro_decoder import HEADER_SIZE
 from tidemark.domain.avro_explain import Explanation, explain
 from tidemark.engine.decode import CAUSE, FATE, KAFKA, VALUE, Decoding
 
-UNEXPLAINED = Explanation("undecodable", "the bytes follow the schema, but Spark's decoder refuses them")
+UNEXPLAINED = Explanation(
+    "undecodable",
+    "the bytes follow the schema, but Spark's decoder refuses them: beyond the limits of the server?",
+)
 
 
 @dataclass(frozen=True, slots=True)
