@@ -22,6 +22,7 @@ from tidemark.domain.outcome import Commit
 from tidemark.engine import quarantine
 from tidemark.engine.audit import audit
 from tidemark.engine.decode import decode
+from tidemark.engine.evolve import plan_evolution
 from tidemark.engine.lake import Lake
 from tidemark.engine.observe import second_look
 from tidemark.engine.outages import named
@@ -170,11 +171,13 @@ def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
         return
     if all(offenders.get(p) == each.start for p, each in plan.ranges.items()):
         ids = sorted({g.schema_id for g in groups if g.fate == "uncovered" and g.schema_id is not None})
+        parked = plan_evolution(plan.contract, plan.state, plan.schemas)
         why = "; ".join(f"schema id {i}: {plan.schemas.why_uncovered(plan.columns, i)}" for i in ids)
         raise Stopped(
-            "schema_unsupported",
+            "schema_unsupported" if parked.verdict == "impossible" else "schema_review",
             plan.contract.table,
-            f"Records wait from offsets {offenders} on. {why}",
+            f"Plan {parked.id} waits, and with it the records from offsets {offenders} on. {why}",
+            plan=parked.id,
             topic=plan.contract.topic,
             schema_ids=ids,
             offsets={str(p): o for p, o in offenders.items()},

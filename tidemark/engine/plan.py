@@ -8,8 +8,9 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.guard import Topic, examine
 from tidemark.domain.ledger import Ledger, batch_id, branch_name
 from tidemark.domain.offsets import OffsetRange, Offsets, Ranges, cut, cut_before, total, waiting
-from tidemark.domain.types import KAFKA_COLUMN, Struct
+from tidemark.domain.types import Struct
 from tidemark.engine.decode import Decoding
+from tidemark.engine.evolve import evolve, refused_ids, value_columns
 from tidemark.engine.faults import pause_point
 from tidemark.engine.lake import Lake
 from tidemark.engine.publish import Attempt
@@ -30,6 +31,7 @@ class Plan:
     ranges: Ranges
     batch_id: str
     attempt_id: str
+    refused: frozenset[int] = frozenset()
 
     @property
     def attempt(self) -> Attempt:
@@ -39,8 +41,7 @@ class Plan:
     @property
     def columns(self) -> Struct:
         """The value columns of the table, in its order."""
-        present = self.state.columns or Struct(())
-        return Struct(tuple(f for f in present.fields if f.name != KAFKA_COLUMN.name))
+        return value_columns(self.state)
 
     def decoding(self) -> Decoding:
         """How values become rows: every writer schema that the table holds exactly, in one pass."""
@@ -55,7 +56,7 @@ class Plan:
             epoch=self.ledger.epoch,
             writers={writer_id: writer.schema for writer_id, writer in covered.items()},
             reader=newest.schema if newest else None,
-            uncovered=self.schemas.ids - frozenset(covered),
+            uncovered=self.schemas.ids - frozenset(covered) - self.refused,
         )
 
 
@@ -92,6 +93,7 @@ def make_plan(
     ledger = state.ledger
     if ledger is None:
         raise Stopped("ledger_missing", contract.table, "Its first receipt vanished again.")
+    state, refused = _evolved(lake, contract, state, schemas, run_id)
     finding = examine(ledger, topic)
     if finding:
         raise Stopped(
@@ -115,7 +117,19 @@ def make_plan(
         ranges=ranges,
         batch_id=batch_id(contract.table, ledger.epoch, ranges),
         attempt_id=uuid4().hex[:8],
+        refused=refused,
     )
+
+
+def _evolved(
+    lake: Lake, contract: Contract, state: TableState, schemas: TopicSchemas, run_id: str
+) -> tuple[TableState, frozenset[int]]:
+    """The table after the schema changes that the contract applies, and the schema ids that it sends to quarantine."""
+    if not schemas.ids - frozenset(schemas.covered(value_columns(state))):
+        return state, frozenset()
+    if evolve(lake, contract, state, schemas, run_id=run_id).done:
+        state = lake.state(contract.table)
+    return state, refused_ids(contract, state, schemas)
 
 
 def _prepared(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchemas, run_id: str) -> bool:

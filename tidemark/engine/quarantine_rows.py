@@ -42,13 +42,15 @@ def _columns(bad: DataFrame, plan: Plan, run_id: str, foreign: list[int]) -> Dat
     unknown = cause == "unknown_schema_id"
     registered = unknown & schema_id.isin(foreign) if foreign else F.lit(False)
     subject = F.lit(subject_of(plan.contract))
+    refused = schema_id.isin(sorted(plan.refused)) if plan.refused else F.lit(False)
     return bad.select(
         *(F.col(f"_kafka.{name}").alias(name) for name in _KAFKA),
         F.col(VALUE).alias("value"),
         F.col("_kafka.headers").alias("headers"),
         schema_id.alias("schema_id"),
         F.when(registered, "schema_not_allowed").otherwise(cause).alias("cause"),
-        F.when(registered, F.concat(F.lit("registered, but not under subject "), subject))
+        F.when(refused, "the table does not hold this schema, and the contract or an approval sends it here")
+        .when(registered, F.concat(F.lit("registered, but not under subject "), subject))
         .when(unknown, F.concat(F.lit("the registry does not list it under subject "), subject))
         .when(cause == "no_magic_byte", _first_bytes())
         .alias("detail"),
