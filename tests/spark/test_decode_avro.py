@@ -8,11 +8,24 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
-from tests.support.decoding import columns_of, encoded, exact, framed, landed, record, rows_of, schema_of
-from tidemark.domain.types import DOUBLE, LONG, Field, ListType, MapType, Struct, decimal
-from tidemark.engine.decode import FATE, Decoding
+from tests.support.decoding import (
+    columns_of,
+    encoded,
+    exact,
+    framed,
+    landed,
+    record,
+    rows_of,
+    schema_of,
+    source,
+)
+from tidemark.domain.spark_types import columns_ddl
+from tidemark.domain.types import DOUBLE, KAFKA_COLUMN, LONG, Field, ListType, MapType, Struct, decimal
+from tidemark.engine.decode import FATE, Decoding, decode
+from tidemark.engine.iceberg_types import columns_of as table_columns
 
 NAN, INF = float("nan"), float("inf")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -416,3 +429,26 @@ def test_what_is_allowed_to_nest_can_be_sent(spark: SparkSession) -> None:
         decoding = Decoding("avro", columns_of(whole), 0, {1: schema_of(whole)})
         rows = rows_of(spark, decoding, [framed(1, b"\x00"), None])
         assert {row[FATE] for row in rows} <= {"written", "quarantined", "tombstone"}
+
+
+def test_an_iceberg_table_takes_every_type_as_it_is(spark: SparkSession, stack: dict[str, Any]) -> None:
+    """CREATE TABLE from the columns, append, and PyIceberg finds the same columns and comments."""
+    whole = record(*((f"c{number}", case[0]) for number, case in enumerate(CASES)))
+    value = {f"c{number}": case[2][0][0] for number, case in enumerate(CASES)}
+    columns = Struct((*columns_of(whole).fields, KAFKA_COLUMN))
+    catalog = stack["catalog"]
+    table = f"{catalog['name']}.decode_test.every_type"
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {catalog['name']}.decode_test")
+    spark.sql(f"DROP TABLE IF EXISTS {table}")
+    spark.sql(f"CREATE TABLE {table} ({columns_ddl(columns)}) USING iceberg")
+    decoding = Decoding("avro", columns_of(whole), 0, {1: schema_of(whole)})
+    decoded = decode(source(spark, [framed(1, encoded(whole, value))]), decoding).where(f"{FATE} = 'written'")
+    decoded.select(*(field.name for field in columns.fields)).writeTo(table).append()
+    stored = load_catalog(catalog["name"], **catalog["properties"]).load_table("decode_test.every_type")
+    assert table_columns(stored.schema()) == columns
+    row = stored.scan().to_arrow().to_pylist()[0]
+    wanted = {f"c{number}": case[2][0][1] for number, case in enumerate(CASES)}
+    assert {name: exact(row[name]) for name in wanted} == {
+        name: exact(found) for name, found in wanted.items()
+    }
+    spark.sql(f"DROP TABLE {table}")
