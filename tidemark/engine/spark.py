@@ -13,6 +13,7 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from tidemark.domain.errors import Stopped
 from tidemark.domain.platform import Platform
+from tidemark.engine.decode_limits import SESSION_SETTINGS
 
 DEFAULT_PORT = 15002
 REQUIRED_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -47,7 +48,7 @@ def configure(spark: SparkSession, platform: Platform) -> None:
     if spark.conf.get(f"spark.sql.catalog.{catalog.name}", None) is None:
         for key, value in catalog.spark_conf().items():
             spark.conf.set(key, value)
-    for key, value in platform.spark.conf.items():
+    for key, value in {**SESSION_SETTINGS, **platform.spark.conf}.items():
         spark.conf.set(key, str(value))
 
 

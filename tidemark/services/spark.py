@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from tidemark.domain.avro_limits import JVM_OPTIONS as AVRO_LIMITS
 from tidemark.services.catalog import NAME, LocalCatalog
 from tidemark.services.errors import ServiceFailed
 from tidemark.services.manifest import ArtifactSet, classpath
@@ -48,6 +49,7 @@ JVM = (
     "-Dio.netty.tryReflectionSetAccessible=true",
     "--enable-native-access=ALL-UNNAMED",
     "-Duser.timezone=UTC",
+    *AVRO_LIMITS,
 )
 LOGGING = """\
 rootLogger.level = warn
