@@ -27,7 +27,12 @@ class TidemarkError(Exception):
 
     def as_json(self) -> dict[str, Any]:
         """{"kind", "message", "next_step", **fields}."""
-        return {"kind": type(self).__name__, "message": self.message, "next_step": self.next_step, **self.fields}
+        return {
+            "kind": type(self).__name__,
+            "message": self.message,
+            "next_step": self.next_step,
+            **self.fields,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,11 @@ class Problem:
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
         nearest = f" (did you mean {self.suggestion}?)" if self.suggestion else ""
-        return f"{where}: {self.key}: {self.message}{nearest}" if self.key else f"{where}: {self.message}{nearest}"
+        return (
+            f"{where}: {self.key}: {self.message}{nearest}"
+            if self.key
+            else f"{where}: {self.message}{nearest}"
+        )
 
 
 class ConfigurationError(TidemarkError):

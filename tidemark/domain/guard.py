@@ -70,7 +70,9 @@ def _regressed(ledger: Ledger, topic: Topic) -> Finding | None:
     if behind:
         return Finding(
             "offsets_regressed",
-            "; ".join(f"partition {p}: committed {mine}, Kafka ends at {end}" for p, (mine, end) in behind.items()),
+            "; ".join(
+                f"partition {p}: committed {mine}, Kafka ends at {end}" for p, (mine, end) in behind.items()
+            ),
             {"partitions": {p: {"next": mine, "end": end} for p, (mine, end) in behind.items()}},
         )
     return None

@@ -53,11 +53,15 @@ def prune(sightings: list[Sighting], committed: Offsets, keep: int = 60) -> list
     """Forget what is published, and thin the rest to `keep` without losing the oldest."""
     open_ones = [seen for seen in sightings if waiting(committed, seen.end)]
     while len(open_ones) > keep:
-        open_ones = open_ones[:1] + open_ones[2::2] if len(open_ones) > 2 * keep else open_ones[:1] + open_ones[2:]
+        open_ones = (
+            open_ones[:1] + open_ones[2::2] if len(open_ones) > 2 * keep else open_ones[:1] + open_ones[2:]
+        )
     return open_ones
 
 
-def decide(lag: Lag, *, target_lag: timedelta, max_records: int, head_start: timedelta = timedelta(0)) -> Verdict:
+def decide(
+    lag: Lag, *, target_lag: timedelta, max_records: int, head_start: timedelta = timedelta(0)
+) -> Verdict:
     """Due when a full batch waits, or when the oldest waiting record nears the target lag.
 
     `head_start` is what it takes from the decision to the commit (starting a run, if one must be started).
