@@ -4,15 +4,19 @@ The lag sensor evaluates the same check whenever its grade changes, so a table t
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from assets.names import table_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.contract import Contract
+from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.freshness import Grade, grade
 from tidemark.domain.units import format_duration
+
+if TYPE_CHECKING:
+    from tidemark.engine.lake import Lake
 
 FRESHNESS = "freshness"
 
@@ -27,15 +31,9 @@ def freshness_checks(name: str, contracts: Sequence[Contract]) -> dg.AssetChecks
     def freshness(
         context: dg.AssetCheckExecutionContext, lake: LakeResource
     ) -> Iterator[dg.AssetCheckResult]:
-        from tidemark.engine.clocks import two_clocks  # noqa: PLC0415 - only a step pays for the clients' imports
-
         with lake.open() as opened:
             for key in sorted(context.selected_asset_check_keys, key=str):
-                contract = by_table[table_of(key.asset_key)]
-                clocks = two_clocks(opened, contract)
-                late = clocks.behind
-                verdict: Grade = "fail" if late is None else grade(late, contract.freshness)
-                yield dg.AssetCheckResult(asset_key=key.asset_key, **_judged(verdict, clocks.as_metadata()))
+                yield _result(opened, by_table[table_of(key.asset_key)])
 
     return freshness
 
@@ -47,6 +45,21 @@ def evaluation(contract: Contract, verdict: Grade, seconds: float, records: int)
         asset_key=table_key(contract.table),
         **_judged(verdict, {"lag_seconds": round(seconds, 1), "lag_records": records}),
     )
+
+
+def _result(lake: "Lake", contract: Contract) -> dg.AssetCheckResult:
+    from tidemark.engine.clocks import two_clocks  # noqa: PLC0415 - only a step pays for the clients' imports
+
+    key = table_key(contract.table)
+    try:
+        clocks = two_clocks(lake, contract)
+    except (Outage, Stopped) as error:
+        return dg.AssetCheckResult(
+            asset_key=key, passed=False, metadata={"state": error.state, "error": str(error)}
+        )
+    late = clocks.behind
+    verdict: Grade = "fail" if late is None else grade(late, contract.freshness)
+    return dg.AssetCheckResult(asset_key=key, **_judged(verdict, clocks.as_metadata()))
 
 
 def _judged(verdict: Grade, metadata: dict[str, Any]) -> dict[str, Any]:

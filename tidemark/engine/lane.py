@@ -22,6 +22,9 @@ from tidemark.engine.lane_table import PATIENCE, Serving, Standing
 STEP = timedelta(seconds=1)
 """The longest wait between two looks at the stop flag."""
 HANDOVER_EVERY = timedelta(seconds=2)
+FIRST_PASS = timedelta(seconds=15)
+"""A run is not called away before it has served every table once, or for so long: else runs might only pass the
+baton."""
 GRACE = 10.0
 """Seconds that interrupted batches get to drop their stage."""
 
@@ -174,6 +177,9 @@ class _Run:
         return "nothing more came" if over or lingered else None
 
     def _called_away(self, now: datetime) -> str | None:
+        served = all(each.over or each.committed is not None for each in self.tables)
+        if not served and now - self.started < FIRST_PASS:
+            return None
         if self.asked_at is not None and now - self.asked_at < HANDOVER_EVERY:
             return None
         self.asked_at = now

@@ -178,6 +178,19 @@ def test_the_run_makes_room_within_seconds_when_another_is_queued():
     assert world.at - queued_at <= timedelta(seconds=4)
 
 
+def test_a_run_that_is_called_away_at_once_still_serves_every_table_once():
+    world = World()
+    world.ends = {"a": 5, "b": 5, "c": 5}
+    run(
+        world,
+        [contract(name) for name in "abc"],
+        rules=lane(parallel=1),
+        called_away=lambda: "run x is queued",
+    )
+    assert world.committed == {"shop.a": {0: 5}, "shop.b": {0: 5}, "shop.c": {0: 5}}
+    assert world.at - NOON <= timedelta(seconds=5)
+
+
 def test_a_stopped_table_leaves_the_others_published_and_is_reported_at_once():
     world = World()
     world.ends = {"bad": 5, "good": 5}

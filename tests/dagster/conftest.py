@@ -1,0 +1,147 @@
+"""A scratch configuration, a fake lake that answers as services would, and Definitions made of both."""
+
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import dagster as dg
+import pytest
+
+from orchestration.definitions import build_defs
+from resources.lake import LakeResource, configuration_of
+from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.guard import Topic
+from tidemark.domain.ledger import Ledger
+from tidemark.engine.configuration import Places
+from tidemark.engine.table_state import TableState
+
+CONTRACTS = {
+    "orders": "topic: orders\ntable: shop.orders\nowners: {data: team:orders, stream: team:messaging}\n"
+    "tags: {domain: sales}\nrunbook: https://wiki/orders\ndescription: Orders\nfreshness: {silence: 24h}\n"
+    "columns: {customer: {tags: [pii], description: who bought}}\n",
+    "clicks": "topic: clicks\ntable: web.clicks\ntarget_lag: 5m\n",
+    "audit": "topic: audit\ntable: shop.audit\nlane: slow\ncluster: other\n",
+}
+PLATFORM = """
+kafka:
+  main: {bootstrap.servers: "127.0.0.1:1", security.protocol: SASL_SSL, sasl.mechanism: PLAIN,
+         sasl.username: me, sasl.password: "very-secret"}
+  other: {bootstrap.servers: "127.0.0.1:2"}
+schema_registry:
+  main: {url: "http://127.0.0.1:3"}
+  other: {url: "http://127.0.0.1:3"}
+catalog: {name: lake, type: sql, uri: "sqlite:////nowhere/catalog.db", warehouse: "file:///nowhere"}
+spark: {remote: "sc://127.0.0.1:4/;token=very-secret"}
+lanes: {slow: {poll: 30s}}
+"""
+
+
+class FakeLake:
+    """Topics and tables as dictionaries; a state in `down` stands for a service that does not answer."""
+
+    def __init__(self, configuration):
+        self.configuration = configuration
+        self.platform = configuration.platform
+        self.ends = {}
+        self.tables = {}
+        self.down = {}
+        self.reads = []
+
+    def kafka(self, cluster):
+        return SimpleNamespace(
+            describe=lambda topics, whole=True: self._describe(cluster, topics),  # noqa: ARG005
+            clock=lambda topic, partitions: datetime(2026, 1, 1, tzinfo=UTC),  # noqa: ARG005
+            topics=lambda: {name: len(end) for name, end in self.ends.items()},
+        )
+
+    def _describe(self, cluster, topics):
+        if cluster in self.down:
+            raise Outage("kafka_down", "-", "no broker answers", cluster=cluster)
+        found = {name: self.ends[name] for name in topics if name in self.ends}
+        return {
+            name: Topic(name, cluster, f"id-{name}", dict.fromkeys(end, 0), end, end)
+            for name, end in found.items()
+        }
+
+    def state(self, table):
+        self.reads.append(table)
+        if "catalog" in self.down:
+            raise Outage("catalog_down", table, "database is locked")
+        if table not in self.tables:
+            return TableState(table=table, exists=False)
+        known = self.tables[table]
+        if isinstance(known, Exception):
+            raise known
+        ledger = Ledger(
+            cluster_id="c", topic_id=f"id-{table.partition('.')[2]}", topic="t", next=known["next"]
+        )
+        return TableState(
+            table=table,
+            exists=True,
+            uuid="u",
+            head=known.get("head", 1),
+            receipt=1,
+            ledger=ledger,
+            properties=known.get("properties", {}),
+            rows=sum(known["next"].values()),
+        )
+
+    def topic(self, contract):
+        found = self._describe(contract.cluster, [contract.topic])
+        if not found:
+            raise Stopped("topic_missing", contract.table, "", topic=contract.topic)
+        return found[contract.topic]
+
+    def close(self):
+        pass
+
+
+LAKES = {}
+
+
+class FakeLakeResource(LakeResource):
+    """The resource of a test: the lake that LAKES holds for its home."""
+
+    @contextmanager
+    def open(self):
+        yield LAKES[self.home]
+
+    def shared(self):
+        return LAKES[self.home]
+
+
+@pytest.fixture
+def where(tmp_path):
+    contracts = tmp_path / "contracts"
+    contracts.mkdir()
+    for name, text in CONTRACTS.items():
+        (contracts / f"{name}.yaml").write_text(text)
+    platform = tmp_path / "platform.yaml"
+    platform.write_text(PLATFORM)
+    return Places(platform, contracts, tmp_path / "home")
+
+
+@pytest.fixture
+def lake(where):
+    LAKES[str(where.home)] = FakeLake(configuration_of(where))
+    yield LAKES[str(where.home)]
+    del LAKES[str(where.home)]
+
+
+@pytest.fixture
+def resource(where):
+    made = LakeResource.at(where)
+    return FakeLakeResource(
+        platform_file=made.platform_file, contracts_dir=made.contracts_dir, home=made.home, spark=made.spark
+    )
+
+
+@pytest.fixture
+def defs(where, resource):
+    return build_defs({"lake": resource}, where)
+
+
+@pytest.fixture
+def instance():
+    with dg.instance_for_test() as made:
+        yield made

@@ -1,0 +1,146 @@
+"""Rules of the definitions: they load without any service, in seconds, and every change to the graph shows."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+from dagster._core.remote_representation.external_data import RepositorySnap
+from dagster._serdes import serialize_value
+
+from orchestration.definitions import build_defs
+from tidemark.domain.types import LONG, STRING, Field, Struct
+from tidemark.engine import discovery
+from tidemark.engine.configuration import Places
+
+ROOT = Path(__file__).parents[2]
+SNAPSHOT = Path(__file__).parent / "definitions.snapshot.json"
+COLUMNS = Struct((Field("id", LONG, "the order", required=True), Field("customer", STRING)))
+
+
+def test_definitions_load_with_every_service_down_and_ask_none(where, monkeypatch):
+    def refuse(*_args, **_kwargs):
+        raise AssertionError("loading the definitions opened a connection")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    dg.Definitions.validate_loadable(build_defs(where=where))
+
+
+def test_the_graph_is_what_the_snapshot_says(defs, where):
+    discovery.update(where.home, lambda seen: seen.with_columns("shop.orders", COLUMNS))
+    found = json.loads(json.dumps(describe(build_defs(where=where)), sort_keys=True))
+    if os.environ.get("TIDEMARK_WRITE_SNAPSHOTS"):
+        SNAPSHOT.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    assert found == json.loads(SNAPSHOT.read_text()), "TIDEMARK_WRITE_SNAPSHOTS=1 writes it anew"
+
+
+def describe(defs):
+    """All asset specs, checks, jobs, sensors and schedules, as plain JSON."""
+    repository = defs.get_repository_def()
+    graph = repository.asset_graph
+    return {
+        "assets": {
+            spec.key.to_user_string(): {
+                "deps": sorted(dep.asset_key.to_user_string() for dep in spec.deps),
+                "group": spec.group_name,
+                "owners": list(spec.owners),
+                "tags": dict(spec.tags),
+                "description": spec.description,
+                "freshness": str(spec.freshness_policy) if spec.freshness_policy else None,
+                "metadata": {key: plain(value) for key, value in spec.metadata.items()},
+                "executable": graph.get(spec.key).is_executable,
+                "code_version": bool(spec.code_version),
+            }
+            for spec in defs.resolve_all_asset_specs()
+        },
+        "checks": {
+            key.to_user_string(): graph.get(key).description
+            for key in sorted(graph.asset_check_keys, key=str)
+        },
+        "jobs": {
+            job.name: {
+                "tags": dict(job.tags),
+                "pools": sorted(pool for node in job.all_node_defs for pool in node.pools),
+                "nodes": sorted(job.graph.node_dict),
+            }
+            for job in repository.get_all_jobs()
+            if not job.name.startswith("__")
+        },
+        "sensors": {
+            sensor.name: {
+                "interval": sensor.minimum_interval_seconds,
+                "status": sensor.default_status.value,
+                "job": sensor.job_name,
+            }
+            for sensor in repository.sensor_defs
+        },
+        "schedules": {each.name: each.cron_schedule for each in repository.schedule_defs},
+    }  # fmt: skip
+
+
+def plain(value):
+    """Metadata without objects."""
+    inner = getattr(value, "value", value)
+    if isinstance(inner, dg.TableSchema):
+        return {c.name: [c.type, c.description, c.constraints.nullable, dict(c.tags)] for c in inner.columns}
+    return str(inner)
+
+
+def test_secrets_of_the_platform_file_are_not_in_the_definitions(where):
+    shown = serialize_value(RepositorySnap.from_def(build_defs(where=where).get_repository_def()))
+    assert "shop" in shown
+    assert "very-secret" not in shown
+
+
+def test_both_ways_to_start_dagster_load_the_same_module():
+    workspace = yaml.safe_load((ROOT / "workspace.yaml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["dg"]["project"]
+    modules = [entry["python_module"]["module_name"] for entry in workspace["load_from"]]
+    assert modules == [project["code_location_target_module"]]
+
+
+def test_a_wrong_contract_is_refused_by_file_and_line(where):
+    (where.contracts_dir / "bad.yaml").write_text("topic: bad\ntarget_leg: 1m\n")
+    fresh = Places(where.platform_file, where.contracts_dir, where.home / "other")
+    with pytest.raises(Exception, match=r"bad\.yaml:2: .*target_leg.*target_lag"):
+        build_defs(where=fresh)
+
+
+def test_no_contracts_are_no_error(tmp_path):
+    (tmp_path / "none").mkdir()
+    defs = build_defs(where=Places(None, tmp_path / "none", tmp_path / "home"))
+    dg.Definitions.validate_loadable(defs)
+
+
+def test_three_hundred_contracts_load_in_seconds(tmp_path):
+    contracts = tmp_path / "contracts"
+    contracts.mkdir()
+    for n in range(300):
+        (contracts / f"c{n}.yaml").write_text(f"topic: t{n}\ntable: ns{n % 7}.t{n}\n")
+    began = time.process_time()
+    build_defs(where=Places(None, contracts, tmp_path / "home")).get_repository_def().load_all_definitions()
+    assert time.process_time() - began < 10
+
+
+def test_loading_imports_no_client_of_kafka_iceberg_or_data_frames(where):
+    program = (
+        "import sys, orchestration.definitions\n"
+        "print([m for m in ('pandas', 'pyarrow', 'pyiceberg', 'confluent_kafka', 'pandera') if m in sys.modules])"
+    )
+    environ = {
+        **os.environ,
+        "TIDEMARK_CONFIG": str(where.platform_file),
+        "TIDEMARK_CONTRACTS": str(where.contracts_dir),
+        "TIDEMARK_HOME": str(where.home),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environ, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

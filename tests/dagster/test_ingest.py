@@ -1,0 +1,216 @@
+"""Rules of a run: results for what succeeded, then one failure for what stopped; nothing else turns red."""
+
+import json
+from datetime import UTC, datetime
+
+import dagster as dg
+import pytest
+from dagster import AssetKey, DagsterEventType
+
+import assets.run as run_module
+from assets.handover import Handover
+from assets.names import STOPPED_TAG, pool_of
+from tidemark.domain.errors import Stopped
+from tidemark.domain.guard import Topic
+from tidemark.domain.ledger import Counts
+from tidemark.domain.outcome import Commit, Outcome, Tally
+from tidemark.engine.lane_table import Standing
+
+SENSOR = {"tidemark/trigger": "sensor", "tidemark/lane": "default"}
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class FakeWork:
+    """Publishes what `waiting` says, once; tables in `trouble` stop."""
+
+    waiting: dict[str, int]
+    trouble: dict[str, Exception]
+    known: set[str]
+
+    def __init__(self, lake, run_id, known, stop):  # noqa: ARG002
+        self.lake, self.stop = lake, stop
+        FakeWork.known = set(known)
+
+    def look(self, cluster, topics):
+        return {t: Topic(t, cluster, "id", {0: 0}, {0: 10}, {0: 10}) for t in topics}
+
+    def standing(self, contract):  # noqa: ARG002
+        return Standing({0: 10})
+
+    def microbatch(self, contract):
+        if contract.table in self.trouble:
+            raise self.trouble[contract.table]
+        count = self.waiting.pop(contract.table, 0)
+        self.lake.tables[contract.table] = {"next": {0: 10}}
+        if not count:
+            return None
+        counts = {0: Counts(count, count - 1, 1)}
+        return Commit(
+            contract.table, "b", "a", 2**60, None, {0: 10 - count}, {0: 10}, counts, frozenset({7}),
+            NOON, {"stage": 0.25, "publish": 0.5}, 3, 4096, NOON,
+        )  # fmt: skip
+
+    def catch_up(self, contract):
+        tally, error = Tally(), None
+        try:
+            commit = self.microbatch(contract)
+            if commit:
+                tally.add(commit)
+        except Stopped as found:
+            error = found
+        return self.summarise(contract, tally, seconds=1.5, error=error)
+
+    def summarise(self, contract, tally, *, seconds, error):
+        return Outcome(
+            contract.table,
+            error.state if error else "fresh",
+            commits=tally.commits,
+            rows=tally.rows,
+            from_=tally.from_,
+            next={} if error else {0: 10},
+            snapshot_id=tally.last.snapshot_id if tally.last else None,
+            seconds=seconds,
+            error=error.as_json() if error else None,
+            stages=dict(tally.stages),
+            files=tally.files,
+            bytes=tally.bytes,
+            schema_ids=tally.schema_ids,
+            last=tally.last,
+            stream_clock=NOON,
+            table_clock=NOON,
+        )
+
+    def interrupt(self):
+        pass
+
+
+@pytest.fixture
+def run(defs, instance, lake, monkeypatch):
+    """Runs tables of the default lane in this process."""
+    monkeypatch.setattr(run_module, "LakeWork", FakeWork)
+    FakeWork.waiting, FakeWork.trouble = {}, {}
+    lake.ends |= {"orders": {0: 10}, "clicks": {0: 10}}
+    lake.tables |= {"shop.orders": {"next": {0: 10}}, "web.clicks": {"next": {0: 10}}}
+
+    def make(*tables, tags=None):
+        job = defs.resolve_job_def("ingest")
+        return job.execute_in_process(
+            instance=instance,
+            asset_selection=[AssetKey(table.split(".")) for table in tables],
+            tags=tags,
+            raise_on_error=False,
+        )
+
+    return make
+
+
+def materialized(result):
+    return sorted(e.asset_key.to_user_string() for e in result.all_events if e.is_step_materialization)
+
+
+def metadata_of(result, table):
+    events = [
+        e for e in result.all_events if e.is_step_materialization and e.asset_key.path == table.split(".")
+    ]
+    return {key: value.value for key, value in events[0].materialization.metadata.items()}
+
+
+def test_a_click_publishes_what_waits_and_says_what_it_did(run):
+    FakeWork.waiting = {"shop.orders": 4}
+    result = run("shop.orders")
+    assert result.success
+    found = metadata_of(result, "shop.orders")
+    assert (found["rows_read"], found["rows_written"], found["rows_quarantined"]) == (4, 3, 1)
+    assert found["snapshot_id"] == str(2**60)
+    assert found["offsets"] == {"0": [6, 10]}
+    assert (found["seconds_stage"], found["seconds_publish"], found["bytes"], found["files"]) == (
+        0.25,
+        0.5,
+        4096,
+        3,
+    )
+    assert found["stream_clock"] == found["table_clock"] == NOON.timestamp()
+    assert found["dagster/row_count"] == 10
+    assert found["tidemark/outcome"]["rows"]["written"] == 3
+    assert found["tidemark/outcome"]["table"] == "shop.orders"
+
+
+def test_quarantined_rows_are_reported_on_the_quarantine_asset_and_only_when_some_landed(run):
+    FakeWork.waiting = {"shop.orders": 4}
+    result = run("shop.orders", "web.clicks")
+    assert materialized(result) == ["shop/orders", "shop/orders_quarantine", "web/clicks"]
+
+
+def test_a_click_on_a_level_table_is_a_success(run):
+    assert materialized(run("shop.orders")) == ["shop/orders"]
+
+
+def test_what_stopped_fails_the_run_after_the_others_were_published(run, instance):
+    FakeWork.waiting = {"web.clicks": 4}
+    FakeWork.trouble = {
+        "shop.orders": Stopped("topic_recreated", "shop.orders", "It has id x.", topic="orders")
+    }
+    result = run("shop.orders", "web.clicks", tags=SENSOR)
+    assert not result.success
+    assert materialized(result) == ["web/clicks", "web/clicks_quarantine"]
+    (failed,) = [e for e in result.all_events if e.event_type == DagsterEventType.STEP_FAILURE]
+    failure = failed.step_failure_data.user_failure_data
+    assert "shop.orders is topic_recreated" in failure.description
+    assert "tidemark accept shop.orders --new-epoch" in failure.description
+    assert failure.metadata["shop.orders"].value["state"] == "topic_recreated"
+    tags = instance.get_run_by_id(result.run_id).tags
+    assert json.loads(tags[STOPPED_TAG]) == {"shop.orders": "topic_recreated"}
+
+
+def test_a_table_that_had_nothing_to_do_does_not_turn_red_beside_one_that_stopped(run):
+    FakeWork.trouble = {"shop.orders": Stopped("topic_missing", "shop.orders", "")}
+    assert materialized(run("shop.orders", "web.clicks", tags=SENSOR)) == ["web/clicks"]
+
+
+def test_a_run_of_the_sensor_reports_only_tables_with_commits(run, monkeypatch):
+    FakeWork.waiting = {"shop.orders": 4}
+    monkeypatch.setattr(run_module, "Handover", lambda *_: lambda: "run x is queued")
+    result = run("shop.orders", "web.clicks", tags=SENSOR)
+    assert result.success
+    assert materialized(result) == ["shop/orders", "shop/orders_quarantine"]
+
+
+def test_the_engine_is_told_which_tables_were_loaded_before(run):
+    run("shop.orders")
+    assert FakeWork.known == set()
+    run("shop.orders", "web.clicks")
+    assert FakeWork.known == {"shop.orders"}
+
+
+def test_a_lingering_run_makes_room_for_a_younger_run_of_its_lane_alone(defs, instance):
+    job = defs.resolve_job_def("ingest")
+
+    def begun(*tables):
+        keys = frozenset(AssetKey(t.split(".")) for t in tables)
+        started = dg.DagsterRunStatus.STARTED
+        subset = job.get_subset(asset_selection=keys)
+        return instance.create_run_for_job(subset, status=started, asset_selection=keys).run_id
+
+    mine = begun("shop.orders")
+    called_away = Handover(instance, mine, pool_of("default"))
+    assert called_away() is None
+    begun("shop.audit")
+    assert called_away() is None
+    younger = begun("web.clicks")
+    assert called_away() == f"run {younger[:8]} is started"
+    assert Handover(instance, younger, pool_of("default"))() is None
+
+
+def test_a_check_of_a_table_that_cannot_be_judged_fails_by_name_and_not_the_run(run, lake):
+    del lake.ends["orders"]
+    result = run("shop.orders")
+    assert result.success
+    (evaluated,) = [e for e in result.get_asset_check_evaluations() if e.check_name == "freshness"]
+    assert not evaluated.passed
+    assert evaluated.metadata["state"].value == "topic_missing"
+
+
+def test_the_freshness_check_passes_when_nothing_waits(run):
+    (evaluated,) = run("shop.orders").get_asset_check_evaluations()
+    assert evaluated.passed
+    assert evaluated.metadata["lag_records"].value == 0

@@ -1,0 +1,268 @@
+"""Rules of the sensor: level-triggered, never an exception for a service that is down, a reason for every skip."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+from dagster import AssetKey, DagsterRunStatus
+
+from assets.names import STOPPED_TAG, TRIGGER_TAG
+from sensors import tick as ticks
+from sensors.cursor import parse
+from tidemark.domain.errors import Stopped
+
+
+@pytest.fixture
+def tick(defs, instance, lake, resource, monkeypatch):
+    """One tick of a lane's sensor, `later` seconds from now; the cursor is kept from tick to tick."""
+    kept = {}
+
+    def make(name="kafka_lag", *, later=0.0, cursor=None):
+        class Later(datetime):
+            @classmethod
+            def now(cls, tz=None):
+                return datetime.now(tz) + timedelta(seconds=later)
+
+        monkeypatch.setattr(ticks, "datetime", Later)
+        with dg.build_sensor_context(
+            instance=instance, cursor=cursor or kept.get(name), definitions=defs, resources={"lake": resource}
+        ) as context:
+            found = defs.resolve_sensor_def(name).evaluate_tick(context)
+        kept[name] = found.cursor
+        return found
+
+    return make
+
+
+def loaded(lake, table, committed, end):
+    lake.tables[table] = {"next": {0: committed}}
+    lake.ends[table.partition(".")[2]] = {0: end}
+
+
+@pytest.fixture(autouse=True)
+def level(lake):
+    """Every table exists and has caught up."""
+    for table in ("shop.orders", "web.clicks", "shop.audit"):
+        loaded(lake, table, 10, 10)
+
+
+def tables_of(request):
+    return sorted(key.to_user_string() for key in request.asset_selection)
+
+
+@pytest.fixture
+def run_of(defs, instance):
+    """A run of some tables as Dagster's queue would hold it, its pools computed from the real job."""
+
+    def make(tables, status, *, sensor=False, tags=None):
+        keys = frozenset(AssetKey(t.split(".")) for t in tables)
+        return instance.create_run_for_job(
+            defs.resolve_job_def("ingest").get_subset(asset_selection=keys),
+            status=status,
+            asset_selection=keys,
+            tags={**({TRIGGER_TAG: "sensor"} if sensor else {}), **(tags or {})},
+        )
+
+    return make
+
+
+def test_nothing_waits(tick):
+    found = tick()
+    assert found.run_requests == []
+    assert found.skip_message == "2 of 2 caught up"
+
+
+def test_each_lane_has_a_sensor_that_runs_from_the_start(defs):
+    lanes = {s.name: (s.minimum_interval_seconds, s.default_status) for s in defs.sensors}
+    running = dg.DefaultSensorStatus.RUNNING
+    assert lanes == {"kafka_lag": (5, running), "kafka_lag_slow": (30, running)}
+
+
+def test_records_wait_until_their_table_nears_its_target_and_then_one_run_is_requested(tick, lake):
+    tick()
+    lake.ends["orders"] = {0: 25}
+    assert "15 records wait, due in" in tick().skip_message
+    found = tick(later=50)
+    (request,) = found.run_requests
+    assert tables_of(request) == ["shop/orders"]
+    assert request.tags["tidemark/lane"] == "default"
+    assert request.tags["tidemark/trigger"] == "sensor"
+    assert request.tags["tidemark/tables"] == "shop.orders"
+    assert request.run_key == f"default:{request.tags['tidemark/offsets']}:0"
+
+
+def test_a_new_table_is_loaded_at_once_even_from_an_empty_topic(tick, lake):
+    del lake.tables["web.clicks"]
+    lake.ends["clicks"] = {0: 0}
+    (request,) = tick().run_requests
+    assert tables_of(request) == ["web/clicks"]
+
+
+def test_the_same_offsets_again_are_another_attempt(tick, lake, run_of):
+    tick()
+    lake.ends["orders"] = {0: 25}
+    tick()
+    (first,) = tick(later=60).run_requests
+    run_of(["shop.orders"], DagsterRunStatus.CANCELED, sensor=True, tags=first.tags)
+    (second,) = tick(later=65).run_requests
+    assert second.tags["tidemark/offsets"] == first.tags["tidemark/offsets"]
+    assert (first.run_key[-2:], second.run_key[-2:]) == (":0", ":1")
+
+
+def test_a_run_that_was_clicked_keeps_its_tables(tick, lake, run_of):
+    tick()
+    run_of(["shop.orders"], DagsterRunStatus.STARTED)
+    lake.ends["orders"] = {0: 25}
+    tick()
+    found = tick(later=100)
+    assert found.run_requests == []
+    assert "1 served by a run" in found.skip_message
+
+
+def test_a_table_that_no_run_serves_calls_the_lingering_run_away_and_takes_its_tables_along(
+    tick, lake, run_of
+):
+    tick()
+    run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True)
+    lake.ends |= {"orders": {0: 25}, "clicks": {0: 25}}
+    tick()
+    (request,) = tick(later=300).run_requests
+    assert tables_of(request) == ["shop/orders", "web/clicks"]
+    assert request.tags["tidemark/tables"] == "web.clicks"
+
+
+def test_a_run_of_the_sensor_that_has_not_begun_is_waited_for(tick, lake, run_of):
+    tick()
+    lake.ends |= {"orders": {0: 25}, "clicks": {0: 25}}
+    tick()
+    queued = run_of(["shop.orders"], DagsterRunStatus.NOT_STARTED, sensor=True)
+    found = tick(later=500)
+    assert found.run_requests == []
+    assert found.skip_message == f"run {queued.run_id[:8]} is about to start"
+
+
+def test_a_run_of_another_lane_is_nobodys_business(tick, lake, run_of):
+    tick()
+    run_of(["shop.audit"], DagsterRunStatus.NOT_STARTED, sensor=True)
+    lake.ends["orders"] = {0: 25}
+    tick()
+    assert tick(later=60).run_requests
+
+
+def test_a_broker_that_is_down_is_a_reason_to_skip_and_only_for_its_own_lane(tick, lake):
+    lake.down["main"] = True
+    found = tick()
+    assert found.run_requests == []
+    assert "kafka main is kafka_down: no broker answers" in found.skip_message
+    lake.ends["audit"] = {0: 25}
+    tick("kafka_lag_slow")
+    assert tick("kafka_lag_slow", later=60).run_requests
+    del lake.down["main"]
+    assert tick().skip_message == "2 of 2 caught up"
+
+
+def test_a_catalog_that_is_down_is_a_reason_to_skip(tick, lake):
+    lake.down["catalog"] = True
+    found = tick()
+    assert found.run_requests == []
+    assert "the catalog is catalog_down" in found.skip_message
+
+
+def test_an_outage_heals_by_itself_with_a_growing_pause(tick, lake, instance, run_of):
+    tick()
+    lake.ends["orders"] = {0: 25}
+    tick()
+    stopped = json.dumps({"shop.orders": "spark_down"})
+    _finished(instance, run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True), stopped)
+    assert "spark_down, tried again in" in tick(later=1).skip_message
+    assert tick(later=70).run_requests
+
+
+def test_a_stop_state_is_left_alone_until_its_table_changes(tick, lake, instance, run_of):
+    tick()
+    lake.ends["orders"] = {0: 25}
+    tick()
+    stopped = json.dumps({"shop.orders": "offsets_expired"})
+    _finished(instance, run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True), stopped)
+    assert "offsets_expired, tried again in 5" in tick(later=5).skip_message
+    assert tick(later=120).run_requests == []
+    lake.tables["shop.orders"]["head"] = 2
+    (request,) = tick(later=140).run_requests
+    assert tables_of(request) == ["shop/orders"]
+
+
+def test_a_crashed_run_is_trouble_for_its_tables_and_a_terminated_one_is_not(tick, lake, instance, run_of):
+    tick()
+    lake.ends["orders"] = {0: 25}
+    tick(later=-60)
+    _finished(instance, run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True), None)
+    assert "shop.orders: failed, tried again in" in tick(later=1).skip_message
+    assert tick(later=15).run_requests
+
+
+def test_a_ledger_that_is_gone_is_asked_for_so_that_a_run_names_it(tick, lake):
+    lake.tables["shop.orders"] = Stopped("ledger_missing", "shop.orders", "")
+    (request,) = tick().run_requests
+    assert tables_of(request) == ["shop/orders"]
+
+
+def test_a_paused_table_says_so(tick, lake):
+    lake.tables["shop.orders"]["properties"] = {"tidemark.paused": "{}"}
+    lake.ends["orders"] = {0: 99}
+    assert "shop.orders: paused" in tick(later=1000).skip_message
+
+
+@pytest.mark.parametrize("cursor", ["rubbish", "{}", '{"v":1,"u":null,"l":null,"t":{}}'])
+def test_a_lost_cursor_costs_a_reading_and_nothing_else(tick, lake, cursor):
+    lake.ends["orders"] = {0: 25}
+    tick(later=-60)
+    found = tick(cursor=cursor)
+    assert "15 records wait" in found.skip_message
+    assert parse(found.cursor).tables["shop.orders"].committed == {0: 10}
+
+
+def test_tables_are_read_again_at_least_once_a_minute_and_not_at_every_tick(tick, lake):
+    tick()
+    lake.reads.clear()
+    tick(later=5)
+    assert lake.reads == []
+    tick(later=61)
+    tick(later=66)
+    assert sorted(lake.reads) == ["shop.orders", "web.clicks"]
+
+
+def test_topics_are_observed_when_they_move_and_not_more_often_than_reports_are_wanted(tick, lake):
+    def observed(found):
+        return sorted(
+            e.asset_key.to_user_string() for e in found.asset_events if isinstance(e, dg.AssetObservation)
+        )
+
+    assert observed(tick()) == ["kafka/main/clicks", "kafka/main/orders"]
+    lake.ends["orders"] = {0: 25}
+    assert observed(tick(later=5)) == []
+    found = tick(later=61)
+    assert observed(found) == ["kafka/main/orders"]
+    metadata = next(e for e in found.asset_events if isinstance(e, dg.AssetObservation)).metadata
+    assert metadata["end_offset"].value == 25
+    assert metadata["lag_records"].value == 15
+    assert metadata["stream_clock"].value == datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+
+
+def test_freshness_is_evaluated_when_its_grade_changes(tick, lake):
+    def grades(found):
+        checks = [e for e in found.asset_events if isinstance(e, dg.AssetCheckEvaluation)]
+        return {e.asset_key.to_user_string(): (e.passed, e.severity.value) for e in checks}
+
+    assert grades(tick()) == {"shop/orders": (True, "ERROR"), "web/clicks": (True, "ERROR")}
+    lake.ends["orders"] = {0: 25}
+    tick(later=1)
+    assert grades(tick(later=62)) == {}
+    assert grades(tick(later=190)) == {"shop/orders": (False, "WARN")}
+    assert grades(tick(later=700)) == {"shop/orders": (False, "ERROR")}
+
+
+def _finished(instance, run, stopped):
+    if stopped:
+        instance.add_run_tags(run.run_id, {STOPPED_TAG: stopped})
+    instance.report_run_failed(run)

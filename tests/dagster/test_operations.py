@@ -1,0 +1,93 @@
+"""Rules of the operator jobs: the verbs of the command line, typed, recorded, and a refusal is a failure."""
+
+import dagster as dg
+import pytest
+
+from tidemark.domain.errors import Refused
+from tidemark.engine import accept as accept_module
+from tidemark.engine import pause as pause_module
+from tidemark.engine.operations import Operation
+
+ASKED = {"table": "shop.orders", "reason": "a test", "by": "ada"}
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """What the engine was asked for."""
+    made = []
+
+    def operation(verb, contract, signature, **arguments):
+        made.append((verb, contract.table, signature.by, signature.dry_run, arguments))
+        return Operation(
+            by=signature.by, verb=verb, table=contract.table, reason=signature.reason,
+            run_id=signature.run_id, arguments=arguments,
+        )  # fmt: skip
+
+    monkeypatch.setattr(pause_module, "pause", lambda _, c, s: operation("pause", c, s))
+    monkeypatch.setattr(pause_module, "resume", lambda _, c, s: operation("resume", c, s))
+    monkeypatch.setattr(accept_module, "accept", lambda _, c, what, s: operation("accept", c, s, what=what))
+    return made
+
+
+def execute(defs, instance, verb, **config):
+    return defs.resolve_job_def(verb).execute_in_process(
+        run_config={"ops": {f"{verb}_table": {"config": {**ASKED, **config}}}},
+        instance=instance,
+        raise_on_error=False,
+    )
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+def test_a_verb_is_done_and_shown_on_the_table(defs, instance, lake, calls, verb):
+    result = execute(defs, instance, verb)
+    assert result.success
+    assert calls == [(verb, "shop.orders", "ada", False, {})]
+    (observed,) = [e for e in result.all_events if e.event_type_value == "ASSET_OBSERVATION"]
+    assert observed.asset_key == dg.AssetKey(["shop", "orders"])
+    shown = observed.asset_observation_data.asset_observation.metadata["tidemark/operation"].value
+    assert (shown["verb"], shown["by"], shown["reason"], shown["run_id"]) == (
+        verb,
+        "ada",
+        "a test",
+        result.run_id,
+    )
+
+
+def test_a_dry_run_is_not_shown_on_the_table(defs, instance, lake, calls):
+    result = execute(defs, instance, "pause", dry_run=True)
+    assert calls[0][3] is True
+    assert not [e for e in result.all_events if e.event_type_value == "ASSET_OBSERVATION"]
+
+
+def test_accept_takes_what_the_command_line_takes(defs, instance, lake, calls):
+    assert execute(defs, instance, "accept", action="new-epoch").success
+    assert calls == [("accept", "shop.orders", "ada", False, {"what": "new-epoch"})]
+    with pytest.raises(dg.DagsterInvalidConfigError):
+        execute(defs, instance, "accept", action="anything")
+
+
+def test_who_is_not_named_is_taken_from_the_environment(defs, instance, lake, calls, monkeypatch):
+    monkeypatch.setenv("TIDEMARK_USER", "grace")
+    execute(defs, instance, "pause", by="")
+    assert calls[0][2] == "grace"
+
+
+def test_a_refusal_fails_the_run_with_its_reason(defs, instance, lake, monkeypatch):
+    def refuse(*_args):
+        raise Refused("shop.orders is paused already", table="shop.orders")
+
+    monkeypatch.setattr(pause_module, "pause", refuse)
+    result = execute(defs, instance, "pause")
+    assert not result.success
+    assert "paused already" in _why(result)
+
+
+def test_an_unknown_table_is_refused_by_name(defs, instance, lake, calls):
+    result = execute(defs, instance, "pause", table="shop.ordres")
+    assert "did you mean shop.orders" in _why(result)
+    assert calls == []
+
+
+def _why(result):
+    (failed,) = [e for e in result.all_events if e.event_type_value == "STEP_FAILURE"]
+    return failed.step_failure_data.user_failure_data.description

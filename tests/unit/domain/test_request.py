@@ -1,0 +1,139 @@
+"""Rules of asking: every decision has a reason, no run is asked for twice, an outage heals, a stop is not hammered."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.domain.contract import Contract
+from tidemark.domain.guard import Topic
+from tidemark.domain.lag import Sighting
+from tidemark.domain.request import RECENT, Runs, Seen, Trouble, ask, backoff, held_back, mark_of
+from tidemark.domain.states import OUTAGES, STATES
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def contract(name="orders", **keys):
+    return Contract.model_validate({"topic": name, "table": f"shop.{name}", **keys})
+
+
+def topic(name="orders", end=10, topic_id="t"):
+    return Topic(name, "c", topic_id, {0: 0}, {0: end}, {0: end})
+
+
+def seen(name="orders", *, end=10, committed=0, ago=0.0, **keys):
+    sightings = [Sighting(NOON - timedelta(seconds=ago), {0: end})]
+    return Seen(contract(name), topic(name, end), {0: committed}, sightings=sightings, topic_id="t", **keys)
+
+
+def decision(*tables, runs=None):
+    return ask(tables, runs or Runs(), NOON)
+
+
+def test_a_table_is_due_when_its_oldest_record_nears_the_target_and_the_run_has_time_to_start():
+    assert decision(seen(ago=30)).tables == ()
+    assert decision(seen(ago=30)).reason == "shop.orders: 10 records wait, due in 14 s"
+    assert decision(seen(ago=45)).tables == ("shop.orders",)
+
+
+def test_a_full_batch_is_due_at_once():
+    full = Seen(contract(ingest={"max_records": 10}), topic(), {0: 0}, sightings=[Sighting(NOON, {0: 10})])
+    assert decision(full).due == ("shop.orders",)
+
+
+def test_tables_that_a_run_works_on_are_left_to_it():
+    late = seen(ago=100)
+    for runs in (Runs(kept={"shop.orders"}), Runs(lingering={"shop.orders"})):
+        asked = decision(late, runs=runs)
+        assert asked.tables == ()
+        assert asked.reason == "1 served by a run"
+
+
+def test_a_run_that_is_about_to_start_is_waited_for():
+    asked = decision(seen(ago=100), runs=Runs(starting="abc"))
+    assert (asked.tables, asked.reason) == ((), "run abc is about to start")
+
+
+def test_who_may_soon_have_records_is_served_along_even_from_a_run_that_will_make_room():
+    late, waiting = seen("late", ago=100), seen("waiting", ago=1)
+    active = seen("active", committed=10, active=NOON - timedelta(minutes=10))
+    quiet = seen("quiet", committed=10, active=NOON - 2 * RECENT)
+    clicked = seen("clicked", ago=100)
+    asked = decision(
+        late, waiting, active, quiet, clicked, runs=Runs(kept={"shop.clicked"}, lingering={"shop.waiting"})
+    )
+    assert asked.due == ("shop.late",)
+    assert asked.tables == ("shop.active", "shop.late", "shop.waiting")
+
+
+def test_a_paused_table_is_never_asked_for():
+    asked = decision(seen(ago=1000, paused=True))
+    assert (asked.tables, asked.reason) == ((), "shop.orders: paused")
+
+
+def test_a_stopped_table_waits_for_a_change_or_a_long_time():
+    trouble = Trouble("topic_recreated", 3, NOON - timedelta(minutes=1), "as-it-was")
+    same, changed = (
+        seen(ago=1000, trouble=trouble, mark="as-it-was"),
+        seen(ago=1000, trouble=trouble, mark="new"),
+    )
+    assert decision(same).tables == ()
+    assert (
+        decision(same).reason
+        == "shop.orders: topic_recreated, tried again in 540 s or when something changes"
+    )
+    assert decision(changed).tables == ("shop.orders",)
+    old = Trouble("topic_recreated", 3, NOON - timedelta(minutes=11), "as-it-was")
+    assert decision(seen(ago=1000, trouble=old, mark="as-it-was")).tables == ("shop.orders",)
+
+
+@given(st.sampled_from(STATES), st.integers(1, 1000))
+def test_every_trouble_is_tried_again_within_ten_minutes_and_an_outage_within_one(state, failures):
+    wait = backoff(Trouble(state, failures, NOON))
+    assert timedelta(seconds=5) <= wait <= timedelta(minutes=10)
+    if state in OUTAGES:
+        assert wait <= timedelta(minutes=1)
+    assert wait <= backoff(Trouble(state, failures + 1, NOON))
+    assert held_back(seen(trouble=Trouble(state, failures, NOON - wait)), NOON) is None
+
+
+def test_what_changes_a_mark_is_contract_topic_and_table():
+    base = mark_of(contract(), "t", "table")
+    assert base == mark_of(contract(), "t", "table")
+    assert len({base, mark_of(contract(target_lag="2m"), "t", "table"), mark_of(contract(), "u", "table"),
+                mark_of(contract(), "t", "other")}) == 4  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        (Seen(contract(), None, {0: 5}), "the topic is missing"),
+        (Seen(contract(), topic(topic_id="u"), {0: 10}, topic_id="t"), "the topic was made anew"),
+        (Seen(contract(), topic(end=3), {0: 10}, topic_id="t"), "the topic ends before the ledger"),
+        (Seen(contract(), topic(), None, exists=False), "first load"),
+        (Seen(contract(), topic(), None, fault="ledger_missing"), "ledger_missing"),
+    ],
+)
+def test_what_is_not_as_it_was_is_asked_for_so_that_a_run_names_it(table, reason):
+    asked = decision(table)
+    assert (asked.tables, asked.reason) == (("shop.orders",), f"shop.orders: {reason}")
+
+
+def test_a_topic_with_nothing_to_load_does_not_start_a_run_at_every_tick():
+    empty = Seen(contract(), topic(end=0), None, exists=False, tried=NOON - timedelta(seconds=30))
+    assert decision(empty).tables == ()
+    filled = Seen(contract(), topic(end=5), None, exists=False, tried=NOON - timedelta(seconds=90))
+    assert decision(filled).tables == ("shop.orders",)
+
+
+def test_a_table_that_was_not_read_yet_is_not_guessed_about():
+    assert decision(Seen(contract(), topic(), None)).reason == "shop.orders: not read yet"
+
+
+def test_reasons_name_three_tables_and_count_the_rest():
+    reason = decision(*[seen(f"t{i}", ago=10) for i in range(8)]).reason
+    assert reason.count("records wait") == 3
+    assert "and 5 more" in reason
+    assert len(decision(*[seen(f"t{i}", ago=100) for i in range(300)]).reason) < 300
