@@ -23,8 +23,8 @@ STEP = timedelta(seconds=1)
 """The longest wait between two looks at the stop flag."""
 HANDOVER_EVERY = timedelta(seconds=2)
 FIRST_PASS = timedelta(seconds=15)
-"""A run is not called away before it has served every table once, or for so long: else runs might only pass the
-baton."""
+"""Before it has served every table once, or for so long, a run does not make room and does not end for a stopped
+table: else runs might only pass the baton."""
 GRACE = 10.0
 """Seconds that interrupted batches get to drop their stage."""
 
@@ -161,11 +161,15 @@ class _Run:
     def _reason_to_leave(self, now: datetime) -> str | None:
         if self.stop.is_set():
             return "stopped"
-        if stopped := [each.contract.table for each in self.tables if each.error]:
+        stopped = [each.contract.table for each in self.tables if each.error]
+        if stopped and self._all_served(now):
             return f"{', '.join(stopped)} stopped"
         if now - self.started >= self.lane.max_run:
             return "max_run is over"
         return self._nothing_more(now) or self._called_away(now)
+
+    def _all_served(self, now: datetime) -> bool:
+        return now - self.started >= FIRST_PASS or all(t.over or t.committed is not None for t in self.tables)
 
     def _nothing_more(self, now: datetime) -> str | None:
         if self.quiet_since is None and all(each.idle(now) for each in self.tables):
@@ -177,8 +181,7 @@ class _Run:
         return "nothing more came" if over or lingered else None
 
     def _called_away(self, now: datetime) -> str | None:
-        served = all(each.over or each.committed is not None for each in self.tables)
-        if not served and now - self.started < FIRST_PASS:
+        if not self._all_served(now):
             return None
         if self.asked_at is not None and now - self.asked_at < HANDOVER_EVERY:
             return None

@@ -178,7 +178,7 @@ def test_the_run_makes_room_within_seconds_when_another_is_queued():
     assert world.at - queued_at <= timedelta(seconds=4)
 
 
-def test_a_run_that_is_called_away_at_once_still_serves_every_table_once():
+def test_a_run_that_is_called_away_at_once_or_has_a_stopped_table_still_serves_every_table_once():
     world = World()
     world.ends = {"a": 5, "b": 5, "c": 5}
     run(
