@@ -21,6 +21,8 @@ from tidemark.engine.configuration import places
 
 PROCESS_TAG = "tidemark/process"
 """`host/pid/start time` of the process that executes a run which no Dagster daemon watches."""
+_INTERRUPT = dg.DagsterExecutionInterruptedError.__name__
+_LOUD = ("dagster", "SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging")
 
 
 @contextmanager
@@ -42,6 +44,8 @@ def execute(
 ) -> dg.ExecuteInProcessResult:
     """Execute a job of the composition root here and now; failures are in the result.
 
+    An interrupt ends the run within seconds; it is recorded as canceled, and `interrupted` says so of the result.
+
     Raises:
         ConfigurationError: the definitions cannot be made.
     """
@@ -51,7 +55,7 @@ def execute(
 
     bury_dead_runs(instance)
     console = {"console": {"config": {"log_level": "INFO" if debugging() else "CRITICAL"}}}
-    return defs.resolve_job_def(job).execute_in_process(
+    result = defs.resolve_job_def(job).execute_in_process(
         run_config={**(run_config or {}), "loggers": console},
         instance=instance,
         raise_on_error=False,
@@ -59,6 +63,15 @@ def execute(
         run_id=run_id,
         tags={PROCESS_TAG: _mark(psutil.Process())},
     )
+    if interrupted(result):
+        instance.report_run_canceled(result.dagster_run, "Interrupted from the command line.")
+    return result
+
+
+def interrupted(result: dg.ExecuteInProcessResult) -> bool:
+    """Whether Ctrl-C or SIGTERM ended the run."""
+    errors = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
+    return any(error is not None and error.cls_name == _INTERRUPT for error in errors)
 
 
 def config_of(job: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,5 +104,7 @@ def _mark(process: psutil.Process) -> str:
 
 
 def _quiet() -> None:
+    """What goes wrong is told by the outcomes; nobody needs it twice, and on stderr as JSON."""
     warnings.simplefilter("ignore")
-    logging.getLogger("dagster").setLevel(logging.CRITICAL)
+    for name in _LOUD:
+        logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -12,12 +12,17 @@ from assets.names import table_key
 from jobs.ingest import INGEST
 from tidemark.cli.border import FINDING, INTERRUPTED
 from tidemark.cli.choice import chosen
-from tidemark.cli.in_dagster import dagster_instance, execute
+from tidemark.cli.in_dagster import dagster_instance, execute, interrupted
 from tidemark.cli.output import console, number, print_json, show_error, state_text
 from tidemark.cli.progress import watching
-from tidemark.engine.configuration import load_from_environment
+from tidemark.domain import outcome as core
+from tidemark.domain.contract import Contract
+from tidemark.domain.errors import TidemarkError
+from tidemark.engine.configuration import Configuration, load_from_environment
+from tidemark.engine.lake import Lake
+from tidemark.engine.receipts import outcome_of
 
-Outcomes = dict[str, Mapping[str, Any]]
+Outcome = Mapping[str, Any]
 
 
 def run(tables: Sequence[str], *, as_json: bool) -> None:
@@ -26,31 +31,27 @@ def run(tables: Sequence[str], *, as_json: bool) -> None:
     contracts = chosen(configuration, tables)
     run_id = str(uuid.uuid4())
     with dagster_instance() as instance, watching(configuration, contracts, as_json=as_json):
-        result = execute(
-            instance, INGEST, run_id=run_id, assets=[table_key(each.table) for each in contracts]
-        )
-        interrupted = instance.get_run_by_id(run_id).status == dg.DagsterRunStatus.CANCELED  # type: ignore[union-attr]
-    outcomes = outcomes_of(result.all_events, [each.table for each in contracts])
+        keys = [table_key(each.table) for each in contracts]
+        result = execute(instance, INGEST, run_id=run_id, assets=keys)
+    told = told_by(result.all_events)
+    why = "it was interrupted" if interrupted(result) else _failure(result.all_events)
+    outcomes = [told.get(each.table) or _unfinished(configuration, each, run_id, why) for each in contracts]
     if as_json:
-        print_json(list(outcomes.values()))
+        print_json(outcomes)
     else:
         _show(outcomes, run_id)
-    if interrupted:
+    if interrupted(result):
         raise typer.Exit(INTERRUPTED)
-    if any(each["error"] for each in outcomes.values()):
+    if any(each["error"] for each in outcomes):
         raise typer.Exit(FINDING)
 
 
-def outcomes_of(events: Sequence[dg.DagsterEvent], tables: Sequence[str]) -> Outcomes:
-    """The outcome of every table, from the materializations and the failures of a run."""
-    found = {each["table"]: each for event in events for each in _told(event)}
-    why = next(
-        (_failure(event) for event in events if event.is_failure and _failure(event)), "it was cut off"
-    )
-    return {table: found.get(table) or _unknown(table, why) for table in tables}
+def told_by(events: Sequence[dg.DagsterEvent]) -> dict[str, Outcome]:
+    """Outcomes by table, from the materializations and the failures of a run."""
+    return {outcome["table"]: outcome for event in events for outcome in _told(event)}
 
 
-def _told(event: dg.DagsterEvent) -> Iterator[Mapping[str, Any]]:
+def _told(event: dg.DagsterEvent) -> Iterator[Outcome]:
     if event.is_step_materialization:
         outcome = event.materialization.metadata.get("tidemark/outcome")
         if outcome is not None:
@@ -61,39 +62,34 @@ def _told(event: dg.DagsterEvent) -> Iterator[Mapping[str, Any]]:
             yield from stopped.value  # type: ignore[misc]
 
 
-def _failure(event: dg.DagsterEvent) -> str:
-    error = event.step_failure_data.error if event.is_step_failure else None
-    cause = error.cause or error if error else None
-    return cause.message.strip() if cause else (event.message or "")
+def _failure(events: Sequence[dg.DagsterEvent]) -> str:
+    for event in events:
+        error = event.step_failure_data.error if event.is_step_failure else None
+        if error is not None:
+            return (error.cause or error).message.strip()
+    return next((event.message or "" for event in events if event.is_run_failure), "it was cut off")
 
 
-def _unknown(table: str, why: str) -> Mapping[str, Any]:
-    """A run that ended without a word about a table; the table itself knows how far it came."""
-    rows = dict.fromkeys(("read", "written", "quarantined", "tombstones", "skipped"), 0)
+def _unfinished(configuration: Configuration, contract: Contract, run_id: str, why: str) -> Outcome:
+    """Of a run that ended without a word about a table, the table itself knows what it did."""
     error = {
         "kind": "Unfinished",
+        "message": f"{contract.table}: the run ended before it had caught up: {why}",
+        "next_step": f"tidemark run {contract.table}",
         "state": "failed",
-        "message": f"the run ended before it could say what became of {table}: {why}",
-        "next_step": f"tidemark run {table}",
+        "table": contract.table,
     }
-    return {
-        "table": table,
-        "state": "failed",
-        "commits": 0,
-        "rows": rows,
-        "from": {},
-        "next": {},
-        "snapshot_id": None,
-        "seconds": 0.0,
-        "error": error,
-    }
+    try:
+        return outcome_of(Lake(configuration), contract, run_id, error).as_json()
+    except TidemarkError:
+        return core.Outcome(contract.table, state="failed", error=error).as_json()
 
 
-def _show(outcomes: Outcomes, run_id: str) -> None:
+def _show(outcomes: Sequence[Outcome], run_id: str) -> None:
     table = RichTable(
         "table", "state", "commits", "read", "written", "quarantined", "tombstones", "s", box=None
     )
-    for outcome in outcomes.values():
+    for outcome in outcomes:
         rows = outcome["rows"]
         counts = (number(rows[fate]) for fate in ("read", "written", "quarantined", "tombstones"))
         table.add_row(
@@ -106,6 +102,6 @@ def _show(outcomes: Outcomes, run_id: str) -> None:
     out = console()
     out.print(table)
     out.print(f"Dagster run {run_id}", style="dim")
-    for outcome in outcomes.values():
+    for outcome in outcomes:
         if outcome["error"]:
             show_error(outcome["error"]["message"], outcome["error"].get("next_step", ""))
