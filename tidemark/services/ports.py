@@ -3,10 +3,13 @@
 import json
 import secrets
 import socket
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
+PATIENCE = 5.0
+"""Seconds. A killed server counts as dead as soon as its first thread is; its sockets close with its last."""
 LOWEST, HIGHEST = 20000, 32000  # below the ports that the system gives to outgoing connections
 
 
@@ -46,10 +49,19 @@ class Ports:
     def settle(self, names: Iterable[str]) -> None:
         """Give each name a port that is free now: the remembered one if possible, else a new one."""
         for name in names:
-            if name not in self._known or not is_free(self._known[name]):
+            if name not in self._known or not _gets_free(self._known[name]):
                 self._known[name] = _unused(set(self._known.values()))
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._file.write_text(json.dumps(self._known, indent=1))
+
+
+def _gets_free(port: int) -> bool:
+    deadline = time.monotonic() + PATIENCE
+    while not is_free(port):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
 
 
 def _read(file: Path) -> dict[str, int]:
