@@ -100,28 +100,22 @@ def plan_schema(
     settled: frozenset[int] = frozenset(),
 ) -> SchemaPlan:
     """What `columns` lack for `writers`; `removed` paths and `settled` schema ids have been dealt with before."""
-    ordered = sorted(writers, key=lambda w: w.version)
-    found: dict[tuple[str, ...], Change] = {}
+    ordered = sorted((w for w in writers if w.id not in settled), key=lambda w: w.version)
+    apart: list[Change] = []
     grown = columns
     for writer in ordered:
-        if writer.id in settled:
-            continue
         if writer.fault:
-            found["schema", str(writer.id)] = _impossible(writer, writer.fault)
+            apart.append(_impossible(writer, writer.fault))
             continue
         try:
-            differences = covers(grown, writer.columns)
+            clashes = [d for d in covers(grown, writer.columns) if d.kind == "incompatible"]
         except SchemaUnsupported as error:
-            found["schema", str(writer.id)] = _impossible(writer, str(error))
+            apart.append(_impossible(writer, str(error)))
             continue
-        for difference in differences:
-            key = (
-                (*difference.path, difference.kind) if difference.kind == "incompatible" else difference.path
-            )
-            found[key] = _change(difference, writer, policy, found.get(key))
+        apart += [_change(clash, writer, policy) for clash in clashes]
         grown = extended(grown, writer.columns)
-    changes = [*found.values(), *_removals(columns, ordered, policy, removed)]
-    return SchemaPlan(table, tuple(changes))
+    growth = [_change(d, _first_to_need(d, columns, ordered), policy) for d in covers(columns, grown)]
+    return SchemaPlan(table, (*growth, *apart, *_removals(columns, ordered, policy, removed)))
 
 
 def applied(columns: Struct, changes: Iterable[Change]) -> Struct:
@@ -132,21 +126,36 @@ def applied(columns: Struct, changes: Iterable[Change]) -> Struct:
     return columns
 
 
-def _change(
-    difference: Difference, writer: WriterColumns, policy: SchemaChanges, before: Change | None
-) -> Change:
+def _change(difference: Difference, writer: WriterColumns, policy: SchemaChanges) -> Change:
     kind = _KINDS[difference.kind]
     verdict: OnChange = getattr(policy, kind)
     return Change(
         kind=kind,
         path=difference.path,
-        old=before.old if before else difference.found,
+        old=difference.found,
         new=difference.wanted,
         verdict=verdict,
         reason=f"schema id {writer.id} (version {writer.version}); the contract says {kind}: {verdict}",
-        schema_id=before.schema_id if before else writer.id,
+        schema_id=writer.id,
         doc=difference.doc,
     )
+
+
+def _first_to_need(
+    difference: Difference, columns: Struct, writers: Iterable[WriterColumns]
+) -> WriterColumns:
+    """The oldest writer that asks for something at this path."""
+    for writer in writers:
+        if not writer.fault and any(d.path == difference.path for d in _differences(columns, writer.columns)):
+            return writer
+    raise ValueError(f"no writer needs {difference.dotted}")
+
+
+def _differences(columns: Struct, wanted: Struct) -> tuple[Difference, ...]:
+    try:
+        return covers(columns, wanted)
+    except SchemaUnsupported:
+        return ()
 
 
 def _impossible(writer: WriterColumns, why: str) -> Change:

@@ -3,6 +3,7 @@
 No correctness lives in the session; it may be lost at any moment and is then made anew.
 """
 
+import logging
 import socket
 import warnings
 from typing import Any, cast
@@ -40,6 +41,9 @@ def configure(spark: SparkSession, platform: Platform) -> None:
 
     A call on a server that is gone fails after about five seconds: whether to try again is for the plan to say.
     """
+    logging.getLogger("SQLQueryContextLogger").setLevel(
+        logging.CRITICAL
+    )  # repeats each error with its JVM stack
     warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")  # the error itself says it
     cast("Any", spark).client.set_retry_policies(
         [DefaultPolicy(max_retries=5, max_backoff=2_000, max_server_retry_delay=2_000)]
