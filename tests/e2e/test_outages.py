@@ -1,0 +1,76 @@
+"""Rule: an outage moves nothing and is told apart from bad data; when the service is back, the next run continues."""
+
+import struct
+import threading
+from pathlib import Path
+from urllib.parse import urlparse
+
+import pytest
+from lakehouse import until
+
+BACKLOG = 400_000
+
+
+@pytest.fixture
+def backlog(lakehouse):
+    """A loaded table with a large batch waiting."""
+    topic = lakehouse.cluster.topic("backlog", 2)
+    topic.send(range(10))
+    table = lakehouse.table(topic)
+    table.run()
+    payload = topic.encode({"id": 7, "customer": "c", "amount": 1.0, "at": 0})
+    topic.send_raw((None, payload, n % 2) for n in range(BACKLOG))
+    return table
+
+
+@pytest.mark.parametrize("service", ["spark", "kafka"])
+def test_a_service_killed_in_mid_write_loses_nothing(lakehouse, backlog, service):
+    """Given a server that dies while it reads and writes, when it is back, then the run's retry or the next run completes the batch."""
+    folder = Path(urlparse(backlog.iceberg().location()).path) / "data"
+    there = set(folder.rglob("*.parquet"))
+    outcomes = []
+    run = threading.Thread(target=lambda: outcomes.append(backlog.run()))
+    run.start()
+    until(lambda: set(folder.rglob("*.parquet")) - there, "the server to begin writing", 120)
+    lakehouse.kill(service)
+    lakehouse.heal()
+    run.join(300)
+    assert not run.is_alive(), "the run did not end"
+    assert outcomes[0].state in {"fresh", "spark_down", "kafka_down", "lagging"}, outcomes[0].error
+    assert backlog.run().state == "fresh"
+    assert backlog.holds_everything().rows == BACKLOG + 10
+
+
+@pytest.mark.parametrize(
+    ("service", "state"), [("spark", "spark_down"), ("kafka", "kafka_down"), ("registry", "registry_down")]
+)
+def test_a_service_that_is_down_moves_nothing(lakehouse, service, state):
+    topic = lakehouse.cluster.topic("patient", 2)
+    topic.send(range(20))
+    table = lakehouse.table(topic)
+    table.run()
+    topic.send(range(20, 40))
+    before = table.iceberg().metadata_location
+    lakehouse.kill(service)
+    outcome = table.run()
+    assert outcome.state == state
+    assert table.iceberg().metadata_location == before
+    lakehouse.heal()
+    assert table.run().state == "fresh"
+    assert table.ids() == list(range(40))
+    table.holds_everything()
+
+
+def test_registry_down_is_an_outage_but_an_unknown_schema_id_is_bad_data(lakehouse):
+    """Given a record whose id no schema has, when the registry is down, then nothing moves; when it answers, then the record is quarantined."""
+    topic = lakehouse.cluster.topic("orders")
+    topic.send(range(40))
+    topic.send_raw([(None, struct.pack(">bI", 0, 424_242) + b"\x02", 0)])
+    table = lakehouse.table(topic)
+    lakehouse.kill("registry")
+    assert table.run().state == "registry_down"
+    assert not lakehouse.catalog.table_exists(table.name)
+    lakehouse.heal()
+    assert table.run().state == "fresh"
+    assert table.causes() == {"unknown_schema_id": 1}
+    table.holds_everything()

@@ -1,0 +1,118 @@
+"""Rule: of two attempts one wins; the other's rows are nowhere. Nobody's rollback is undone."""
+
+from pathlib import Path
+from urllib.parse import urlparse
+
+import oracle
+from lakehouse import until
+
+
+def test_two_runs_of_one_table_started_at_once_publish_each_record_once(lakehouse):
+    topic = lakehouse.cluster.topic("raced", 4)
+    topic.send(range(2000))
+    topic.send_raw((None, b"poison", p) for p in range(4))
+    table = lakehouse.table(topic, ingest={"max_records": 300}, partition_by=["bucket(3, id)"])
+    runs = [table.start(pause_at="planned") for _ in range(2)]
+    for run in runs:
+        run.reaches_its_pause()
+    for run in runs:
+        run.release()
+    for run in runs:
+        assert run.result()[0]["error"] is None
+    assert table.ids() == list(range(2000))
+    assert table.holds_everything().quarantined == 4
+
+
+def test_two_first_loads_at_once_make_one_table(lakehouse):
+    topic = lakehouse.cluster.topic("first_race", 2)
+    topic.send(range(200))
+    table = lakehouse.table(topic)
+    first = table.start(pause_at="receipted")
+    second = table.start(pause_at="receipted")
+    first.reaches_its_pause()
+    second.reaches_its_pause()
+    first.release()
+    second.release()
+    assert [run.result()[0]["error"] for run in (first, second)] == [None, None]
+    assert table.ids() == list(range(200))
+    table.holds_everything()
+
+
+def test_an_attempt_that_is_overtaken_drops_its_stage_and_finds_nothing_to_do(lakehouse):
+    """Given a run that waits before publishing, when another publishes the same batch, then the first one's rows are nowhere."""
+    topic = lakehouse.cluster.topic("overtaken", 2)
+    topic.send(range(100))
+    topic.send_raw([(None, b"poison", 1)])
+    table = lakehouse.table(topic)
+    slow = table.start(pause_at="quarantined")
+    slow.reaches_its_pause()
+    assert table.run().rows.written == 100
+    slow.release()
+    result = slow.result()[0]
+    assert (result["error"], result["commits"]) == (None, 0)
+    assert table.ids() == list(range(100))
+    assert table.holds_everything().quarantined == 1
+    assert table.branches == set()
+
+
+def test_a_rollback_between_plan_and_publish_is_not_undone(lakehouse):
+    """Given someone rolls main back while a batch is staged, when that attempt goes on, then it plans again from the older ledger."""
+    topic = lakehouse.cluster.topic("rolled_back", 2)
+    table = lakehouse.table(topic)
+    topic.send(range(50))
+    table.run()
+    target = table.head
+    topic.send(range(50, 100))
+    table.run()
+    topic.send(range(100, 150))
+    run = table.start(pause_at="audited")
+    run.reaches_its_pause()
+    lakehouse.spark().sql(f"CALL lake.system.rollback_to_snapshot('{table.name}', {target})").collect()
+    run.release()
+    result = run.result()[0]
+    assert (result["error"], result["rows"]["written"]) == (None, 100)
+    assert table.ids() == list(range(150))
+    table.holds_everything()
+
+
+def test_a_topic_recreated_between_plan_and_publish_stops_the_attempt(lakehouse):
+    topic = lakehouse.cluster.topic("swapped", 2)
+    topic.send(range(50))
+    table = lakehouse.table(topic)
+    table.run()
+    head = table.head
+    topic.send(range(50, 100))
+    run = table.start(pause_at="audited")
+    run.reaches_its_pause()
+    topic.recreate(2)
+    run.release()
+    result = run.result()[0]
+    assert result["state"] == "topic_recreated"
+    assert table.head == head
+
+
+def test_a_killed_run_whose_write_goes_on_in_the_server_disturbs_no_successor(lakehouse):
+    """Given a client killed in mid-write, when its successor publishes while the server still writes for the dead one, then each record is there once."""
+    topic = lakehouse.cluster.topic("zombie", 2)
+    topic.send(range(10))
+    table = lakehouse.table(topic)
+    table.run()
+    payload = topic.encode({"id": 7, "customer": "c", "amount": 1.0, "at": 0})
+    topic.send_raw((None, payload, n % 2) for n in range(400_000))
+    run = table.start()
+    folder = Path(urlparse(table.iceberg().location()).path) / "data"
+    there = set(folder.rglob("*.parquet"))
+    until(lambda: set(folder.rglob("*.parquet")) - there, "the server to begin writing", 120)
+    run.kill()
+    (branch,) = table.branches
+    began_at = table.iceberg().metadata.refs[branch].snapshot_id
+    assert began_at == table.head, "the write was over before the kill"
+    assert table.run().state == "fresh"
+    until(
+        lambda: table.iceberg().metadata.refs[branch].snapshot_id != began_at,
+        "the dead run's write to end in the server",
+        120,
+    )
+    assert table.run().commits == 0
+    assert table.holds_everything().rows == 400_010
+    assert oracle.files_are_sound(table.iceberg()) > 0
