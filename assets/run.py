@@ -15,6 +15,7 @@ from tidemark.domain.contract import Contract
 from tidemark.domain.events import report_period
 from tidemark.domain.outcome import Outcome
 from tidemark.domain.platform import Lane
+from tidemark.engine.alive import alive
 from tidemark.engine.discovery import update
 from tidemark.engine.lake import Lake
 from tidemark.engine.lane import Report, catch_up_all, serve
@@ -32,7 +33,11 @@ def run_tables(
     chosen = [contracts[table] for table in sorted(table_of(key) for key in context.selected_asset_keys)]
     stopped: list[Outcome] = []
     idle: list[Outcome] = []
-    with resource.open() as lake, closing(_reports(context, lake, lane, chosen)) as reports:
+    with (
+        alive(resource.places.home, context.run_id),
+        resource.open() as lake,
+        closing(_reports(context, lake, lane, chosen)) as reports,
+    ):
         for report in reports:
             outcome, contract = report.outcome, contracts[report.outcome.table]
             if not report.final:

@@ -5,12 +5,13 @@ from datetime import timedelta
 
 import dagster as dg
 
+from assets.names import pool_of
 from resources.lake import LakeResource
 from sensors.cursor import dump, parse
 from sensors.discover import discover
 from sensors.kafka_lag import digest_of, run_request
 from sensors.observations import freshness_changes, topic_observations
-from sensors.runs import attempts
+from sensors.runs import attempts, bury
 from sensors.tick import Tick
 from tidemark.domain.contract import Contract
 from tidemark.domain.errors import TidemarkError
@@ -29,6 +30,7 @@ def answer(
 ) -> dg.SensorResult:
     """One tick. Trouble with a service is a reason to skip, never an exception."""
     try:
+        bury(context.instance, pool_of(name), resource.places.home)
         lake = resource.shared()
         tick = Tick(lake, context.instance, name, lane, contracts, parse(context.cursor))
         decision = tick.decide()

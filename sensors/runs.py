@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import cast
 
 import dagster as dg
@@ -12,6 +13,7 @@ from dagster import DagsterRunStatus, RunsFilter
 from assets.names import OFFSETS_TAG, SENSOR, STOPPED_TAG, TRIGGER_TAG, pool_filter, table_of
 from tidemark.domain.request import Runs
 from tidemark.domain.states import STATES, State
+from tidemark.engine.alive import forget, is_dead
 
 UNDER_WAY = (
     DagsterRunStatus.QUEUED,
@@ -47,6 +49,15 @@ def under_way(instance: dg.DagsterInstance, pool: str, lane: Collection[str]) ->
             kept |= _tables(run, lane)
             starting = run.run_id[:8] if by_sensor and run.status != DagsterRunStatus.CANCELING else starting
     return Runs(kept, lingering - kept, starting)
+
+
+def bury(instance: dg.DagsterInstance, pool: str, home: Path) -> None:
+    """Fail the runs whose process is gone: Dagster's launcher on this machine cannot tell, and the lane waits."""
+    begun = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
+    for run in instance.get_runs(RunsFilter(statuses=begun, tags=pool_filter(pool)), limit=50):
+        if is_dead(home, run.run_id):
+            instance.report_run_failed(run, "The process of this run is gone; what it had published stays.")
+            forget(home, run.run_id)
 
 
 def ended(

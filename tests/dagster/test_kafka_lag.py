@@ -11,6 +11,7 @@ from assets.names import STOPPED_TAG, TRIGGER_TAG
 from sensors import tick as ticks
 from sensors.cursor import parse
 from tidemark.domain.errors import Stopped
+from tidemark.engine.alive import alive
 
 
 @pytest.fixture
@@ -199,6 +200,18 @@ def test_a_crashed_run_is_trouble_for_its_tables_and_a_terminated_one_is_not(tic
     _finished(instance, run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True), None)
     assert "shop.orders: failed, tried again in" in tick(later=1).skip_message
     assert tick(later=15).run_requests
+
+
+def test_a_run_whose_machine_went_down_does_not_hold_its_lane(tick, lake, run_of, instance, where):
+    run = run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True)
+    lake.ends["orders"] = {0: 25}
+    with alive(where.home, run.run_id):
+        assert "1 served by a run" in tick(later=-60).skip_message
+    assert "1 served by a run" in tick(later=-50).skip_message  # unknown here, so it may live elsewhere
+    (where.home / "runs" / run.run_id).touch()
+    tick(later=-40)
+    assert instance.get_run_by_id(run.run_id).status == DagsterRunStatus.FAILURE
+    assert tick(later=60).run_requests
 
 
 def test_a_ledger_that_is_gone_is_asked_for_so_that_a_run_names_it(tick, lake):

@@ -1,0 +1,38 @@
+"""Rule: a run that is dead is known to be dead; one that nobody here knows is not presumed so."""
+
+import os
+import signal
+import subprocess
+import sys
+
+from tidemark.engine.alive import alive, forget, is_dead
+
+HOLD = "import sys, time\nfrom pathlib import Path\nfrom tidemark.engine.alive import alive\n"
+HOLD += "with alive(Path(sys.argv[1]), 'run'):\n    print('held', flush=True)\n    time.sleep(60)"
+
+
+def test_a_killed_process_is_dead_and_a_living_one_is_not(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "held\n"
+        assert not is_dead(tmp_path, "run")
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert is_dead(tmp_path, "run")
+    forget(tmp_path, "run")
+    assert not is_dead(tmp_path, "run")
+
+
+def test_a_run_that_ended_well_leaves_nothing(tmp_path):
+    with alive(tmp_path, "run"):
+        assert not is_dead(tmp_path, "run")
+    assert not is_dead(tmp_path, "run")
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_home_that_cannot_be_written_does_not_stop_a_run(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.touch()
+    with alive(blocked, "run"):
+        assert not is_dead(blocked, "run")

@@ -1,0 +1,47 @@
+"""Whether the process of a run still lives: it holds a lock on a file of its own, which dies with it.
+
+A machine that went down leaves runs behind that Dagster takes for running; they would hold their lane for ever.
+"""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+FOLDER = "runs"
+
+
+@contextmanager
+def alive(home: Path, run_id: str) -> Iterator[None]:
+    """Hold the lock of a run while the block lasts. A home that cannot be written is no reason not to work."""
+    path = home / FOLDER / run_id
+    fresh = path.with_suffix(".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = fresh.open("w")
+    except OSError:
+        yield
+        return
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        fresh.rename(path)  # under its name it is never seen without its lock
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def is_dead(home: Path, run_id: str) -> bool:
+    """The run held its lock here once and does so no more; False when this home does not know."""
+    path = home / FOLDER / run_id
+    try:
+        with path.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return path.exists()  # else it ended well in this very moment
+    except OSError:  # no such file here, or held
+        return False
+
+
+def forget(home: Path, run_id: str) -> None:
+    """Remove what a dead run left."""
+    (home / FOLDER / run_id).unlink(missing_ok=True)
