@@ -26,9 +26,14 @@ def table_key(table: str) -> dg.AssetKey:
     return dg.AssetKey(table.split("."))
 
 
-def table_of(key: dg.AssetKey) -> str:
-    """The inverse of `table_key`."""
-    return ".".join(key.path)
+def schema_key(table: str) -> dg.AssetKey:
+    """`schema/<namespace>/<table>`."""
+    return dg.AssetKey(["schema", *table.split(".")])
+
+
+def table_of(key: dg.AssetKey, *, drop: int = 0) -> str:
+    """The table that a key stands for; `drop` leading parts are not its name."""
+    return ".".join(key.path[drop:])
 
 
 def pool_of(lane: str) -> str:

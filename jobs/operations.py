@@ -24,7 +24,7 @@ class Verb(dg.Config):
     """What every verb that changes a table takes."""
 
     table: str = Field(description="namespace.name")
-    reason: str = Field(description="why; goes into the operations log")
+    reason: str = Field(default="", description="why; goes into the operations log")
     by: str = Field(default="", description="who; TIDEMARK_USER or the login name when empty")
     dry_run: bool = Field(default=False, description="say what would be done, change nothing")
 
@@ -40,6 +40,12 @@ class Accept(Verb):
     action: Literal["first-load", "new-epoch", "record-gap", "quarantine-batch"] = Field(
         description="the stop state that is resolved"
     )
+
+
+class Approve(Verb):
+    """`approve` names the plan that is let through."""
+
+    plan: str = Field(description="the id that `tidemark plan` shows")
 
 
 @dg.op
@@ -71,6 +77,19 @@ def accept_table(context: dg.OpExecutionContext, config: Accept, lake: LakeResou
     )
 
 
+@dg.op
+def approve_table(context: dg.OpExecutionContext, config: Approve, lake: LakeResource) -> None:
+    """Let a parked schema change through; kept in the table's history with who and why."""
+    from tidemark.engine.approve import approve  # noqa: PLC0415
+
+    _change(
+        context,
+        config,
+        lake,
+        lambda lake, contract, signature: approve(lake, contract, config.plan, signature),
+    )
+
+
 def _change(context: dg.OpExecutionContext, config: Verb, resource: LakeResource, change: "Change") -> None:
     """Make the change and show it on the op and on the table's asset.
 
@@ -95,7 +114,7 @@ def _change(context: dg.OpExecutionContext, config: Verb, resource: LakeResource
 
 def operator_jobs() -> list[dg.JobDefinition]:
     """One job per verb."""
-    ops = {"pause": pause_table, "resume": resume_table, "accept": accept_table}
+    ops = {"pause": pause_table, "resume": resume_table, "accept": accept_table, "approve": approve_table}
     return [
         dg.GraphDefinition(name=verb, description=op.description, node_defs=[op]).to_job(
             tags={VERB_TAG: verb}

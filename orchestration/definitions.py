@@ -11,9 +11,11 @@ import dagster as dg
 
 from assets.checks import freshness_checks
 from assets.ingest import ingest_assets
+from assets.schema import schema_assets
 from assets.specs import quarantine_spec, topic_specs
 from jobs.ingest import ingest_job
 from jobs.operations import operator_jobs
+from jobs.schema import schema_schedule
 from resources.lake import LakeResource, configuration_of, places_now
 from sensors.kafka_lag import lag_sensor
 from tidemark.domain.contract import Contract
@@ -34,6 +36,7 @@ def build_defs(
     by_lane: dict[str, list[Contract]] = defaultdict(list)
     for contract in contracts:
         by_lane[contract.lane].append(contract)
+    schemas = schema_assets(contracts)
     return dg.Definitions(
         assets=[
             *topic_specs(contracts),
@@ -42,9 +45,11 @@ def build_defs(
                 for name, served in by_lane.items()
             ),
             *(quarantine_spec(each, catalog) for each in contracts),
+            *((schemas,) if schemas else ()),
         ],
         asset_checks=[freshness_checks(name, served) for name, served in by_lane.items()],
         jobs=[ingest_job(contracts), *operator_jobs()] if contracts else operator_jobs(),
+        schedules=[schema_schedule(schemas)] if schemas else [],
         sensors=[
             lag_sensor(name, platform.lanes[name], served, platform.report_every)
             for name, served in by_lane.items()

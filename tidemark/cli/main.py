@@ -25,6 +25,26 @@ app.add_typer(
 
 
 @app.command()
+def demo(
+    *,
+    script: Annotated[bool, typer.Option("--script", help="Run the tour by itself, then stop.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep everything running after the script.")] = False,
+) -> None:
+    """Everything from nothing: embedded stack, live sample traffic, Dagster with the sensor on, a guided tour."""
+    from tidemark.cli.demo.show import demo as command  # noqa: PLC0415
+
+    command(script=script, keep=keep)
+
+
+@app.command()
+def dev() -> None:
+    """The same for your own contracts, without sample traffic."""
+    from tidemark.cli.demo.show import dev as command  # noqa: PLC0415
+
+    command()
+
+
+@app.command()
 def check(*, as_json: AsJson = False) -> None:
     """Validate platform file and contracts offline."""
     from tidemark.cli.check import check as command  # noqa: PLC0415
@@ -36,6 +56,14 @@ def check(*, as_json: AsJson = False) -> None:
 def run(tables: Tables = None, *, as_json: AsJson = False) -> None:
     """Run tables through Dagster until they have caught up with the end offsets seen at start."""
     from tidemark.cli.run import run as command  # noqa: PLC0415
+
+    command(tables or [], as_json=as_json)
+
+
+@app.command()
+def plan(tables: Tables = None, *, as_json: AsJson = False) -> None:
+    """What would change about the tables, and its verdict; exit 1 when something awaits review."""
+    from tidemark.cli.plan import plan as command  # noqa: PLC0415
 
     command(tables or [], as_json=as_json)
 
@@ -66,7 +94,7 @@ def reconcile(table: Table, *, as_json: AsJson = False) -> None:
 
 @app.command()
 def pause(
-    table: Table, *, reason: Reason, by: By = "", dry_run: DryRun = False, as_json: AsJson = False
+    table: Table, *, reason: Reason = "", by: By = "", dry_run: DryRun = False, as_json: AsJson = False
 ) -> None:
     """Let nothing be ingested into a table until it is resumed."""
     from tidemark.cli.change import change  # noqa: PLC0415
@@ -76,7 +104,7 @@ def pause(
 
 @app.command()
 def resume(
-    table: Table, *, reason: Reason, by: By = "", dry_run: DryRun = False, as_json: AsJson = False
+    table: Table, *, reason: Reason = "", by: By = "", dry_run: DryRun = False, as_json: AsJson = False
 ) -> None:
     """Undo `pause`; the next run continues where the ledger ends."""
     from tidemark.cli.change import change  # noqa: PLC0415
@@ -85,10 +113,27 @@ def resume(
 
 
 @app.command()
+def approve(
+    table: Table,
+    plan: Annotated[str, typer.Argument(metavar="PLAN", help="The id that `tidemark plan` shows.")],
+    *,
+    reason: Reason = "",
+    by: By = "",
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let a parked schema change through; refused when --by is not among the contract's approvers."""
+    from tidemark.cli.change import change  # noqa: PLC0415
+
+    arguments = {"table": table, "plan": plan, "reason": reason, "by": by, "dry_run": dry_run}
+    change("approve", arguments, as_json=as_json)
+
+
+@app.command()
 def accept(  # noqa: PLR0913 - one option for each stop state
     table: Table,
     *,
-    reason: Reason,
+    reason: Reason = "",
     first_load: Annotated[bool, typer.Option("--first-load", help="Load a lost table again.")] = False,
     new_epoch: Annotated[
         bool, typer.Option("--new-epoch", help="The topic is another one now: begin a new epoch.")

@@ -103,7 +103,8 @@ def named(table: str, *, topic: str = "?", cluster: str = "main") -> Iterator[No
         raise type(error)(error.state, table, detail, topic=topic, cluster=cluster, **fields) from error
     except TidemarkError as error:
         if error.fields.get("state") in OUTAGES:
-            raise Outage(error.fields["state"], table, error.message, topic=topic, cluster=cluster) from error
+            detail = f"{error.message}: {error.next_step}"
+            raise Outage(error.fields["state"], table, detail, topic=topic, cluster=cluster) from error
         raise
     except Exception as error:
         text = f"{type(error).__name__}: {error}"

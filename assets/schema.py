@@ -1,0 +1,41 @@
+"""Schema evolution as assets of their own: `schema/<namespace>/<table>` plans, applies what may be, parks the rest."""
+
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from assets.names import schema_key, table_of
+from resources.lake import LakeResource
+from tidemark.domain.contract import REGISTRY_FORMATS, Contract
+
+GROUP = "schema"
+
+
+def schema_assets(contracts: Sequence[Contract]) -> dg.AssetsDefinition | None:
+    """One asset per table whose values come with registered schemas; None when there is no such table."""
+    by_table = {each.table: each for each in contracts if each.value.format in REGISTRY_FORMATS}
+    if not by_table:
+        return None
+
+    @dg.multi_asset(name="evolve_schemas", specs=[_spec(each) for each in by_table.values()], can_subset=True)
+    def evolve_schemas(
+        context: dg.AssetExecutionContext, lake: LakeResource
+    ) -> Iterator[dg.MaterializeResult[None]]:
+        from assets.evolution import evolve_tables  # noqa: PLC0415 - only a step pays for the engine's imports
+
+        chosen = sorted(table_of(key, drop=1) for key in context.selected_asset_keys)
+        yield from evolve_tables(context, lake, [by_table[table] for table in chosen])
+
+    return evolve_schemas
+
+
+def _spec(contract: Contract) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        schema_key(contract.table),
+        description=f"Columns of `{contract.table}` against the registered writers of `{contract.topic}`.",
+        metadata={"table": contract.table, "policy": contract.schema_changes.model_dump()},
+        skippable=True,
+        group_name=GROUP,
+        owners=list(contract.approvers) or ([contract.owners.data] if contract.owners.data else []),
+        kinds={"iceberg"},
+    )

@@ -1,0 +1,50 @@
+"""Letting a parked schema change through: by someone the contract names, for exactly the plan that waits."""
+
+from tidemark.domain.contract import Contract
+from tidemark.domain.errors import Refused
+from tidemark.engine.evolve import Approval, evolve, plan_evolution
+from tidemark.engine.lake import Lake
+from tidemark.engine.operations import Operation, Signature, record
+from tidemark.engine.schemas import read_schemas
+
+
+def approve(lake: Lake, contract: Contract, plan: str, signature: Signature) -> Operation:
+    """Apply the parked changes of `plan`; records of an incompatible writer go to quarantine from then on.
+
+    Raises:
+        Refused: `signature.by` is no approver, the plan is not the one that waits, or nothing can be applied.
+    """
+    if contract.approvers and signature.by not in contract.approvers:
+        raise Refused(
+            f"{signature.by} may not approve changes of {contract.table}: {', '.join(contract.approvers)} may",
+            next_step="ask one of them, or mend `approvers` in the contract",
+            table=contract.table,
+        )
+    state, schemas = lake.state(contract.table), read_schemas(lake, contract)
+    waits = plan_evolution(contract, state, schemas)
+    if plan != waits.id or not waits.of("review"):
+        raise Refused(
+            f"plan {plan} of {contract.table} is not what waits: {waits.id if waits.of('review') else 'nothing'} is",
+            next_step=f"tidemark plan {contract.table}",
+            table=contract.table,
+        )
+    if not signature.dry_run:
+        approval = Approval(plan, signature.by, signature.reason)
+        evolve(lake, contract, state, schemas, run_id=signature.run_id, approval=approval)
+    operation = Operation(
+        by=signature.by,
+        verb="approve",
+        table=contract.table,
+        reason=signature.reason,
+        run_id=signature.run_id,
+        arguments={
+            "plan": plan,
+            "dry_run": signature.dry_run,
+            "changes": [c.as_json() for c in waits.changes],
+        },
+        before_snapshot=state.head,
+        after_snapshot=state.head,
+    )
+    if not signature.dry_run:
+        record(lake, operation)
+    return operation
