@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Literal
 
 PausePoint = Literal[
-    "planned", "branched", "staged", "audited", "receipted", "quarantined", "published", "tagged", "dropped"
+    "planned",
+    "branched",
+    "staged",
+    "audited",
+    "receipted",
+    "quarantined",
+    "publishing",
+    "published",
+    "tagged",
+    "dropped",
 ]
 POLL_SECONDS = 0.05
 

@@ -100,6 +100,7 @@ def publish(lake: Lake, attempt: Attempt, written: frozenset[int], unchanged: Ca
         raise Overtaken(attempt.table, attempt.head or 0, metadata.current_snapshot_id)
     target = metadata.refs[attempt.branch].snapshot_id
     move = _compare_and_set if can_compare_and_set(lake, metadata) else _fast_forward
+    pause_point("publishing")
     try:
         move(lake, attempt, target)
     except Exception as error:
