@@ -6,12 +6,14 @@ import secrets
 import time
 
 import pytest
+from topics import ORDER, order
 
 POISON = [(None, b"poison", 0)]
 POINTS = ["planned", "branched", "staged", "audited", "receipted", "quarantined", "published"]
 """A table of format 2 is published, tagged and tidied in one catalog commit."""
 FORMAT_3_POINTS = ["quarantined", "published", "tagged", "dropped"]
 """PyIceberg cannot write format 3, so there Spark does it in three."""
+NEWER = {**ORDER, "doc": "the same fields, another schema"}
 PUBLISHED = {"published", "tagged", "dropped"}
 
 
@@ -92,3 +94,26 @@ def test_the_process_may_be_killed_again_and_again_before_it_publishes(lakehouse
     assert table.run().state == "fresh"
     assert table.ids() == list(range(80))
     assert table.holds_everything().quarantined == 1
+
+
+def test_a_quarantine_row_of_a_dead_run_goes_when_its_record_can_be_read(lakehouse):
+    """Given a run killed after the quarantine, when the registry has learnt the schema since, then the row is in the table alone."""
+    topic = lakehouse.cluster.topic("learnt", 1)
+    topic.send(range(30))
+    table = lakehouse.table(topic)
+    table.run()
+    old = topic.schema
+    elsewhere = lakehouse.cluster.topic("elsewhere", schema=NEWER)
+    topic.schema_id, known = elsewhere.schema_id, topic.schema_id
+    topic.send_raw([(b"k", topic.encode(order(30)), 0)])
+    topic.schema_id = known
+    run = table.start(pause_at="quarantined")
+    run.reaches_its_pause()
+    run.kill()
+    assert table.causes() == {"schema_not_allowed": 1}
+    topic.use(NEWER)
+    assert topic.schema_id == elsewhere.schema_id
+    topic.use(old)
+    assert table.run().state == "fresh"
+    assert table.ids() == list(range(31))
+    assert table.holds_everything().quarantined == 0

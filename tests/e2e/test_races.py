@@ -4,6 +4,7 @@ from pathlib import Path
 from urllib.parse import urlparse
 
 import oracle
+import pytest
 from lakehouse import until
 
 
@@ -38,25 +39,33 @@ def test_two_first_loads_at_once_make_one_table(lakehouse):
     table.holds_everything()
 
 
-def test_an_attempt_that_is_overtaken_drops_its_stage_and_finds_nothing_to_do(lakehouse):
+@pytest.mark.parametrize(
+    ("point", "format_version"), [("quarantined", 2), ("publishing", 2), ("publishing", 3)]
+)
+def test_an_attempt_that_is_overtaken_drops_its_stage_and_finds_nothing_to_do(
+    lakehouse, point, format_version
+):
     """Given a run that waits before publishing, when another publishes the same batch, then the first one's rows are nowhere."""
     topic = lakehouse.cluster.topic("overtaken", 2)
     topic.send(range(100))
+    table = lakehouse.table(topic, format_version=format_version)
+    table.run()
+    topic.send(range(100, 200))
     topic.send_raw([(None, b"poison", 1)])
-    table = lakehouse.table(topic)
-    slow = table.start(pause_at="quarantined")
+    slow = table.start(pause_at=point)
     slow.reaches_its_pause()
     assert table.run().rows.written == 100
     slow.release()
     result = slow.result()[0]
     assert (result["error"], result["commits"]) == (None, 0)
-    assert table.ids() == list(range(100))
+    assert table.ids() == list(range(200))
     assert table.holds_everything().quarantined == 1
     assert table.branches == set()
 
 
-def test_a_rollback_between_plan_and_publish_is_not_undone(lakehouse):
-    """Given someone rolls main back while a batch is staged, when that attempt goes on, then it plans again from the older ledger."""
+@pytest.mark.parametrize("point", ["audited", "publishing"])
+def test_a_rollback_between_plan_and_publish_is_not_undone(lakehouse, point):
+    """Given someone rolls main back while a batch is staged, or in the very moment of publishing, when that attempt goes on, then it plans again from the older ledger."""
     topic = lakehouse.cluster.topic("rolled_back", 2)
     table = lakehouse.table(topic)
     topic.send(range(50))
@@ -65,7 +74,7 @@ def test_a_rollback_between_plan_and_publish_is_not_undone(lakehouse):
     topic.send(range(50, 100))
     table.run()
     topic.send(range(100, 150))
-    run = table.start(pause_at="audited")
+    run = table.start(pause_at=point)
     run.reaches_its_pause()
     lakehouse.spark().sql(f"CALL lake.system.rollback_to_snapshot('{table.name}', {target})").collect()
     run.release()
