@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tidemark.domain.states import FINE, OUTAGES, State
 
-WIDE = 240
+WIDE = 200
 """Columns where there is no terminal: a log file must not cut words."""
 
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -14,6 +15,7 @@ from tidemark.cli.border import FINDING
 from tidemark.cli.choice import chosen
 from tidemark.cli.dagster_records import hints
 from tidemark.cli.output import age, ago, console, number, print_json, state_text
+from tidemark.domain.contract import Contract
 from tidemark.domain.states import FINE
 from tidemark.engine import sightings
 from tidemark.engine.configuration import Configuration, load_from_environment, places
@@ -36,15 +38,23 @@ def status(tables: Sequence[str], *, as_json: bool) -> None:
 
 
 def statuses(configuration: Configuration, tables: Sequence[str]) -> list[Status]:
-    """The status of each table, worst first. Remembers what was seen, for the age of what waits."""
+    """The status of each table, worst first; Dagster's records are asked about tables that are behind."""
     contracts = chosen(configuration, tables)
     home = places(os.environ).home
+    return statuses_of(Lake(configuration), contracts, home, ask_dagster=True)
+
+
+def statuses_of(
+    lake: Lake, contracts: Sequence[Contract], home: Path, *, ask_dagster: bool = False
+) -> list[Status]:
+    """Worst first. Remembers what was seen, for the age of what waits."""
     memories = sightings.read(home)
-    facts = look(Lake(configuration), contracts, memories)
+    facts = look(lake, contracts, memories)
     sightings.write(home, {**memories, **{each.contract.table: each.memory for each in facts}})
-    known = hints(home, [each.contract.table for each in facts if _needs_hint(each)])
-    facts = [replace(each, hint=known.get(each.contract.table, each.hint)) for each in facts]
-    now, lanes = datetime.now(UTC), configuration.platform.lanes
+    if ask_dagster:
+        known = hints(home, [each.contract.table for each in facts if _needs_hint(each)])
+        facts = [replace(each, hint=known.get(each.contract.table, each.hint)) for each in facts]
+    now, lanes = datetime.now(UTC), lake.platform.lanes
     found = [judge(each, poll=lanes[each.contract.lane].poll, now=now) for each in facts]
     return sorted(found, key=lambda each: each.gravity)
 

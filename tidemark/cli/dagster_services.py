@@ -1,0 +1,166 @@
+"""Dagster on this machine for `demo` and `dev`: code server, webserver and daemon as detached, marked processes.
+
+One code server serves both others, so the definitions are loaded once; the UI's reload button works.
+"""
+
+import json
+import os
+import sys
+import time
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from orchestration.instance import prepare_dagster_home
+from tidemark.engine.configuration import Places
+from tidemark.services.errors import ServiceFailed
+from tidemark.services.ports import LOOPBACK, Ports, accepts
+from tidemark.services.processes import Command, Mark, has_ended, server, start, stop
+
+CODE, WEB, DAEMON = "dagster-code", "dagster-webserver", "dagster-daemon"
+PATIENCE = 90.0
+_RUN_PROCESS = "spawn_main"
+"""Dagster starts each run as a multiprocessing child of the code server."""
+_LOCATIONS = """{workspaceOrError {... on Workspace {locationEntries {
+    locationOrLoadError {__typename ... on PythonError {message}}}}}}"""
+
+
+@dataclass(slots=True)
+class DagsterServices:
+    """The three processes of one home."""
+
+    places: Places
+    _pids: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def home(self) -> Path:
+        """Tidemark's home, absolute."""
+        return self.places.home.absolute()
+
+    @property
+    def ports(self) -> Ports:
+        """Remembered, so that the UI keeps its address."""
+        return Ports(self.home / "ports.json")
+
+    @property
+    def url(self) -> str:
+        """Of the UI."""
+        return f"http://{LOOPBACK}:{self.ports[WEB]}"
+
+    def environment(self) -> dict[str, str]:
+        """What every process needs to see the same home, contracts and platform file."""
+        named = {
+            "TIDEMARK_HOME": str(self.home),
+            "TIDEMARK_CONTRACTS": str(self.places.contracts_dir.absolute()),
+            "DAGSTER_HOME": os.environ.get("DAGSTER_HOME") or str(prepare_dagster_home(self.home)),
+        }
+        if self.places.platform_file:
+            named["TIDEMARK_CONFIG"] = str(self.places.platform_file.absolute())
+        return named
+
+    def up(self) -> None:
+        """Start all three afresh and wait until the UI answers. Raises ServiceFailed."""
+        self.down()
+        ports = self.ports
+        ports.settle((CODE, WEB))
+        workspace = self.home / "dagster" / "workspace.yaml"
+        environment = self.environment()
+        workspace.parent.mkdir(parents=True, exist_ok=True)
+        workspace.write_text(
+            f"load_from:\n  - grpc_server: {{host: {LOOPBACK}, port: {ports[CODE]}, location_name: tidemark}}\n",
+            encoding="utf-8",
+        )
+        code = (
+            "code-server",
+            "start",
+            "-h",
+            LOOPBACK,
+            "-p",
+            str(ports[CODE]),
+            "-m",
+            "orchestration.definitions",
+        )
+        self._start(CODE, "dagster", code, environment)
+        self._await(CODE, ports[CODE])
+        web = ("-h", LOOPBACK, "-p", str(ports[WEB]), "-w", str(workspace), "--suppress-warnings")
+        self._start(WEB, "dagster-webserver", web, environment)
+        self._start(DAEMON, "dagster-daemon", ("run", "-w", str(workspace)), environment)
+        self._await(WEB, ports[WEB])
+        self._await_location()
+
+    def down(self) -> None:
+        """Stop them and the runs they have started."""
+        for name in (DAEMON, WEB, CODE):
+            stop(self._mark(name), patience=10)
+
+    def run_processes(self) -> list[psutil.Process]:
+        """The processes that execute runs right now."""
+        code = server(self._mark(CODE))
+        if code is None:
+            return []
+        return [each for each in code.children(recursive=True) if _RUN_PROCESS in " ".join(_words(each))]
+
+    def processes(self) -> list[psutil.Process]:
+        """All of them, with what they have started."""
+        found = [server(self._mark(name)) for name in (CODE, WEB, DAEMON)]
+        return [each for main in found if main for each in (main, *main.children(recursive=True))]
+
+    def _mark(self, name: str) -> Mark:
+        return Mark.of(name, self.home)
+
+    def _log(self, name: str) -> Path:
+        return self.home / "logs" / f"{name}.log"
+
+    def _start(
+        self, name: str, script: str, arguments: tuple[str, ...], environment: Mapping[str, str]
+    ) -> None:
+        executable = Path(sys.executable)
+        main = (str(executable.with_name(script)), *arguments)
+        # -X takes any word: here the mark by which a process is found again
+        command = Command(executable, ("-X",), main, self.home, environment)
+        self._pids[name] = start(command, self._mark(name), self._log(name))
+
+    def _await(self, name: str, port: int) -> None:
+        until = time.monotonic() + PATIENCE
+        while not accepts(port):
+            if has_ended(self._pids[name]):
+                raise ServiceFailed(name, "ended while starting", self._log(name))
+            if time.monotonic() > until:
+                raise ServiceFailed(name, f"did not answer within {PATIENCE:.0f} s", self._log(name))
+            time.sleep(0.2)
+
+    def _await_location(self) -> None:
+        """Wait until the UI has the definitions. Raises ServiceFailed with what Dagster has against them."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                entries = _ask(f"{self.url}/graphql", _LOCATIONS)["workspaceOrError"]["locationEntries"]
+                found = entries[0]["locationOrLoadError"] if entries else None
+            except (OSError, LookupError) as error:
+                if time.monotonic() > until:
+                    raise ServiceFailed(WEB, f"does not answer: {error}", self._log(WEB)) from error
+                found = None
+            if found and found["__typename"] == "PythonError":
+                raise ServiceFailed(CODE, f"cannot load the definitions: {found['message']}", self._log(CODE))
+            if found:
+                return
+            time.sleep(0.2)
+
+
+def _ask(url: str, query: str) -> dict[str, Any]:
+    """The data of a GraphQL answer; proxies of the environment are not for our own machine."""
+    body = json.dumps({"query": query}).encode()
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - our own
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10) as answer:
+        return dict(json.load(answer)["data"])
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []

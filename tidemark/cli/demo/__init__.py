@@ -1,0 +1,1 @@
+"""`tidemark demo`: everything from nothing, with live traffic and a tour."""

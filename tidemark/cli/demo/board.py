@@ -1,0 +1,49 @@
+"""The live table: what was produced, what can be read, and how far apart they are."""
+
+import os
+from collections.abc import Mapping
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tidemark.cli.output import age, ago, number, state_text
+from tidemark.cli.status import statuses_of
+from tidemark.engine.configuration import Configuration, places
+from tidemark.engine.lake import Lake
+from tidemark.engine.status import Status
+
+
+class Board:
+    """Looks at all tables when it is asked to; keeps its connections."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.lake = Lake(configuration)
+        self._home = places(os.environ).home
+        self.seen: dict[str, Status] = {}
+
+    def refresh(self) -> None:
+        """Ask Kafka and the catalog."""
+        found = statuses_of(self.lake, self.lake.configuration.contracts, self._home)
+        self.seen = {each.table: each for each in found}
+
+    def render(self, produced: Mapping[str, int], footer: RenderableType) -> Group:
+        """As a table, with a footer below."""
+        table = Table(box=None, pad_edge=False)
+        table.add_column("topic → table")
+        table.add_column("state", no_wrap=True, min_width=8)
+        for heading in ("produced", "readable", "quarantined", "lag", "behind", "newest row"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for _, each in sorted(self.seen.items()):
+            counted = produced.get(each.topic, sum(each.end.values()) if each.end else None)
+            table.add_row(
+                f"{each.topic} → {each.table}",
+                state_text(each.state),
+                number(counted),
+                number(each.rows),
+                number(each.quarantined),
+                number(each.lag_records),
+                age(each.lag_seconds),
+                Text(ago(each.table_clock)),
+            )
+        return Group(table, "", footer)
