@@ -6,6 +6,9 @@ from urllib.parse import urlparse
 import oracle
 import pytest
 from lakehouse import until
+from topics import ORDER, order
+
+NEWER = {**ORDER, "doc": "the same fields, another schema"}
 
 
 def test_two_runs_of_one_table_started_at_once_publish_each_record_once(lakehouse):
@@ -82,6 +85,28 @@ def test_a_rollback_between_plan_and_publish_is_not_undone(lakehouse, point):
     assert (result["error"], result["rows"]["written"]) == (None, 100)
     assert table.ids() == list(range(150))
     table.holds_everything()
+
+
+def test_an_overtaken_attempt_leaves_the_quarantine_of_the_winner_alone(lakehouse):
+    """Given an attempt that found a record unreadable, when another has published it as a row since, then no quarantine row contradicts the table."""
+    topic = lakehouse.cluster.topic("outdated")
+    topic.send(range(30))
+    table = lakehouse.table(topic)
+    table.run()
+    old, known = topic.schema, topic.schema_id
+    elsewhere = lakehouse.cluster.topic("elsewhere", schema=NEWER)
+    topic.schema_id = elsewhere.schema_id
+    topic.send_raw([(b"k", topic.encode(order(30)), 0)])
+    slow = table.start(pause_at="receipted")
+    slow.reaches_its_pause()
+    topic.use(NEWER)
+    topic.use(old)
+    assert topic.schema_id == known
+    assert table.run().rows.written == 1
+    slow.release()
+    assert slow.result()[0]["error"] is None
+    assert table.ids() == list(range(31))
+    assert table.holds_everything().quarantined == 0
 
 
 def test_a_topic_recreated_between_plan_and_publish_stops_the_attempt(lakehouse):

@@ -220,6 +220,9 @@ def _publish_quarantine(lake: Lake, plan: Plan, groups: list[Group], run_id: str
     expected = sum(g.count for g in groups if g.fate == "quarantined")
     if not expected and not quarantine.leftovers(lake, contract.quarantine_table, epoch, plan.ranges):
         return
+    found = lake.state(contract.table).head
+    if found != plan.state.head:  # the rows of these offsets are someone else's by now, and so is their quarantine
+        raise Overtaken(contract.table, plan.state.head or 0, found)
     quarantine.ensure(lake, contract.quarantine_table, contract.topic)
     rows = quarantined_rows(lake, plan, groups, run_id) if expected else None
     quarantine.replace_within(
