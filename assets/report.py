@@ -1,6 +1,7 @@
 """From an outcome of the engine to what Dagster shows: numbers where it can plot them, text where it cannot.
 
-Snapshot ids are text: they do not fit into the numbers of a browser.
+Snapshot ids are text: they do not fit into the numbers of a browser. Events are kept small (tidemark.domain.events):
+offsets and state of a result are in `tidemark/outcome`, fates that are rare are left out at zero.
 """
 
 from collections.abc import Sequence
@@ -31,8 +32,11 @@ def result(
 
 
 def observation(contract: Contract, outcome: Outcome) -> dg.AssetObservation:
-    """What a run that goes on has done for a table so far."""
-    return dg.AssetObservation(asset_key=table_key(contract.table), metadata=_metadata(outcome))
+    """What a run that goes on has done for a table so far: short, for it comes often."""
+    return dg.AssetObservation(
+        asset_key=table_key(contract.table),
+        metadata={**_shared(outcome), "offsets": dg.MetadataValue.json(_offsets(outcome))},
+    )
 
 
 def quarantine_landed(contract: Contract, outcome: Outcome) -> dg.AssetMaterialization:
@@ -66,30 +70,34 @@ def failure(stopped: Sequence[Outcome]) -> dg.Failure:
 
 def _metadata(outcome: Outcome) -> dict[str, Any]:
     seconds = {f"seconds_{stage}": round(taken, 3) for stage, taken in outcome.stages.items()}
-    offsets = {str(p): [outcome.from_.get(p, o), o] for p, o in sorted(outcome.next.items())}
+    rare = {"tombstones": outcome.rows.tombstones, "skipped": outcome.rows.skipped}
+    return {
+        **_shared(outcome),
+        **{fate: count for fate, count in rare.items() if count},
+        "files": outcome.files,
+        "schema_ids": ", ".join(str(each) for each in sorted(outcome.schema_ids)),
+        "seconds": round(outcome.seconds, 3),
+        **seconds,
+        **_clock("stream_clock", outcome.stream_clock),
+    }
+
+
+def _shared(outcome: Outcome) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "state": outcome.state,
         "commits": outcome.commits,
         "rows_read": outcome.rows.read,
         "rows_written": outcome.rows.written,
         "rows_quarantined": outcome.rows.quarantined,
-        "tombstones": outcome.rows.tombstones,
-        "skipped": outcome.rows.skipped,
         "lag_records": outcome.lag_records,
-        "offsets": dg.MetadataValue.json(offsets),
-        "schema_ids": dg.MetadataValue.json(sorted(outcome.schema_ids)),
-        "files": outcome.files,
         "bytes": outcome.bytes,
-        "seconds": round(outcome.seconds, 3),
-        **seconds,
     }
     if outcome.snapshot_id is not None:
         found["snapshot_id"] = str(outcome.snapshot_id)
-    return {
-        **found,
-        **_clock("stream_clock", outcome.stream_clock),
-        **_clock("table_clock", outcome.table_clock),
-    }
+    return {**found, **_clock("table_clock", outcome.table_clock)}
+
+
+def _offsets(outcome: Outcome) -> dict[str, list[int]]:
+    return {str(p): [outcome.from_.get(p, o), o] for p, o in sorted(outcome.next.items())}
 
 
 def _clock(name: str, at: datetime | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from assets.names import SENSOR, STOPPED_TAG, TRIGGER_TAG, pool_of, table_key, t
 from assets.report import failure, observation, quarantine_landed, result
 from resources.lake import LakeResource
 from tidemark.domain.contract import Contract
-from tidemark.domain.events import report_period
+from tidemark.domain.events import report_period, run_length
 from tidemark.domain.outcome import Outcome
 from tidemark.domain.platform import Lane
 from tidemark.engine.alive import alive
@@ -70,8 +70,8 @@ def _reports(
     return serve(
         work,
         chosen,
-        lane,
-        report_every=report_period(lake.platform.report_every, len(lake.configuration.contracts)),
+        lane.model_copy(update={"max_run": run_length(lane.max_run, len(chosen))}),
+        report_every=report_period(lake.platform.report_every, 2 * len(lake.configuration.contracts)),
         stop=stop,
         called_away=Handover(context.instance, context.run_id, pool_of(chosen[0].lane)),
     )

@@ -36,7 +36,7 @@ def answer(
         decision = tick.decide()
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))
-    every = report_period(report_every, len(lake.configuration.contracts))
+    every = report_period(report_every, 2 * len(lake.configuration.contracts))
     events: list[dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation] = [
         *topic_observations(tick, decision, every),
         *freshness_changes(tick, decision),

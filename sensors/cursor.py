@@ -1,6 +1,7 @@
 """The lag sensor's cursor: a cache of what ticks found out. Lost or damaged, it is empty and fills again.
 
-Kept small, for Dagster stores it with every tick: defaults are left out, offsets are lists, most times whole seconds.
+Kept small, for Dagster stores it with every tick: defaults are left out, offsets are differences to their
+neighbours, most times are whole seconds, topic ids are shortened.
 """
 
 import json
@@ -9,19 +10,21 @@ from base64 import b85decode, b85encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import accumulate, pairwise
 from typing import Any
 
 from tidemark.domain.freshness import GRADES, Grade
 from tidemark.domain.lag import Sighting, prune
-from tidemark.domain.offsets import Offsets
+from tidemark.domain.offsets import Offsets, waiting
 from tidemark.domain.request import Trouble
 from tidemark.domain.states import STATES, State
 
 VERSION = 1
 PLAIN = 2_000
 """Longer cursors are compressed."""
-KEEP = 4
-"""Sightings per table; the oldest is never lost, so lag stays exact until the next commit."""
+SIGHTINGS = 200
+"""Of all tables together. A table keeps one at least, its oldest, and of that one partition that waits: lag stays
+exact until the next commit."""
 
 
 @dataclass(slots=True)
@@ -59,7 +62,8 @@ class Cache:
 
 def dump(cache: Cache) -> str:
     """The cursor text."""
-    tables = {table: _entry_to_json(entry) for table, entry in sorted(cache.tables.items())}
+    keep = max(1, SIGHTINGS // max(1, len(cache.tables)))
+    tables = {table: _entry_to_json(entry, keep) for table, entry in sorted(cache.tables.items())}
     content = {
         "v": VERSION,
         "u": cache.runs_until.timestamp() if cache.runs_until else None,
@@ -83,8 +87,8 @@ def parse(cursor: str | None) -> Cache:
         return Cache()
 
 
-def _entry_to_json(entry: Entry) -> dict[str, Any]:
-    open_ones = prune(entry.sightings, entry.committed or {}, KEEP)
+def _entry_to_json(entry: Entry, keep: int) -> dict[str, Any]:
+    open_ones = prune(entry.sightings, entry.committed or {}, keep)
     trouble = entry.trouble
     found: dict[str, Any] = {
         "c": None if entry.committed is None else _offsets(entry.committed),
@@ -94,7 +98,7 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
         "i": entry.topic_id,
         "m": entry.mark or None,
         "r": _seconds(entry.read_at),
-        "s": [[seen.at.timestamp(), _offsets(seen.end)] for seen in open_ones] or None,
+        "s": [[_seconds(seen.at), _beyond(seen.end, entry.committed, keep)] for seen in open_ones] or None,
         "e": [trouble.state, trouble.failures, _seconds(trouble.since), trouble.mark] if trouble else None,
         "d": _seconds(entry.tried),
         "a": _seconds(entry.active),
@@ -106,15 +110,16 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
 
 def _entry_from_json(found: Mapping[str, Any]) -> Entry:
     observed_at, observed = found.get("o", (None, -1))
+    committed = _offsets_from(found["c"]) if "c" in found else None
     return Entry(
-        committed=_offsets_from(found["c"]) if "c" in found else None,
+        committed=committed,
         exists="x" not in found,
         paused="p" in found,
         fault=_state(found["f"]) if "f" in found else None,
         topic_id=found.get("i"),
         mark=found.get("m", ""),
         read_at=_time(found.get("r")),
-        sightings=[Sighting(_moment(at), _offsets_from(end)) for at, end in found.get("s", [])],
+        sightings=[Sighting(_moment(at), _end_of(end, committed)) for at, end in found.get("s", [])],
         trouble=_trouble(*found["e"]) if "e" in found else None,
         tried=_time(found.get("d")),
         active=_time(found.get("a")),
@@ -135,14 +140,27 @@ def _state(text: str) -> State:
 
 
 def _offsets(offsets: Offsets) -> list[int] | dict[str, int]:
-    if sorted(offsets) == list(range(len(offsets))):
-        return [offsets[p] for p in range(len(offsets))]
-    return {str(p): o for p, o in offsets.items()}
+    """As they are, or for partitions 0 to n the differences from one to the next, which are smaller."""
+    if not offsets or sorted(offsets) != list(range(len(offsets))):
+        return {str(p): o for p, o in offsets.items()}
+    values = [offsets[p] for p in range(len(offsets))]
+    return [values[0], *(after - before for before, after in pairwise(values))]
 
 
 def _offsets_from(found: list[int] | dict[str, int]) -> dict[int, int]:
-    pairs = enumerate(found) if isinstance(found, list) else found.items()
+    pairs = enumerate(accumulate(found)) if isinstance(found, list) else found.items()
     return {int(p): int(o) for p, o in pairs}
+
+
+def _beyond(end: Offsets, committed: Offsets | None, keep: int) -> int | list[int] | dict[str, int]:
+    if keep == 1:
+        return next(iter(waiting(committed or {}, end)))
+    return _offsets({p: o - (committed or {}).get(p, 0) for p, o in end.items()})
+
+
+def _end_of(found: int | list[int] | dict[str, int], committed: Offsets | None) -> dict[int, int]:
+    beyond = {found: 1} if isinstance(found, int) else _offsets_from(found)
+    return {p: o + (committed or {}).get(p, 0) for p, o in beyond.items()}
 
 
 def _seconds(at: datetime | None) -> int | None:

@@ -111,7 +111,7 @@ class Tick:
             entry.fault = None
             entry.exists, entry.paused = state.ledger is not None, state.paused
             entry.committed = dict(state.ledger.next) if state.ledger else None
-            entry.topic_id = state.ledger.topic_id if state.ledger else None
+            entry.topic_id = (state.ledger.topic_id or "")[:8] or None if state.ledger else None
             entry.mark = f"{state.uuid}|{state.head}|{sorted(state.properties.items())}"
         entry.mark = mark_of(contract, self._topic_id(contract), entry.mark)
         entry.read_at = self.now

@@ -1,5 +1,7 @@
 """Rule: the cursor is a cache; small, and worth nothing more than the time it saves."""
 
+import hashlib
+import random
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sensors.cursor import Cache, Entry, dump, parse
-from tidemark.domain.lag import Sighting
+from tidemark.domain.lag import Sighting, measure
 from tidemark.domain.request import Trouble
 from tidemark.domain.states import STATES
 
@@ -38,10 +40,20 @@ def test_what_is_dumped_is_parsed(tables, until):
 
 
 def test_sightings_are_thinned_but_the_oldest_stays():
-    sightings = [Sighting(NOON + timedelta(seconds=i), {0: 10 + i}) for i in range(50)]
-    kept = parse(dump(Cache({"t": Entry({0: 5}, sightings=sightings)}))).tables["t"].sightings
+    sightings = [Sighting(NOON + timedelta(seconds=i), {0: 10 + i, 1: 7}) for i in range(50)]
+    tables = {f"t{n}": Entry({0: 5}, sightings=sightings) for n in range(50)}
+    kept = parse(dump(Cache(tables))).tables["t7"].sightings
     assert kept[0] == sightings[0]
+    assert all(each in sightings for each in kept)
     assert len(kept) <= 4
+
+
+def test_with_very_many_tables_the_age_of_the_oldest_waiting_record_is_kept():
+    committed, later = {0: 5, 1: 5}, NOON + timedelta(seconds=30)
+    seen = [Sighting(NOON, {0: 5, 1: 9}), Sighting(later, {0: 99, 1: 99})]
+    tables = {f"t{n}": Entry(committed, sightings=seen) for n in range(300)}
+    kept = parse(dump(Cache(tables))).tables["t7"].sightings
+    assert measure(committed, {0: 99, 1: 99}, kept, later) == measure(committed, {0: 99, 1: 99}, seen, later)
 
 
 @pytest.mark.parametrize(
@@ -52,13 +64,17 @@ def test_a_lost_or_damaged_cursor_is_an_empty_cache(text):
     assert parse(text) == Cache()
 
 
-def test_three_hundred_tables_fit_into_a_few_kilobytes():
-    tables = {
-        f"namespace.some_table_{n}": Entry(
-            {p: 10**9 + n * p for p in range(12)}, topic_id="aIpw6k7ERGu+dGBN+RxpiQ", mark="4d3bf8fa6823",
-            read_at=NOON, sightings=[Sighting(NOON, {p: 10**9 + n * p + 5 for p in range(12)})],
-            tried=NOON, active=NOON, observed_at=NOON, observed=10**10,
-        )
-        for n in range(300)
-    }  # fmt: skip
-    assert len(dump(Cache(tables))) < 40_000
+def test_three_hundred_busy_tables_fit_into_what_the_event_budget_allows():
+    def offsets_of(n):
+        return {p: random.randrange(n * 10**7, n * 10**7 + 10**6) for p in range(12)}
+
+    tables = {}
+    for n in range(300):
+        committed = offsets_of(n)
+        end = {p: o + random.randrange(1000) for p, o in committed.items()}
+        digest = hashlib.sha256(str(n).encode()).hexdigest()
+        tables[f"namespace.some_table_{n}"] = Entry(
+            committed, topic_id=digest[:8], mark=digest[8:16], read_at=NOON, sightings=[Sighting(NOON, end)] * 3,
+            tried=NOON, active=NOON, observed_at=NOON, observed=sum(end.values()), grade="fresh",
+        )  # fmt: skip
+    assert len(dump(Cache(tables))) < 29_000

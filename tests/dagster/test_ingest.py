@@ -1,16 +1,20 @@
 """Rules of a run: results for what succeeded, then one failure for what stopped; nothing else turns red."""
 
 import json
-from datetime import UTC, datetime
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 import pytest
 from dagster import AssetKey, DagsterEventType
+from dagster._serdes import serialize_value
 
 import assets.run as run_module
 from assets.handover import Handover
 from assets.names import STOPPED_TAG, pool_of
+from assets.report import observation
 from tidemark.domain.errors import Stopped
+from tidemark.domain.events import report_period, run_length
 from tidemark.domain.guard import Topic
 from tidemark.domain.ledger import Counts
 from tidemark.domain.outcome import Commit, Outcome, Tally
@@ -122,7 +126,7 @@ def test_a_click_publishes_what_waits_and_says_what_it_did(run):
     found = metadata_of(result, "shop.orders")
     assert (found["rows_read"], found["rows_written"], found["rows_quarantined"]) == (4, 3, 1)
     assert found["snapshot_id"] == str(2**60)
-    assert found["offsets"] == {"0": [6, 10]}
+    assert (found["tidemark/outcome"]["from"], found["tidemark/outcome"]["next"]) == ({"0": 6}, {"0": 10})
     assert (found["seconds_stage"], found["seconds_publish"], found["bytes"], found["files"]) == (
         0.25,
         0.5,
@@ -214,3 +218,30 @@ def test_the_freshness_check_passes_when_nothing_waits(run):
     (evaluated,) = run("shop.orders").get_asset_check_evaluations()
     assert evaluated.passed
     assert evaluated.metadata["lag_records"].value == 0
+
+
+def test_three_hundred_busy_tables_write_less_than_a_gigabyte_a_day(run, instance, defs):
+    FakeWork.waiting = {"shop.orders": 4}
+    result = run("shop.orders")
+    size = defaultdict(int)
+    for entry in instance.all_logs(result.run_id):
+        if entry.dagster_event and entry.dagster_event.step_key in {None, "ingest_default"}:
+            event = entry.dagster_event
+            own = event.asset_key and event.asset_key.path != ["shop", "orders"]
+            size[entry.dagster_event_type.value] += 0 if own else len(serialize_value(entry))
+    wide = 12 * len('"11": 1000000000, ') * 2  # offsets of 12 partitions in the outcome
+    row = 250  # of the tables and indexes around an event
+    result_bytes = 2 * (size["ASSET_MATERIALIZATION"] + wide + row) + size["STEP_OUTPUT"] + wide + row
+    result_bytes += 2 * (size["ASSET_MATERIALIZATION_PLANNED"] + row)  # SQLite keeps asset events twice
+    contract = defs.resources["lake"].configuration.contract("shop.orders")
+    outcome = Outcome(
+        "shop.orders", "fresh", from_=dict.fromkeys(range(12), 10**9), next=dict.fromkeys(range(12), 10**9)
+    )
+    observed = 2 * (
+        len(serialize_value(observation(contract, outcome))) + 800 + row
+    )  # 800: the entry around it
+    tables = 300
+    runs = timedelta(days=1) / run_length(timedelta(minutes=5), tables)
+    reports = timedelta(days=1) / report_period(timedelta(minutes=1), 2 * tables)
+    ticks = 86_400 / 5 * 29_000  # tests/dagster/test_cursor.py
+    assert tables * runs * result_bytes + 2 * tables * reports * observed + ticks < 1e9

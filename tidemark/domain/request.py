@@ -41,7 +41,8 @@ class Seen:
     """A table and its topic as a tick sees them.
 
     `committed` None: not known yet, or never loaded (`exists` false). `fault`: the state that reading the table
-    ended in. `tried`: when the last run that had the table ended. `active`: when records last waited.
+    ended in. `topic_id`: the beginning of the ledger's. `tried`: when the last run that had the table ended.
+    `active`: when records last waited.
     """
 
     contract: Contract
@@ -92,7 +93,7 @@ class Ask:
 
 def mark_of(contract: Contract, topic_id: str | None, table: str) -> str:
     """What must change for a stop state to be tried again, as a short digest."""
-    return hashlib.sha256(f"{contract.digest}|{topic_id}|{table}".encode()).hexdigest()[:12]
+    return hashlib.sha256(f"{contract.digest}|{topic_id}|{table}".encode()).hexdigest()[:8]
 
 
 def backoff(trouble: Trouble) -> timedelta:
@@ -162,7 +163,7 @@ def _never_loaded(seen: Seen, now: datetime) -> Verdict | None:
 def _not_the_same(seen: Seen, _now: datetime) -> Verdict | None:
     if seen.topic is None:
         return Verdict(due=True, reason="the topic is missing")
-    if seen.topic_id and seen.topic.topic_id and seen.topic_id != seen.topic.topic_id:
+    if seen.topic_id and seen.topic.topic_id and not seen.topic.topic_id.startswith(seen.topic_id):
         return Verdict(due=True, reason="the topic was made anew")
     if any(seen.topic.end.get(p, 0) < committed for p, committed in (seen.committed or {}).items()):
         return Verdict(due=True, reason="the topic ends before the ledger")
