@@ -5,14 +5,11 @@ It builds no values and is for failed records alone, so it may be slow. Causes a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
 
 from tidemark.domain.avro_columns import branch_names
 from tidemark.domain.avro_nodes import NULL, Array, Entries, Enum, Fixed, Leaf, Node, Record, Union
+from tidemark.domain.explanation import Cause, Explanation
 from tidemark.domain.types import MAX_PRECISION
-
-Cause = Literal["undecodable", "value_out_of_range"]
 
 _VARINT_BYTES = {"int": 5, "long": 10}
 _BITS = {"int": 32, "long": 64}
@@ -21,14 +18,6 @@ _SIZES = {"boolean": 1, "float": 4, "double": 8}
 _MILLIS_LIMIT = ((1 << 63) - 1) // 1000
 _MAX_EMPTY_ITEMS = 1 << 24
 """Items that take no bytes: more of them are garbage, and would be counted for hours."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """A cause and, in words, where in the value and why."""
-
-    cause: Cause
-    detail: str
 
 
 def explain(payload: bytes, root: Node) -> Explanation | None:

@@ -1,9 +1,11 @@
 """What one contract must hold beyond the shape of its keys: keys that fit each other, names that exist."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tidemark.domain.contract import REGISTRY_FORMATS, ContractKeys, Declaration, Value
+from tidemark.domain.errors import SchemaUnsupported
+from tidemark.domain.json_columns import declared
 from tidemark.domain.layering import Finding
 from tidemark.domain.naming import table_fault
 from tidemark.domain.platform import Platform
@@ -82,8 +84,25 @@ def _value(value: Value) -> Iterator[Finding]:
         yield Finding(("value", "message"), "is for Protobuf with schema: by_latest_schema or pinned only")
     if value.fields is not None and value.format != "json":
         yield Finding(("value", "fields"), "is for format: json only")
+    elif value.fields is not None:
+        yield from _fields(value.fields)
     if value.envelope != "none" and value.format in {"string", "raw"}:
         yield Finding(("value", "envelope"), f"format {value.format} has no envelope")
+
+
+def _fields(fields: Mapping[str, str]) -> Iterator[Finding]:
+    if not fields:
+        yield Finding(("value", "fields"), "names no field: leave it out for one column with the document")
+        return
+    try:
+        declared(fields)
+    except SchemaUnsupported as error:
+        name = (
+            error.path
+            if error.path in fields
+            else next((f for f in fields if error.path.startswith(f"{f}.")), "")
+        )
+        yield Finding(("value", "fields", *([name] if name else [])), error.message)
 
 
 def _thresholds(said: ContractKeys) -> Iterator[Finding]:

@@ -82,12 +82,20 @@ class SchemaPlan:
 
 @dataclass(frozen=True, slots=True)
 class WriterColumns:
-    """One registered writer as the planner needs it; `fault` says why it has no columns."""
+    """One registered writer as the planner needs it; `fault` says why it has no columns.
+
+    Id 0 stands for the columns that the contract itself declares.
+    """
 
     id: int
     version: int
     columns: Struct
     fault: str = ""
+
+    @property
+    def named(self) -> str:
+        """Who it is, in words."""
+        return f"schema id {self.id} (version {self.version})" if self.id else "declared in the contract"
 
 
 def plan_schema(
@@ -135,7 +143,7 @@ def _change(difference: Difference, writer: WriterColumns, policy: SchemaChanges
         old=difference.found,
         new=difference.wanted,
         verdict=verdict,
-        reason=f"schema id {writer.id} (version {writer.version}); the contract says {kind}: {verdict}",
+        reason=f"{writer.named}; the contract says {kind}: {verdict}",
         schema_id=writer.id,
         doc=difference.doc,
     )
@@ -171,9 +179,7 @@ def _removals(
         return []
     newest = known[-1]
     gone = [d for d in covers(newest.columns, columns) if d.kind == "missing" and d.dotted not in removed]
-    reason = (
-        f"schema id {newest.id} (version {newest.version}) no longer has it; the column stays and reads NULL"
-    )
+    reason = f"{newest.named}: no longer there; the column stays and reads NULL"
     return [
         Change("remove_column", d.path, d.wanted, None, policy.remove_column, reason, newest.id) for d in gone
     ]

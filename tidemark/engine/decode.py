@@ -1,7 +1,8 @@
 """Kafka records to table rows, each with its fate: one pass, exact or quarantined (TYPES.md).
 
 Belongs here: which writer schema a record was written with, and what becomes of the record. The conversions
-are in `decode_avro`, the reasons for a record that failed are found afterwards by `decode_failures`.
+are in `decode_avro` and, for formats that Spark does not know, `decode_shipped`; the reasons for a record that
+failed are found afterwards by `decode_failures`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,22 +18,28 @@ from tidemark.domain.avro import AvroSchema
 from tidemark.domain.avro_columns import WHOLE_VALUE
 from tidemark.domain.avro_decoder import HEADER_SIZE, SENTINEL, decoder_schema
 from tidemark.domain.avro_nodes import Node, Record, skeleton
+from tidemark.domain.json_columns import JsonDocuments
 from tidemark.domain.spark_types import spark_ddl
 from tidemark.domain.types import KAFKA_COLUMN, Field, Struct
 from tidemark.engine.decode_avro import AVRO_OPTIONS, record_field, shaped
 from tidemark.engine.decode_checks import fits, sound
+from tidemark.engine.decode_shipped import decoded as shipped_decoder
 
 KAFKA = KAFKA_COLUMN.name
 VALUE = "_tidemark_value"
 FATE = "_tidemark_fate"
 CAUSE = "_tidemark_cause"
+NO_ID = 0
+"""The key of the one writer of a format that has no registry; no registry gives it."""
 _ID = "_tidemark_id"
+_DECODED = "_tidemark_decoded"
 _ID_SIZE = 4
 _SIGN = 1 << 31
 
 Fate = Literal["written", "quarantined", "tombstone", "skipped", "uncovered"]
-Format = Literal["avro", "string", "raw"]
+Format = Literal["avro", "json", "string", "raw"]
 Framing = Literal["confluent", "bare"]
+WriterSchema = AvroSchema | JsonDocuments
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ class Decoding:
     format: Format
     columns: Struct
     epoch: int
-    writers: Mapping[int, AvroSchema] = field(default_factory=dict)
+    writers: Mapping[int, WriterSchema] = field(default_factory=dict)
     reader: AvroSchema | None = None
     uncovered: frozenset[int] = frozenset()
     skipped: frozenset[int] = frozenset()
@@ -70,7 +77,9 @@ def decode(raw: DataFrame, decoding: Decoding) -> DataFrame:
     """
     if decoding.format == "avro":
         return _decode_avro(raw, decoding)
-    return _decode_whole(raw, decoding)
+    if decoding.format in {"string", "raw"}:
+        return _decode_whole(raw, decoding)
+    return _decode_shipped(raw, decoding)
 
 
 def kafka_columns(epoch: int, schema_id: Column) -> Column:
@@ -103,6 +112,22 @@ def _decode_whole(raw: DataFrame, decoding: Decoding) -> DataFrame:
     return _with_fate(raw, decoding, columns, cause, _null("int"))
 
 
+def _decode_shipped(raw: DataFrame, decoding: Decoding) -> DataFrame:
+    """Formats that are decoded in Python on the executors."""
+    writers = {i: schema for i, schema in decoding.writers.items() if not isinstance(schema, AvroSchema)}
+    identified = raw.withColumn(_ID, _schema_id(decoding))
+    wrote = F.col(_ID).isin(*writers)
+    value = F.when(wrote, F.col("value"))
+    header = 0 if decoding.framing == "bare" else HEADER_SIZE
+    rows = identified.select(
+        "*", shipped_decoder(value, F.col(_ID), writers, decoding.columns, header).alias(_DECODED)
+    )
+    columns = {each.name: F.col(_DECODED)["row"][each.name] for each in decoding.columns.fields}
+    cause = _cause([(wrote, F.col(_DECODED)["cause"])], decoding)
+    schema_id = _null("int") if decoding.format == "json" else F.col(_ID)
+    return _with_fate(rows, decoding, columns, cause, schema_id)
+
+
 @dataclass(frozen=True, slots=True)
 class _Group:
     """Writer schemas that differ in names of types, docs and defaults only: one decoder serves them."""
@@ -132,17 +157,18 @@ def _groups(writers: Mapping[int, AvroSchema]) -> tuple[_Group, ...]:
 
 
 def _decode_avro(raw: DataFrame, decoding: Decoding) -> DataFrame:
-    groups = _groups(decoding.writers)
+    groups = _groups({i: schema for i, schema in decoding.writers.items() if isinstance(schema, AvroSchema)})
     identified = raw.withColumn(_ID, _schema_id(decoding))
     decoded = identified.select("*", *(_decoded(group, decoding.framing) for group in groups))
     reader = decoding.reader.root if decoding.reader else None
+    faults = [(group.wrote, _fault(group)) for group in groups]
     columns = {
         field.name: F.coalesce(
             *(_column(group, field, reader) for group in groups), _null(spark_ddl(field.type))
         )
         for field in decoding.columns.fields
     }
-    return _with_fate(decoded, decoding, columns, _cause(groups, decoding), F.col(_ID))
+    return _with_fate(decoded, decoding, columns, _cause(faults, decoding), F.col(_ID))
 
 
 def _schema_id(decoding: Decoding) -> Column:
@@ -184,10 +210,11 @@ def _column(group: _Group, field: Field, reader: Node | None) -> Column:
     )
 
 
-def _cause(groups: Sequence[_Group], decoding: Decoding) -> Column:
+def _cause(faults: Sequence[tuple[Column, Column]], decoding: Decoding) -> Column:
+    """`faults`: which records, and the cause of each that is out."""
     cause = F.when(F.col("value").isNull(), None).when(F.col(_ID).isNull(), "no_magic_byte")
-    for group in groups:
-        cause = cause.when(group.wrote, _fault(group))
+    for wrote, fault in faults:
+        cause = cause.when(wrote, fault)
     elsewhere = sorted(decoding.uncovered | decoding.skipped)
     return cause.when(F.col(_ID).isin(*elsewhere), None).otherwise("unknown_schema_id")
 

@@ -1,20 +1,24 @@
 """The second look at records that could not be decoded: which value, where and why.
 
-Belongs here: bringing failed values to the client, where `avro_explain` reads them. They are looked at here
-and not on Spark's executors, which need not have this package or its Python; that is why the look is bounded.
-Failures beyond the bounds keep the cause of the first pass: correct, but `undecodable` where a value was out
-of range.
+Belongs here: bringing failed values to the client, where `avro_explain` or the format's own decoder reads them.
+They are looked at here and not on Spark's executors, which need not have this package; that is why the look is
+bounded. Failures beyond the bounds keep the cause of the first pass: correct, but for Avro `undecodable` where a
+value was out of range.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import get_args
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
 
+from tidemark.domain.avro import AvroSchema
 from tidemark.domain.avro_decoder import HEADER_SIZE
-from tidemark.domain.avro_explain import Explanation, explain
-from tidemark.engine.decode import CAUSE, FATE, KAFKA, VALUE, Decoding
+from tidemark.domain.avro_explain import explain
+from tidemark.domain.explanation import Cause, Explanation
+from tidemark.engine.decode import CAUSE, FATE, KAFKA, NO_ID, VALUE, Decoding
+from tidemark.engine.decode_shipped import explain as explain_shipped
 
 UNEXPLAINED = Explanation(
     "undecodable",
@@ -41,7 +45,7 @@ def explain_failures(
 
     `decoded` is a result of `decode`, or any part of it with `_kafka`, VALUE, FATE and CAUSE. Reads it once.
     """
-    is_failed = (F.col(FATE) == "quarantined") & F.col(CAUSE).isin("undecodable", "value_out_of_range")
+    is_failed = (F.col(FATE) == "quarantined") & F.col(CAUSE).isin(*get_args(Cause))
     is_small = F.length(F.col(VALUE)) <= bounds.value_bytes
     failed = decoded.where(is_failed & is_small).limit(bounds.rows)
     found: dict[tuple[int, int], Explanation] = {}
@@ -61,10 +65,13 @@ def explain_value(value: bytes, schema_id: int | None, decoding: Decoding) -> Ex
 
     Header included where there is one.
     """
-    if decoding.format != "avro" or schema_id is None:
+    schema = decoding.writers.get(schema_id if schema_id is not None else NO_ID)
+    if schema is None:
         return _explain_text(value)
-    header = HEADER_SIZE if decoding.framing == "confluent" else 0
-    return explain(value[header:], decoding.writers[schema_id].root) or UNEXPLAINED
+    payload = value[HEADER_SIZE if decoding.framing == "confluent" else 0 :]
+    if isinstance(schema, AvroSchema):
+        return explain(payload, schema.root) or UNEXPLAINED
+    return explain_shipped(payload, schema) or UNEXPLAINED
 
 
 def _explain_text(value: bytes) -> Explanation:

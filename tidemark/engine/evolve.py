@@ -21,6 +21,7 @@ from tidemark.domain.errors import Refused
 from tidemark.domain.schema_plan import Change, SchemaPlan, WriterColumns, plan_schema
 from tidemark.domain.spark_types import quoted_name, quoted_text, spark_ddl
 from tidemark.domain.types import KAFKA_COLUMN, ColumnType, ListType, MapType, Primitive, Struct
+from tidemark.engine.decode import NO_ID
 from tidemark.engine.lake import Lake
 from tidemark.engine.publish import can_compare_and_set
 from tidemark.engine.schemas import TopicSchemas
@@ -124,6 +125,8 @@ def history(state: TableState) -> list[dict[str, Any]]:
 
 
 def _writers(schemas: TopicSchemas) -> list[WriterColumns]:
+    if schemas.plain is not None:
+        return [WriterColumns(NO_ID, 1, schemas.plain)]
     known = [WriterColumns(w.id, w.version, w.columns) for w in schemas.writers]
     return [*known, *(WriterColumns(i, 0, Struct(()), why) for i, why in schemas.unsupported.items())]
 

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from tidemark.domain.contract import Contract
+from tidemark.domain.coverage import covers
 from tidemark.domain.errors import Stopped
 from tidemark.domain.guard import Topic, examine
 from tidemark.domain.ledger import Ledger, batch_id, branch_name
 from tidemark.domain.offsets import OffsetRange, Offsets, Ranges, cut, cut_before, total, waiting
 from tidemark.domain.types import Struct
-from tidemark.engine.decode import Decoding
+from tidemark.engine.decode import NO_ID, Decoding
 from tidemark.engine.evolve import evolve, refused_ids, value_columns
 from tidemark.engine.faults import pause_point
 from tidemark.engine.lake import Lake
@@ -46,8 +47,7 @@ class Plan:
     def decoding(self) -> Decoding:
         """How values become rows: every writer schema that the table holds exactly, in one pass."""
         if self.schemas.plain is not None:
-            text = self.contract.value.format == "string"
-            return Decoding("string" if text else "raw", self.columns, self.ledger.epoch)
+            return self._plain_decoding()
         covered = self.schemas.covered(self.columns)
         newest = max(covered.values(), key=lambda w: w.version, default=None)
         return Decoding(
@@ -58,6 +58,12 @@ class Plan:
             reader=newest.schema if newest else None,
             uncovered=self.schemas.ids - frozenset(covered) - self.refused,
         )
+
+    def _plain_decoding(self) -> Decoding:
+        epoch, documents = self.ledger.epoch, self.schemas.documents
+        if documents is not None:
+            return Decoding("json", self.columns, epoch, {NO_ID: documents}, framing="bare")
+        return Decoding("string" if self.contract.value.format == "string" else "raw", self.columns, epoch)
 
 
 def make_plan(
@@ -125,11 +131,38 @@ def _evolved(
     lake: Lake, contract: Contract, state: TableState, schemas: TopicSchemas, run_id: str
 ) -> tuple[TableState, frozenset[int]]:
     """The table after the schema changes that the contract applies, and the schema ids that it sends to quarantine."""
+    if schemas.plain is not None:
+        return _with_declared(lake, contract, state, schemas, run_id), frozenset()
     if not schemas.ids - frozenset(schemas.covered(value_columns(state))):
         return state, frozenset()
     if evolve(lake, contract, state, schemas, run_id=run_id).done:
         state = lake.state(contract.table)
     return state, refused_ids(contract, state, schemas)
+
+
+def _with_declared(
+    lake: Lake, contract: Contract, state: TableState, schemas: TopicSchemas, run_id: str
+) -> TableState:
+    """The table after the columns of the contract have changed.
+
+    Raises:
+        Stopped: `schema_review` when the contract does not let the change through.
+    """
+    wanted = schemas.plain or Struct(())
+    if not covers(value_columns(state), wanted):
+        return state
+    evolution = evolve(lake, contract, state, schemas, run_id=run_id)
+    state = lake.state(contract.table) if evolution.done else state
+    if missing := covers(value_columns(state), wanted):
+        raise Stopped(
+            "schema_review",
+            contract.table,
+            f"Plan {evolution.plan.id} waits: the contract declares what the table does not hold. "
+            + "; ".join(f"{d.dotted}: {d.kind} (table {d.found}, contract {d.wanted})" for d in missing),
+            plan=evolution.plan.id,
+            topic=contract.topic,
+        )
+    return state
 
 
 def _prepared(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchemas, run_id: str) -> bool:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
-from tidemark.domain.avro_explain import Explanation
 from tidemark.domain.evidence import Group, span
+from tidemark.domain.explanation import Explanation
 from tidemark.engine.decode import CAUSE, FATE, VALUE, decode
 from tidemark.engine.decode_failures import explain_failures
 from tidemark.engine.lake import Lake

@@ -9,6 +9,8 @@ from tidemark.domain.contract import Contract
 from tidemark.domain.coverage import covers
 from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.domain.evolution import first_columns
+from tidemark.domain.json_columns import DOCUMENT, JsonDocuments, declared
+from tidemark.domain.json_columns import columns as json_columns
 from tidemark.domain.types import BINARY, STRING, Field, Struct
 from tidemark.engine.lake import Lake
 from tidemark.engine.registry import RegisteredSchema
@@ -31,12 +33,13 @@ class TopicSchemas:
     """What may stand in the values of a topic.
 
     `writers` are the schemas that have exact columns, oldest version first; `unsupported` names, by id, why the
-    others have none. `plain` is set for formats without a registry.
+    others have none. `plain` is set for formats without a registry, `documents` beside it for JSON.
     """
 
     writers: tuple[Writer, ...] = ()
     unsupported: Mapping[int, str] = field(default_factory=dict)
     plain: Struct | None = None
+    documents: JsonDocuments | None = None
 
     @property
     def ids(self) -> frozenset[int]:
@@ -87,6 +90,9 @@ def read_schemas(lake: Lake, contract: Contract) -> TopicSchemas:
     plain = _PLAIN.get(contract.value.format)
     if plain is not None:
         return TopicSchemas(plain=Struct((Field(WHOLE_VALUE, plain),)))
+    if contract.value.format == "json":
+        documents = declared(contract.value.fields) if contract.value.fields else DOCUMENT
+        return TopicSchemas(plain=json_columns(documents), documents=documents)
     writers: dict[int, Writer] = {}
     unsupported: dict[int, str] = {}
     for version in lake.registry(contract.cluster).versions(subject_of(contract)):

@@ -189,7 +189,6 @@ NOT_YET = [
     ("events: {shop.OrderPlaced: shop.orders_placed}", "events"),
     ("value: {format: protobuf}", "value.format"),
     ("value: {format: json_schema}", "value.format"),
-    ("value: {format: json}", "value.format"),
     ("value: {schema: by_latest_schema}", "value.schema"),
     ("value: {envelope: debezium}", "value.envelope"),
     ("value: {types: {timestamp_nanos: long}}", "value.types"),
@@ -319,3 +318,29 @@ def test_a_contract_whose_format_needs_a_registry_that_is_not_there(installation
     found = installation.contract("topic: b", "b.yaml").problem()
     assert (found.file, found.key) == ("contracts/b.yaml", "value.format")
     assert "needs a schema registry" in found.message
+
+
+FIELDS = [
+    ("{id: bigin}", "value.fields.id", "bigin is no type of a table"),
+    ("{id: float}", "value.fields.id", "declare double or a decimal"),
+    ("{a: 'array<binary>'}", "value.fields.a", "JSON has no bytes"),
+    ("{a: 'map<int, string>'}", "value.fields.a", "keys of a JSON object are strings"),
+    ("{a: int, A: int}", "value.fields.A", "but for case"),
+    ("{_extra: string}", "value.fields._extra", "reserved"),
+    ("{_kafka: string}", "value.fields._kafka", "reserved"),
+    ("{}", "value.fields", "names no field"),
+]
+
+
+@pytest.mark.parametrize(("fields", "key", "message"), FIELDS)
+def test_declared_fields_must_be_types_that_json_can_fill(installation, fields, key, message):
+    found = installation.contract(f"topic: orders\nvalue: {{format: json, fields: {fields}}}\n").problem()
+    assert (found.line, found.key) == (2, key)
+    assert message in found.message
+
+
+def test_declared_fields_are_accepted(installation):
+    text = (
+        "topic: orders\nvalue: {format: json, fields: {id: bigint, at: timestamp, tags: 'array<string>'}}\n"
+    )
+    assert installation.contract(text).load().contracts[0].value.fields["tags"] == "array<string>"

@@ -1,0 +1,84 @@
+"""JSON topics go the whole way: table from declared columns, quarantine with pointers, columns that come later."""
+
+import json
+import uuid
+
+from topics import Topic
+
+
+def json_topic(lakehouse, partitions=2):
+    topic = Topic(lakehouse.cluster, f"json_{uuid.uuid4().hex[:6]}", {})
+    topic.create(partitions)
+    return topic
+
+
+def send(topic, *values):
+    """Objects as JSON, bytes as they are."""
+    encoded = [v if isinstance(v, bytes) or v is None else json.dumps(v).encode() for v in values]
+    topic.send_raw((b"k", value, n % topic.partitions) for n, value in enumerate(encoded))
+
+
+def test_declared_columns_make_a_table_and_the_rest_is_accounted_for(lakehouse):
+    """Given documents, tombstones and poison, when run, then each is in its one place, with its pointer."""
+    topic = json_topic(lakehouse)
+    send(topic, *({"id": n, "price": n + 0.5, "note": f"n{n}"} for n in range(100)))
+    send(
+        topic,
+        None,
+        None,
+        b'{"id": "7"}',
+        b'{"id": 1180591620717411303424}',
+        b'{"id": 1} {}',
+        b'{"id":1,"id":2}',
+    )
+    fields = {"id": "bigint", "price": "decimal(10,2)"}
+    table = lakehouse.table(topic, value={"format": "json", "fields": fields}, quarantine={"fail": 0.2})
+    outcome = table.run()
+    assert (outcome.state, outcome.error) == ("fresh", None)
+    assert (outcome.rows.written, outcome.rows.quarantined, outcome.rows.tombstones) == (100, 4, 2)
+    assert table.causes() == {"type_mismatch": 1, "value_out_of_range": 1, "undecodable": 2}
+    quarantine = lakehouse.catalog.load_table(f"{table.name}_quarantine")
+    details = quarantine.scan(selected_fields=("detail",)).to_arrow()["detail"].to_pylist()
+    assert "/id: a string where an integer belongs" in details
+    table.holds_everything()
+    extra = table.iceberg().scan(selected_fields=("_extra",)).to_arrow()["_extra"].to_pylist()
+    assert sorted(extra) == sorted(f'{{"note":"n{n}"}}' for n in range(100))
+
+
+def test_a_column_that_the_contract_adds_is_added_to_the_table(lakehouse):
+    topic = json_topic(lakehouse)
+    send(topic, {"id": 1, "name": "a"})
+    lakehouse.table(topic, value={"format": "json", "fields": {"id": "bigint"}}).run()
+    send(topic, {"id": 2, "name": "b"})
+    table = lakehouse.table(topic, value={"format": "json", "fields": {"id": "bigint", "name": "string"}})
+    assert table.run().state == "fresh"
+    rows = table.iceberg().scan(selected_fields=("id", "name", "_extra")).to_arrow().to_pylist()
+    assert sorted(rows, key=lambda row: row["id"]) == [
+        {"id": 1, "name": None, "_extra": '{"name":"a"}'},
+        {"id": 2, "name": "b", "_extra": None},
+    ]
+
+
+def test_a_declared_type_that_the_table_does_not_hold_waits_for_review(lakehouse):
+    topic = json_topic(lakehouse)
+    send(topic, {"id": 1})
+    lakehouse.table(topic, value={"format": "json", "fields": {"id": "bigint"}}).run()
+    send(topic, {"id": "x"})
+    table = lakehouse.table(topic, value={"format": "json", "fields": {"id": "string"}})
+    head = table.head
+    outcome = table.run()
+    assert outcome.state == "schema_review"
+    assert "id: incompatible (table long, contract string)" in str(outcome.error)
+    assert table.head == head
+
+
+def test_without_declared_columns_the_document_is_the_row(lakehouse):
+    topic = json_topic(lakehouse, 1)
+    send(topic, b'{"a": 1.0}', b"[1]", b'{"a": 1.0')
+    table = lakehouse.table(topic, value={"format": "json"}, quarantine={"fail": 0.5})
+    assert table.run().rows.written == 2
+    assert table.iceberg().scan(selected_fields=("value",)).to_arrow()["value"].to_pylist() == [
+        '{"a": 1.0}',
+        "[1]",
+    ]
+    table.holds_everything()

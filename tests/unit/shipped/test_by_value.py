@@ -1,0 +1,68 @@
+"""What goes to Spark's executors runs where Tidemark cannot be imported."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark import cloudpickle
+
+from tidemark.domain.json_columns import columns, declared
+from tidemark.engine.decode_shipped import arrow_type, rows_of, shippable
+from tidemark.engine.shipped.batch import decoder
+
+FOREIGN = """
+import json, pickle, sys
+for name in ("tidemark", "pydantic", "tests"):
+    sys.modules[name] = None
+import pyarrow as pa
+with open(sys.argv[1], "rb") as file:
+    decode, values, ids = pickle.load(file)
+print(json.dumps(decode(pa.array(values), pa.array(ids)).to_pylist(), default=str))
+"""
+
+
+def abroad(folder: Path, schemas, table, values, ids, header=0) -> list[dict]:
+    """What the function gives in a Python without Tidemark."""
+    shippable()
+    function = decoder({each: rows_of(schema, arrow_type(table)) for each, schema in schemas.items()}, header)
+    parcel = folder / "function.pickle"
+    parcel.write_bytes(cloudpickle.dumps((function, values, ids)))
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", FOREIGN, str(parcel)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def documents():
+    return declared({"id": "bigint", "parts": "array<struct<n: decimal(5,2)>>", "at": "timestamp"})
+
+
+def test_declared_json(tmp_path, documents):
+    values = [b'{"id": 1, "parts": [{"n": 1.5}], "x": 1}', b'{"id": "1"}', None]
+    found = abroad(tmp_path, {0: documents}, columns(documents), values, [0, 0, None])
+    assert [row["cause"] for row in found] == [None, "type_mismatch", None]
+    assert [row["row"] and (row["row"]["id"], row["row"]["_extra"]) for row in found] == [
+        (1, '{"x":1}'),
+        None,
+        None,
+    ]
+
+
+def test_writers_of_one_batch_are_put_back_in_order(tmp_path, documents):
+    other = declared({"id": "bigint", "more": "string"})
+    table = columns(
+        declared(
+            {"id": "bigint", "more": "string", "parts": "array<struct<n: decimal(5,2)>>", "at": "timestamp"}
+        )
+    )
+    values = [b"12345" + (b'{"id": %d, "more": "m"}' % n) if n % 5 else None for n in range(20)]
+    ids = [(3, 4, 3)[n % 3] if n % 5 else None for n in range(20)]
+    found = abroad(tmp_path, {3: documents, 4: other}, table, values, ids, header=5)
+    assert [row["row"] and row["row"]["id"] for row in found] == [n if n % 5 else None for n in range(20)]
+    assert [row["row"] and row["row"]["more"] for row in found] == [
+        None if n % 3 != 1 or not n % 5 else "m" for n in range(20)
+    ]

@@ -1,0 +1,17 @@
+"""Why a record could not become a row: a cause of CONTRACT.md and the words for a person."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Cause = Literal[
+    "undecodable", "value_out_of_range", "type_mismatch", "invalid_against_schema", "wrong_message_type"
+]
+"""Causes that a second look at the value can explain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A cause and, in words, where in the value and why."""
+
+    cause: Cause
+    detail: str

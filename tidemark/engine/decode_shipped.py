@@ -1,0 +1,68 @@
+"""Formats that Spark cannot decode by itself: Python on its executors, a batch of Arrow columns at a time.
+
+Belongs here: what is sent to the executors. The functions travel by value (`tidemark.engine.shipped`): the
+executors' Python needs pyarrow and the format's parser, not Tidemark. Only the values go there and come back as
+rows; Spark keeps the other columns, and evaluates the function once per record, for it counts as one that may
+answer differently each time.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import StructType
+
+from tidemark.domain import json_nodes
+from tidemark.domain.explanation import Explanation
+from tidemark.domain.json_columns import JsonDocuments
+from tidemark.domain.spark_types import spark_ddl, spark_json
+from tidemark.domain.types import Struct
+from tidemark.engine import shipped
+from tidemark.engine.decode_avro import bare
+from tidemark.engine.shipped import json_arrow
+from tidemark.engine.shipped.batch import Rows, decoder
+
+ShippedSchema = JsonDocuments
+
+
+def decoded(
+    value: Column, schema_id: Column, writers: Mapping[int, ShippedSchema], columns: Struct, header: int
+) -> Column:
+    """struct<cause: string, row: struct<columns>> of a value written with the schema of this id; NULLs for NULL."""
+    returned = f"struct<cause: string, row: {spark_ddl(bare(columns))}>"
+    if not writers:
+        return F.lit(None).cast(returned)
+    shippable()
+    target = arrow_type(columns)
+    by_id = {schema_id: rows_of(schema, target) for schema_id, schema in writers.items()}
+    function = cast("Any", F).arrow_udf(decoder(by_id, header), returned).asNondeterministic()
+    column: Column = function(value, schema_id)
+    return column
+
+
+def shippable() -> None:
+    """From now on this process pickles the functions of `shipped`, and the nodes they read by, by value."""
+    for module in (shipped, json_nodes):
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def arrow_type(columns: Struct) -> pa.StructType:
+    """The columns as Spark hands them over."""
+    found: pa.StructType = cast("Any", to_arrow_type)(StructType.fromJson(spark_json(bare(columns))))
+    return found
+
+
+def rows_of(schema: ShippedSchema, target: pa.StructType) -> Rows:
+    """The function that reads payloads of one writer into rows of `target`."""
+    return partial(json_arrow.rows, root=schema.root, target=target)
+
+
+def explain(payload: bytes, schema: ShippedSchema) -> Explanation | None:
+    """The first fault of a value without its header, None when it has none."""
+    fault = json_arrow.fault_of(payload, schema.root)
+    return Explanation(fault.cause, fault.detail) if fault else None
