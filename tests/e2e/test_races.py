@@ -109,6 +109,33 @@ def test_an_overtaken_attempt_leaves_the_quarantine_of_the_winner_alone(lakehous
     assert table.holds_everything().quarantined == 0
 
 
+def test_an_attempt_that_loses_at_the_last_moment_takes_its_quarantine_rows_back(lakehouse):
+    """Given a winner about to publish a record as a row, when a loser quarantines it in that very moment, then only the row is left."""
+    topic = lakehouse.cluster.topic("last_moment")
+    topic.send(range(30))
+    topic.send_raw([(b"k", b"poison", 0)])
+    table = lakehouse.table(topic)
+    table.run()
+    old = topic.schema
+    elsewhere = lakehouse.cluster.topic("elsewhere", schema=NEWER)
+    topic.schema_id = elsewhere.schema_id
+    topic.send_raw([(b"k", topic.encode(order(30)), 0)])
+    loser = table.start(pause_at="receipted,quarantined")
+    loser.reaches_its_pause()
+    topic.use(NEWER)
+    topic.use(old)
+    winner = table.start(pause_at="publishing")
+    winner.reaches_its_pause()
+    loser.release()
+    loser.reaches_its_pause()
+    winner.release()
+    assert winner.result()[0]["rows"]["written"] == 1
+    loser.release()
+    assert loser.result()[0]["error"] is None
+    assert table.ids() == list(range(31))
+    assert table.holds_everything().quarantined == 1
+
+
 def test_a_topic_recreated_between_plan_and_publish_stops_the_attempt(lakehouse):
     topic = lakehouse.cluster.topic("swapped", 2)
     topic.send(range(50))

@@ -1,7 +1,8 @@
-"""Places on the commit path where a drill may stop the process: inert unless TIDEMARK_PAUSE_AT names one.
+"""Places on the commit path where a drill may stop the process: inert unless TIDEMARK_PAUSE_AT names any.
 
 The process writes its pid to TIDEMARK_PAUSE_FILE and waits there, so that a drill kills a real process at a
-known line. When the drill removes the file instead, the process goes on and never pauses again.
+known line. When the drill removes the file instead, the process goes on, and pauses again only at another point
+of the comma-separated list.
 """
 
 import os
@@ -26,9 +27,10 @@ POLL_SECONDS = 0.05
 
 def pause_point(point: PausePoint) -> None:
     """Wait at `point` when TIDEMARK_PAUSE_AT names it, the first time it is reached."""
-    if os.environ.get("TIDEMARK_PAUSE_AT") != point:
+    ahead = os.environ.get("TIDEMARK_PAUSE_AT", "").split(",")
+    if point not in ahead:
         return
-    os.environ.pop("TIDEMARK_PAUSE_AT", None)
+    os.environ["TIDEMARK_PAUSE_AT"] = ",".join(each for each in ahead if each != point)
     marker = Path(os.environ["TIDEMARK_PAUSE_FILE"])
     aside = marker.with_suffix(".new")
     aside.write_text(str(os.getpid()), encoding="utf-8")

@@ -133,9 +133,14 @@ def _stage_and_publish(
         ledger = plan.ledger.after(plan.ranges, counts, entry)
         receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
     with watch("quarantine"):
-        _publish_quarantine(lake, plan, groups, run_id)
+        change = _publish_quarantine(lake, plan, groups, run_id)
     with watch("publish"):
-        publish(lake, plan.attempt, made | {staged.snapshot_id, receipt}, lambda: _same_topic(lake, plan))
+        try:
+            publish(lake, plan.attempt, made | {staged.snapshot_id, receipt}, lambda: _same_topic(lake, plan))
+        except Overtaken:
+            if change:
+                quarantine.undo(lake, change)
+            raise
     if ACCEPTED_BATCH in plan.state.properties:
         set_properties(lake, contract.table, {ACCEPTED_BATCH: None})
     return Commit(
@@ -215,17 +220,19 @@ def accepted_from(plan: Plan) -> dict[int, int] | None:
     return {int(p): int(o) for p, o in pairs} or None
 
 
-def _publish_quarantine(lake: Lake, plan: Plan, groups: list[Group], run_id: str) -> None:
+def _publish_quarantine(lake: Lake, plan: Plan, groups: list[Group], run_id: str) -> quarantine.Change | None:
     contract, epoch = plan.contract, plan.ledger.epoch
     expected = sum(g.count for g in groups if g.fate == "quarantined")
     if not expected and not quarantine.leftovers(lake, contract.quarantine_table, epoch, plan.ranges):
-        return
+        return None
     found = lake.state(contract.table).head
-    if found != plan.state.head:  # the rows of these offsets are someone else's by now, and so is their quarantine
+    if (
+        found != plan.state.head
+    ):  # the rows of these offsets are someone else's by now, and so is their quarantine
         raise Overtaken(contract.table, plan.state.head or 0, found)
     quarantine.ensure(lake, contract.quarantine_table, contract.topic)
     rows = quarantined_rows(lake, plan, groups, run_id) if expected else None
-    quarantine.replace_within(
+    return quarantine.replace_within(
         lake, contract.quarantine_table, rows, epoch=epoch, ranges=plan.ranges, expected=expected
     )
 

@@ -136,16 +136,17 @@ def _compare_and_set(lake: Lake, attempt: Attempt, target: int) -> None:
             AssertRefSnapshotId(ref="main", snapshot_id=attempt.head),
         ),
         updates=(
-            _ref("main", "branch", target),
-            _ref(LEDGER_TAG, "tag", target, max_age_ms=TAG_RETENTION_DAYS * _DAY_MS),
+            ref_at("main", "branch", target),
+            ref_at(LEDGER_TAG, "tag", target, max_age_ms=TAG_RETENTION_DAYS * _DAY_MS),
             RemoveSnapshotRefUpdate(ref_name=attempt.branch),
         ),
     )
 
 
-def _ref(
+def ref_at(
     name: str, kind: Literal["branch", "tag"], target: int, max_age_ms: int | None = None
 ) -> SetSnapshotRefUpdate:
+    """The update that lets a branch or tag name `target`."""
     return SetSnapshotRefUpdate(
         ref_name=name,
         type=kind,

@@ -4,8 +4,13 @@ Rows are published before main moves. They are keyed by (epoch, partition, offse
 has left inside the batch's ranges is replaced in the same MERGE, so nothing is there twice.
 """
 
+from contextlib import suppress
+from dataclasses import dataclass
 from uuid import uuid4
 
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 from pyspark.sql import DataFrame
 
 from tidemark.domain.errors import Overtaken, Stopped
@@ -13,6 +18,7 @@ from tidemark.domain.offsets import Ranges
 from tidemark.domain.spark_types import quoted_text
 from tidemark.engine.faults import pause_point
 from tidemark.engine.lake import Lake
+from tidemark.engine.publish import ref_at
 from tidemark.engine.table_state import OWNED, load
 
 COLUMNS = (
@@ -51,18 +57,29 @@ def leftovers(lake: Lake, quarantine: str, epoch: int, ranges: Ranges) -> bool:
     return any(True for _ in scan.plan_files())
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One commit of ours to a quarantine table: from snapshot `before` to `after`."""
+
+    quarantine: str
+    before: int
+    after: int
+
+
 def replace_within(
     lake: Lake, quarantine: str, rows: DataFrame | None, *, epoch: int, ranges: Ranges, expected: int
-) -> None:
+) -> Change | None:
     """Publish `rows` and remove what else is unresolved inside `ranges`, in one commit.
 
-    Rows beyond stay untouched: they belong to an attempt that may publish next.
+    Rows beyond stay untouched: they belong to an attempt that may publish next. Returns the change where it can be
+    undone: not when it is the first, or when another attempt wrote at the same time.
 
     Raises:
         Stopped: afterwards the table does not hold `expected` rows there: nothing of the batch is published.
         Overtaken: another attempt writes the same quarantine right now.
     """
     spark, target, where = lake.spark(), lake.identifier(quarantine), _inside(epoch, ranges, "t.")
+    before = _head(lake, quarantine)
     try:
         if rows is None:
             spark.sql(f"DELETE FROM {target} t WHERE {where}")
@@ -79,7 +96,34 @@ def replace_within(
             quarantine,
             f"It holds {found} rows of this batch, the audit counted {expected}; nothing was published.",
         )
+    after = _head(lake, quarantine)
     pause_point("quarantined")
+    if before is None or after is None or after.parent_snapshot_id != before.snapshot_id:
+        return None
+    return Change(quarantine, before.snapshot_id, after.snapshot_id)
+
+
+def undo(lake: Lake, change: Change) -> None:
+    """Take back what an overtaken attempt has changed, unless another has changed the table since.
+
+    Between that attempt's last look at main and its change, the winner may have published its rows as something else.
+    """
+    table = load(lake.catalog, change.quarantine)
+    if table is None:
+        return
+    with suppress(CommitFailedException):
+        table._do_commit(  # noqa: SLF001 - the public rollback cannot assert the head of main
+            requirements=(
+                AssertTableUUID(uuid=table.metadata.table_uuid),
+                AssertRefSnapshotId(ref="main", snapshot_id=change.after),
+            ),
+            updates=(ref_at("main", "branch", change.before),),
+        )
+
+
+def _head(lake: Lake, quarantine: str) -> Snapshot | None:
+    table = load(lake.catalog, quarantine)
+    return table.metadata.current_snapshot() if table else None
 
 
 def _merge(rows: DataFrame, target: str, where: str) -> None:
