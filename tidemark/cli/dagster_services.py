@@ -8,7 +8,9 @@ import os
 import sys
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from typing import Any
 import psutil
 
 from orchestration.instance import prepare_dagster_home
+from tidemark.cli.in_dagster import bury_dead_runs, dagster_instance
 from tidemark.engine.configuration import Places
 from tidemark.services.errors import ServiceFailed
 from tidemark.services.ports import LOOPBACK, Ports, accepts
@@ -23,6 +26,8 @@ from tidemark.services.processes import Command, Mark, has_ended, server, start,
 
 CODE, WEB, DAEMON = "dagster-code", "dagster-webserver", "dagster-daemon"
 PATIENCE = 90.0
+GRACE = 6.0
+"""Seconds that runs get to drop their stages."""
 _RUN_PROCESS = "spawn_main"
 """Dagster starts each run as a multiprocessing child of the code server."""
 _LOCATIONS = """{workspaceOrError {... on Workspace {locationEntries {
@@ -65,6 +70,8 @@ class DagsterServices:
     def up(self) -> None:
         """Start all three afresh and wait until the UI answers. Raises ServiceFailed."""
         self.down()
+        with dagster_instance() as instance:
+            bury_dead_runs(instance, orphans=True)
         ports = self.ports
         ports.settle((CODE, WEB))
         workspace = self.home / "dagster" / "workspace.yaml"
@@ -93,9 +100,17 @@ class DagsterServices:
         self._await_location()
 
     def down(self) -> None:
-        """Stop them and the runs they have started."""
-        for name in (DAEMON, WEB, CODE):
-            stop(self._mark(name), patience=10)
+        """Stop the runs they have started, which drop what they have staged, then all three."""
+        self._end(self.run_processes())
+        with ThreadPoolExecutor(3) as pool:
+            for stopped in [pool.submit(stop, self._mark(name), patience=5) for name in (DAEMON, WEB, CODE)]:
+                stopped.result()
+
+    def _end(self, runs: Sequence[psutil.Process]) -> None:
+        for each in runs:
+            with suppress(psutil.Error):
+                each.terminate()
+        psutil.wait_procs(runs, timeout=GRACE)
 
     def run_processes(self) -> list[psutil.Process]:
         """The processes that execute runs right now."""

@@ -82,14 +82,21 @@ def config_of(job: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"ops": {op.name: {"config": dict(arguments)}}}
 
 
-def bury_dead_runs(instance: DagsterInstance) -> None:
-    """Fail the runs whose process on this machine was killed; nobody else would notice that they are over."""
+def bury_dead_runs(instance: DagsterInstance, *, orphans: bool = False) -> None:
+    """Fail the runs whose process on this machine was killed; nobody else would notice that they are over.
+
+    With `orphans` also those that a code server had started: only right while no code server of this instance runs.
+    """
     started = RunsFilter(statuses=[DagsterRunStatus.STARTING, DagsterRunStatus.STARTED])
     for run in instance.get_runs(started, limit=100):
-        mark = run.tags.get(PROCESS_TAG, "")
-        host, _, rest = mark.partition("/")
-        if host == socket.gethostname() and not _lives(mark, int(rest.partition("/")[0])):
+        mark = run.tags.get(PROCESS_TAG)
+        if (mark is None and orphans) or (mark is not None and _is_dead(mark)):
             instance.report_run_failed(run, "The process that executed this run was killed.")
+
+
+def _is_dead(mark: str) -> bool:
+    host, pid, _ = mark.rsplit("/", 2)
+    return host == socket.gethostname() and not _lives(mark, int(pid))
 
 
 def _lives(mark: str, pid: int) -> bool:

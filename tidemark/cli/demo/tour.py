@@ -39,10 +39,14 @@ class Tour:
     console: Console
 
     def first_rows(self) -> bool:
-        """Wait until every sample topic has rows that can be read."""
+        """Wait until every sample topic has new rows that can be read."""
         began = time.monotonic()
+        self.board.refresh()
+        before = {table: each.rows or 0 for table, each in self.board.seen.items()}
         self.console.print("Waiting for the first rows: the sensor notices lag, a run of Dagster ingests it.")
-        complete = self._until(lambda: all(each.rows for each in self.board.seen.values()))
+        complete = self._until(
+            lambda: all((each.rows or 0) > before[table] for table, each in self.board.seen.items())
+        )
         self.console.print(self.board.render(self.traffic.produced, ""))
         return self._verdict(complete, f"first rows of all topics after {time.monotonic() - began:.0f} s")
 

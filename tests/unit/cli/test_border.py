@@ -1,0 +1,111 @@
+"""Errors leave as words with a next step, or as JSON; exit codes mean what CONTRACT.md says."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tidemark.cli.border import report
+from tidemark.cli.main import app
+from tidemark.domain.errors import Outage, Refused, Stopped, TidemarkError
+
+HEAVY = {
+    "pyspark",
+    "dagster",
+    "pyiceberg",
+    "pyarrow",
+    "confluent_kafka",
+    "pandas",
+    "numpy",
+    "httpx",
+    "pydantic",
+}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    contracts = tmp_path / "contracts"
+    contracts.mkdir()
+    (contracts / "orders.yaml").write_text("topic: orders\ntable: shop.orders\n")
+    monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TIDEMARK_CONTRACTS", str(contracts))
+    monkeypatch.delenv("TIDEMARK_CONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", ["run", "status", "reconcile"])
+def test_a_mistyped_table_is_bad_use_and_names_the_nearest(command: str) -> None:
+    told = CliRunner().invoke(app, [command, "shop.order"])
+    assert told.exit_code == 2
+    assert "did you mean shop.orders?" in told.stderr
+    assert "Traceback" not in told.stderr
+    assert told.stdout == ""
+
+
+def test_under_json_the_same_error_is_an_object_on_stdout() -> None:
+    told = CliRunner().invoke(app, ["status", "shop.order", "--json"])
+    assert told.exit_code == 2
+    error = json.loads(told.stdout)["error"]
+    assert error["kind"] == "Refused"
+    assert error["table"] == "shop.order"
+    assert error["next_step"] == "did you mean shop.orders?"
+
+
+def test_bad_use_of_the_command_line_itself_is_json_too() -> None:
+    told = CliRunner().invoke(app, ["pause", "--json"])
+    assert told.exit_code == 2
+    assert "TABLE" in json.loads(told.stdout)["error"]["message"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--first-load", "--new-epoch"]])
+def test_accept_wants_exactly_one_stop_state(flags: list[str]) -> None:
+    told = CliRunner().invoke(app, ["accept", "shop.orders", "--reason", "why", *flags, "--json"])
+    assert told.exit_code == 2
+    assert "exactly one" in json.loads(told.stdout)["error"]["message"]
+
+
+def test_a_broken_contract_names_file_and_line_and_exits_with_2(home: Path) -> None:
+    (home / "contracts" / "orders.yaml").write_text("topic: orders\ntarget_lagg: 5s\n")
+    told = CliRunner().invoke(app, ["status", "--json"])
+    assert told.exit_code == 2
+    problems = json.loads(told.stdout)["error"]["problems"]
+    assert [(p["line"], p["suggestion"]) for p in problems] == [(2, "target_lag")]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Refused("no"), 2),
+        (TidemarkError("no address"), 2),
+        (Stopped("topic_recreated", "shop.orders", ""), 1),
+        (Outage("kafka_down", "shop.orders", ""), 1),
+        (RuntimeError("a fault of ours"), 1),
+    ],
+)
+def test_exit_codes(error: Exception, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(error, as_json=True) == code
+    assert {"kind", "message", "next_step"} <= json.loads(capsys.readouterr().out)["error"].keys()
+
+
+def test_a_traceback_is_shown_only_when_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report(RuntimeError("a fault of ours"), as_json=False)
+    assert "RuntimeError: a fault of ours" in (calm := capsys.readouterr().err)
+    assert "--debug" in calm
+    assert "Traceback" not in calm
+    monkeypatch.setenv("TIDEMARK_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError) as caught:
+        print(1 / 0)
+    report(caught.value, as_json=False)
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = "import sys, tidemark.cli.main; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(found.stdout.split())

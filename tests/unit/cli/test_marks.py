@@ -1,0 +1,112 @@
+"""Every offset in exactly one place: the arithmetic of reconcile against a plain count."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.domain.offsets import OffsetRange
+from tidemark.engine.marks import QUARANTINED, RECORD, ROW, TOMBSTONE, Count, mark, runs, windows
+
+OFFSETS = st.lists(st.integers(10, 39), max_size=40)
+
+
+def count(
+    *,
+    values: list[int],
+    tombstones: list[int],
+    rows: list[int],
+    quarantined: list[int],
+    start: int = 10,
+    skipped: int = 0,
+) -> Count:
+    marks = np.zeros(30, dtype=np.uint8)
+    for offsets, bit in (
+        (values, RECORD),
+        (tombstones, TOMBSTONE),
+        (rows, ROW),
+        (quarantined, QUARANTINED),
+    ):
+        for part in (offsets[::2], offsets[1::2]):
+            mark(marks, 10, np.array(part, dtype=np.int64), bit)
+    made = Count(0, start, 40)
+    made.add(marks, 10)
+    made.settle(skipped)
+    return made
+
+
+def within(found: list[tuple[int, int]]) -> list[int]:
+    return [offset for a, b in found for offset in range(a, b)]
+
+
+@given(st.sets(st.integers(10, 39)), st.sets(st.integers(10, 39)), OFFSETS, OFFSETS, st.integers(10, 39))
+def test_gaps_and_duplicates_are_what_a_plain_count_finds(
+    values: set[int], tombstones: set[int], rows: list[int], quarantined: list[int], start: int
+) -> None:
+    tombstones -= values
+    found = count(
+        values=sorted(values), tombstones=sorted(tombstones), rows=rows, quarantined=quarantined, start=start
+    )
+    placed = [*rows, *quarantined]
+    assert within(found.gaps) == [o for o in sorted(values - set(placed)) if o >= start]
+    assert within(found.duplicates) == sorted({o for o in placed if placed.count(o) > 1})
+    assert within(found.unknown) == [o for o in sorted(set(placed) - values - tombstones) if o >= start]
+    assert found.kafka_records == len([o for o in values | tombstones if o >= start])
+    assert found.tombstones == len([o for o in tombstones - set(placed) if o >= start])
+
+
+def test_holes_of_transactions_and_compaction_are_no_gaps() -> None:
+    found = count(values=[10, 12, 30], tombstones=[14], rows=[10, 12], quarantined=[30])
+    assert (found.gaps, found.duplicates, found.unknown) == ([], [], [])
+    assert (found.kafka_records, found.rows, found.quarantined, found.tombstones) == (4, 2, 1, 1)
+
+
+def test_a_tombstone_that_became_a_row_is_a_row() -> None:
+    found = count(values=[10], tombstones=[11], rows=[10, 11], quarantined=[])
+    assert (found.rows, found.tombstones, found.gaps) == (2, 0, [])
+
+
+@pytest.mark.parametrize(("skipped", "gaps"), [(2, []), (3, []), (1, [(12, 14)]), (0, [(12, 14)])])
+def test_skips_explain_records_without_a_place_but_one_too_many_makes_all_of_them_gaps(
+    skipped: int, gaps: list[tuple[int, int]]
+) -> None:
+    found = count(values=[10, 11, 12, 13], tombstones=[], rows=[10, 11], quarantined=[], skipped=skipped)
+    assert found.gaps == gaps
+    assert found.skipped == (0 if gaps else 2)
+
+
+def test_json_is_what_the_contract_says() -> None:
+    found = count(values=[10, 11, 12], tombstones=[], rows=[10, 10], quarantined=[])
+    assert found.as_json() == {
+        "partition": 0,
+        "from": 10,
+        "to": 40,
+        "kafka_records": 3,
+        "rows": 1,
+        "quarantined": 0,
+        "tombstones": 0,
+        "skipped": 0,
+        "gaps": [[11, 13]],
+        "duplicates": [[10, 11]],
+    }
+
+
+def test_runs_are_half_open() -> None:
+    assert runs(np.array([1, 1, 0, 0, 1], dtype=np.uint8), 100) == [(100, 102), (104, 105)]
+    assert runs(np.zeros(0, dtype=np.uint8), 5) == []
+
+
+@given(
+    st.dictionaries(st.integers(0, 4), st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=5),
+    st.integers(1, 60),
+)
+def test_windows_cover_every_offset_once_within_the_limit(
+    sizes: dict[int, tuple[int, int]], limit: int
+) -> None:
+    ranges = {p: OffsetRange(start, start + size) for p, (start, size) in sizes.items()}
+    covered: dict[int, list[int]] = {p: [] for p in ranges}
+    for window in windows(ranges, limit):
+        assert 0 < sum(len(each) for each in window.values()) <= limit
+        for p, each in window.items():
+            covered[p] += range(each.start, each.end)
+    assert covered == {p: list(range(each.start, each.end)) for p, each in ranges.items()}

@@ -1,0 +1,58 @@
+"""`run --json` is read from the events of the Dagster run, whatever became of it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from tidemark.cli.change import remade
+from tidemark.cli.run import told_by
+from tidemark.domain.errors import Outage, Overtaken, Refused, Stopped, TidemarkError
+from tidemark.domain.outcome import Outcome
+
+KEYS = ["table", "state", "commits", "rows", "from", "next", "snapshot_id", "seconds", "error"]
+
+
+def events(*, stopped: bool) -> Any:
+    good = Outcome("shop.orders", "fresh", commits=2, from_={0: 0}, next={0: 9}).as_json()
+    bad = Outcome("shop.bad", "topic_missing", error={"message": "gone"}).as_json()
+
+    @dg.multi_asset(
+        specs=[dg.AssetSpec(key, skippable=True) for key in (["shop", "orders"], ["shop", "bad"])]
+    )
+    def ingest() -> Iterator[dg.MaterializeResult[None]]:
+        yield dg.MaterializeResult(asset_key=["shop", "orders"], metadata={"tidemark/outcome": good})
+        if stopped:
+            raise dg.Failure("stopped", metadata={"tidemark/outcomes": dg.MetadataValue.json([bad])})
+
+    return dg.materialize([ingest], raise_on_error=False).all_events
+
+
+def test_outcomes_come_from_materializations_and_from_the_failure() -> None:
+    told = told_by(events(stopped=True))
+    assert {table: each["state"] for table, each in told.items()} == {
+        "shop.orders": "fresh",
+        "shop.bad": "topic_missing",
+    }
+    assert all(list(each) == KEYS for each in told.values())
+
+
+def test_a_run_that_went_well_tells_of_its_tables_alone() -> None:
+    assert list(told_by(events(stopped=False))) == ["shop.orders"]
+
+
+def test_an_error_that_came_through_dagster_is_the_kind_it_was() -> None:
+    for error in (
+        Refused("no", next_step="do", table="a.b"),
+        Stopped("topic_recreated", "a.b", "why", topic_id="x"),
+        Outage("spark_down", "a.b", "why"),
+        Overtaken("a.b", 1, 2),
+        TidemarkError("what", next_step="do"),
+    ):
+        fields = error.as_json()
+        kind, message, next_step = (fields.pop(key) for key in ("kind", "message", "next_step"))
+        again = remade(kind, message, next_step, fields)
+        assert type(again) is type(error)
+        told = again.as_json()
+        assert told["next_step"] == error.as_json()["next_step"]
+        assert told.get("state") == error.as_json().get("state")

@@ -1,0 +1,189 @@
+"""A table's state follows from facts alone; a service that is down is a state, not a failure."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tidemark.domain.contract import Contract
+from tidemark.domain.guard import Topic
+from tidemark.domain.lag import Sighting
+from tidemark.domain.ledger import Ledger
+from tidemark.domain.states import STATES, State
+from tidemark.engine.sightings import Look, Memory
+from tidemark.engine.status import Facts, Hint, Status, judge
+from tidemark.engine.table_state import ACCEPTED_BATCH, PAUSED, TableState
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+CONTRACT = Contract(topic="orders", table="shop.orders")
+KEYS = [
+    "table",
+    "topic",
+    "state",
+    "lag_records",
+    "lag_seconds",
+    "stream_clock",
+    "table_clock",
+    "retention_headroom_seconds",
+    "last_commit",
+    "snapshot_id",
+    "next",
+    "end",
+    "data_files",
+    "delete_files",
+    "rows",
+    "quarantined",
+    "remedy",
+]
+
+
+def topic(end: int = 100, start: int = 0, **changes: Any) -> Topic:
+    known = Topic("orders", "c1", "t1", log_start={0: start}, end={0: end}, high_watermark={0: end})
+    return replace(known, **changes)
+
+
+def table(following: int = 100, **changes: Any) -> TableState:
+    ledger = Ledger(cluster_id="c1", topic_id="t1", topic="orders", start={0: 0}, next={0: following})
+    made = TableState(
+        "shop.orders",
+        exists=True,
+        head=7,
+        ledger=ledger,
+        rows=following,
+        committed_at=NOW - timedelta(hours=1),
+    )
+    return replace(made, **changes)
+
+
+def facts(**changes: Any) -> Facts:
+    return replace(Facts(CONTRACT, table=table(), topic=topic(), quarantined=0), **changes)
+
+
+def status(**changes: Any) -> Status:
+    return judge(facts(**changes), poll=timedelta(seconds=5), now=NOW)
+
+
+def seen(seconds_ago: float, end: int) -> Look:
+    at = NOW - timedelta(seconds=seconds_ago)
+    return Look(at, at, {0: end})
+
+
+def test_the_json_has_exactly_the_keys_of_the_contract() -> None:
+    assert list(status().as_json()) == KEYS
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({}, "fresh"),
+        ({"topic": topic(150)}, "lagging"),
+        ({"table": None, "table_fault": "catalog_down"}, "catalog_down"),
+        ({"topic": None, "topic_fault": "kafka_down"}, "kafka_down"),
+        ({"topic": None, "topic_fault": "permission_denied"}, "permission_denied"),
+        ({"topic": None}, "topic_missing"),
+        ({"table_fault": "ledger_missing"}, "ledger_missing"),
+        ({"table": table(properties={PAUSED: "{}"}), "topic": topic(150)}, "paused"),
+        ({"topic": topic(topic_id="t2")}, "topic_recreated"),
+        ({"topic": topic(cluster_id="c2")}, "cluster_changed"),
+        ({"topic": topic(50)}, "offsets_regressed"),
+        ({"topic": topic(200, start=150)}, "offsets_expired"),
+        ({"topic": Topic("orders", "c1", "t1", {}, {}, {})}, "partitions_shrunk"),
+        ({"table": TableState("shop.orders", exists=False)}, "lagging"),
+        ({"table": TableState("shop.orders", exists=False), "hint": Hint(loaded=True)}, "table_missing"),
+        ({"table": TableState("shop.orders", exists=False), "topic": topic(0)}, "fresh"),
+        ({"topic": topic(150), "unreachable": "spark_down"}, "spark_down"),
+        ({"unreachable": "spark_down"}, "fresh"),
+    ],
+)
+def test_states(changes: dict[str, Any], state: State) -> None:
+    assert status(**changes).state == state
+
+
+def test_every_state_but_fresh_comes_with_a_remedy() -> None:
+    assert status(topic=None).remedy == "create the topic or mend `topic` in the contract"
+    assert status(topic=topic(150)).remedy == "tidemark run shop.orders"
+    assert status().remedy == ""
+
+
+def test_what_cannot_be_known_is_null() -> None:
+    down = status(topic=None, topic_fault="kafka_down").as_json()
+    assert (down["lag_records"], down["lag_seconds"], down["rows"]) == (None, None, 100)
+    blind = status(table=None, table_fault="catalog_down").as_json()
+    assert (blind["rows"], blind["snapshot_id"], blind["lag_records"], blind["end"]) == (
+        None,
+        None,
+        None,
+        {"0": 100},
+    )
+
+
+def test_lag_is_the_age_of_the_oldest_unpublished_offset_by_our_clock() -> None:
+    memory = Memory((seen(60, 100), seen(40, 120), seen(10, 150)))
+    found = status(topic=topic(150), memory=memory)
+    assert (found.lag_records, found.lag_seconds, found.state) == (50, 40, "fresh")
+
+
+def test_lag_within_the_target_is_fresh_only_when_it_is_known_to_be() -> None:
+    """A first look cannot tell records of a moment ago from records of last week."""
+    assert status(topic=topic(150), memory=Memory((seen(0, 150),))).state == "lagging"
+    assert status(topic=topic(150), memory=Memory((seen(600, 100), seen(0, 150)))).state == "lagging"
+    assert status(topic=topic(150), memory=Memory((seen(20, 100), seen(0, 150)))).state == "fresh"
+    assert status(topic=topic(150), memory=Memory((seen(99, 100), seen(70, 150)))).state == "lagging"
+
+
+def test_the_sensors_sightings_count() -> None:
+    hint = Hint(sightings=(Sighting(NOW - timedelta(seconds=30), {0: 150}),))
+    found = status(topic=topic(150), hint=hint)
+    assert (found.lag_seconds, found.state) == (30, "fresh")
+
+
+def test_a_stop_state_that_only_a_run_can_see_comes_from_the_last_run() -> None:
+    hint = Hint(stopped="schema_unsupported", at=NOW - timedelta(minutes=5))
+    assert status(topic=topic(150), hint=hint).state == "schema_unsupported"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"topic": topic(100)},
+        {"table": table(committed_at=NOW)},
+        {"hint": Hint(stopped="kafka_down", at=NOW)},
+        {
+            "hint": Hint(stopped="quarantine_flood", at=NOW),
+            "table": table(properties={ACCEPTED_BATCH: "0:100"}),
+        },
+    ],
+    ids=["nothing waits", "published since", "an outage is asked for, not remembered", "accepted since"],
+)
+def test_the_last_run_is_not_believed_for_ever(changes: dict[str, Any]) -> None:
+    known = {"topic": topic(150), "hint": Hint(stopped="misconfigured", at=NOW - timedelta(minutes=5))}
+    assert status(**{**known, **changes}).state in {"fresh", "lagging"}
+
+
+def test_a_transaction_that_stays_open_is_a_state() -> None:
+    held = topic(high_watermark={0: 120})
+    assert status(topic=held, memory=Memory(held=NOW - timedelta(seconds=20))).state == "fresh"
+    assert status(topic=held, memory=Memory(held=NOW - timedelta(minutes=3))).state == "transaction_open"
+
+
+def test_worst_first() -> None:
+    found = [
+        status(),
+        status(topic=topic(150)),
+        status(topic=None),
+        status(topic=None, topic_fault="kafka_down"),
+        status(table=table(properties={PAUSED: "{}"})),
+    ]
+    states = [each.state for each in sorted(found, key=lambda each: each.gravity)]
+    assert states == ["topic_missing", "kafka_down", "lagging", "paused", "fresh"]
+
+
+def test_a_first_load_from_latest_has_nothing_to_catch_up_with() -> None:
+    contract = Contract(topic="orders", table="shop.orders", ingest={"start": "latest"})  # type: ignore[arg-type]
+    new = facts(contract=contract, table=TableState("shop.orders", exists=False))
+    assert judge(new, poll=timedelta(seconds=5), now=NOW).lag_records == 0
+
+
+def test_states_are_those_of_the_contract() -> None:
+    assert {status(topic=topic(e)).state for e in (0, 50, 100, 150)} <= set(STATES)
