@@ -26,7 +26,7 @@ def _not_yet(path: str, *values: str) -> NotYet:
 
 CONTRACT = (
     _not_yet("events"),
-    _not_yet("value.format", "protobuf", "json_schema"),
+    _not_yet("value.format", "protobuf"),
     _not_yet("value.schema", "by_latest_schema", "pinned"),
     _not_yet("value.envelope", "debezium", "debezium_flat"),
     _not_yet("value.version"),

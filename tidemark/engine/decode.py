@@ -37,7 +37,7 @@ _ID_SIZE = 4
 _SIGN = 1 << 31
 
 Fate = Literal["written", "quarantined", "tombstone", "skipped", "uncovered"]
-Format = Literal["avro", "json", "string", "raw"]
+Format = Literal["avro", "json_schema", "json", "string", "raw"]
 Framing = Literal["confluent", "bare"]
 WriterSchema = AvroSchema | JsonDocuments
 

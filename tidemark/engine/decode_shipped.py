@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType
 
 from tidemark.domain import json_nodes
+from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.explanation import Explanation
 from tidemark.domain.json_columns import JsonDocuments
 from tidemark.domain.spark_types import spark_ddl, spark_json
@@ -26,6 +27,7 @@ from tidemark.engine import shipped
 from tidemark.engine.decode_avro import bare
 from tidemark.engine.shipped import json_arrow
 from tidemark.engine.shipped.batch import Rows, decoder
+from tidemark.engine.shipped.json_validity import Validity
 
 ShippedSchema = JsonDocuments
 
@@ -59,10 +61,23 @@ def arrow_type(columns: Struct) -> pa.StructType:
 
 def rows_of(schema: ShippedSchema, target: pa.StructType) -> Rows:
     """The function that reads payloads of one writer into rows of `target`."""
-    return partial(json_arrow.rows, root=schema.root, target=target)
+    return partial(json_arrow.rows, root=schema.root, target=target, problem=_validity(schema))
 
 
 def explain(payload: bytes, schema: ShippedSchema) -> Explanation | None:
     """The first fault of a value without its header, None when it has none."""
-    fault = json_arrow.fault_of(payload, schema.root)
+    fault = json_arrow.fault_of(payload, schema.root, _validity(schema))
     return Explanation(fault.cause, fault.detail) if fault else None
+
+
+def check_validator(schema: JsonDocuments) -> None:
+    """Raises SchemaUnsupported where the text of a JSON Schema is not one."""
+    validity = _validity(schema)
+    try:
+        _ = validity and validity.validator
+    except ValueError as error:
+        raise SchemaUnsupported("", f"no valid JSON Schema: {error}") from error
+
+
+def _validity(schema: JsonDocuments) -> Validity | None:
+    return Validity(schema.schema) if schema.schema is not None else None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from uuid import uuid4
 
+from tidemark.domain.avro import AvroSchema
 from tidemark.domain.contract import Contract
 from tidemark.domain.coverage import covers
 from tidemark.domain.errors import Stopped
@@ -51,11 +52,11 @@ class Plan:
         covered = self.schemas.covered(self.columns)
         newest = max(covered.values(), key=lambda w: w.version, default=None)
         return Decoding(
-            format="avro",
+            format=self.schemas.format,
             columns=self.columns,
             epoch=self.ledger.epoch,
             writers={writer_id: writer.schema for writer_id, writer in covered.items()},
-            reader=newest.schema if newest else None,
+            reader=newest.schema if newest and isinstance(newest.schema, AvroSchema) else None,
             uncovered=self.schemas.ids - frozenset(covered) - self.refused,
         )
 

@@ -1,9 +1,10 @@
 """The writer schemas of a topic, and the columns they ask for."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tidemark.domain.avro import AvroSchema, parse
+from tidemark.domain import json_schema
+from tidemark.domain.avro import parse
 from tidemark.domain.avro_columns import WHOLE_VALUE, columns
 from tidemark.domain.contract import Contract
 from tidemark.domain.coverage import covers
@@ -12,10 +13,14 @@ from tidemark.domain.evolution import first_columns
 from tidemark.domain.json_columns import DOCUMENT, JsonDocuments, declared
 from tidemark.domain.json_columns import columns as json_columns
 from tidemark.domain.types import BINARY, STRING, Field, Struct
+from tidemark.engine.decode import Format, WriterSchema
+from tidemark.engine.decode_shipped import check_validator
 from tidemark.engine.lake import Lake
 from tidemark.engine.registry import RegisteredSchema
 
 _PLAIN = {"string": STRING, "raw": BINARY}
+_FORMATS: Mapping[str, Format] = {"AVRO": "avro", "JSON": "json_schema"}
+"""Schema types as registries name them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +29,7 @@ class Writer:
 
     id: int
     version: int
-    schema: AvroSchema
+    schema: WriterSchema
     columns: Struct
 
 
@@ -33,13 +38,15 @@ class TopicSchemas:
     """What may stand in the values of a topic.
 
     `writers` are the schemas that have exact columns, oldest version first; `unsupported` names, by id, why the
-    others have none. `plain` is set for formats without a registry, `documents` beside it for JSON.
+    others have none; all are of one `format`. `plain` is set for formats without a registry, `documents` beside it
+    for JSON.
     """
 
     writers: tuple[Writer, ...] = ()
     unsupported: Mapping[int, str] = field(default_factory=dict)
     plain: Struct | None = None
     documents: JsonDocuments | None = None
+    format: Format = "avro"
 
     @property
     def ids(self) -> frozenset[int]:
@@ -85,7 +92,7 @@ def read_schemas(lake: Lake, contract: Contract) -> TopicSchemas:
 
     Raises:
         Outage: `registry_down`.
-        Stopped: `misconfigured` when the subject holds schemas of another kind than the contract says.
+        Stopped: `misconfigured` when the subject holds schemas of several types, or of another than the contract says.
     """
     plain = _PLAIN.get(contract.value.format)
     if plain is not None:
@@ -95,21 +102,49 @@ def read_schemas(lake: Lake, contract: Contract) -> TopicSchemas:
         return TopicSchemas(plain=json_columns(documents), documents=documents)
     writers: dict[int, Writer] = {}
     unsupported: dict[int, str] = {}
-    for version in lake.registry(contract.cluster).versions(subject_of(contract)):
-        if version.type != "AVRO":
-            raise Stopped(
-                "misconfigured",
-                contract.table,
-                f"subject {subject_of(contract)} holds {version.type} (version {version.version}); "
-                "only Avro is supported yet.",
-            )
+    versions = lake.registry(contract.cluster).versions(subject_of(contract))
+    found = format_of(contract, versions)
+    for version in versions:
         try:
             writers[version.id] = _writer(version)
         except SchemaUnsupported as error:
             unsupported[version.id] = f"version {version.version}: {error}"
-    return TopicSchemas(writers=tuple(writers.values()), unsupported=unsupported)
+    return TopicSchemas(writers=tuple(writers.values()), unsupported=unsupported, format=found)
+
+
+def format_of(contract: Contract, versions: Sequence[RegisteredSchema]) -> Format:
+    """What the values are encoded in: the type of the subject's schemas.
+
+    Raises:
+        Stopped: `misconfigured` when there are several types, or another than the contract says.
+    """
+    subject, wanted = subject_of(contract), contract.value.format
+    kinds = {version.type: version.version for version in versions}
+    if len(kinds) > 1:
+        listed = ", ".join(f"{kind} (version {number})" for kind, number in sorted(kinds.items()))
+        raise Stopped(
+            "misconfigured",
+            contract.table,
+            f"subject {subject} holds schemas of several types: {listed}. One topic is decoded in one way: give each "
+            "type a topic and a subject of its own.",
+        )
+    for kind, number in kinds.items():
+        if kind not in _FORMATS or wanted not in {"registry", _FORMATS[kind]}:
+            raise Stopped(
+                "misconfigured",
+                contract.table,
+                f"subject {subject} holds {kind} (version {number}), and the contract says format: {wanted}."
+                if kind in _FORMATS
+                else f"subject {subject} holds {kind} (version {number}): {', '.join(_FORMATS)} are supported.",
+            )
+        return _FORMATS[kind]
+    return "avro"
 
 
 def _writer(version: RegisteredSchema) -> Writer:
+    if version.type == "JSON":
+        documents = json_schema.parse(version.text)
+        check_validator(documents)
+        return Writer(version.id, version.version, documents, json_columns(documents))
     schema = parse(version.text, version.references)
     return Writer(version.id, version.version, schema, columns(schema).struct)

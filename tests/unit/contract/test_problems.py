@@ -188,7 +188,6 @@ def test_sound_quality_rules_are_refused_only_for_not_being_executed_yet(install
 NOT_YET = [
     ("events: {shop.OrderPlaced: shop.orders_placed}", "events"),
     ("value: {format: protobuf}", "value.format"),
-    ("value: {format: json_schema}", "value.format"),
     ("value: {schema: by_latest_schema}", "value.schema"),
     ("value: {envelope: debezium}", "value.envelope"),
     ("value: {types: {timestamp_nanos: long}}", "value.types"),

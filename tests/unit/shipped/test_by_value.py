@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
+from tidemark.domain import json_schema
 from tidemark.domain.json_columns import columns, declared
-from tidemark.engine.decode_shipped import arrow_type, rows_of, shippable
+from tidemark.engine.decode_shipped import arrow_type, explain, rows_of, shippable
 from tidemark.engine.shipped.batch import decoder
 
 FOREIGN = """
@@ -50,6 +51,16 @@ def test_declared_json(tmp_path, documents):
         None,
         None,
     ]
+
+
+def test_json_schema(tmp_path):
+    schema = json_schema.parse(
+        '{"properties": {"id": {"type": "integer", "minimum": 1}}, "required": ["id"]}'
+    )
+    explain(b"{}", schema)  # a validator that was used here does not go along
+    values = [b"01234" + text for text in (b'{"id": 1}', b'{"id": 0}')]
+    found = abroad(tmp_path, {7: schema}, columns(schema), values, [7, 7], header=5)
+    assert [row["cause"] for row in found] == [None, "invalid_against_schema"]
 
 
 def test_writers_of_one_batch_are_put_back_in_order(tmp_path, documents):

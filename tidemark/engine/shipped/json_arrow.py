@@ -79,6 +79,8 @@ def fault_of(value: bytes, root: Node, problem: Callable[[Any], Any] | None = No
             return JsonFault("type_mismatch", "null where an object belongs")
         check(root, document)
     except JsonFault as fault:
+        if problem and fault.cause == "type_mismatch":  # a format that the schema has as an annotation only
+            return JsonFault("invalid_against_schema", fault.reason, fault.pointer)
         return fault
     return None
 

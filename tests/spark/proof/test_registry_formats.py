@@ -1,0 +1,88 @@
+"""Formats of the registry go the whole way: found by schema type, evolved by writer, held to the contract."""
+
+import json
+import struct
+import uuid
+
+import httpx
+import pytest
+from topics import Topic
+
+ITEM = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "title": "Item",
+    "type": "object",
+    "properties": {"id": {"type": "integer"}, "price": {"type": "number", "minimum": 0}},
+    "required": ["id"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture
+def topic(lakehouse):
+    made = Topic(lakehouse.cluster, f"registered_{uuid.uuid4().hex[:6]}", {})
+    made.create(2)
+    return made
+
+
+def register(topic, schema, kind, *, references=(), subject=None):
+    """The id of a schema of any type."""
+    url = f"{topic.cluster.registry_url}"
+    name = subject or f"{topic.name}-value"
+    body = {"schema": schema if isinstance(schema, str) else json.dumps(schema), "schemaType": kind}
+    answer = httpx.post(
+        f"{url}/subjects/{name}/versions",
+        json={**body, "references": list(references)},
+        trust_env=False,
+        timeout=30,
+    )
+    assert answer.is_success, answer.text
+    return int(answer.json()["id"])
+
+
+def send(topic, schema_id, *payloads):
+    head = struct.pack(">bI", 0, schema_id)
+    topic.send_raw((b"k", head + payload, n % topic.partitions) for n, payload in enumerate(payloads))
+
+
+def rows(table, *names):
+    found = table.iceberg().scan(selected_fields=names).to_arrow().to_pylist()
+    return sorted(found, key=lambda row: row["id"])
+
+
+def test_json_schema_is_found_by_its_type_and_evolves_as_avro_does(lakehouse, topic):
+    """Given documents of two versions, when run, then each is read by its own writer, into one table."""
+    first = register(topic, ITEM, "JSON")
+    send(topic, first, b'{"id": 1, "price": 1.5}', b'{"id": 2}', b'{"id": 3, "price": -1}')
+    table = lakehouse.table(topic, quarantine={"fail": 0.5})
+    assert table.run().rows._asdict() == {
+        "read": 3,
+        "written": 2,
+        "quarantined": 1,
+        "tombstones": 0,
+        "skipped": 0,
+    }
+    grown = {**ITEM, "properties": {**ITEM["properties"], "tag": {"type": "string"}}}
+    second = register(topic, grown, "JSON")
+    send(topic, second, b'{"id": 4, "tag": "y"}')
+    send(topic, first, b'{"id": 5}')
+    send(topic, 2**31 - 1, b'{"id": 6}')
+    assert table.run().rows.written == 2
+    assert rows(table, "id", "price", "tag") == [
+        {"id": 1, "price": 1.5, "tag": None},
+        {"id": 2, "price": None, "tag": None},
+        {"id": 4, "price": None, "tag": "y"},
+        {"id": 5, "price": None, "tag": None},
+    ]
+    assert table.causes() == {"invalid_against_schema": 1, "unknown_schema_id": 1}
+    quarantine = lakehouse.catalog.load_table(f"{table.name}_quarantine")
+    details = quarantine.scan(selected_fields=("detail",)).to_arrow()["detail"].to_pylist()
+    assert "/price: -1 is less than the minimum of 0" in details
+    table.holds_everything()
+
+
+def test_a_format_that_the_registry_contradicts_is_refused_by_name(lakehouse, topic):
+    send(topic, register(topic, ITEM, "JSON"), b'{"id": 1}')
+    outcome = lakehouse.table(topic, value={"format": "avro"}).run()
+    assert outcome.state == "misconfigured"
+    assert "holds JSON (version 1), and the contract says format: avro" in str(outcome.error)

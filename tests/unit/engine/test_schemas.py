@@ -1,0 +1,38 @@
+"""The format of a topic is the type of its subject's schemas, one for all of them."""
+
+import pytest
+
+from tidemark.domain.contract import Contract
+from tidemark.domain.errors import Stopped
+from tidemark.engine.registry import RegisteredSchema
+from tidemark.engine.schemas import format_of
+
+
+def contract(wanted="registry"):
+    return Contract(topic="orders", table="shop.orders", value={"format": wanted})
+
+
+def versions(*types):
+    return [RegisteredSchema(40 + number, number, kind, "{}") for number, kind in enumerate(types, 1)]
+
+
+@pytest.mark.parametrize(("kind", "name"), [("AVRO", "avro"), ("JSON", "json_schema")])
+def test_the_schema_type_is_the_format(kind, name):
+    assert format_of(contract(), versions(kind, kind)) == name
+    assert format_of(contract(name), versions(kind)) == name
+
+
+@pytest.mark.parametrize(
+    ("wanted", "types", "reason"),
+    [
+        ("registry", ["JSON", "AVRO"], "several types: AVRO (version 2), JSON (version 1)"),
+        ("avro", ["JSON"], "holds JSON (version 1), and the contract says format: avro"),
+        ("json_schema", ["AVRO"], "holds AVRO (version 1), and the contract says format: json_schema"),
+        ("registry", ["XSD"], "holds XSD (version 1): AVRO, JSON"),
+    ],
+)
+def test_other_and_several_types_are_refused_by_name(wanted, types, reason):
+    with pytest.raises(Stopped) as stopped:
+        format_of(contract(wanted), versions(*types))
+    assert stopped.value.state == "misconfigured"
+    assert reason in stopped.value.message

@@ -1,0 +1,234 @@
+"""JSON Schemas become columns by TYPES.md's table; what has no single type is JSON text and says so."""
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+
+from tidemark.domain import json_schema
+from tidemark.domain.errors import SchemaUnsupported
+from tidemark.domain.json_columns import columns
+from tidemark.engine.decode_shipped import arrow_type, check_validator, explain, rows_of
+
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
+
+
+def parsed(schema, **more):
+    return json_schema.parse(
+        json.dumps({"$schema": DRAFT_7, **schema, **more} if isinstance(schema, dict) else schema)
+    )
+
+
+def of(part, **more):
+    """The type of a property `v`, and the notes about it."""
+    found = parsed({"type": "object", "properties": {"v": part}, **more})
+    return str(columns(found).fields[0].type), [
+        note.text for note in found.notes if note.path.startswith("v")
+    ]
+
+
+TYPES = [
+    ({"type": "string"}, "string"),
+    ({"type": "integer"}, "long"),
+    ({"type": "integer", "minimum": 0, "maximum": 2**63 - 1}, "long"),
+    ({"type": "integer", "maximum": 2**64 - 1}, "decimal(38,0)"),
+    ({"type": "integer", "minimum": -(10**20)}, "decimal(38,0)"),
+    ({"type": "number"}, "double"),
+    ({"type": "boolean"}, "boolean"),
+    ({"type": "string", "format": "date-time"}, "timestamptz"),
+    ({"type": "string", "format": "date"}, "date"),
+    ({"type": "string", "format": "uuid"}, "string"),
+    ({"type": "string", "format": "email"}, "string"),
+    ({"type": "string", "enum": ["a", "b"]}, "string"),
+    ({"enum": ["a", None]}, "string"),
+    ({"const": 7}, "long"),
+    ({"type": ["null", "integer"]}, "long"),
+    ({"type": ["integer", "number"]}, "double"),
+    ({"oneOf": [{"type": "null"}, {"type": "integer"}]}, "long"),
+    ({"anyOf": [{"type": "string", "format": "date"}, {"const": None}]}, "date"),
+    ({"allOf": [{"type": "integer"}], "description": "d"}, "long"),
+    ({"type": "array", "items": {"type": "integer"}}, "list<long>"),
+    ({"type": "array", "items": {"type": "array", "items": {"type": "string"}}}, "list<list<string>>"),
+    ({"type": "object", "properties": {"a": {"type": "integer"}}}, "struct<a: long, _extra: string>"),
+    ({"properties": {"a": {"type": "integer"}}, "additionalProperties": False}, "struct<a: long>"),
+    ({"type": "object", "additionalProperties": {"type": "number"}}, "map<string, double>"),
+    ({"$ref": "#/definitions/point"}, "struct<x: double>"),
+]  # fmt: skip
+POINT = {"type": "object", "properties": {"x": {"type": "number"}}, "additionalProperties": False}
+
+
+@pytest.mark.parametrize(("part", "kind"), TYPES)
+def test_a_part_with_one_type_is_a_column_of_it(part, kind):
+    assert of(part, definitions={"point": POINT}) == (kind, [])
+
+
+TEXTS = [
+    (True, "anything may stand here"),
+    ({}, "no single type"),
+    ({"type": "null"}, "no single type"),
+    ({"type": ["string", "integer"]}, "no single type"),
+    ({"enum": ["a", 1]}, "no single type"),
+    ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, "oneOf has no single type"),
+    ({"allOf": [{"type": "object"}, {"properties": {}}]}, "allOf has no single type"),
+    ({"type": "object"}, "an object without declared properties"),
+    ({"type": "object", "patternProperties": {"^x": {}}}, "an object without declared properties"),
+    ({"type": "array"}, "an array whose elements"),
+    ({"type": "array", "items": [{"type": "string"}]}, "an array whose elements"),
+    ({"type": "array", "prefixItems": [{}], "items": {"type": "string"}}, "an array whose elements"),
+]
+
+
+@pytest.mark.parametrize(("part", "note"), TEXTS)
+def test_a_part_without_a_single_type_is_json_text_and_named(part, note):
+    kind, notes = of(part)
+    assert kind == "string"
+    assert notes == [f"{notes[0].partition(':')[0]}: JSON text"]
+    assert note in notes[0]
+
+
+def test_a_schema_that_contains_itself_is_text_from_there_on():
+    tree = {
+        "type": "object",
+        "properties": {"children": {"type": "array", "items": {"$ref": "#"}}, "n": {"type": "integer"}},
+    }
+    found = parsed(tree)
+    inner = "struct<children: list<string>, n: long, _extra: string>"
+    assert str(columns(found)) == f"struct<children: list<{inner}>, n: long, _extra: string>"
+    assert [(note.path, note.text) for note in found.notes] == [
+        ("children.element.children.element", "# contains itself: JSON text")
+    ]
+
+
+def test_beside_a_reference_drafts_differ():
+    part = {"$ref": "#/definitions/point", "type": "object", "properties": {"y": {}}}
+    assert of(part, definitions={"point": POINT})[0] == "struct<x: double>"
+    assert of(part, definitions={"point": POINT}, **{"$schema": DRAFT_2020})[0] == "string"
+
+
+def test_a_top_level_that_is_no_object_is_one_column():
+    assert (
+        str(columns(parsed({"type": "array", "items": {"type": "integer"}}))) == "struct<value: list<long>>"
+    )
+    assert (
+        str(columns(parsed({"type": "object", "additionalProperties": {"type": "string"}})))
+        == "struct<value: map<string, string>>"
+    )
+
+
+def test_descriptions_become_comments():
+    found = columns(
+        parsed(
+            {
+                "properties": {
+                    "a": {"type": "string", "description": "of it"},
+                    "b": {"type": "string", "title": "B"},
+                }
+            }
+        )
+    )
+    assert [field.doc for field in found.fields[:2]] == ["of it", "B"]
+
+
+REFUSED = [
+    ({"$schema": "http://json-schema.org/draft-04/schema#"}, "$schema", "drafts 7 and 2020-12 are"),
+    ({"properties": {"a": {"$ref": "other.json"}}}, "a", "does not point into the document"),
+    ({"properties": {"a": {"$ref": "http://example.com/x"}}}, "a", "does not point into the document"),
+    ({"properties": {"a": {"$ref": "#/definitions/x"}}}, "a", "points at nothing"),
+    ({"properties": {"a": {"type": "string"}, "A": {"type": "string"}}}, "A", "but for case"),
+    ({"properties": {"_extra": {"type": "string"}}}, "_extra", "reserved"),
+    ({"properties": {"_kafka": {"type": "string"}}}, "_kafka", "reserved"),
+    ({"properties": {"a": 7}}, "a", "no schema: 7"),
+    ({"properties": {"a": {"type": "string", "pattern": "("}}}, "", "no valid JSON Schema"),
+    ({"type": "strin"}, "", "no valid JSON Schema"),
+]
+
+
+@pytest.mark.parametrize(("schema", "path", "reason"), REFUSED)
+def test_what_cannot_be_columns_is_refused_with_its_path(schema, path, reason):
+    def look():
+        check_validator(found := parsed(schema))
+        columns(found)
+
+    with pytest.raises(SchemaUnsupported) as refused:
+        look()
+    assert refused.value.path == path
+    assert reason in refused.value.reason
+
+
+def test_text_that_is_no_json_is_refused():
+    with pytest.raises(SchemaUnsupported, match="no JSON"):
+        json_schema.parse("{")
+
+
+ORDER = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer", "minimum": 0},
+        "big": {"type": "integer", "maximum": 2**80},
+        "price": {"type": "number", "multipleOf": 0.01},
+        "at": {"type": "string", "format": "date-time"},
+        "day": {"type": ["string", "null"], "format": "date"},
+        "any": {},
+        "lines": {"type": "array", "items": {"$ref": "#/definitions/line"}},
+    },
+    "required": ["id"],
+    "definitions": {
+        "line": {
+            "type": "object",
+            "properties": {"sku": {"type": "string", "pattern": "^[A-Z]+$"}},
+            "additionalProperties": False,
+        }
+    },
+}
+GOOD = [
+    (b'{"id": 1.0}', {"id": 1}),
+    (b'{"id": 9223372036854775807, "big": 1208925819614629174706176}', {"id": 2**63 - 1, "big": Decimal(2**80)}),
+    (b'{"id": 1, "price": 1.10, "at": "2026-01-02T03:04:05.5Z", "day": null}', {"id": 1, "price": 1.1, "at": datetime(2026, 1, 2, 3, 4, 5, 500000, UTC)}),
+    (b'{"id": 1, "day": "2026-01-02", "any": {"x": [1.10, null]}}', {"id": 1, "day": date(2026, 1, 2), "any": '{"x":[1.10,null]}'}),
+    (b'{"id": 1, "lines": [{"sku": "AB"}, {}], "more": true}', {"id": 1, "lines": [{"sku": "AB"}, {"sku": None}], "_extra": '{"more":true}'}),
+]  # fmt: skip
+BAD = [
+    (b"{}", "invalid_against_schema", 'the document: "id" is a required property'),
+    (b'{"id": "1"}', "invalid_against_schema", '/id: "1" is not of type "integer"'),
+    (b'{"id": 1.5}', "invalid_against_schema", "/id: 1.5 is not of type"),
+    (b'{"id": null}', "invalid_against_schema", "/id: null is not of type"),
+    (b'{"id": -1}', "invalid_against_schema", "/id: -1 is less than the minimum of 0"),
+    (b'{"id": 1, "price": 1.105}', "invalid_against_schema", "/price: 1.105 is not a multiple of 0.01"),
+    (b'{"id": 1, "lines": [{}, {"sku": "a/b"}]}', "invalid_against_schema", "/lines/1/sku: "),
+    (b'{"id": 1, "lines": [{"x": 1}]}', "invalid_against_schema", "/lines/0: Additional properties"),
+    (b'{"id": 1, "at": "yesterday"}', "invalid_against_schema", "/at: 'yesterday' is no time with a zone"),
+    (b'{"id": 1, "day": "2026-02-30"}', "invalid_against_schema", "/day: '2026-02-30' is no date"),
+    (b"[]", "invalid_against_schema", 'the document: [] is not of type "object"'),
+    (b"null", "invalid_against_schema", 'the document: null is not of type "object"'),
+    (b'{"id": 1180591620717411303424}', "value_out_of_range", "/id: 1180591620717411303424 is no 64 bit"),
+    (b'{"id": 1, "price": 1e400}', "value_out_of_range", "/price: 1E+400 is beyond a double"),
+    (b'{"id": 1, "at": "2026-01-02T03:04:05.1234567Z"}', "value_out_of_range", "/at: "),
+    (b'{"id": 1, "big": -' + b"9" * 39 + b"}", "value_out_of_range", "/big: "),
+    (b'{"id": 1, "id": 2}', "undecodable", "the document: "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("draft", [DRAFT_7, DRAFT_2020])
+def test_documents_land_or_are_refused_with_their_pointer(draft):
+    schema = parsed(ORDER, **{"$schema": draft})
+    table = columns(schema)
+    causes, found = rows_of(schema, arrow_type(table))(
+        [*(value for value, _ in GOOD), *(value for value, _, _ in BAD), None]
+    )
+    assert causes == [None] * len(GOOD) + [cause for _, cause, _ in BAD] + [None]
+    empty = dict.fromkeys(field.name for field in table.fields)
+    assert found.to_pylist() == [{**empty, **row} for _, row in GOOD] + [None] * (len(BAD) + 1)
+    for value, cause, detail in BAD:
+        fault = explain(value, schema)
+        assert fault is not None
+        assert (fault.cause, fault.detail[: len(detail)]) == (cause, detail)
+    assert not any(explain(value, schema) for value, _ in GOOD)
+
+
+def test_one_column_for_a_top_level_array():
+    schema = parsed({"type": ["array", "null"], "items": {"type": "integer"}})
+    causes, found = rows_of(schema, arrow_type(columns(schema)))([b"[1, 2]", b"null", b"{}", None])
+    assert causes == [None, None, "invalid_against_schema", None]
+    assert found.to_pylist() == [{"value": [1, 2]}, {"value": None}, None, None]
