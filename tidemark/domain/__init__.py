@@ -1,1 +1,1 @@
-"""Pure values and functions: no network, no clock, no engine. Only the standard library and pydantic are imported here."""
+"""Pure values and functions: no network, no clock, no engine. Imports the standard library and pydantic only."""
