@@ -80,14 +80,27 @@ def _value(value: Value) -> Iterator[Finding]:
     if (value.version is None) == (mode == "pinned"):
         message = "schema: pinned needs a version" if mode == "pinned" else "is for schema: pinned only"
         yield Finding(("value", "version"), message)
-    if value.message is not None and (value.format not in _NEEDS_MESSAGE_FORMAT or mode == "by_schema_id"):
-        yield Finding(("value", "message"), "is for Protobuf with schema: by_latest_schema or pinned only")
+    if value.message is not None and value.format not in _NEEDS_MESSAGE_FORMAT:
+        yield Finding(("value", "message"), "is for Protobuf only")
     if value.fields is not None and value.format != "json":
         yield Finding(("value", "fields"), "is for format: json only")
     elif value.fields is not None:
         yield from _fields(value.fields)
+    yield from _types(value)
     if value.envelope != "none" and value.format in {"string", "raw"}:
         yield Finding(("value", "envelope"), f"format {value.format} has no envelope")
+
+
+def _types(value: Value) -> Iterator[Finding]:
+    if value.types and value.format not in _NEEDS_MESSAGE_FORMAT:
+        yield Finding(("value", "types"), "is for Protobuf only")
+        return
+    for choice, kind in (value.types or {}).items():
+        path = ("value", "types", choice)
+        if choice != "timestamp_nanos":
+            yield Finding(path, "is no choice", nearest(choice, ["timestamp_nanos"]))
+        elif kind != "long":
+            yield Finding(path, f"{kind} is not possible", "long")
 
 
 def _fields(fields: Mapping[str, str]) -> Iterator[Finding]:

@@ -19,6 +19,7 @@ from tidemark.domain.avro_columns import WHOLE_VALUE
 from tidemark.domain.avro_decoder import HEADER_SIZE, SENTINEL, decoder_schema
 from tidemark.domain.avro_nodes import Node, Record, skeleton
 from tidemark.domain.json_columns import JsonDocuments
+from tidemark.domain.protobuf_columns import ProtobufMessage
 from tidemark.domain.spark_types import spark_ddl
 from tidemark.domain.types import KAFKA_COLUMN, Field, Struct
 from tidemark.engine.decode_avro import AVRO_OPTIONS, record_field, shaped
@@ -37,9 +38,9 @@ _ID_SIZE = 4
 _SIGN = 1 << 31
 
 Fate = Literal["written", "quarantined", "tombstone", "skipped", "uncovered"]
-Format = Literal["avro", "json_schema", "json", "string", "raw"]
+Format = Literal["avro", "protobuf", "json_schema", "json", "string", "raw"]
 Framing = Literal["confluent", "bare"]
-WriterSchema = AvroSchema | JsonDocuments
+WriterSchema = AvroSchema | JsonDocuments | ProtobufMessage
 
 
 @dataclass(frozen=True, slots=True)

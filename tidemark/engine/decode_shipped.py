@@ -17,10 +17,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType
 
-from tidemark.domain import json_nodes
+from tidemark.domain import json_nodes, protobuf_nodes
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.explanation import Explanation
 from tidemark.domain.json_columns import JsonDocuments
+from tidemark.domain.protobuf_columns import ProtobufMessage
 from tidemark.domain.spark_types import spark_ddl, spark_json
 from tidemark.domain.types import Struct
 from tidemark.engine import shipped
@@ -28,8 +29,10 @@ from tidemark.engine.decode_avro import bare
 from tidemark.engine.shipped import json_arrow
 from tidemark.engine.shipped.batch import Rows, decoder
 from tidemark.engine.shipped.json_validity import Validity
+from tidemark.engine.shipped.json_values import JsonFault
+from tidemark.engine.shipped.protobuf_arrow import ProtobufFault, Reader
 
-ShippedSchema = JsonDocuments
+ShippedSchema = JsonDocuments | ProtobufMessage
 
 
 def decoded(
@@ -49,7 +52,7 @@ def decoded(
 
 def shippable() -> None:
     """From now on this process pickles the functions of `shipped`, and the nodes they read by, by value."""
-    for module in (shipped, json_nodes):
+    for module in (shipped, json_nodes, protobuf_nodes):
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
@@ -61,12 +64,18 @@ def arrow_type(columns: Struct) -> pa.StructType:
 
 def rows_of(schema: ShippedSchema, target: pa.StructType) -> Rows:
     """The function that reads payloads of one writer into rows of `target`."""
+    if isinstance(schema, ProtobufMessage):
+        return partial(_reader(schema).rows, target=target)
     return partial(json_arrow.rows, root=schema.root, target=target, problem=_validity(schema))
 
 
 def explain(payload: bytes, schema: ShippedSchema) -> Explanation | None:
     """The first fault of a value without its header, None when it has none."""
-    fault = json_arrow.fault_of(payload, schema.root, _validity(schema))
+    fault: JsonFault | ProtobufFault | None
+    if isinstance(schema, ProtobufMessage):
+        fault = _reader(schema).fault_of(payload)
+    else:
+        fault = json_arrow.fault_of(payload, schema.root, _validity(schema))
     return Explanation(fault.cause, fault.detail) if fault else None
 
 
@@ -77,6 +86,10 @@ def check_validator(schema: JsonDocuments) -> None:
         _ = validity and validity.validator
     except ValueError as error:
         raise SchemaUnsupported("", f"no valid JSON Schema: {error}") from error
+
+
+def _reader(schema: ProtobufMessage) -> Reader:
+    return Reader(schema.descriptors, schema.index, schema.root)
 
 
 def _validity(schema: JsonDocuments) -> Validity | None:

@@ -19,13 +19,18 @@ _DENIED = {401, 403}
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """One version of a subject; `references` are the texts of the schemas it names, dependencies first."""
+    """One version of a subject; `imports` are names and texts of the schemas it refers to, dependencies first."""
 
     id: int
     version: int
     type: str
     text: str
-    references: tuple[str, ...] = ()
+    imports: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The texts alone, each once."""
+        return tuple(dict.fromkeys(text for _, text in self.imports))
 
 
 class Registry:
@@ -77,13 +82,15 @@ class Registry:
             version=number,
             type=str(found.get("schemaType") or "AVRO"),
             text=str(found["schema"]),
-            references=self._references(found.get("references") or [], ()),
+            imports=self._references(found.get("references") or [], ()),
         )
         self._versions[subject, number] = schema
         return schema
 
-    def _references(self, references: list[Mapping[str, Any]], seen: tuple[str, ...]) -> tuple[str, ...]:
-        texts: list[str] = list(seen)
+    def _references(
+        self, references: list[Mapping[str, Any]], seen: tuple[tuple[str, str], ...]
+    ) -> tuple[tuple[str, str], ...]:
+        texts = list(seen)
         for reference in references:
             path = f"/subjects/{quote(str(reference['subject']), safe='')}/versions/{reference['version']}"
             found = self._get(path, deleted="true")
@@ -94,8 +101,9 @@ class Registry:
                     f"the registry does not have the referenced {reference['subject']}",
                 )
             texts = list(self._references(found.get("references") or [], tuple(texts)))
-            if found["schema"] not in texts:
-                texts.append(str(found["schema"]))
+            named = (str(reference["name"]), str(found["schema"]))
+            if named not in texts:
+                texts.append(named)
         return tuple(texts)
 
     def _get(self, path: str, **params: str) -> Any | None:

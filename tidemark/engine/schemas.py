@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tidemark.domain import json_schema
+from tidemark.domain import json_schema, protobuf_columns
 from tidemark.domain.avro import parse
 from tidemark.domain.avro_columns import WHOLE_VALUE, columns
 from tidemark.domain.contract import Contract
@@ -13,13 +13,15 @@ from tidemark.domain.evolution import first_columns
 from tidemark.domain.json_columns import DOCUMENT, JsonDocuments, declared
 from tidemark.domain.json_columns import columns as json_columns
 from tidemark.domain.types import BINARY, STRING, Field, Struct
+from tidemark.engine import protobuf
 from tidemark.engine.decode import Format, WriterSchema
 from tidemark.engine.decode_shipped import check_validator
 from tidemark.engine.lake import Lake
+from tidemark.engine.protoc import compile_proto
 from tidemark.engine.registry import RegisteredSchema
 
 _PLAIN = {"string": STRING, "raw": BINARY}
-_FORMATS: Mapping[str, Format] = {"AVRO": "avro", "JSON": "json_schema"}
+_FORMATS: Mapping[str, Format] = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
 """Schema types as registries name them."""
 
 
@@ -106,7 +108,7 @@ def read_schemas(lake: Lake, contract: Contract) -> TopicSchemas:
     found = format_of(contract, versions)
     for version in versions:
         try:
-            writers[version.id] = _writer(version)
+            writers[version.id] = _writer(version, contract)
         except SchemaUnsupported as error:
             unsupported[version.id] = f"version {version.version}: {error}"
     return TopicSchemas(writers=tuple(writers.values()), unsupported=unsupported, format=found)
@@ -141,7 +143,12 @@ def format_of(contract: Contract, versions: Sequence[RegisteredSchema]) -> Forma
     return "avro"
 
 
-def _writer(version: RegisteredSchema) -> Writer:
+def _writer(version: RegisteredSchema, contract: Contract) -> Writer:
+    if version.type == "PROTOBUF":
+        compiled = compile_proto(version.text, version.imports)
+        nanos = "timestamp_nanos" in (contract.value.types or {})
+        message = protobuf.read(compiled, contract.value.message, nanos=nanos)
+        return Writer(version.id, version.version, message, protobuf_columns.columns(message))
     if version.type == "JSON":
         documents = json_schema.parse(version.text)
         check_validator(documents)

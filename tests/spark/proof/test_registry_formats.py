@@ -86,3 +86,45 @@ def test_a_format_that_the_registry_contradicts_is_refused_by_name(lakehouse, to
     outcome = lakehouse.table(topic, value={"format": "avro"}).run()
     assert outcome.state == "misconfigured"
     assert "holds JSON (version 1), and the contract says format: avro" in str(outcome.error)
+
+
+MONEY = 'syntax = "proto3"; package common; message Money { int64 units = 1; string currency = 2; }'
+ORDER = """syntax = "proto3"; package shop; import "common/money.proto"; import "google/protobuf/timestamp.proto";
+message Order { int32 id = 1; common.Money total = 2; Status status = 3; google.protobuf.Timestamp at = 4;%s
+  enum Status { NEW = 0; PAID = 1; } }
+message Refund { int32 id = 1; }"""
+
+
+def test_protobuf_is_found_by_its_type_with_references_and_evolves(lakehouse, topic):
+    """Given two versions, another message and damage on one topic, when run, then each record is in its one place."""
+    common = f"{topic.name}-common"
+    register(topic, MONEY, "PROTOBUF", subject=common)
+    references = [{"name": "common/money.proto", "subject": common, "version": 1}]
+    first = register(topic, ORDER % "", "PROTOBUF", references=references)
+    plain, full = b"\x08\x01", b"\x08\x02\x12\x07\x08\x05\x12\x03EUR\x18\x01\x22\x04\x08\x01\x10\x05"
+    send(topic, first, b"\x00" + plain, b"\x00" + full, b"\x02\x02" + plain, b"\x00\x08", b"\x00\x0a\x01a")
+    table = lakehouse.table(topic, quarantine={"fail": 0.7})
+    outcome = table.run()
+    assert (outcome.state, outcome.error) == ("fresh", None)
+    assert outcome.rows._asdict() == {
+        "read": 5,
+        "written": 2,
+        "quarantined": 3,
+        "tombstones": 0,
+        "skipped": 0,
+    }
+    assert table.causes() == {"wrong_message_type": 1, "undecodable": 1, "invalid_against_schema": 1}
+    second = register(topic, ORDER % " optional string note = 5; ", "PROTOBUF", references=references)
+    send(topic, second, b"\x00\x08\x03\x2a\x00")
+    send(topic, first, b"\x00\x08\x04")
+    topic.send_raw([(b"k", None, 0)])
+    assert table.run().rows.written == 2
+    found = rows(table, "id", "total", "status", "note")
+    assert [row["id"] for row in found] == [1, 2, 3, 4]
+    assert [row["note"] for row in found] == [None, None, "", None]
+    assert [row["status"] for row in found] == ["NEW", "PAID", "NEW", "NEW"]
+    assert [row["total"] for row in found] == [None, {"units": 5, "currency": "EUR"}, None, None]
+    quarantine = lakehouse.catalog.load_table(f"{table.name}_quarantine")
+    details = quarantine.scan(selected_fields=("detail",)).to_arrow()["detail"].to_pylist()
+    assert "the value: message index [1] of the schema, the table is for shop.Order" in details
+    table.holds_everything()

@@ -16,7 +16,9 @@ def versions(*types):
     return [RegisteredSchema(40 + number, number, kind, "{}") for number, kind in enumerate(types, 1)]
 
 
-@pytest.mark.parametrize(("kind", "name"), [("AVRO", "avro"), ("JSON", "json_schema")])
+@pytest.mark.parametrize(
+    ("kind", "name"), [("AVRO", "avro"), ("JSON", "json_schema"), ("PROTOBUF", "protobuf")]
+)
 def test_the_schema_type_is_the_format(kind, name):
     assert format_of(contract(), versions(kind, kind)) == name
     assert format_of(contract(name), versions(kind)) == name
@@ -28,7 +30,7 @@ def test_the_schema_type_is_the_format(kind, name):
         ("registry", ["JSON", "AVRO"], "several types: AVRO (version 2), JSON (version 1)"),
         ("avro", ["JSON"], "holds JSON (version 1), and the contract says format: avro"),
         ("json_schema", ["AVRO"], "holds AVRO (version 1), and the contract says format: json_schema"),
-        ("registry", ["XSD"], "holds XSD (version 1): AVRO, JSON"),
+        ("registry", ["XSD"], "holds XSD (version 1): AVRO, JSON, PROTOBUF"),
     ],
 )
 def test_other_and_several_types_are_refused_by_name(wanted, types, reason):

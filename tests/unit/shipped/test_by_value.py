@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from tidemark.domain import json_schema
+from tidemark.domain import json_schema, protobuf_columns
 from tidemark.domain.json_columns import columns, declared
 from tidemark.engine.decode_shipped import arrow_type, explain, rows_of, shippable
+from tidemark.engine.protobuf import read
+from tidemark.engine.protoc import compile_proto
 from tidemark.engine.shipped.batch import decoder
 
 FOREIGN = """
@@ -61,6 +63,16 @@ def test_json_schema(tmp_path):
     values = [b"01234" + text for text in (b'{"id": 1}', b'{"id": 0}')]
     found = abroad(tmp_path, {7: schema}, columns(schema), values, [7, 7], header=5)
     assert [row["cause"] for row in found] == [None, "invalid_against_schema"]
+
+
+def test_protobuf(tmp_path):
+    text = 'syntax = "proto3"; import "google/protobuf/struct.proto"; enum E { A = 0; } message M { int64 id = 1; repeated E e = 2; google.protobuf.Struct s = 3; }'
+    schema = read(compile_proto(text))
+    explain(b"\0\x08\x01", schema)  # classes that were made here do not go along
+    values = [b"01234\0\x08\x01\x10\x07\x1a\x00", b"01234\0\x08", None]
+    found = abroad(tmp_path, {7: schema}, protobuf_columns.columns(schema), values, [7, 7, None], header=5)
+    assert [row["cause"] for row in found] == [None, "undecodable", None]
+    assert found[0]["row"] == {"id": 1, "e": ["7"], "s": "{}"}
 
 
 def test_writers_of_one_batch_are_put_back_in_order(tmp_path, documents):

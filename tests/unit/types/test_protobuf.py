@@ -1,0 +1,314 @@
+"""Protobuf messages become columns by TYPES.md's table, and their values land exactly or are refused by path."""
+
+import json
+import math
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from tidemark.domain.errors import SchemaUnsupported
+from tidemark.domain.protobuf_columns import columns
+from tidemark.engine.decode_shipped import arrow_type, explain, rows_of
+from tidemark.engine.protobuf import read
+from tidemark.engine.protoc import compile_proto
+
+HEAD = 'syntax = "proto3"; package shop; '
+WELL_KNOWN = "".join(
+    f'import "google/protobuf/{name}.proto"; '
+    for name in ("timestamp", "duration", "wrappers", "struct", "any", "empty")
+)
+
+
+def classes(text, imports=()):
+    """Message classes of a schema, by full name, from a pool of their own."""
+    pool = descriptor_pool.DescriptorPool()
+    files = descriptor_pb2.FileDescriptorSet.FromString(compile_proto(text, tuple(imports))).file
+    for file in files:
+        pool.AddSerializedFile(file.SerializeToString())
+    return lambda name: message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+class Case:
+    """One message type: its columns, and what becomes of payloads."""
+
+    def __init__(self, text, name=None, imports=(), **how):
+        self.schema = read(compile_proto(text, tuple(imports)), name, **how)
+        self.columns = columns(self.schema)
+        self.make = classes(text, imports)(self.schema.root.name)
+
+    def decode(self, *payloads, header=b"\0"):
+        return rows_of(self.schema, arrow_type(self.columns))(
+            [payload if payload is None else header + payload for payload in payloads]
+        )
+
+    def landed(self, **fields):
+        causes, rows = self.decode(self.make(**fields).SerializeToString())
+        assert causes == [None]
+        return rows.to_pylist()[0]
+
+    def refused(self, payload, header=b"\0"):
+        causes, rows = self.decode(payload, header=header)
+        fault = explain(header + payload, self.schema)
+        assert fault is not None
+        assert causes == [fault.cause]
+        assert rows.to_pylist() == [None]
+        return fault.cause, fault.detail
+
+
+OTHERS = "enum Color { RED = 0; BLUE = 5; AZURE = 7; } message Point { int32 x = 1; optional string y = 2; } message Nothing {}"
+
+
+def one(kind, **how):
+    """A message with a field `v` of this type."""
+    return Case(f"{HEAD}{WELL_KNOWN} message M {{ {kind} v = 1; }} {OTHERS}", **how)
+
+
+INF, NAN = float("inf"), float("nan")
+SCALARS = [
+    *((kind, "int", n, n) for kind in ("int32", "sint32", "sfixed32") for n in (0, -1, 2**31 - 1, -(2**31))),
+    *((kind, "long", n, n) for kind in ("int64", "sint64", "sfixed64") for n in (0, -1, 2**63 - 1, -(2**63))),
+    *((kind, "long", n, n) for kind in ("uint32", "fixed32") for n in (0, 2**32 - 1)),
+    *((kind, "decimal(20,0)", n, Decimal(n)) for kind in ("uint64", "fixed64") for n in (0, 2**64 - 1)),
+    *(("bool", "boolean", b, b) for b in (True, False)),
+    *(("string", "string", s, s) for s in ("", "é😀\0")),
+    *(("bytes", "binary", b, b) for b in (b"", b"\xff\0")),
+    *(("float", "float", x, x) for x in (0.0, 1.5, 2.0**-149, INF, -INF)),
+    *(("double", "double", x, x) for x in (0.0, 0.1, 5e-324, 1.7976931348623157e308, INF, -INF)),
+    ("Color", "string", 5, "BLUE"),
+    ("Color", "string", 0, "RED"),
+    ("Color", "string", 6, "6"),
+    ("Color", "string", -1, "-1"),
+    ("optional Color", "string", 0, "RED"),
+    ("optional int32", "int", 0, 0),
+    ("repeated int32", "list<int>", [0, 1], [0, 1]),
+    ("repeated int32", "list<int>", [], []),
+    ("repeated Color", "list<string>", [5, 6, 0], ["BLUE", "6", "RED"]),
+    ("repeated string", "list<string>", ["", "a"], ["", "a"]),
+    ("map<string, int64>", "map<string, long>", {"": 0, "k": 2}, {"": 0, "k": 2}),
+    ("map<bool, Color>", "map<boolean, string>", {True: 5, False: 9}, {True: "BLUE", False: "9"}),
+    ("map<uint64, bytes>", "map<decimal(20,0), binary>", {2**64 - 1: b"x"}, {Decimal(2**64 - 1): b"x"}),
+    ("map<string, Point>", "map<string, struct<x: int, y: string>>", {"k": {"x": 1}}, {"k": {"x": 1, "y": None}}),
+    ("Point", "struct<x: int, y: string>", {"x": 3, "y": ""}, {"x": 3, "y": ""}),
+    ("repeated Point", "list<struct<x: int, y: string>>", [{}, {"y": "a"}], [{"x": 0, "y": None}, {"x": 0, "y": "a"}]),
+    ("Nothing", "boolean", {}, True),
+    ("google.protobuf.Empty", "boolean", {}, True),
+    ("google.protobuf.Int64Value", "long", {"value": 0}, 0),
+    ("google.protobuf.UInt64Value", "decimal(20,0)", {"value": 2**64 - 1}, Decimal(2**64 - 1)),
+    ("google.protobuf.StringValue", "string", {"value": ""}, ""),
+    ("google.protobuf.BytesValue", "binary", {"value": b"\0"}, b"\0"),
+    ("google.protobuf.BoolValue", "boolean", {"value": False}, False),
+    ("google.protobuf.DoubleValue", "double", {"value": 0.1}, 0.1),
+    ("google.protobuf.FloatValue", "float", {"value": 1.5}, 1.5),
+    ("google.protobuf.Int32Value", "int", {"value": -1}, -1),
+    ("google.protobuf.UInt32Value", "long", {"value": 2**32 - 1}, 2**32 - 1),
+    ("google.protobuf.Timestamp", "timestamptz", {}, datetime(1970, 1, 1, tzinfo=UTC)),
+    ("google.protobuf.Timestamp", "timestamptz", {"seconds": -1, "nanos": 999_999_999}, datetime(1969, 12, 31, 23, 59, 59, 999999, UTC)),
+    ("google.protobuf.Timestamp", "timestamptz", {"seconds": 253402300799, "nanos": 1999}, datetime(9999, 12, 31, 23, 59, 59, 1, UTC)),
+    ("google.protobuf.Duration", "struct<seconds: long, nanos: int>", {"seconds": -5, "nanos": -1}, {"seconds": -5, "nanos": -1}),
+    ("repeated google.protobuf.Timestamp", "list<timestamptz>", [{"seconds": 1}], [datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "column", "value", "expected"), SCALARS)
+def test_every_type_lands_exactly(kind, column, value, expected):
+    case = one(kind)
+    assert str(case.columns.fields[0].type) == column
+    found = case.landed(v=value)["v"]
+    assert (dict(found) if column.startswith("map") else found) == expected
+    assert type(found) is not int or type(expected) is int
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_nan_and_negative_zero_are_kept(kind):
+    assert math.isnan(one(kind).landed(v=NAN)["v"])
+    assert math.copysign(1, one(f"optional {kind}").landed(v=-0.0)["v"]) == -1
+
+
+UNSET = {
+    "int32": 0, "string": "", "bool": False, "bytes": b"", "double": 0.0, "uint64": Decimal(0), "Color": "RED",
+    "repeated int32": [], "map<string, int32>": [], "optional int32": None, "optional string": None, "optional Color": None,
+    "Point": None, "Nothing": None, "google.protobuf.Timestamp": None, "google.protobuf.Int64Value": None, "google.protobuf.Struct": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "value"), UNSET.items())
+def test_unset_is_null_where_the_field_has_presence_else_the_default(kind, value):
+    assert one(kind).landed()["v"] == value
+
+
+def test_a_oneof_is_one_optional_column_per_branch():
+    case = Case(f"{HEAD} message M {{ oneof c {{ int32 a = 1; string b = 2; }} }}")
+    assert case.landed(a=0) == {"a": 0, "b": None}
+    assert case.landed(b="") == {"a": None, "b": ""}
+    assert case.landed() == {"a": None, "b": None}
+
+
+def test_all_nine_digits_when_the_contract_says_so():
+    case = one("google.protobuf.Timestamp", nanos=True)
+    assert str(case.columns.fields[0].type) == "long"
+    assert case.landed(v={"seconds": 1, "nanos": 2})["v"] == 1_000_000_002
+    cause, detail = case.refused(case.make(v={"seconds": 9223372037}).SerializeToString())
+    assert (cause, detail.partition(":")[0]) == ("value_out_of_range", "v")
+
+
+def test_struct_value_and_any_are_canonical_json():
+    case = one("google.protobuf.Struct")
+    assert (
+        case.landed(v={"a": 1.5, "é": [None, True, {"b": "c"}]})["v"] == '{"a":1.5,"é":[null,true,{"b":"c"}]}'
+    )
+    value = one("google.protobuf.Value")
+    assert value.landed(v={"string_value": "x"})["v"] == '"x"'
+    assert value.refused(value.make(v={"number_value": NAN}).SerializeToString())[0] == "value_out_of_range"
+    anything = one("google.protobuf.Any")
+    known = classes(f"{HEAD} enum C {{ RED = 0; BLUE = 5; }} message Point {{ int32 x = 1; C c = 3; }}")(
+        "shop.Point"
+    )(x=7)
+    found = anything.landed(
+        v={"type_url": "type.googleapis.com/shop.Point", "value": known.SerializeToString()}
+    )["v"]
+    assert json.loads(found) == {"@type": "type.googleapis.com/shop.Point", "x": 7}
+    found = anything.landed(v={"type_url": "x/foreign.Type", "value": b"\x01"})["v"]
+    assert json.loads(found) == {"@type": "x/foreign.Type", "value": "AQ=="}
+
+
+PROTO2 = """syntax = "proto2"; package shop; enum E { A = 1; B = 2; }
+message M { required int32 id = 1; optional int32 n = 2 [default = 7]; optional E e = 3 [default = B]; repeated E es = 4; extensions 100 to 200; }
+extend M { optional int32 more = 100; }"""
+
+
+def test_proto2_has_presence_and_closed_enums_lose_nothing():
+    case = Case(PROTO2)
+    assert case.landed(id=1) == {"id": 1, "n": None, "e": None, "es": []}
+    causes, rows = case.decode(b"\x08\x01\x18\x63\x20\x01\x20\x63\x20\x02")
+    assert causes == [None]
+    assert rows.to_pylist() == [{"id": 1, "n": None, "e": "99", "es": ["A", "99", "B"]}]
+    assert case.refused(b"\x10\x01") == ("invalid_against_schema", "the value: required and missing: id")
+    assert case.refused(b"\x08\x01\xa0\x06\x01")[0] == "invalid_against_schema"
+
+
+def test_imports_and_references_are_followed():
+    parts = (
+        'syntax = "proto3"; package common; import "deep/money.proto"; message Line { deep.Money price = 1; }',
+        'syntax = "proto3"; package deep; message Money { int64 units = 1; }',
+    )
+    text = f'{HEAD} import "common/line.proto"; import "google/type/date.proto"; message Order {{ repeated common.Line lines = 1; google.type.Date day = 2; }}'
+    case = Case(text, imports=[("deep/money.proto", parts[1]), ("common/line.proto", parts[0])])
+    assert case.landed(lines=[{"price": {"units": 5}}])["lines"] == [{"price": {"units": 5}}]
+
+
+NESTED = f"{HEAD} message A {{ int32 a = 1; message B {{ int32 b = 1; message C {{ int32 c = 1; }} }} }} message D {{ int32 d = 1; }}"
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "field"),
+    [
+        (None, b"\x00", "a"),
+        ("shop.A", b"\x02\x00", "a"),
+        ("shop.A.B", b"\x04\x00\x00", "b"),
+        ("shop.A.B.C", b"\x06\x00\x00\x00", "c"),
+        ("shop.D", b"\x02\x02", "d"),
+    ],
+)
+def test_the_message_is_found_by_its_index(name, header, field):
+    case = Case(NESTED, name)
+    causes, rows = case.decode(b"\x08\x05", header=header)
+    assert (causes, rows.to_pylist()) == ([None], [{field: 5}])
+
+
+def test_another_message_of_the_schema_is_the_wrong_type():
+    case = Case(NESTED, "shop.D")
+    assert case.refused(b"\x08\x05", header=b"\x00") == (
+        "wrong_message_type",
+        "the value: message index [0] of the schema, the table is for shop.D",
+    )
+    assert case.refused(b"\x08\x05", header=b"\x04\x00\x00")[0] == "wrong_message_type"
+    assert case.refused(b"", header=b"") == (
+        "undecodable",
+        "the value: no message index follows the schema id",
+    )
+    assert case.refused(b"", header=b"\x80")[0] == "undecodable"
+
+
+FAULTS = [
+    ("int32", b"\x08", "undecodable", "the value: the bytes are no shop.M"),
+    ("int32", b"\xff" * 12, "undecodable", "the value: the bytes are no shop.M"),
+    ("string", b"\x0a\x05ab", "undecodable", "the value: the bytes are no shop.M"),
+    ("string", b"\x0a\x01\xff", "undecodable", "the value: the bytes are no shop.M"),
+    ("int32", b"\x08\x01\x98\x06\x01", "invalid_against_schema", "the value: fields that the schema does not have: 99 (wire type 0)"),
+    ("int32", b"\x0a\x01a", "invalid_against_schema", "the value: fields that the schema does not have: 1 (wire type 2)"),
+    ("Point", b"\x0a\x02\x38\x01", "invalid_against_schema", "v: fields that the schema does not have: 7"),
+    ("repeated Point", b"\x0a\x02\x38\x01", "invalid_against_schema", "v.element: fields that the schema does not have: 7"),
+    ("map<string, Point>", b"\x0a\x04\x12\x02\x38\x01", "invalid_against_schema", "v.value: fields that the schema does not have: 7"),
+    ("Nothing", b"\x0a\x02\x38\x01", "invalid_against_schema", "v: fields that the schema does not have: 7"),
+    ("google.protobuf.Int64Value", b"\x0a\x02\x38\x01", "invalid_against_schema", "v: fields that"),
+    ("google.protobuf.Duration", b"\x0a\x02\x38\x01", "invalid_against_schema", "v: fields that"),
+    ("google.protobuf.Timestamp", b"\x0a\x02\x10\x80", "undecodable", "the value: the bytes are no"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "payload", "cause", "detail"), FAULTS)
+def test_a_fault_is_refused_with_its_path(kind, payload, cause, detail):
+    found = one(kind).refused(payload)
+    assert (found[0], found[1][: len(detail)]) == (cause, detail)
+
+
+@pytest.mark.parametrize(
+    "parts", [{"seconds": 253402300800}, {"seconds": -62135596801}, {"nanos": -1}, {"nanos": 10**9}]
+)
+def test_a_time_out_of_range_is_refused(parts):
+    case = one("google.protobuf.Timestamp")
+    found = case.refused(case.make(v=parts).SerializeToString())
+    assert found[0] == "value_out_of_range"
+    assert found[1].startswith("v: ")
+
+
+def test_one_bad_value_costs_one_row():
+    case = one("int32")
+    causes, rows = case.decode(*(case.make(v=n).SerializeToString() for n in range(20)), b"\x0a\x01a", None)
+    assert causes == [None] * 20 + ["invalid_against_schema", None]
+    assert [row and row["v"] for row in rows.to_pylist()] == [*range(20), None, None]
+
+
+def test_a_column_that_the_writer_lacks_is_null_and_wider_types_take_it():
+    old = Case(f"{HEAD} message M {{ int32 a = 1; float f = 2; }}")
+    new = Case(f"{HEAD} message M {{ int64 a = 1; double f = 2; repeated int32 b = 3; }}")
+    causes, rows = rows_of(old.schema, arrow_type(new.columns))(
+        [b"\0" + old.make(a=-5, f=1.5).SerializeToString()]
+    )
+    assert (causes, rows.to_pylist()) == ([None], [{"a": -5, "f": 1.5, "b": None}])
+
+
+REFUSED = [
+    (f"{HEAD} message M {{ M m = 1; }}", "m", "message shop.M contains itself"),
+    (f"{HEAD} message N {{ repeated M ms = 1; }} message M {{ map<string, N> n = 1; }}", "ms.element.n.value", "contains itself"),
+    (f"{HEAD} message M {{}}", "", "has no field to store"),
+    (f"{HEAD} enum E {{ A = 0; }}", "", "the schema has no message"),
+    (f"{HEAD} message M {{ int32 a = 1; int32 A = 2; }}", "A", "but for case"),
+    (f"{HEAD} message M {{ int32 _kafka = 1; }}", "_kafka", "reserved"),
+    (f'{HEAD} import "nowhere.proto"; message M {{ int32 a = 1; }}', "", "nowhere.proto: File not found"),
+    ("message {", "", "protoc: tidemark_value.proto:1:9: Expected message name"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "path", "reason"), REFUSED)
+def test_what_cannot_be_columns_is_refused_with_its_path(text, path, reason):
+    with pytest.raises(SchemaUnsupported) as refused:
+        Case(text)
+    assert refused.value.path == path
+    assert reason in refused.value.reason
+
+
+def test_a_message_that_is_not_there_is_refused_by_name():
+    with pytest.raises(SchemaUnsupported, match=r"no message shop.X: shop.A, shop.A.B, shop.A.B.C, shop.D"):
+        Case(NESTED, "shop.X")
+
+
+def test_comments_become_column_comments_and_declared_rules_are_named():
+    text = f"{HEAD} {WELL_KNOWN} message M {{\n// of the order\nint32 a = 1;\ngoogle.protobuf.Timestamp at = 2; message N {{\n// inner\nint32 b = 1; }} N n = 3; }}"
+    case = Case(text)
+    assert case.columns.fields[0].doc == "of the order"
+    assert "finer digits are left out" in case.columns.fields[1].doc
+    assert case.columns.fields[2].type.fields[0].doc == "inner"
+    assert [note.path for note in case.schema.notes] == ["at"]
