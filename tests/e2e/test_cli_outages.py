@@ -1,0 +1,44 @@
+"""Status with a service down: it names the service for each table instead of failing."""
+
+import pytest
+from test_cli_tables import cli
+
+
+@pytest.fixture
+def behind(lakehouse):
+    """A loaded table whose topic has grown since, and the lakehouse whole again afterwards."""
+    topic = lakehouse.cluster.topic("cli_down")
+    topic.send(range(10))
+    table = lakehouse.table(topic)
+    assert cli(lakehouse, "run", table.name)[0] == 0
+    topic.send(range(10, 15))
+    yield table
+    lakehouse.heal()
+
+
+def test_with_spark_down_everything_is_still_known(lakehouse, behind):
+    lakehouse.kill("spark")
+    code, (found,) = cli(lakehouse, "status", behind.name)
+    assert (code, found["state"], found["lag_records"], found["rows"]) == (1, "spark_down", 5, 10)
+    assert cli(lakehouse, "reconcile", behind.name)[0] == 0
+    code, (outcome,) = cli(lakehouse, "run", behind.name)
+    assert (code, outcome["state"]) == (1, "spark_down")
+
+
+def test_with_kafka_down_the_table_is_still_known(lakehouse, behind):
+    lakehouse.kill("kafka")
+    code, (found,) = cli(lakehouse, "status", behind.name)
+    assert (code, found["state"], found["lag_records"], found["rows"]) == (1, "kafka_down", None, 10)
+    assert found["remedy"]
+    code, error = cli(lakehouse, "reconcile", behind.name)
+    assert (code, error["error"]["state"]) == (1, "kafka_down")
+
+
+def test_with_the_registry_down_only_tables_that_wait_for_it_say_so(lakehouse, behind):
+    lakehouse.kill("registry")
+    assert cli(lakehouse, "status", behind.name)[1][0]["state"] == "registry_down"
+
+
+def test_with_dagster_never_used_status_is_the_same(lakehouse, behind, tmp_path):
+    _, (found,) = cli(lakehouse, "status", behind.name, DAGSTER_HOME=str(tmp_path / "none"))
+    assert (found["lag_records"], found["rows"]) == (5, 10)

@@ -1,0 +1,228 @@
+"""The command line as another program uses it: exit codes, JSON, and what it does to real tables."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from lakehouse import ROOT, Run
+
+TIDEMARK = str(Path(sys.executable).with_name("tidemark"))
+POISON = [(None, b"no order", 0)]
+
+
+def cli(lakehouse, *words, **environment):
+    """(exit code, what `--json` printed); nothing that looks like a traceback may show."""
+    told = subprocess.run(
+        [TIDEMARK, *words, "--json"],
+        env=environ(lakehouse, **environment),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=180,
+        check=False,
+    )
+    assert "Traceback" not in told.stderr, told.stderr
+    return told.returncode, json.loads(told.stdout)
+
+
+def environ(lakehouse, **more):
+    places = {"TIDEMARK_HOME": str(lakehouse.home), "TIDEMARK_CONTRACTS": str(lakehouse.contracts)}
+    return {**os.environ, **places, **more}
+
+
+def dagster_runs(lakehouse, table):
+    """Status of the Dagster runs that had `table`, newest first."""
+    program = (
+        "import json, sys; from dagster import DagsterInstance; i = DagsterInstance.get(); "
+        "print(json.dumps([r.status.value for r in i.get_runs(limit=20) "
+        "if any('.'.join(k.path) == sys.argv[1] for k in r.asset_selection or [])]))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program, table],
+        env=environ(lakehouse, DAGSTER_HOME=str(lakehouse.home / "dagster")),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(told.stdout.splitlines()[-1])
+
+
+def test_from_a_topic_to_a_table_that_is_fresh_and_reconciled(lakehouse):
+    topic = lakehouse.cluster.topic("cli_whole", 2)
+    topic.send(range(100))
+    topic.send_raw(POISON)
+    topic.send_tombstones(range(3))
+    table = lakehouse.table(topic, quarantine={"fail": 0.5})
+
+    code, (before,) = cli(lakehouse, "status", table.name)
+    assert (code, before["state"], before["lag_records"]) == (0, "lagging", 104)
+
+    code, (outcome,) = cli(lakehouse, "run", table.name)
+    assert (code, outcome["state"], outcome["error"], outcome["table"]) == (0, "fresh", None, table.name)
+    assert outcome["rows"] == {
+        "read": 104,
+        "written": 100,
+        "quarantined": 1,
+        "tombstones": 3,
+        "skipped": 0,
+    }
+    assert outcome["next"] == {"0": 53, "1": 51}
+    assert dagster_runs(lakehouse, table.name) == ["SUCCESS"]
+
+    code, (after,) = cli(lakehouse, "status", table.name)
+    assert (code, after["state"], after["lag_records"], after["rows"]) == (0, "fresh", 0, 100)
+    assert (after["next"], after["quarantined"], after["snapshot_id"]) == (after["end"], 1, table.head)
+
+    code, (cause,) = cli(lakehouse, "status", table.name, "--quarantine")
+    assert (code, cause["cause"], cause["count"], cause["resolved"]) == (0, "no_magic_byte", 1, 0)
+
+    code, counts = cli(lakehouse, "reconcile", table.name)
+    assert code == 0
+    assert [c["kafka_records"] for c in counts] == [53, 51]
+    assert sum(c["rows"] for c in counts) == 100
+    assert sum(c["tombstones"] for c in counts) == 3
+    assert all(c["gaps"] == c["duplicates"] == [] for c in counts)
+    assert table.holds_everything().quarantined == 1
+
+
+def test_a_table_that_stops_is_a_finding_and_the_others_are_loaded(lakehouse):
+    topic = lakehouse.cluster.topic("cli_good")
+    topic.send(range(10))
+    good = lakehouse.table(topic)
+    gone = lakehouse.cluster.topic("cli_gone")
+    bad = lakehouse.table(gone)
+    gone.delete()
+    code, outcomes = cli(lakehouse, "run")
+    by_table = {each["table"]: each for each in outcomes}
+    assert code == 1
+    assert by_table[good.name]["error"] is None
+    assert by_table[bad.name]["state"] == by_table[bad.name]["error"]["state"] == "topic_missing"
+    assert by_table[bad.name]["error"]["next_step"]
+    assert good.ids() == list(range(10))
+    code, (worst, _) = cli(lakehouse, "status")
+    assert (code, worst["table"], worst["state"]) == (1, bad.name, "topic_missing")
+
+
+def test_two_runs_at_once_load_everything_once(lakehouse):
+    topic = lakehouse.cluster.topic("cli_twice", 2)
+    topic.send(range(3000))
+    table = lakehouse.table(topic, ingest={"max_records": 500})
+    runs = [Run.start(lakehouse, [table.name, "--json"], command=[TIDEMARK, "run"]) for _ in range(2)]
+    outcomes = [run.result()[0] for run in runs]
+    assert [each["error"] for each in outcomes] == [None, None]
+    assert sum(each["rows"]["written"] for each in outcomes) == 3000
+    assert table.ids() == list(range(3000))
+    table.holds_everything()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_soon_and_says_how_far_it_came(lakehouse, sent):
+    """Given a run in the middle of its batch, when it is interrupted, then it ends by itself, canceled, and the next one completes."""
+    topic = lakehouse.cluster.topic("cli_interrupted")
+    topic.send(range(400))
+    table = lakehouse.table(topic)
+    run = Run.start(lakehouse, [table.name, "--json"], command=[TIDEMARK, "run"], pause_at="staged")
+    run.reaches_its_pause()
+    run.process.send_signal(sent)
+    run.release()
+    (outcome,) = run.result(30)
+    assert run.process.returncode == 130
+    assert outcome["error"]["kind"] == "Unfinished"
+    assert outcome["rows"]["written"] == len(table.ids()) == outcome["next"]["0"]
+    assert dagster_runs(lakehouse, table.name) == ["CANCELED"]
+    assert cli(lakehouse, "run", table.name)[0] == 0
+    assert table.ids() == list(range(400))
+
+
+def test_a_killed_run_is_over_for_dagster_when_the_next_one_starts(lakehouse):
+    topic = lakehouse.cluster.topic("cli_killed")
+    topic.send(range(100))
+    table = lakehouse.table(topic)
+    run = Run.start(lakehouse, [table.name], command=[TIDEMARK, "run"], pause_at="staged")
+    run.reaches_its_pause()
+    run.kill()
+    assert dagster_runs(lakehouse, table.name) == ["STARTED"]
+    assert cli(lakehouse, "run", table.name)[0] == 0
+    assert dagster_runs(lakehouse, table.name) == ["SUCCESS", "FAILURE"]
+    assert table.ids() == list(range(100))
+    assert cli(lakehouse, "reconcile", table.name)[0] == 0
+
+
+def test_pause_is_kept_until_resume_and_both_are_logged(lakehouse):
+    topic = lakehouse.cluster.topic("cli_paused")
+    topic.send(range(10))
+    table = lakehouse.table(topic)
+    cli(lakehouse, "run", table.name)
+    topic.send(range(10, 20))
+    code, planned = cli(lakehouse, "pause", table.name, "--reason", "look", "--dry-run")
+    assert (code, planned["arguments"]["dry_run"]) == (0, True)
+    assert cli(lakehouse, "pause", table.name, "--reason", "look", "--by", "ann")[0] == 0
+    code, refused = cli(lakehouse, "pause", table.name, "--reason", "again")
+    assert (code, refused["error"]["kind"]) == (2, "Refused")
+    cli(lakehouse, "run", table.name)
+    assert table.ids() == list(range(10))
+    assert cli(lakehouse, "status", table.name)[1][0]["state"] == "paused"
+    assert cli(lakehouse, "resume", table.name, "--reason", "done", TIDEMARK_USER="bob")[0] == 0
+    cli(lakehouse, "run", table.name)
+    assert table.ids() == list(range(20))
+    log = lakehouse.catalog.load_table("lake.tidemark_operations").scan().to_arrow().to_pylist()
+    found = [(row["verb"], row["by"], row["reason"]) for row in log if row["table"] == table.name]
+    assert sorted(found) == [("pause", "ann", "look"), ("resume", "bob", "done")]
+
+
+def test_a_recreated_topic_stops_status_says_so_and_accept_resolves_it(lakehouse):
+    topic = lakehouse.cluster.topic("cli_again")
+    topic.send(range(10))
+    table = lakehouse.table(topic)
+    cli(lakehouse, "run", table.name)
+    topic.recreate(1)
+    topic.send(range(100, 130))
+    code, (found,) = cli(lakehouse, "status", table.name)
+    assert (code, found["state"]) == (1, "topic_recreated")
+    assert "accept" in found["remedy"]
+    code, (outcome,) = cli(lakehouse, "run", table.name)
+    assert (code, outcome["state"]) == (1, "topic_recreated")
+    code, error = cli(lakehouse, "reconcile", table.name)
+    assert (code, error["error"]["state"]) == (1, "topic_recreated")
+    assert cli(lakehouse, "accept", table.name, "--new-epoch", "--reason", "moved")[0] == 0
+    assert cli(lakehouse, "run", table.name)[0] == 0
+    assert table.ids() == [*range(10), *range(100, 130)]
+    code, (count,) = cli(lakehouse, "reconcile", table.name)
+    assert (code, count["from"], count["to"], count["rows"]) == (0, 0, 30, 30)
+
+
+def test_reconcile_names_planted_gaps_and_duplicates(lakehouse):
+    """Given a table that someone has damaged, when it is reconciled, then the very offsets are named."""
+    topic = lakehouse.cluster.topic("cli_damaged")
+    topic.send(range(50))
+    table = lakehouse.table(topic)
+    cli(lakehouse, "run", table.name)
+    twice = table.iceberg().scan(row_filter="id >= 5 and id < 8").to_arrow()
+    damaged = table.iceberg()
+    damaged.delete("id >= 20 and id < 23")
+    table.iceberg().append(pa.table(twice))
+    code, (count,) = cli(lakehouse, "reconcile", table.name)
+    assert code == 1
+    assert (count["gaps"], count["duplicates"]) == ([[20, 23]], [[5, 8]])
+    assert (count["kafka_records"], count["rows"]) == (50, 47)
+
+
+def test_holes_of_transactions_and_an_expired_log_are_no_gaps(lakehouse):
+    topic = lakehouse.cluster.topic("cli_holes")
+    topic.send(range(10))
+    with topic.transaction(abort=True) as lost:
+        lost.send(range(900, 905))
+    with topic.transaction() as kept:
+        kept.send(range(10, 20))
+    table = lakehouse.table(topic)
+    cli(lakehouse, "run", table.name)
+    code, (count,) = cli(lakehouse, "reconcile", table.name)
+    assert (code, count["kafka_records"], count["rows"], count["gaps"]) == (0, 20, 20, [])
+    topic.delete_records({0: 5})
+    code, (count,) = cli(lakehouse, "reconcile", table.name)
+    assert (code, count["from"], count["kafka_records"], count["rows"]) == (0, 5, 15, 15)
