@@ -260,7 +260,8 @@ def lakehouse(status: Mapping[str, Any], folder: Path) -> Iterator[Lakehouse]:
     """A lakehouse for a fixture: fresh contracts, a stack that is healthy afterwards."""
     contracts = folder / "contracts"
     contracts.mkdir()
-    made = Lakehouse(Path(status["home"]), contracts, status)
+    home = Path(status["home"])
+    made = Lakehouse(home, contracts, Stack(home).status())  # an earlier test may have restarted a service
     try:
         yield made
     finally:
