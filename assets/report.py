@@ -70,7 +70,11 @@ def failure(stopped: Sequence[Outcome]) -> dg.Failure:
 
 def _metadata(outcome: Outcome) -> dict[str, Any]:
     seconds = {f"seconds_{stage}": round(taken, 3) for stage, taken in outcome.stages.items()}
-    rare = {"tombstones": outcome.rows.tombstones, "skipped": outcome.rows.skipped}
+    rare = {
+        "tombstones": outcome.rows.tombstones,
+        "skipped": outcome.rows.skipped,
+        "rows_late": outcome.late,
+    }
     return {
         **_shared(outcome),
         **{fate: count for fate, count in rare.items() if count},

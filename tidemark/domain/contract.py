@@ -14,7 +14,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from tidemark.domain.naming import Owner, TagKey, TagValue, Topic
-from tidemark.domain.partitioning import ColumnPath, PartitionSpec
+from tidemark.domain.partitioning import ColumnPath, PartitionField, PartitionSpec
 from tidemark.domain.quality import QualityRule
 from tidemark.domain.section import REVEAL, PropertyValue, Section
 from tidemark.domain.suggest import nearest
@@ -242,6 +242,13 @@ class Contract(ContractKeys):
     def quarantine_table(self) -> str:
         """Where rows go that could not enter."""
         return f"{self.table}_quarantine"
+
+    @property
+    def partitioning(self) -> tuple[PartitionSpec, ...]:
+        """`partition_by`, or by day of the event time when only that is said."""
+        if self.partition_by or self.event_time is None:
+            return self.partition_by
+        return (PartitionField("day", self.event_time),)
 
     @cached_property
     def digest(self) -> str:

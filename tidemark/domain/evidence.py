@@ -19,7 +19,7 @@ class Evidence:
     """Observed in the pass: records and records not written per partition, and totals by fate.
 
     `max_timestamp` is in Unix milliseconds; records dated more than an hour ahead are left out and counted in
-    `future`.
+    `future`. `watermark` is the newest event time in Unix microseconds, `late` the rows before the last watermark.
     """
 
     read: Mapping[int, int]
@@ -28,6 +28,8 @@ class Evidence:
     schema_ids: frozenset[int] = frozenset()
     max_timestamp: int | None = None
     future: int = 0
+    watermark: int | None = None
+    late: int = 0
 
     @property
     def clean(self) -> bool:

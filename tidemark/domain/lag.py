@@ -4,7 +4,6 @@
 decide (CONTRACT.md, `lag_seconds`).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -74,13 +73,3 @@ def decide(
     if lag.seconds >= bound:
         return Verdict(due=True, reason=f"{lag.records:,} records wait, the oldest for {lag.seconds:.0f} s")
     return Verdict(due=False, reason=f"{lag.records:,} records wait, due in {bound - lag.seconds:.0f} s")
-
-
-def sightings_to_json(sightings: list[Sighting]) -> list[tuple[str, dict[str, int]]]:
-    """For a cursor: [(ISO time, {partition: end})]."""
-    return [(seen.at.isoformat(), {str(p): o for p, o in seen.end.items()}) for seen in sightings]
-
-
-def sightings_from_json(rows: list[tuple[str, Mapping[str, int]]]) -> list[Sighting]:
-    """The inverse of `sightings_to_json`."""
-    return [Sighting(datetime.fromisoformat(at), {int(p): o for p, o in end.items()}) for at, end in rows]

@@ -7,13 +7,17 @@ from tidemark.domain.suggest import nearest
 from tidemark.domain.types import ColumnType, Primitive, Struct
 
 _TIMES = frozenset({"timestamp", "timestamptz"})
-_DAYS = frozenset({"date"}) | _TIMES
-_HASHED = frozenset({"int", "long", "string", "binary", "uuid"}) | _DAYS
+TIMES = frozenset({"date"}) | _TIMES
+"""Types that an event time can have."""
+_HASHED = frozenset({"int", "long", "string", "binary", "uuid"}) | TIMES
 _CUT = frozenset({"int", "long", "string", "binary"})
 
 
 def layout_faults(
-    columns: Struct, partition_by: Iterable[PartitionField], sort_by: Iterable[str]
+    columns: Struct,
+    partition_by: Iterable[PartitionField],
+    sort_by: Iterable[str],
+    event_time: str | None = None,
 ) -> list[str]:
     """What does not fit, one sentence each, with the nearest column; empty when all fits.
 
@@ -32,6 +36,12 @@ def layout_faults(
             faults.append(f"sort_by: {_unknown(columns, column)}")
         elif not isinstance(found, Primitive):
             faults.append(f"sort_by: {column} is {found}, which has no order")
+    if event_time:
+        found = resolve(columns, event_time)
+        if found is None:
+            faults.append(f"event_time: {_unknown(columns, event_time)}")
+        elif not isinstance(found, Primitive) or found.name not in TIMES:
+            faults.append(f"event_time: {event_time} is {found}, which is no date or timestamp")
     return faults
 
 
@@ -70,7 +80,7 @@ def _applies(field: PartitionField, kind: ColumnType) -> bool:
         case "truncate":
             return kind.name in _CUT or kind.decimal is not None
         case _:
-            return kind.name in _DAYS
+            return kind.name in TIMES
 
 
 def _unknown(columns: Struct, path: str) -> str:

@@ -88,6 +88,8 @@ class Ledger(BaseModel):
     run_id: str = ""
     schema_ids: list[int] = Field(default_factory=list)
     max_timestamp: datetime | None = None
+    watermark: datetime | None = None
+    """The newest `event_time` of all rows so far, where the contract names one."""
     contract: str = ""
     tidemark: str = ""
 
@@ -149,13 +151,16 @@ class Ledger(BaseModel):
                 "attempt": entry.attempt,
                 "run_id": entry.run_id,
                 "schema_ids": sorted(entry.schema_ids),
-                "max_timestamp": max(
-                    (t for t in (self.max_timestamp, entry.max_timestamp) if t is not None), default=None
-                ),
+                "max_timestamp": _later(self.max_timestamp, entry.max_timestamp),
+                "watermark": _later(self.watermark, entry.watermark),
                 "contract": entry.contract,
                 "tidemark": entry.tidemark,
             }
         )
+
+
+def _later(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max((t for t in (one, other) if t is not None), default=None)
 
 
 class _Version(BaseModel):
@@ -173,6 +178,7 @@ class Entry:
     tidemark: str
     schema_ids: frozenset[int] = frozenset()
     max_timestamp: datetime | None = None
+    watermark: datetime | None = None
 
 
 def batch_id(table: str, epoch: int, ranges: Ranges) -> str:

@@ -28,6 +28,8 @@ class Commit:
     bytes: int
     at: datetime
     future_timestamps: int = 0
+    watermark: datetime | None = None
+    late: int = 0
 
     @property
     def rows(self) -> Counts:
@@ -56,6 +58,8 @@ class Outcome:
     last: Commit | None = None
     stream_clock: datetime | None = None
     table_clock: datetime | None = None
+    late: int = 0
+    """Rows whose event time lay before the watermark."""
 
     @property
     def stopped(self) -> bool:
@@ -88,6 +92,7 @@ class Tally:
     files: int = 0
     bytes: int = 0
     schema_ids: frozenset[int] = frozenset()
+    late: int = 0
     last: Commit | None = None
 
     def add(self, commit: Commit) -> None:
@@ -99,5 +104,6 @@ class Tally:
             self.stages[stage] = self.stages.get(stage, 0.0) + seconds
         self.files += commit.files
         self.bytes += commit.bytes
+        self.late += commit.late
         self.schema_ids |= commit.schema_ids
         self.last = commit

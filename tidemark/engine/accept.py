@@ -67,7 +67,9 @@ def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operatio
     start = dict(topic.log_start)
     following = first_ledger(
         contract, topic, start, signature.run_id, epoch=ledger.epoch + 1, kind="epoch"
-    ).model_copy(update={"gaps": ledger.gaps, "max_timestamp": ledger.max_timestamp})
+    ).model_copy(
+        update={"gaps": ledger.gaps, "max_timestamp": ledger.max_timestamp, "watermark": ledger.watermark}
+    )
     found = {"state": finding.state, "epoch": following.epoch, "start": start, **finding.fields}
     return _done(
         lake,

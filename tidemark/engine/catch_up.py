@@ -94,6 +94,7 @@ def summarise(
         lag_records=lag,
         files=tally.files,
         bytes=tally.bytes,
+        late=tally.late,
         schema_ids=tally.schema_ids,
         last=tally.last,
         stream_clock=_quietly(lambda: lake.kafka(contract.cluster).clock(topic.name, topic.end))

@@ -77,7 +77,9 @@ def _new_table(contract: Contract, schemas: TopicSchemas) -> Foresight:
     wanted = schemas.wanted()
     if wanted is None:
         return Foresight(contract.table, "", "nothing", ())
-    faults = layout_faults(table_columns(wanted), contract.partition_by, contract.sort_by)
+    faults = layout_faults(
+        table_columns(wanted), contract.partitioning, contract.sort_by, contract.event_time
+    )
     changes = [
         _change("create_table", "", str(Struct(wanted.fields)), "apply", "the table does not exist yet")
     ]

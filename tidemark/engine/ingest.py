@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from tidemark import __version__
 from tidemark.domain.contract import Contract
@@ -129,6 +129,7 @@ def _stage_and_publish(
             tidemark=__version__,
             schema_ids=staged.evidence.schema_ids,
             max_timestamp=_time(staged.evidence.max_timestamp),
+            watermark=_time(staged.evidence.watermark, per_second=1_000_000),
         )
         ledger = plan.ledger.after(plan.ranges, counts, entry)
         receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
@@ -159,6 +160,8 @@ def _stage_and_publish(
         bytes=staged.bytes,
         at=datetime.now(UTC),
         future_timestamps=staged.evidence.future,
+        watermark=ledger.watermark,
+        late=staged.evidence.late,
     )
 
 
@@ -255,5 +258,7 @@ def _same_topic(lake: Lake, plan: Plan) -> None:
         )
 
 
-def _time(milliseconds: int | None) -> datetime | None:
-    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
+def _time(number: int | None, per_second: int = 1000) -> datetime | None:
+    if number is None:
+        return None
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=number * 1_000_000 // per_second)

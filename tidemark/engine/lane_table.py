@@ -130,6 +130,7 @@ class Serving:
             lag_records=lag.records,
             files=self.tally.files,
             bytes=self.tally.bytes,
+            late=self.tally.late,
             schema_ids=self.tally.schema_ids,
             last=last,
             table_clock=self.clock,

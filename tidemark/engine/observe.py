@@ -1,19 +1,35 @@
 """Counting during the one pass, and the second look at what was not written."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import get_args
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.evidence import Evidence, Fate, Group
+from tidemark.domain.spark_types import quoted_name
 from tidemark.engine.decode import CAUSE, FATE
 
 FUTURE = "INTERVAL 1 HOUR"
 _FATES: tuple[Fate, ...] = get_args(Fate)
 
 
-def observed(decoded: DataFrame, partitions: Iterable[int], observation: Observation) -> DataFrame:
+@dataclass(frozen=True, slots=True)
+class EventTime:
+    """The contract's `event_time` column, and the newest one published so far."""
+
+    path: tuple[str, ...]
+    watermark: datetime | None
+
+
+def observed(
+    decoded: DataFrame,
+    partitions: Iterable[int],
+    observation: Observation,
+    event_time: EventTime | None = None,
+) -> DataFrame:
     """`decoded` with the counting of `evidence` attached to its next pass."""
     partition, fate = F.col("_kafka.partition"), F.col(FATE)
     sane = F.col("_kafka.timestamp") <= F.current_timestamp() + F.expr(FUTURE)
@@ -23,6 +39,7 @@ def observed(decoded: DataFrame, partitions: Iterable[int], observation: Observa
         F.collect_set(F.col("_kafka.schema_id")).alias("schema_ids"),
     ]
     metrics += [F.count_if(fate == name).alias(f"fate_{name}") for name in _FATES]
+    metrics += _event_metrics(event_time)
     for p in partitions:
         metrics.append(F.count_if(partition == p).alias(f"read_{p}"))
         metrics.append(F.count_if((partition == p) & (fate != "written")).alias(f"unwritten_{p}"))
@@ -40,7 +57,19 @@ def evidence(observation: Observation, partitions: Iterable[int]) -> Evidence:
         schema_ids=frozenset(seen["schema_ids"] or ()),
         max_timestamp=seen["max_timestamp"],
         future=seen["future"],
+        watermark=seen["watermark"],
+        late=seen["late"],
     )
+
+
+def _event_metrics(event_time: EventTime | None) -> list[Column]:
+    if event_time is None:
+        return [F.max(F.lit(None).cast("long")).alias("watermark"), F.max(F.lit(0)).alias("late")]
+    at = F.col(quoted_name(*event_time.path)).cast("timestamp")
+    written = F.col(FATE) == "written"
+    sane = written & (at <= F.current_timestamp() + F.expr(FUTURE))
+    late = F.lit(False) if event_time.watermark is None else written & (at < F.lit(event_time.watermark))
+    return [F.max(F.when(sane, F.unix_micros(at))).alias("watermark"), F.count_if(late).alias("late")]
 
 
 def second_look(decoded: DataFrame) -> list[Group]:

@@ -14,7 +14,7 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from tidemark.domain.errors import Stopped
 from tidemark.domain.platform import Platform
-from tidemark.engine.decode_limits import SESSION_SETTINGS
+from tidemark.engine.decode_limits import SESSION_SETTINGS, missing_limits
 
 DEFAULT_PORT = 15002
 REQUIRED_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -52,7 +52,11 @@ def configure(spark: SparkSession, platform: Platform) -> None:
     if spark.conf.get(f"spark.sql.catalog.{catalog.name}", None) is None:
         for key, value in catalog.spark_conf().items():
             spark.conf.set(key, value)
-    for key, value in {**SESSION_SETTINGS, **platform.spark.conf}.items():
+    for key, value in {
+        **SESSION_SETTINGS,
+        "spark.sql.session.timeZone": "UTC",
+        **platform.spark.conf,
+    }.items():
         spark.conf.set(key, str(value))
 
 
@@ -73,6 +77,10 @@ def verify(spark: SparkSession, catalog: str) -> None:
             "-",
             f"the Spark Connect server caches catalog {catalog}, so a commit could read a stale table: "
             f"start it with {prefix}.cache-enabled=false",
+        )
+    if missing := missing_limits(spark):
+        logging.getLogger(__name__).warning(
+            "a damaged record could end this Spark server; start its JVMs with %s", " ".join(missing)
         )
     if REQUIRED_EXTENSIONS not in str(spark.conf.get("spark.sql.extensions", "")):
         raise Stopped(

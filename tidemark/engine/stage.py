@@ -6,12 +6,14 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.evidence import Evidence
+from tidemark.domain.layout import TIMES, resolve
 from tidemark.domain.offsets import total
-from tidemark.domain.types import KAFKA_COLUMN
+from tidemark.domain.partitioning import column_parts
+from tidemark.domain.types import KAFKA_COLUMN, Primitive
 from tidemark.engine.decode import FATE
 from tidemark.engine.faults import pause_point
 from tidemark.engine.lake import Lake
-from tidemark.engine.observe import evidence, observed
+from tidemark.engine.observe import EventTime, evidence, observed
 from tidemark.engine.plan import Plan
 from tidemark.engine.publish import Attempt, branch_head, branch_identifier
 from tidemark.engine.read import SMALL_BATCH
@@ -36,7 +38,7 @@ def stage(lake: Lake, plan: Plan, decoded: DataFrame) -> Staged:
     """Write the good rows of `decoded` to the open attempt branch."""
     observation = Observation(f"batch {plan.batch_id} {plan.attempt_id}")
     names = [f"`{f.name.replace('`', '``')}`" for f in plan.columns.fields]
-    rows = observed(decoded, plan.ranges, observation).where(F.col(FATE) == "written")
+    rows = observed(decoded, plan.ranges, observation, _event_time(plan)).where(F.col(FATE) == "written")
     writer = rows.select(*names, KAFKA_COLUMN.name).writeTo(branch_identifier(lake, plan.attempt))
     for option, value in _layout(plan).items():
         writer = writer.option(option, value)
@@ -52,6 +54,14 @@ def stage(lake: Lake, plan: Plan, decoded: DataFrame) -> Staged:
         bytes=int(summary.get("added-files-size", 0)),
         evidence=evidence(observation, plan.ranges),
     )
+
+
+def _event_time(plan: Plan) -> EventTime | None:
+    path = plan.contract.event_time
+    found = resolve(plan.columns, path) if path else None
+    if path is None or not isinstance(found, Primitive) or found.name not in TIMES:
+        return None
+    return EventTime(column_parts(path), plan.ledger.watermark)
 
 
 def _layout(plan: Plan) -> dict[str, str]:

@@ -109,13 +109,15 @@ def table_columns(columns: Struct) -> Struct:
 
 
 def _create(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> None:
-    faults = layout_faults(table_columns(columns), contract.partition_by, contract.sort_by)
+    faults = layout_faults(
+        table_columns(columns), contract.partitioning, contract.sort_by, contract.event_time
+    )
     if faults:
         raise Stopped("misconfigured", contract.table, "; ".join(faults))
     spark, identifier = lake.spark(), lake.identifier(contract.table)
     catalog = lake.platform.catalog.name
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted_name(catalog, contract.namespace)}")
-    partitions = ", ".join(spec.spark_sql() for spec in contract.partition_by)
+    partitions = ", ".join(spec.spark_sql() for spec in contract.partitioning)
     listed = ", ".join(
         f"{quoted_text(k)} = {quoted_text(v)}" for k, v in _properties(contract, topic).items()
     )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.lag import Lag, Sighting, decide, measure, prune, sightings_from_json, sightings_to_json
+from tidemark.domain.lag import Lag, Sighting, decide, measure, prune
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -52,11 +52,6 @@ def test_thinning_sightings_never_changes_the_lag(sightings, keep, committed):
     kept = prune(sightings, committed, keep)
     assert len(kept) <= keep
     assert measure(committed, end, kept, NOON) == measure(committed, end, sightings, NOON)
-
-
-@given(histories)
-def test_sightings_survive_a_cursor(sightings):
-    assert sightings_from_json(sightings_to_json(sightings)) == sightings
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,28 @@
+"""Rule: the event time of a contract gives the watermark, counts late rows, and partitions by day when nothing else is said."""
+
+from topics import BEGAN
+
+
+def test_rows_before_the_watermark_are_counted_late(lakehouse):
+    """Given event_time: at, when an older row follows newer ones, then it lands, is counted late, and the watermark stays."""
+    topic = lakehouse.cluster.topic("timed")
+    topic.send(range(100, 110))
+    table = lakehouse.table(topic, event_time="at")
+    first = table.run()
+    assert (first.error, first.late) == (None, 0)
+    newest = BEGAN + 109 * 60_000_000
+    assert first.last.watermark.timestamp() * 1_000_000 == newest
+    topic.send([5, 200])
+    second = table.run()
+    assert second.late == 1
+    assert second.last.watermark.timestamp() * 1_000_000 == BEGAN + 200 * 60_000_000
+    assert table.ids() == [5, *range(100, 110), 200]
+    assert [field.name for field in table.iceberg().spec().fields] == ["at_day"]
+
+
+def test_an_event_time_that_is_no_time_is_refused_before_a_table_is_made(lakehouse):
+    topic = lakehouse.cluster.topic("untimed")
+    topic.send([1])
+    outcome = lakehouse.table(topic, event_time="customer").run()
+    assert outcome.state == "misconfigured"
+    assert "no date or timestamp" in outcome.error["message"]
