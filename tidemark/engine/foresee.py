@@ -50,8 +50,6 @@ def foresee(lake: Lake, contract: Contract) -> Foresight:
         state, schemas = lake.state(contract.table, ledger=False), read_schemas(lake, contract)
         if not state.exists:
             return _new_table(contract, schemas)
-        if schemas.plain is not None:
-            return Foresight(contract.table, "", "nothing", ())
         return _of(plan_evolution(contract, state, schemas))
 
 

@@ -5,8 +5,8 @@ from uuid import uuid4
 
 from tidemark.domain.avro import AvroSchema
 from tidemark.domain.contract import Contract
-from tidemark.domain.coverage import covers
-from tidemark.domain.errors import Stopped
+from tidemark.domain.coverage import Difference, covers
+from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.domain.guard import Topic, examine
 from tidemark.domain.ledger import Ledger, batch_id, branch_name
 from tidemark.domain.offsets import OffsetRange, Offsets, Ranges, cut, cut_before, total, waiting
@@ -147,23 +147,33 @@ def _with_declared(
     """The table after the columns of the contract have changed.
 
     Raises:
-        Stopped: `schema_review` when the contract does not let the change through.
+        Stopped: `schema_review` when the change waits for an approval, `table_incompatible` when none can help.
     """
-    wanted = schemas.plain or Struct(())
-    if not covers(value_columns(state), wanted):
+    if not _lacking(contract, state, schemas):
         return state
     evolution = evolve(lake, contract, state, schemas, run_id=run_id)
     state = lake.state(contract.table) if evolution.done else state
-    if missing := covers(value_columns(state), wanted):
-        raise Stopped(
-            "schema_review",
-            contract.table,
-            f"Plan {evolution.plan.id} waits: the contract declares what the table does not hold. "
-            + "; ".join(f"{d.dotted}: {d.kind} (table {d.found}, contract {d.wanted})" for d in missing),
-            plan=evolution.plan.id,
-            topic=contract.topic,
-        )
-    return state
+    missing = _lacking(contract, state, schemas)
+    if not missing:
+        return state
+    hopeless = any(d.kind == "incompatible" for d in missing)
+    raise Stopped(
+        "table_incompatible" if hopeless else "schema_review",
+        contract.table,
+        ("" if hopeless else f"Plan {evolution.plan.id} waits. ")
+        + "The contract declares what the table does not hold: "
+        + "; ".join(f"{d.dotted}: {d.kind} (table {d.found}, contract {d.wanted})" for d in missing),
+        plan=evolution.plan.id,
+        topic=contract.topic,
+    )
+
+
+def _lacking(contract: Contract, state: TableState, schemas: TopicSchemas) -> tuple[Difference, ...]:
+    """What the table lacks to hold the declared columns."""
+    try:
+        return covers(value_columns(state), schemas.plain or Struct(()))
+    except SchemaUnsupported as error:
+        raise Stopped("table_incompatible", contract.table, str(error), topic=contract.topic) from error
 
 
 def _prepared(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchemas, run_id: str) -> bool:

@@ -3,6 +3,7 @@
 import json
 import uuid
 
+import pytest
 from topics import Topic
 
 
@@ -59,17 +60,36 @@ def test_a_column_that_the_contract_adds_is_added_to_the_table(lakehouse):
     ]
 
 
-def test_a_declared_type_that_the_table_does_not_hold_waits_for_review(lakehouse):
+def declared_later(lakehouse, fields, **contract):
+    """The outcome of a run after the declared columns of a table with `id: bigint` have become others."""
     topic = json_topic(lakehouse)
     send(topic, {"id": 1})
     lakehouse.table(topic, value={"format": "json", "fields": {"id": "bigint"}}).run()
-    send(topic, {"id": "x"})
-    table = lakehouse.table(topic, value={"format": "json", "fields": {"id": "string"}})
-    head = table.head
-    outcome = table.run()
-    assert outcome.state == "schema_review"
-    assert "id: incompatible (table long, contract string)" in str(outcome.error)
+    send(topic, {"id": 2})
+    table = lakehouse.table(topic, value={"format": "json", "fields": fields}, **contract)
+    head, outcome = table.head, table.run()
     assert table.head == head
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"id": "string"}, "id: incompatible (table long, contract string)"),
+        ({"ID": "bigint"}, "the name equals"),
+    ],
+)
+def test_a_declared_type_that_no_change_leads_to_stops_the_table(lakehouse, fields, reason):
+    outcome = declared_later(lakehouse, fields)
+    assert outcome.state == "table_incompatible"
+    assert reason in str(outcome.error)
+
+
+def test_a_declared_column_waits_for_review_when_the_contract_says_so(lakehouse):
+    wider = {"id": "bigint", "name": "string"}
+    outcome = declared_later(lakehouse, wider, schema_changes={"add_column": "review"})
+    assert outcome.state == "schema_review"
+    assert "name: missing (table None, contract string)" in str(outcome.error)
 
 
 def test_without_declared_columns_the_document_is_the_row(lakehouse):
