@@ -1,7 +1,7 @@
 """Status with a service down: it names the service for each table instead of failing."""
 
 import pytest
-from test_cli_tables import cli
+from command_line import cli
 
 
 @pytest.fixture
@@ -10,7 +10,8 @@ def behind(lakehouse):
     topic = lakehouse.cluster.topic("cli_down")
     topic.send(range(10))
     table = lakehouse.table(topic)
-    assert cli(lakehouse, "run", table.name)[0] == 0
+    code, told = cli(lakehouse, "run", table.name)
+    assert code == 0, told
     topic.send(range(10, 15))
     yield table
     lakehouse.heal()
