@@ -64,7 +64,7 @@ def evidence(observation: Observation, partitions: Iterable[int]) -> Evidence:
 
 def _event_metrics(event_time: EventTime | None) -> list[Column]:
     if event_time is None:
-        return [F.max(F.lit(None).cast("long")).alias("watermark"), F.max(F.lit(0)).alias("late")]
+        return [F.max(F.lit(None).cast("long")).alias("watermark"), F.count_if(F.lit(False)).alias("late")]
     at = F.col(quoted_name(*event_time.path)).cast("timestamp")
     written = F.col(FATE) == "written"
     sane = written & (at <= F.current_timestamp() + F.expr(FUTURE))
