@@ -94,10 +94,10 @@ def publish(lake: Lake, attempt: Attempt, written: frozenset[int], unchanged: Ca
         Stopped: the branch holds a snapshot that this attempt did not write.
     """
     metadata = _metadata(lake, attempt)
-    _own_chain(metadata, attempt, written)
-    unchanged()
     if metadata.current_snapshot_id != attempt.head:
         raise Overtaken(attempt.table, attempt.head or 0, metadata.current_snapshot_id)
+    _own_chain(metadata, attempt, written)
+    unchanged()
     target = metadata.refs[attempt.branch].snapshot_id
     move = _compare_and_set if can_compare_and_set(lake, metadata) else _fast_forward
     pause_point("publishing")
