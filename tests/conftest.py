@@ -23,6 +23,10 @@ from tidemark.services.stack import Stack
 Stack(Path(sys.argv[1])).down()
 """
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # started in the background of a script: without this, what the tests start could not be interrupted
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 @contextmanager
 def _always_stopped(home: Path) -> Iterator[Stack]:
