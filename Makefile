@@ -20,11 +20,9 @@ demo: $(VENV) java ## A tour with everything real: Kafka, registry, Spark, Icebe
 dev: $(VENV) java ## The same for your own contracts, without sample traffic
 	@$(RUN) tidemark dev
 
-# On continuous integration what fails runs once more, for machines there are shared; the first failure stays in the log.
 test: $(VENV) java ## All tests, the fast ones first
 	@for class in tests/unit tests/dagster tests/spark tests/e2e; do \
-		if [ -d $$class ]; then echo "== $$class"; \
-		$(PYTEST) $$class || { [ -n "$$CI" ] && $(PYTEST) --last-failed $$class; } || exit 1; fi; \
+		if [ -d $$class ]; then echo "== $$class"; $(PYTEST) $$class || exit 1; fi; \
 	done
 
 check: $(VENV) ## Lint, formatting, types, layers, Dagster definitions
