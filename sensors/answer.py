@@ -30,7 +30,7 @@ def answer(
 ) -> dg.SensorResult:
     """One tick. Trouble with a service is a reason to skip, never an exception."""
     try:
-        bury(context.instance, pool_of(name), resource.places.home)
+        bury(context.instance, resource.places.home, pool_of(name))
         lake = resource.shared()
         tick = Tick(lake, context.instance, name, lane, contracts, parse(context.cursor))
         decision = tick.decide()

@@ -13,7 +13,7 @@ from dagster import DagsterRunStatus, RunsFilter
 from assets.names import OFFSETS_TAG, SENSOR, STOPPED_TAG, TRIGGER_TAG, pool_filter, table_of
 from tidemark.domain.request import Runs
 from tidemark.domain.states import STATES, State
-from tidemark.engine.alive import forget, is_dead
+from tidemark.engine.alive import forget, is_dead, is_held
 
 UNDER_WAY = (
     DagsterRunStatus.QUEUED,
@@ -22,6 +22,7 @@ UNDER_WAY = (
     DagsterRunStatus.STARTED,
     DagsterRunStatus.CANCELING,
 )
+BEGUN = (DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING)
 ENDED = (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED)
 LOOK_BACK = 25
 """Ended runs that one tick takes into account."""
@@ -51,11 +52,15 @@ def under_way(instance: dg.DagsterInstance, pool: str, lane: Collection[str]) ->
     return Runs(kept, lingering - kept, starting)
 
 
-def bury(instance: dg.DagsterInstance, pool: str, home: Path) -> None:
-    """Fail the runs whose process is gone: Dagster's launcher on this machine cannot tell, and the lane waits."""
-    begun = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
-    for run in instance.get_runs(RunsFilter(statuses=begun, tags=pool_filter(pool)), limit=50):
-        if is_dead(home, run.run_id):
+def bury(instance: dg.DagsterInstance, home: Path, pool: str | None = None, *, orphans: bool = False) -> None:
+    """Fail the runs whose process is gone: Dagster's launcher on this machine cannot tell, and the lane waits.
+
+    Of one pool, or of all. With `orphans` also those that no process here ever held: only right while nothing
+    else of this instance runs.
+    """
+    wanted = RunsFilter(statuses=list(BEGUN), tags=pool_filter(pool) if pool else None)
+    for run in instance.get_runs(wanted, limit=100):
+        if is_dead(home, run.run_id) or (orphans and not is_held(home, run.run_id)):
             instance.report_run_failed(run, "The process of this run is gone; what it had published stays.")
             forget(home, run.run_id)
 

@@ -18,7 +18,8 @@ from typing import Any
 import psutil
 
 from orchestration.instance import prepare_dagster_home
-from tidemark.cli.in_dagster import bury_dead_runs, dagster_instance
+from sensors.runs import bury
+from tidemark.cli.in_dagster import dagster_instance
 from tidemark.engine.configuration import Places
 from tidemark.services.errors import ServiceFailed
 from tidemark.services.ports import LOOPBACK, Ports, accepts
@@ -71,7 +72,7 @@ class DagsterServices:
         """Start all three afresh and wait until the UI answers. Raises ServiceFailed."""
         self.down()
         with dagster_instance() as instance:
-            bury_dead_runs(instance, orphans=True)
+            bury(instance, self.home, orphans=True)
         ports = self.ports
         ports.settle((CODE, WEB))
         workspace = self.home / "dagster" / "workspace.yaml"

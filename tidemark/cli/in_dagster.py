@@ -5,22 +5,20 @@ So they show in the UI like any run, and work when no webserver, daemon or code 
 
 import logging
 import os
-import socket
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
-import psutil
-from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
+from dagster import DagsterInstance
 
 from orchestration.instance import prepare_dagster_home
+from sensors.runs import bury
 from tidemark.cli.border import debugging
+from tidemark.engine.alive import alive
 from tidemark.engine.configuration import places
 
-PROCESS_TAG = "tidemark/process"
-"""`host/pid/start time` of the process that executes a run which no Dagster daemon watches."""
 _INTERRUPT = dg.DagsterExecutionInterruptedError.__name__
 _LOUD = ("dagster", "SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging")
 
@@ -53,16 +51,17 @@ def execute(
         _quiet()
     from orchestration.definitions import defs  # noqa: PLC0415 - reads the contracts as it is imported
 
-    bury_dead_runs(instance)
+    home = places(os.environ).home
+    bury(instance, home)
     console = {"console": {"config": {"log_level": "INFO" if debugging() else "CRITICAL"}}}
-    result = defs.resolve_job_def(job).execute_in_process(
-        run_config={**(run_config or {}), "loggers": console},
-        instance=instance,
-        raise_on_error=False,
-        asset_selection=assets,
-        run_id=run_id,
-        tags={PROCESS_TAG: _mark(psutil.Process())},
-    )
+    with alive(home, run_id):
+        result = defs.resolve_job_def(job).execute_in_process(
+            run_config={**(run_config or {}), "loggers": console},
+            instance=instance,
+            raise_on_error=False,
+            asset_selection=assets,
+            run_id=run_id,
+        )
     if interrupted(result):
         instance.report_run_canceled(result.dagster_run, "Interrupted from the command line.")
     return result
@@ -80,34 +79,6 @@ def config_of(job: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
     (op,) = defs.resolve_job_def(job).nodes
     return {"ops": {op.name: {"config": dict(arguments)}}}
-
-
-def bury_dead_runs(instance: DagsterInstance, *, orphans: bool = False) -> None:
-    """Fail the runs whose process on this machine was killed; nobody else would notice that they are over.
-
-    With `orphans` also those that a code server had started: only right while no code server of this instance runs.
-    """
-    started = RunsFilter(statuses=[DagsterRunStatus.STARTING, DagsterRunStatus.STARTED])
-    for run in instance.get_runs(started, limit=100):
-        mark = run.tags.get(PROCESS_TAG)
-        if (mark is None and orphans) or (mark is not None and _is_dead(mark)):
-            instance.report_run_failed(run, "The process that executed this run was killed.")
-
-
-def _is_dead(mark: str) -> bool:
-    host, pid, _ = mark.rsplit("/", 2)
-    return host == socket.gethostname() and not _lives(mark, int(pid))
-
-
-def _lives(mark: str, pid: int) -> bool:
-    try:
-        return _mark(psutil.Process(pid)) == mark
-    except psutil.Error:
-        return False
-
-
-def _mark(process: psutil.Process) -> str:
-    return f"{socket.gethostname()}/{process.pid}/{process.create_time():.0f}"
 
 
 def _quiet() -> None:

@@ -7,15 +7,22 @@ import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 FOLDER = "runs"
 
 
 @contextmanager
 def alive(home: Path, run_id: str) -> Iterator[None]:
-    """Hold the lock of a run while the block lasts. A home that cannot be written is no reason not to work."""
+    """Hold the lock of a run while the block lasts; within that block, holding it again adds nothing.
+
+    A home that cannot be written is no reason not to work.
+    """
     path = home / FOLDER / run_id
     fresh = path.with_suffix(".new")
+    if path.exists():
+        yield
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = fresh.open("w")
@@ -33,13 +40,24 @@ def alive(home: Path, run_id: str) -> Iterator[None]:
 
 def is_dead(home: Path, run_id: str) -> bool:
     """The run held its lock here once and does so no more; False when this home does not know."""
+    return _state(home, run_id) == "dead"
+
+
+def is_held(home: Path, run_id: str) -> bool:
+    """A process of this machine holds the lock of the run."""
+    return _state(home, run_id) == "held"
+
+
+def _state(home: Path, run_id: str) -> Literal["held", "dead", "unknown"]:
     path = home / FOLDER / run_id
     try:
         with path.open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return path.exists()  # else it ended well in this very moment
-    except OSError:  # no such file here, or held
-        return False
+            return "dead" if path.exists() else "unknown"  # else it ended well in this very moment
+    except BlockingIOError:
+        return "held"
+    except OSError:
+        return "unknown"
 
 
 def forget(home: Path, run_id: str) -> None:

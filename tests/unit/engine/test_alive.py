@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 
-from tidemark.engine.alive import alive, forget, is_dead
+from tidemark.engine.alive import alive, forget, is_dead, is_held
 
 HOLD = "import sys, time\nfrom pathlib import Path\nfrom tidemark.engine.alive import alive\n"
 HOLD += "with alive(Path(sys.argv[1]), 'run'):\n    print('held', flush=True)\n    time.sleep(60)"
@@ -36,3 +36,11 @@ def test_a_home_that_cannot_be_written_does_not_stop_a_run(tmp_path):
     blocked.touch()
     with alive(blocked, "run"):
         assert not is_dead(blocked, "run")
+
+
+def test_a_step_within_its_own_run_does_not_let_go_of_it(tmp_path):
+    with alive(tmp_path, "run"):
+        with alive(tmp_path, "run"):
+            assert is_held(tmp_path, "run")
+        assert is_held(tmp_path, "run")
+    assert not is_held(tmp_path, "run")
