@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tidemark.domain.json_columns import DOCUMENT, columns, declared
@@ -258,6 +258,7 @@ DDL = [
 ]
 
 
+@example(ddl="decimal(38,10)", texts=["1e-244"], nested=False)
 @settings(max_examples=150, deadline=None)
 @given(
     ddl=st.sampled_from(DDL),

@@ -6,7 +6,7 @@ with a fault in it is looked at document by document.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from itertools import accumulate, chain
 from typing import Any
 
@@ -169,8 +169,10 @@ def _leaf(node: Leaf, values: Documents, target: Type, kinds: set[type]) -> Arra
                     return _doubles(values, target)
                 case "timestamp" | "timestamptz":
                     return _times(node, values, target)
+                case "decimal":
+                    return _decimals(values, target)
             return pa.array(values, target)
-        except (pa.ArrowException, OverflowError):
+        except (pa.ArrowException, ArithmeticError):
             pass
     convert = leaf(node)
     return pa.array([None if value is None else convert(value) for value in values], target)
@@ -184,6 +186,15 @@ def _doubles(values: Documents, target: Type) -> Array:
     if bounds["min"].as_py() == 0 or bounds["max"].as_py() == float("inf"):
         raise OverflowError
     return found
+
+
+def _decimals(values: Documents, target: Type) -> Array:
+    """Raises ArithmeticError when one of them is not exact: Arrow takes some of 240 fraction digits for 0."""
+    unit = Decimal((0, (1,), -target.scale))
+    exact = Context(prec=target.precision, traps=[Inexact, InvalidOperation])
+    return pa.array(
+        [None if value is None else Decimal(value).quantize(unit, context=exact) for value in values], target
+    )
 
 
 def _times(node: Leaf, values: Documents, target: Type) -> Array:
