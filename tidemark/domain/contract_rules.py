@@ -9,7 +9,7 @@ from tidemark.domain.json_columns import declared
 from tidemark.domain.layering import Finding
 from tidemark.domain.naming import table_fault
 from tidemark.domain.platform import Platform
-from tidemark.domain.quality import regex_fault, rule_faults
+from tidemark.domain.quality import regex_fault, rule_faults, same_names
 from tidemark.domain.suggest import nearest
 from tidemark.domain.units import format_duration, parse_duration
 
@@ -35,6 +35,7 @@ def setting_findings(said: ContractKeys) -> Iterator[Finding]:
     yield from _table_properties(said)
     for place, rule in enumerate(said.quality):
         yield from (Finding(("quality", place, key), message) for key, message in rule_faults(rule))
+    yield from (Finding(("quality", place), message) for place, message in same_names(said.quality))
     if said.upsert and said.upsert.table and (fault := table_fault(said.upsert.table)):
         yield Finding(("upsert", "table"), fault)
 

@@ -5,11 +5,12 @@ the staged snapshot's own count (DESIGN.md, step 7).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from tidemark.domain.ledger import Counts
 from tidemark.domain.offsets import OffsetRange
+from tidemark.domain.quality_results import RuleResult
 
 Fate = Literal["written", "quarantined", "tombstone", "skipped", "uncovered"]
 
@@ -20,6 +21,7 @@ class Evidence:
 
     `max_timestamp` is in Unix milliseconds; records dated more than an hour ahead are left out and counted in
     `future`. `watermark` is the newest event time in Unix microseconds, `late` the rows before the last watermark.
+    `rules`: what the rules that are judged while decoding came to.
     """
 
     read: Mapping[int, int]
@@ -30,6 +32,7 @@ class Evidence:
     future: int = 0
     watermark: int | None = None
     late: int = 0
+    rules: Mapping[str, RuleResult] = field(default_factory=dict)
 
     @property
     def clean(self) -> bool:

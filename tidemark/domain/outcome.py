@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from tidemark.domain.ledger import NOTHING, Counts, add_up
+from tidemark.domain.quality_results import RuleResult, add_results
 from tidemark.domain.states import State
 
 
@@ -30,6 +31,7 @@ class Commit:
     future_timestamps: int = 0
     watermark: datetime | None = None
     late: int = 0
+    quality: Mapping[str, RuleResult] = field(default_factory=dict)
 
     @property
     def rows(self) -> Counts:
@@ -60,6 +62,8 @@ class Outcome:
     table_clock: datetime | None = None
     late: int = 0
     """Rows whose event time lay before the watermark."""
+    quality: Mapping[str, RuleResult] = field(default_factory=dict)
+    """What the contract's rules came to, by name."""
 
     @property
     def stopped(self) -> bool:
@@ -93,6 +97,7 @@ class Tally:
     bytes: int = 0
     schema_ids: frozenset[int] = frozenset()
     late: int = 0
+    quality: Mapping[str, RuleResult] = field(default_factory=dict)
     last: Commit | None = None
 
     def add(self, commit: Commit) -> None:
@@ -105,5 +110,6 @@ class Tally:
         self.files += commit.files
         self.bytes += commit.bytes
         self.late += commit.late
+        self.quality = add_results(self.quality, commit.quality)
         self.schema_ids |= commit.schema_ids
         self.last = commit

@@ -65,11 +65,12 @@ REMEDIES: dict[State, Remedy] = {
     ),
     "quality_blocked": Remedy(
         "A blocking quality rule failed on the staged batch; nothing was published.",
-        "fix the producer or the rule in the contract, then tidemark run {table}",
+        "tidemark accept {table} --quarantine-batch --reason … (its rows go to quarantine), or change the rule in "
+        "the contract; then tidemark run {table}",
     ),
     "quarantine_flood": Remedy(
-        "More of a batch than quarantine.fail allows is unreadable: misconfiguration rather than bad data.",
-        "fix the contract's format, or tidemark accept {table} --quarantine-batch --reason …",
+        "More of a batch than quarantine.fail allows cannot enter: misconfiguration rather than bad data.",
+        "fix the contract's format or rules, or tidemark accept {table} --quarantine-batch --reason …",
     ),
     "misconfigured": Remedy(
         "The contract does not fit what is there.",

@@ -35,7 +35,6 @@ CONTRACT = (
     _not_yet("schema_changes.incompatible", "apply"),
     _not_yet("schema_changes.remove_column", "quarantine"),
     _not_yet("upsert"),
-    _not_yet("quality"),
     _not_yet("retention"),
 )
 PLATFORM = (_not_yet("openlineage"),)

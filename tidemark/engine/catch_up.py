@@ -95,6 +95,7 @@ def summarise(
         files=tally.files,
         bytes=tally.bytes,
         late=tally.late,
+        quality=tally.quality,
         schema_ids=tally.schema_ids,
         last=tally.last,
         stream_clock=_quietly(lambda: lake.kafka(contract.cluster).clock(topic.name, topic.end))

@@ -20,11 +20,13 @@ from tidemark.domain.avro_decoder import HEADER_SIZE, SENTINEL, decoder_schema
 from tidemark.domain.avro_nodes import Node, Record, skeleton
 from tidemark.domain.json_columns import JsonDocuments
 from tidemark.domain.protobuf_columns import ProtobufMessage
+from tidemark.domain.quality_results import Rules
 from tidemark.domain.spark_types import spark_ddl
 from tidemark.domain.types import KAFKA_COLUMN, Field, Struct
 from tidemark.engine.decode_avro import AVRO_OPTIONS, record_field, shaped
 from tidemark.engine.decode_checks import fits, sound
 from tidemark.engine.decode_shipped import decoded as shipped_decoder
+from tidemark.engine.quality_rows import judged
 
 KAFKA = KAFKA_COLUMN.name
 VALUE = "_tidemark_value"
@@ -54,6 +56,7 @@ class Decoding:
     uncovered ids that the registry lists for the subject but the table does not cover yet
     skipped   ids of record types that are routed to another table, or to none
     framing   `confluent`: a zero byte and the schema id before the value; `bare`: the value alone
+    rules     of the contract's `quality`, for each row that would be written
     """
 
     format: Format
@@ -64,6 +67,7 @@ class Decoding:
     uncovered: frozenset[int] = frozenset()
     skipped: frozenset[int] = frozenset()
     framing: Framing = "confluent"
+    rules: Rules | None = None
 
 
 def decode(raw: DataFrame, decoding: Decoding) -> DataFrame:
@@ -239,7 +243,8 @@ def _with_fate(
         F.col("value").alias(VALUE),
         cause.alias(CAUSE),
     )
-    return shaped_rows.withColumn(FATE, _fate(decoding))
+    rows = shaped_rows.withColumn(FATE, _fate(decoding))
+    return judged(rows, decoding.rules, FATE, CAUSE) if decoding.rules else rows
 
 
 def _fate(decoding: Decoding) -> Column:

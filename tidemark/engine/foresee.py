@@ -1,16 +1,17 @@
 """What the next run would change about a table, without changing it (`tidemark plan`, the `schema/…` asset)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tidemark.domain.contract import Contract
 from tidemark.domain.layout import layout_faults
-from tidemark.domain.schema_plan import SchemaPlan
+from tidemark.domain.schema_plan import SchemaPlan, applied
 from tidemark.domain.types import Struct
-from tidemark.engine.evolve import Evolution, evolve, plan_evolution
+from tidemark.engine.evolve import Evolution, evolve, plan_evolution, value_columns
 from tidemark.engine.lake import Lake
 from tidemark.engine.outages import named
+from tidemark.engine.quality_plan import rule_faults
 from tidemark.engine.schemas import TopicSchemas, read_schemas
 from tidemark.engine.tables import table_columns
 
@@ -49,8 +50,11 @@ def foresee(lake: Lake, contract: Contract) -> Foresight:
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         state, schemas = lake.state(contract.table, ledger=False), read_schemas(lake, contract)
         if not state.exists:
-            return _new_table(contract, schemas)
-        return _of(plan_evolution(contract, state, schemas))
+            found, columns = _new_table(contract, schemas), schemas.wanted()
+        else:
+            plan = plan_evolution(contract, state, schemas)
+            found, columns = _of(plan), applied(value_columns(state), plan.of("apply"))
+        return found if columns is None else _with_rules(lake, contract, found, columns)
 
 
 def evolve_now(lake: Lake, contract: Contract, run_id: str) -> Evolution | None:
@@ -83,6 +87,14 @@ def _new_table(contract: Contract, schemas: TopicSchemas) -> Foresight:
     ]
     changes += [_change("layout", "", None, "impossible", fault) for fault in faults]
     return Foresight(contract.table, "", "impossible" if faults else "apply", tuple(changes))
+
+
+def _with_rules(lake: Lake, contract: Contract, found: Foresight, columns: Struct) -> Foresight:
+    """What the contract's quality rules ask of the columns, and these cannot give."""
+    faults = rule_faults(lake, contract, table_columns(columns))
+    changes = tuple(_change("quality", "", None, "impossible", fault) for fault in faults)
+    verdict: Verdict = "impossible" if faults else found.verdict
+    return replace(found, verdict=verdict, changes=(*found.changes, *changes))
 
 
 def _change(kind: str, path: str, new: str | None, verdict: Verdict, reason: str) -> Mapping[str, Any]:

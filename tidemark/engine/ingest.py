@@ -28,6 +28,7 @@ from tidemark.engine.observe import second_look
 from tidemark.engine.outages import named
 from tidemark.engine.plan import Plan, make_plan
 from tidemark.engine.publish import drop_branch, open_branch, publish, write_receipt
+from tidemark.engine.quality_stage import judge_stage
 from tidemark.engine.quarantine_rows import quarantined_rows
 from tidemark.engine.read import read_ranges
 from tidemark.engine.schemas import read_schemas
@@ -120,6 +121,10 @@ def _stage_and_publish(
         _respect(lake, plan, groups)
         counts = audit(lake, staged, groups, epoch=plan.ledger.epoch, ranges=plan.ranges)
         _hold_back_flood(plan, counts, groups)
+    quality = dict(staged.evidence.rules)
+    if plan.staged_rules:
+        with watch("quality"):
+            quality |= judge_stage(lake, plan, staged)
     with watch("receipt"):
         entry = Entry(
             batch_id=plan.batch_id,
@@ -162,6 +167,7 @@ def _stage_and_publish(
         future_timestamps=staged.evidence.future,
         watermark=ledger.watermark,
         late=staged.evidence.late,
+        quality=quality,
     )
 
 
@@ -196,9 +202,7 @@ def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
 def _hold_back_flood(plan: Plan, counts: Mapping[int, Counts], groups: list[Group]) -> None:
     """Raises Stopped(`quarantine_flood`) unless someone has accepted this very batch."""
     contract = plan.contract
-    if not is_flood(counts.values(), contract.quarantine.fail) or accepted_from(plan) == dict(
-        plan.ledger.next
-    ):
+    if plan.accepted or not is_flood(counts.values(), contract.quarantine.fail):
         return
     causes: dict[str, int] = {}
     for group in groups:
@@ -214,13 +218,6 @@ def _hold_back_flood(plan: Plan, counts: Mapping[int, Counts], groups: list[Grou
         causes=causes,
         read=read,
     )
-
-
-def accepted_from(plan: Plan) -> dict[int, int] | None:
-    """The ledger position whose batch someone has accepted as it is (`accept --quarantine-batch`)."""
-    text = plan.state.properties.get(ACCEPTED_BATCH, "")
-    pairs = (pair.split(":") for pair in text.split(",") if pair)
-    return {int(p): int(o) for p, o in pairs} or None
 
 
 def _publish_quarantine(lake: Lake, plan: Plan, groups: list[Group], run_id: str) -> quarantine.Change | None:

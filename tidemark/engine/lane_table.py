@@ -131,6 +131,7 @@ class Serving:
             files=self.tally.files,
             bytes=self.tally.bytes,
             late=self.tally.late,
+            quality=self.tally.quality,
             schema_ids=self.tally.schema_ids,
             last=last,
             table_clock=self.clock,

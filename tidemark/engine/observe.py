@@ -9,8 +9,10 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.evidence import Evidence, Fate, Group
+from tidemark.domain.quality_results import Rules
 from tidemark.domain.spark_types import quoted_name
 from tidemark.engine.decode import CAUSE, FATE
+from tidemark.engine.quality_rows import rule_metrics, rule_results
 
 FUTURE = "INTERVAL 1 HOUR"
 _FATES: tuple[Fate, ...] = get_args(Fate)
@@ -29,6 +31,7 @@ def observed(
     partitions: Iterable[int],
     observation: Observation,
     event_time: EventTime | None = None,
+    rules: Rules | None = None,
 ) -> DataFrame:
     """`decoded` with the counting of `evidence` attached to its next pass."""
     partition, fate = F.col("_kafka.partition"), F.col(FATE)
@@ -40,13 +43,14 @@ def observed(
     ]
     metrics += [F.count_if(fate == name).alias(f"fate_{name}") for name in _FATES]
     metrics += _event_metrics(event_time)
+    metrics += rule_metrics(rules) if rules else []
     for p in partitions:
         metrics.append(F.count_if(partition == p).alias(f"read_{p}"))
         metrics.append(F.count_if((partition == p) & (fate != "written")).alias(f"unwritten_{p}"))
     return decoded.observe(observation, *metrics)
 
 
-def evidence(observation: Observation, partitions: Iterable[int]) -> Evidence:
+def evidence(observation: Observation, partitions: Iterable[int], rules: Rules | None = None) -> Evidence:
     """What the pass has counted."""
     seen = observation.get
     listed = list(partitions)
@@ -59,6 +63,7 @@ def evidence(observation: Observation, partitions: Iterable[int]) -> Evidence:
         future=seen["future"],
         watermark=seen["watermark"],
         late=seen["late"],
+        rules=rule_results(rules, seen) if rules else {},
     )
 
 

@@ -1,6 +1,6 @@
 """The plan of one batch: read from the truth (table, topic, registry) and nothing else (DESIGN.md, step 3)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from tidemark.domain.avro import AvroSchema
@@ -10,15 +10,17 @@ from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.domain.guard import Topic, examine
 from tidemark.domain.ledger import Ledger, batch_id, branch_name
 from tidemark.domain.offsets import OffsetRange, Offsets, Ranges, cut, cut_before, total, waiting
+from tidemark.domain.quality_results import Rules, row_rules, staged_rules
 from tidemark.domain.types import Struct
 from tidemark.engine.decode import NO_ID, Decoding
 from tidemark.engine.evolve import evolve, refused_ids, value_columns
 from tidemark.engine.faults import pause_point
 from tidemark.engine.lake import Lake
 from tidemark.engine.publish import Attempt
+from tidemark.engine.quality_plan import check_rules
 from tidemark.engine.schemas import TopicSchemas, read_schemas, subject_of
-from tidemark.engine.table_state import TableState
-from tidemark.engine.tables import prepare
+from tidemark.engine.table_state import ACCEPTED_BATCH, TableState
+from tidemark.engine.tables import prepare, table_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,28 @@ class Plan:
         """The value columns of the table, in its order."""
         return value_columns(self.state)
 
+    @property
+    def accepted(self) -> bool:
+        """Someone has accepted this very batch as it is (`accept --quarantine-batch`)."""
+        pairs = (pair.split(":") for pair in self.state.properties.get(ACCEPTED_BATCH, "").split(",") if pair)
+        found = {int(p): int(o) for p, o in pairs}
+        return bool(found) and found == dict(self.ledger.next)
+
+    @property
+    def row_rules(self) -> Rules | None:
+        """The contract's rules that are judged while decoding."""
+        return row_rules(self.contract, table_columns(self.columns), accepted=self.accepted)
+
+    @property
+    def staged_rules(self) -> Rules | None:
+        """The contract's rules that are judged on the stage."""
+        return staged_rules(self.contract, table_columns(self.columns), accepted=self.accepted)
+
     def decoding(self) -> Decoding:
         """How values become rows: every writer schema that the table holds exactly, in one pass."""
+        return replace(self._decoding(), rules=self.row_rules)
+
+    def _decoding(self) -> Decoding:
         if self.schemas.plain is not None:
             return self._plain_decoding()
         covered = self.schemas.covered(self.columns)
@@ -101,6 +123,7 @@ def make_plan(
     if ledger is None:
         raise Stopped("ledger_missing", contract.table, "Its first receipt vanished again.")
     state, refused = _evolved(lake, contract, state, schemas, run_id)
+    check_rules(lake, contract, table_columns(value_columns(state)))
     finding = examine(ledger, topic)
     if finding:
         raise Stopped(
@@ -179,6 +202,7 @@ def _lacking(contract: Contract, state: TableState, schemas: TopicSchemas) -> tu
 def _prepared(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchemas, run_id: str) -> bool:
     wanted = schemas.wanted()
     if wanted is not None:
+        check_rules(lake, contract, table_columns(wanted))
         prepare(lake, contract, topic, wanted, run_id)
         return True
     if schemas.unsupported:

@@ -14,6 +14,7 @@ from tidemark.engine.decode import CAUSE, FATE, VALUE, decode
 from tidemark.engine.decode_failures import explain_failures
 from tidemark.engine.lake import Lake
 from tidemark.engine.plan import Plan
+from tidemark.engine.quality_rows import details
 from tidemark.engine.read import read_ranges
 from tidemark.engine.schemas import subject_of
 
@@ -53,6 +54,7 @@ def _columns(bad: DataFrame, plan: Plan, run_id: str, foreign: list[int]) -> Dat
         .when(registered, F.concat(F.lit("registered, but not under subject "), subject))
         .when(unknown, F.concat(F.lit("the registry does not list it under subject "), subject))
         .when(cause == "no_magic_byte", _first_bytes())
+        .otherwise(details(plan.row_rules, CAUSE) if plan.row_rules else F.lit(None).cast("string"))
         .alias("detail"),
         F.lit(plan.batch_id).alias("batch_id"),
         F.lit(run_id).alias("run_id"),

@@ -38,7 +38,8 @@ def stage(lake: Lake, plan: Plan, decoded: DataFrame) -> Staged:
     """Write the good rows of `decoded` to the open attempt branch."""
     observation = Observation(f"batch {plan.batch_id} {plan.attempt_id}")
     names = [f"`{f.name.replace('`', '``')}`" for f in plan.columns.fields]
-    rows = observed(decoded, plan.ranges, observation, _event_time(plan)).where(F.col(FATE) == "written")
+    rows = observed(decoded, plan.ranges, observation, _event_time(plan), plan.row_rules)
+    rows = rows.where(F.col(FATE) == "written")
     writer = rows.select(*names, KAFKA_COLUMN.name).writeTo(branch_identifier(lake, plan.attempt))
     for option, value in _layout(plan).items():
         writer = writer.option(option, value)
@@ -52,7 +53,7 @@ def stage(lake: Lake, plan: Plan, decoded: DataFrame) -> Staged:
         rows=int(summary.get("added-records", 0)),
         files=int(summary.get("added-data-files", 0)),
         bytes=int(summary.get("added-files-size", 0)),
-        evidence=evidence(observation, plan.ranges),
+        evidence=evidence(observation, plan.ranges, plan.row_rules),
     )
 
 

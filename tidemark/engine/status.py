@@ -187,7 +187,7 @@ def _still_stopped(facts: Facts) -> State | None:
     stopped, table = facts.hint.stopped, facts.table
     if stopped is None or stopped not in STATES or stopped in FINE | OUTAGES or table is None:
         return None
-    if stopped == "quarantine_flood" and ACCEPTED_BATCH in table.properties:
+    if stopped in {"quarantine_flood", "quality_blocked"} and ACCEPTED_BATCH in table.properties:
         return None
     since = facts.hint.at or datetime.fromtimestamp(0, UTC)
     return None if table.committed_at and table.committed_at > since else stopped

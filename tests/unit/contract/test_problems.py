@@ -130,59 +130,10 @@ MISTAKES = [
 @pytest.mark.parametrize(("text", "line", "key", "message", "suggestion"), MISTAKES)
 def test_a_mistake_in_a_contract(installation, text, line, key, message, suggestion):
     installation.platform(PLATFORM).contract(f"topic: orders\n{text}\n")
-    problems = installation.problems(HOST="x")
-    if text.startswith("quality"):
-        problems = [each for each in problems if "not supported yet" not in each.message]
-    [found] = problems
+    [found] = installation.problems(HOST="x")
     assert (found.file, found.line, found.key) == ("contracts/orders.yaml", line, key)
     assert message in found.message
     assert found.suggestion == suggestion
-
-
-RULES = [
-    ("{column: a}", "check", "either `check` or `sql`"),
-    ("{check: not_null, column: a, sql: 'a > 1'}", "check", "either `check` or `sql`"),
-    ("{check: not_nul, column: a}", "check", "is none of not_null, in_range"),
-    ("{check: not_null}", "check", "not_null needs column"),
-    ("{check: in_range, column: a}", "check", "in_range needs a column and min or max"),
-    ("{check: not_null, column: a, min: 1}", "min", "does not go with `check: not_null`"),
-    ("{check: one_of, column: a}", "check", "one_of needs column and values"),
-    ("{check: matches, column: a, pattern: '['}", "pattern", "is not a regular expression"),
-    ("{check: unique}", "check", "unique needs either `column` or `columns`"),
-    ("{check: min_rows, min: 1, on_failure: quarantine}", "on_failure", "block or warn"),
-    ("{sql: 'a > 1', column: a}", "column", "does not go with `sql`"),
-    ("{sql: '(a > 1'}", "sql", "a ( is not closed"),
-    ("{sql: 'a > 1)'}", "sql", "a ) too many"),
-    ('{sql: "a = \'x"}', "sql", "a quote is not closed"),
-    ("{sql: 'a > 1; drop table b'}", "sql", "one condition only"),
-    ("{sql: 'a > 1 -- and'}", "sql", "one condition only"),
-    ("{sql: ''}", "sql", "must not be empty"),
-]
-
-
-@pytest.mark.parametrize(("rule", "key", "message"), RULES)
-def test_a_mistake_in_a_quality_rule(installation, rule, key, message):
-    installation.contract(f"topic: orders\nquality:\n  - {rule}\n")
-    [found] = [each for each in installation.problems() if "not supported yet" not in each.message]
-    assert (found.line, found.key) == (3, f"quality.0.{key}")
-    assert message in found.message
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        "{column: amount, check: in_range, min: 0}",
-        "{column: order_id, check: not_null}",
-        "{sql: \"amount >= 0 or status = 'REFUND'\"}",
-        "{sql: \"name like '%(;--' and `a)b` is not null\"}",
-        "{check: min_rows, min: 1}",
-        "{check: unique, columns: [a, b], on_failure: warn}",
-        "{check: one_of, column: status, values: [NEW, PAID]}",
-    ],
-)
-def test_sound_quality_rules_are_refused_only_for_not_being_executed_yet(installation, rule):
-    found = installation.contract(f"topic: orders\nquality: [{rule}]\n").problem()
-    assert (found.key, found.message) == ("quality", "is not supported yet")
 
 
 NOT_YET = [

@@ -1,0 +1,100 @@
+"""Rules of `quality` as a contract says them: every mistake by line and key, every rule with a name for ever."""
+
+import json
+
+import pytest
+
+from tidemark.domain.quality import QualityRule
+
+MISTAKES = [
+    ("{column: a}", "check", "either `check` or `sql`"),
+    ("{check: not_null, column: a, sql: 'a > 1'}", "check", "either `check` or `sql`"),
+    ("{check: not_nul, column: a}", "check", "is none of not_null, in_range"),
+    ("{check: accepted_values, column: a}", "check", "is none of not_null, in_range"),
+    ("{check: not_null}", "check", "not_null needs column"),
+    ("{check: in_range, column: a}", "check", "in_range needs a column and min or max"),
+    ("{check: in_range, column: a, min: 2, max: 1}", "min", "is above max (1)"),
+    ("{check: in_range, column: a, min: true}", "min", "must be"),
+    ("{check: not_null, column: a, min: 1}", "min", "does not go with `check: not_null`"),
+    ("{check: not_null, column: a, within: table}", "within", "does not go with `check: not_null`"),
+    ("{check: in_set, column: a}", "check", "in_set needs column and values"),
+    ("{check: in_set, column: a, values: []}", "values", "must not be empty"),
+    ("{check: matches, column: a, pattern: '['}", "pattern", "is not a regular expression"),
+    ("{check: length, column: a, min: 1.5}", "min", "1.5 is no whole number"),
+    ("{check: unique}", "check", "unique needs either `column` or `columns`"),
+    ("{check: unique, column: a, on_failure: quarantine}", "on_failure", "block or warn"),
+    ("{check: min_rows, min: 1, on_failure: quarantine}", "on_failure", "block or warn"),
+    ("{check: min_rows, min: -1}", "min", "-1 is no whole number"),
+    ("{check: not_null, column: a, name: 'a b'}", "name", "letters, digits and _"),
+    ("{check: not_null, column: a, name: freshness}", "name", "every table has a check called freshness"),
+    ("{sql: 'a > 1', column: a}", "column", "does not go with `sql`"),
+    ("{sql: '(a > 1'}", "sql", "a ( is not closed"),
+    ("{sql: 'a > 1)'}", "sql", "a ) too many"),
+    ('{sql: "a = \'x"}', "sql", "a quote is not closed"),
+    ("{sql: 'a > 1; drop table b'}", "sql", "one condition only"),
+    ("{sql: 'a > 1 -- and'}", "sql", "one condition only"),
+    ("{sql: ''}", "sql", "must not be empty"),
+    ("{sql: 'a > (SELECT max(a) FROM t)'}", "sql", "no subqueries"),
+    ("{sql: 'a in (table t)'}", "sql", "no subqueries"),
+    ("{sql: 'at < now()'}", "sql", "now does not give the same answer"),
+    ("{sql: 'at < current_timestamp'}", "sql", "current_timestamp does not give the same answer"),
+    ("{sql: 'rand() < a'}", "sql", "rand does not give the same answer"),
+    ("{sql: \"java_method('java.lang.System', 'exit', 1) is null\"}", "sql", "java_method has no place"),
+]
+
+
+@pytest.mark.parametrize(("rule", "key", "message"), MISTAKES)
+def test_a_mistake_in_a_quality_rule_is_named_with_its_line(installation, rule, key, message):
+    installation.contract(f"topic: orders\nquality:\n  - {rule}\n")
+    [found] = installation.problems()
+    assert (found.line, found.key) == (3, f"quality.0.{key}")
+    assert message in found.message
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("accepted_values", "in_set"),
+        ("str_length", "length"),
+        ("in_rnge", "in_range"),
+        ("between", "in_range"),
+    ],
+)
+def test_checks_are_found_by_what_dbt_and_pandera_call_them(installation, said, meant):
+    installation.contract(f"topic: orders\nquality: [{{check: {said}, column: a}}]\n")
+    assert installation.problem().suggestion == meant
+
+
+def test_two_rules_of_one_name_are_told_apart_by_a_name(installation):
+    twice = "{check: in_range, column: a, min: 1}"
+    installation.contract(f"topic: orders\nquality:\n  - {twice}\n  - {twice}\n")
+    found = installation.problem()
+    assert (found.line, found.key) == (4, "quality.1")
+    assert "is called in_range_a, as rule 0 is" in found.message
+    named = "{check: in_range, column: a, max: 9, name: a_is_small}"
+    installation.contract(f"topic: orders\nquality:\n  - {twice}\n  - {named}\n").load()
+
+
+@pytest.mark.parametrize(
+    ("rule", "title"),
+    [
+        ({"column": "amount", "check": "in_range", "min": 0}, "in_range_amount"),
+        ({"column": "customer.`e.mail`", "check": "not_null"}, "not_null_customer__e_mail_"),
+        ({"check": "min_rows", "min": 1}, "min_rows"),
+        ({"check": "unique", "columns": ["a", "b"], "on_failure": "warn"}, "unique_a_b"),
+        ({"sql": "amount >= 0  or status = 'REFUND'"}, "sql_e229241d"),
+        ({"sql": "amount >= 0\n or status = 'REFUND'", "on_failure": "warn"}, "sql_e229241d"),
+        ({"sql": "`select` > 1", "name": "chosen"}, "chosen"),
+        ({"sql": "name like '%(;--' and `a)b` is not null and extract(year from at) > 1"}, "sql_6b6fb289"),
+    ],
+)
+def test_a_rule_has_a_name_that_stays(installation, rule, title):
+    """Names of checks and causes are for ever: this test may gain lines, never change one."""
+    installation.contract(f"topic: orders\nquality: [{json.dumps(rule)}]\n").load()
+    assert QualityRule.model_validate(rule).title == title
+
+
+def test_whole_numbers_are_kept_to_the_last_digit(installation):
+    text = "topic: orders\nquality: [{check: in_set, column: a, values: [9007199254740993, 1.5, true, NO]}]\n"
+    (rule,) = installation.contract(text).load().contracts[0].quality
+    assert rule.values == (9007199254740993, 1.5, True, "NO")

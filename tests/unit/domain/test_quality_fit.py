@@ -1,0 +1,196 @@
+"""Rules against the columns of a table: what cannot be executed is said when a batch is planned, exactly."""
+
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.domain.contract import Contract
+from tidemark.domain.quality import QualityRule
+from tidemark.domain.quality_fit import bound, fit_faults, literal
+from tidemark.domain.quality_results import (
+    SAMPLES,
+    RuleResult,
+    Sample,
+    add_results,
+    may_show,
+    row_rules,
+    staged_rules,
+)
+from tidemark.domain.quality_sql import mentioned
+from tidemark.domain.types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    Field,
+    ListType,
+    Struct,
+    decimal,
+)
+
+COLUMNS = Struct(
+    (
+        Field("id", LONG),
+        Field("small", INT),
+        Field("amount", decimal(10, 2)),
+        Field("ratio", FLOAT),
+        Field("status", STRING),
+        Field("payload", BINARY),
+        Field("paid", BOOLEAN),
+        Field("day", DATE),
+        Field("at", TIMESTAMPTZ),
+        Field("local", TIMESTAMP),
+        Field("tags", ListType(STRING)),
+        Field("customer", Struct((Field("email", STRING), Field("e.mail", STRING)))),
+    )
+)
+
+
+def rule(**said):
+    return QualityRule.model_validate(said)
+
+
+MISFITS = [
+    ({"check": "not_null", "column": "amont"}, "there is no column amont (did you mean amount?)"),
+    (
+        {"check": "not_null", "column": "customer.emial"},
+        "no column customer.emial (did you mean customer.email?)",
+    ),
+    ({"check": "unique", "columns": ["id", "idd"]}, "there is no column idd"),
+    ({"check": "matches", "column": "id", "pattern": "a"}, "matches does not apply to id, which is long"),
+    ({"check": "length", "column": "id", "max": 3}, "length does not apply to id"),
+    ({"check": "in_range", "column": "paid", "min": 0}, "in_range does not apply to paid"),
+    ({"check": "in_range", "column": "customer", "min": 0}, "in_range does not apply to customer"),
+    ({"check": "in_range", "column": "id", "min": "a lot"}, "'a lot' is no number"),
+    ({"check": "in_range", "column": "small", "min": 2**31}, "2147483648 lies outside of what int holds"),
+    ({"check": "in_range", "column": "amount", "max": 10**9}, "lies outside of what decimal(10,2) holds"),
+    ({"check": "in_range", "column": "at", "min": "2026-01-01T00:00:00"}, "needs a time zone"),
+    ({"check": "in_range", "column": "local", "min": "2026-01-01T00:00:00Z"}, "must not have a time zone"),
+    ({"check": "in_range", "column": "day", "min": "yesterday"}, "'yesterday' is no date"),
+    ({"check": "in_range", "column": "ratio", "min": ".nan"}, "NaN is no bound"),
+    ({"check": "in_set", "column": "status", "values": [1]}, "1 is no text: put it in quotes"),
+    ({"check": "in_set", "column": "id", "values": [1.5]}, "1.5 has more digits after the point than long"),
+    ({"check": "in_set", "column": "id", "values": [True]}, "True is no long"),
+    ({"check": "in_set", "column": "paid", "values": ["yes"]}, "'yes' is not true or false"),
+]
+
+
+@pytest.mark.parametrize(("said", "fault"), MISFITS)
+def test_a_rule_that_does_not_fit_the_columns_is_refused_in_words(said, fault):
+    [found] = fit_faults([rule(**said)], COLUMNS)
+    assert found.startswith(f"quality: {rule(**said).title}: ")
+    assert fault in found
+
+
+FITTING = [
+    {"check": "not_null", "column": "tags"},
+    {"check": "not_null", "column": "customer.`e.mail`"},
+    {"check": "length", "column": "tags", "min": 1},
+    {"check": "length", "column": "payload", "max": 10},
+    {"check": "in_range", "column": "at", "min": "2026-01-01T00:00:00Z"},
+    {"check": "in_range", "column": "day", "max": "2026-12-31"},
+    {"check": "in_range", "column": "amount", "min": 0.005, "max": "99999999.999"},
+    {"check": "in_set", "column": "amount", "values": [1, 2.5, "3.25"]},
+    {"check": "in_set", "column": "paid", "values": [True]},
+    {"check": "in_range", "column": "ratio", "min": "-.inf", "max": 1},
+    {"sql": "no_such_column > 1"},
+]
+
+
+@pytest.mark.parametrize("said", FITTING)
+def test_a_rule_that_fits_has_no_faults(said):
+    assert fit_faults([rule(**said)], COLUMNS) == []
+
+
+@given(
+    st.decimals(min_value=-(10**7), max_value=10**7, places=4),
+    st.decimals(min_value=-(10**7), max_value=10**7, places=2),
+)
+def test_a_bound_moved_to_the_column_judges_every_value_as_the_bound_itself(limit, value):
+    kind = decimal(10, 2)
+    for text in (str(limit), float(limit)):
+        said = Fraction(text) if isinstance(text, str) else Fraction(Decimal(repr(text)))
+        assert (value >= Decimal(bound(kind, text, "min"))) == (Fraction(value) >= said)
+        assert (value <= Decimal(bound(kind, text, "max"))) == (Fraction(value) <= said)
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_whole_numbers_are_literals_to_the_last_digit(number):
+    assert (
+        literal(LONG, number) == bound(LONG, number, "min") == bound(LONG, str(number), "max") == str(number)
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.1, "0.1"), (".inf", "Infinity"), ("-inf", "-Infinity"), (1, "1")]
+)
+def test_floats_are_spelled_as_spark_reads_them(value, text):
+    assert literal(DOUBLE, value) == text
+
+
+def test_columns_that_stand_in_a_condition_are_found_as_spark_finds_them():
+    names = ["amount", "status", "at", "order", "a b"]
+    assert mentioned("AMOUNT > 0 or `a b` = 'status'", names) == ("amount", "a b")
+
+
+@pytest.mark.parametrize(
+    ("path", "hidden", "shown"),
+    [
+        ("customer.email", {"customer"}, False),
+        ("customer", {"customer.email"}, False),
+        ("Customer.Email", {"customer.email"}, False),
+        ("customer.name", {"customer.email"}, True),
+        ("customers", {"customer"}, True),
+    ],
+)
+def test_values_near_personal_data_are_not_shown(path, hidden, shown):
+    assert may_show(path, hidden) is shown
+
+
+CONTRACT = Contract(
+    topic="orders",
+    table="shop.orders",
+    quality=(
+        rule(check="not_null", column="id"),
+        rule(check="in_range", column="amount", min=0, on_failure="warn"),
+        rule(check="in_set", column="status", values=["NEW"], on_failure="block"),
+        rule(check="unique", column="id"),
+    ),
+)
+
+
+def test_row_rules_are_judged_while_decoding_unless_they_block():
+    assert [each.title for each in row_rules(CONTRACT, COLUMNS).rules] == ["not_null_id", "in_range_amount"]
+    assert [each.title for each in staged_rules(CONTRACT, COLUMNS).rules] == ["in_set_status", "unique_id"]
+
+
+def test_in_an_accepted_batch_rows_that_block_go_to_quarantine_and_nothing_blocks():
+    rows = {each.title: each.on_failure for each in row_rules(CONTRACT, COLUMNS, accepted=True).rules}
+    assert rows == {"not_null_id": "quarantine", "in_range_amount": "warn", "in_set_status": "quarantine"}
+    assert [each.on_failure for each in staged_rules(CONTRACT, COLUMNS, accepted=True).rules] == ["warn"]
+
+
+def test_a_table_without_rules_has_nothing_to_judge():
+    bare = CONTRACT.model_copy(update={"quality": ()})
+    assert row_rules(bare, COLUMNS) is staged_rules(bare, COLUMNS) is None
+
+
+def test_results_add_up_and_keep_the_first_samples():
+    def result(failed, *offsets):
+        return RuleResult.of(CONTRACT.quality[0], failed, [Sample(0, each) for each in offsets])
+
+    first, second = result(2, 5, 3), result(9, *range(10, 20))
+    whole = add_results({"not_null_id": first}, {"not_null_id": second, "other": result(0)})
+    assert whole["not_null_id"].failed == 11
+    assert [each.offset for each in whole["not_null_id"].samples] == [3, 5, 10, 11, 12]
+    assert len(whole["not_null_id"].samples) == SAMPLES
+    assert str(result(1, 7)) == "not_null_id (id is not NULL): 1 rows, at 0:7"
