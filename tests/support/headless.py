@@ -1,28 +1,120 @@
-"""`python -m headless TABLE…`: the engine's catch_up in a process of its own, without Dagster.
+"""The engine's catch_up in a process of its own, without Dagster: for tests that kill runs.
 
-For tests that kill runs: it starts in a third of the time of `tidemark run`, which the same tests use where the Dagster
-run itself is the subject.
+`tidemark run` is the subject of other tests; here each process is forked from one that has done the imports, so that
+it costs a fraction of a second. It prints what `tidemark run --json` prints.
 """
 
+import atexit
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
+import traceback
 import uuid
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from tidemark.engine.catch_up import catch_up
-from tidemark.engine.configuration import load
-from tidemark.engine.lake import Lake
+import psutil
+
+SUPPORT = Path(__file__).parent
 
 
-def main(tables: list[str]) -> int:
-    """Run the tables one after the other; prints what `tidemark run --json` prints."""
-    configuration = load(
-        None,
-        Path(os.environ["TIDEMARK_CONTRACTS"]),
-        environ=os.environ,
-        home=Path(os.environ["TIDEMARK_HOME"]),
+class Forked:
+    """A process that the server has forked, as far as tests need it to look like a Popen."""
+
+    def __init__(self, pid: int, output: Path) -> None:
+        self.pid = pid
+        self._process = psutil.Process(pid) if psutil.pid_exists(pid) else None
+        self._output = output
+
+    def poll(self) -> int | None:
+        return None if self._process and self._process.is_running() else 0
+
+    def kill(self) -> None:
+        if self._process and self._process.is_running():
+            self._process.kill()
+
+    def communicate(self, timeout: float = 60) -> tuple[str, None]:
+        deadline = time.monotonic() + timeout
+        while self.poll() is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired("headless", timeout)
+            time.sleep(0.02)
+        return self._output.read_text(encoding="utf-8"), None
+
+
+def start(tables: Sequence[str], environ: Mapping[str, str], output: Path, log: Path) -> Forked:
+    """Run tables, one after the other, in a process of their own."""
+    server = _server()
+    order = {"tables": list(tables), "environ": dict(environ), "output": str(output), "log": str(log)}
+    server.stdin.write(json.dumps(order) + "\n")
+    server.stdin.flush()
+    return Forked(int(server.stdout.readline()), output)
+
+
+@cache
+def _server() -> "subprocess.Popen[str]":
+    path = os.pathsep.join([str(SUPPORT.parent.parent), str(SUPPORT)])
+    server = subprocess.Popen(
+        [sys.executable, "-m", "headless"],
+        env={**os.environ, "PYTHONPATH": path},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
+    atexit.register(server.communicate)
+    return server
+
+
+def serve() -> None:
+    """Fork a process per line of input, until the input ends; answers with its pid."""
+    import pyspark.sql.connect.session  # noqa: F401, PLC0415 - what the forks find done
+
+    from tidemark.engine import catch_up, configuration, lake  # noqa: F401, PLC0415
+
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while line := sys.stdin.readline():
+        pid = os.fork()
+        if pid == 0:
+            _child(json.loads(line))
+        print(pid, flush=True)
+
+
+def _child(order: dict[str, Any]) -> None:
+    code = 1
+    try:
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.environ.clear()
+        os.environ.update(order["environ"])
+        for stream, path, flags in (
+            (0, os.devnull, os.O_RDONLY),
+            (1, order["output"], os.O_WRONLY | os.O_CREAT),
+            (2, order["log"], os.O_WRONLY | os.O_CREAT),
+        ):
+            os.dup2(os.open(path, flags, 0o644), stream)
+        code = run(order["tables"])
+    except BaseException:  # noqa: BLE001 - a fork must never return into the server
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def run(tables: Sequence[str]) -> int:
+    """Run the tables one after the other; prints the outcomes."""
+    from tidemark.engine.catch_up import catch_up  # noqa: PLC0415 - the tests' own process starts without them
+    from tidemark.engine.configuration import load  # noqa: PLC0415
+    from tidemark.engine.lake import Lake  # noqa: PLC0415
+
+    home = Path(os.environ["TIDEMARK_HOME"])
+    configuration = load(None, Path(os.environ["TIDEMARK_CONTRACTS"]), environ=os.environ, home=home)
     lake = Lake(configuration)
     run_id = f"headless-{uuid.uuid4().hex[:8]}"
     wanted = [contract for contract in configuration.contracts if contract.table in tables]
@@ -32,4 +124,4 @@ def main(tables: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    serve()

@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import headless
 import oracle
 import yaml
 from pyiceberg.catalog import Catalog, load_catalog
@@ -167,7 +167,7 @@ class Table:
 class Run:
     """A run in a process of its own: the engine's by default, or any command that runs tables."""
 
-    process: "subprocess.Popen[str]"
+    process: "subprocess.Popen[str] | headless.Forked"
     marker: Path
     log: Path
 
@@ -193,9 +193,12 @@ class Run:
         }
         if pause_at:
             environ |= {"TIDEMARK_PAUSE_AT": pause_at, "TIDEMARK_PAUSE_FILE": str(marker)}
+        log.touch()
+        if command is None:
+            return cls(headless.start(tables, environ, stem.with_suffix(".out"), log), marker, log)
         with log.open("w", encoding="utf-8") as errors:
             process = subprocess.Popen(
-                [*(command or [sys.executable, "-m", "headless"]), *tables],
+                [*command, *tables],
                 env=environ,
                 stdout=subprocess.PIPE,
                 stderr=errors,
