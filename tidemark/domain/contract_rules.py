@@ -36,8 +36,7 @@ def setting_findings(said: ContractKeys) -> Iterator[Finding]:
     for place, rule in enumerate(said.quality):
         yield from (Finding(("quality", place, key), message) for key, message in rule_faults(rule))
     yield from (Finding(("quality", place), message) for place, message in same_names(said.quality))
-    if said.upsert and said.upsert.table and (fault := table_fault(said.upsert.table)):
-        yield Finding(("upsert", "table"), fault)
+    yield from _upsert(said)
 
 
 def _topic(said: Declaration) -> Iterator[Finding]:
@@ -140,6 +139,18 @@ def _partitions(said: ContractKeys) -> Iterator[Finding]:
         if (kind, field.column) in seen:
             yield Finding(("partition_by", place), f"{field} repeats another transform of {field.column}")
         seen.add((kind, field.column))
+
+
+def _upsert(said: ContractKeys) -> Iterator[Finding]:
+    if said.upsert is None:
+        return
+    if said.upsert.table and (fault := table_fault(said.upsert.table)):
+        yield Finding(("upsert", "table"), fault)
+    for key in ("keys", "order_by"):
+        paths = getattr(said.upsert, key)
+        for place, path in enumerate(paths):
+            if path in paths[:place]:
+                yield Finding(("upsert", key, place), f"{path} stands there twice")
 
 
 def _table_properties(said: ContractKeys) -> Iterator[Finding]:

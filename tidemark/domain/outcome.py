@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from tidemark.domain.ledger import NOTHING, Counts, add_up
+from tidemark.domain.merge_ledger import Changes
 from tidemark.domain.quality_results import RuleResult, add_results
 from tidemark.domain.states import State
 
@@ -32,6 +33,8 @@ class Commit:
     watermark: datetime | None = None
     late: int = 0
     quality: Mapping[str, RuleResult] = field(default_factory=dict)
+    changes: Changes | None = None
+    """Of a merge."""
 
     @property
     def rows(self) -> Counts:
@@ -64,6 +67,7 @@ class Outcome:
     """Rows whose event time lay before the watermark."""
     quality: Mapping[str, RuleResult] = field(default_factory=dict)
     """What the contract's rules came to, by name."""
+    changes: Changes | None = None
 
     @property
     def stopped(self) -> bool:
@@ -99,6 +103,7 @@ class Tally:
     late: int = 0
     quality: Mapping[str, RuleResult] = field(default_factory=dict)
     last: Commit | None = None
+    changes: Changes | None = None
 
     def add(self, commit: Commit) -> None:
         """Count one more commit."""
@@ -113,3 +118,5 @@ class Tally:
         self.quality = add_results(self.quality, commit.quality)
         self.schema_ids |= commit.schema_ids
         self.last = commit
+        if commit.changes:
+            self.changes = (self.changes or Changes()).plus(commit.changes)

@@ -108,6 +108,16 @@ def evolve(
     return Evolution(plan, done)
 
 
+def apply_changes(
+    lake: Lake, contract: Contract, state: TableState, plan: SchemaPlan, *, run_id: str
+) -> tuple[Change, ...]:
+    """Apply what may be applied of a plan that was made elsewhere, and write it into the table's history."""
+    done = plan.of("apply")
+    if done:
+        _apply(lake, contract, state, done, _entry(plan, done, run_id, None))
+    return done
+
+
 def value_columns(state: TableState) -> Struct:
     """The table's columns without `_kafka`."""
     present = state.columns or Struct(())

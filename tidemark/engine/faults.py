@@ -13,6 +13,8 @@ from typing import Literal
 PausePoint = Literal[
     "planned",
     "branched",
+    "remembered",
+    "merged",
     "staged",
     "audited",
     "receipted",

@@ -6,9 +6,9 @@ main or leaves nothing behind but that branch.
 
 import random
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from tidemark import __version__
@@ -33,6 +33,7 @@ from tidemark.engine.quarantine_rows import quarantined_rows
 from tidemark.engine.read import read_ranges
 from tidemark.engine.schemas import read_schemas
 from tidemark.engine.stage import stage
+from tidemark.engine.stopwatch import Stopwatch
 from tidemark.engine.table_state import ACCEPTED_BATCH
 from tidemark.engine.tables import set_properties
 
@@ -44,21 +45,6 @@ class _PlanAgain(TidemarkError):
     def __init__(self, ceiling: Mapping[int, int]) -> None:
         super().__init__("the pass has found what the plan must respect", next_step="plan again")
         self.ceiling = ceiling
-
-
-@dataclass(slots=True)
-class _Stopwatch:
-    """Seconds per stage of one attempt."""
-
-    seconds: dict[str, float]
-
-    @contextmanager
-    def __call__(self, stage_name: str) -> Iterator[None]:
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[stage_name] = self.seconds.get(stage_name, 0.0) + time.perf_counter() - began
 
 
 def microbatch(
@@ -94,7 +80,7 @@ def microbatch(
 def _attempt(
     lake: Lake, contract: Contract, run_id: str, *, known: bool, goal: Offsets | None, ceiling: Offsets
 ) -> Commit | None:
-    watch = _Stopwatch({})
+    watch = Stopwatch({})
     with watch("plan"):
         plan = make_plan(lake, contract, run_id, known=known, goal=goal, ceiling=ceiling)
     if plan is None:
@@ -109,9 +95,7 @@ def _attempt(
         raise
 
 
-def _stage_and_publish(
-    lake: Lake, plan: Plan, run_id: str, made: frozenset[int], watch: _Stopwatch
-) -> Commit:
+def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int], watch: Stopwatch) -> Commit:
     contract = plan.contract
     with watch("stage"):
         decoded = decode(read_ranges(lake, contract, plan.ranges), plan.decoding())

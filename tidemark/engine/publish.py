@@ -19,6 +19,7 @@ from pyiceberg.table.update import (
 
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
+from tidemark.domain.merge_ledger import MergeLedger
 from tidemark.engine.faults import pause_point
 from tidemark.engine.lake import Lake
 from tidemark.engine.table_state import ancestors, load
@@ -57,7 +58,7 @@ def branch_identifier(lake: Lake, attempt: Attempt) -> str:
     return f"{lake.identifier(attempt.table)}.`branch_{attempt.branch}`"
 
 
-def write_receipt(lake: Lake, attempt: Attempt, ledger: Ledger) -> Snapshot:
+def write_receipt(lake: Lake, attempt: Attempt, ledger: Ledger | MergeLedger) -> Snapshot:
     """Append an empty snapshot with `ledger` to the branch; returns it.
 
     Raises:

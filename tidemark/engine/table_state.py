@@ -16,6 +16,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
+from tidemark.domain.merge_ledger import MergeLedger, is_merge_ledger
 from tidemark.domain.types import Struct
 from tidemark.engine.iceberg_types import columns_of
 
@@ -27,7 +28,10 @@ ACCEPTED_BATCH = "tidemark.accepted-batch"
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table at one moment. `head` and `receipt` are snapshot ids; counts are those of main's head."""
+    """A table at one moment. `head` and `receipt` are snapshot ids; counts are those of main's head.
+
+    An append table has a `ledger`, an upsert table a `merged` one.
+    """
 
     table: str
     exists: bool
@@ -44,6 +48,8 @@ class TableState:
     committed_at: datetime | None = None
     branches: frozenset[str] = frozenset()
     partition_fields: tuple[str, ...] = ()
+    merged: MergeLedger | None = None
+    delete_rows: int = 0
 
     @property
     def paused(self) -> bool:
@@ -86,13 +92,14 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         )
     head = metadata.current_snapshot()
     summary = _summary(head)
+    merges = is_merge_ledger(_summary(receipt).get(LEDGER_PROPERTY, "{}"))
     return TableState(
         table=table,
         exists=True,
         uuid=str(metadata.table_uuid),
         head=metadata.current_snapshot_id,
         receipt=receipt.snapshot_id if receipt else None,
-        ledger=ledger_of(receipt, table) if receipt else None,
+        ledger=ledger_of(receipt, table) if receipt and not merges else None,
         columns=columns_of(metadata.schema()),
         properties=dict(metadata.properties),
         location=metadata.location,
@@ -102,6 +109,8 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         committed_at=datetime.fromtimestamp(receipt.timestamp_ms / 1000, UTC) if receipt else None,
         branches=frozenset(name for name, ref in metadata.refs.items() if ref.snapshot_ref_type == "branch"),
         partition_fields=tuple(f.name for f in metadata.spec().fields),
+        merged=merge_ledger_of(receipt, table) if receipt and merges else None,
+        delete_rows=int(summary.get("total-position-deletes", 0)),
     )
 
 
@@ -133,6 +142,11 @@ def newest_receipt(metadata: TableMetadata) -> Snapshot | None:
 def ledger_of(receipt: Snapshot, table: str) -> Ledger:
     """The ledger that a receipt carries."""
     return Ledger.from_json(_summary(receipt)[LEDGER_PROPERTY], table=table)
+
+
+def merge_ledger_of(receipt: Snapshot, table: str) -> MergeLedger:
+    """The ledger that a receipt of an upsert table carries."""
+    return MergeLedger.from_json(_summary(receipt)[LEDGER_PROPERTY], table=table)
 
 
 def summary_of(snapshot: Snapshot | None) -> Mapping[str, str]:

@@ -114,15 +114,18 @@ def _create(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> No
     )
     if faults:
         raise Stopped("misconfigured", contract.table, "; ".join(faults))
+    create(lake, contract, _described(contract, columns), _properties(contract, topic))
+
+
+def create(lake: Lake, contract: Contract, columns: Struct, properties: Mapping[str, str]) -> None:
+    """Create the contract's table with `columns` as they are, partitioned and sorted as it says."""
     spark, identifier = lake.spark(), lake.identifier(contract.table)
     catalog = lake.platform.catalog.name
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted_name(catalog, contract.namespace)}")
     partitions = ", ".join(spec.spark_sql() for spec in contract.partitioning)
-    listed = ", ".join(
-        f"{quoted_text(k)} = {quoted_text(v)}" for k, v in _properties(contract, topic).items()
-    )
+    listed = ", ".join(f"{quoted_text(k)} = {quoted_text(v)}" for k, v in properties.items())
     spark.sql(
-        f"CREATE TABLE IF NOT EXISTS {identifier} ({columns_ddl(_described(contract, columns))}) "
+        f"CREATE TABLE IF NOT EXISTS {identifier} ({columns_ddl(columns)}) "
         f"USING iceberg {f'PARTITIONED BY ({partitions})' if partitions else ''} "
         f"{f'COMMENT {quoted_text(contract.description)}' if contract.description else ''} "
         f"TBLPROPERTIES ({listed})"
@@ -139,6 +142,15 @@ def _described(contract: Contract, columns: Struct) -> Struct:
 
 
 def _properties(contract: Contract, topic: Topic) -> dict[str, str]:
+    return {
+        **base_properties(contract),
+        **_own_properties(contract, topic),
+        **{key: str(value) for key, value in contract.table_properties.items()},
+    }
+
+
+def base_properties(contract: Contract) -> dict[str, str]:
+    """What every table that rows are loaded into begins with."""
     statistics = {
         f"write.metadata.metrics.column._kafka.{column}": "full"
         for column in ("partition", "offset", "epoch", "timestamp")
@@ -152,8 +164,6 @@ def _properties(contract: Contract, topic: Topic) -> dict[str, str]:
         "write.metadata.previous-versions-max": str(METADATA_VERSIONS),
         "commit.retry.num-retries": "10",
         **statistics,
-        **_own_properties(contract, topic),
-        **{key: str(value) for key, value in contract.table_properties.items()},
     }
 
 

@@ -144,8 +144,6 @@ NOT_YET = [
     ("key: {fields: [order_id]}", "key.fields"),
     ("columns: {email: {allow: [marts.contacts]}}", "columns.email.allow"),
     ("schema_changes: {incompatible: apply}", "schema_changes.incompatible"),
-    ("upsert: [order_id]", "upsert"),
-    ("upsert: {keys: [order_id], deletes: soft}", "upsert"),
     ("retention: {append: 30d}", "retention"),
 ]
 

@@ -1,0 +1,175 @@
+"""Rule: a merge reads exactly what is not merged, and history that was undone is undone here too."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.domain.ledger import Ledger
+from tidemark.domain.merge_filters import reloaded, unmerged, within
+from tidemark.domain.merge_ledger import Changes, MergeLedger, Truncation, is_merge_ledger
+from tidemark.domain.merge_plan import (
+    AppendHistory,
+    AppendReceipt,
+    GoBack,
+    Merge,
+    Rebuild,
+    Unmerged,
+    joined,
+    lag_since,
+    plan_merge,
+    unmerged_offsets,
+)
+from tidemark.domain.offsets import OffsetRange
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def receipt(snapshot, following, epoch=0, kind="append", touched=None):
+    ledger = Ledger(
+        kind=kind,
+        cluster_id="c",
+        topic_id="t",
+        topic="t",
+        epoch=epoch,
+        next=following,
+        reloaded=touched or {},
+    )
+    return AppendReceipt(snapshot, NOON + timedelta(minutes=snapshot), ledger)
+
+
+def history(*receipts, whole=True, uuid="u"):
+    newest_first = tuple(sorted(receipts, key=lambda each: -each.snapshot))
+    chain = tuple(each.snapshot for each in newest_first)
+    return AppendHistory(uuid, chain[0], chain, newest_first, whole)
+
+
+def merged(snapshot, following, epoch=0, uuid="u"):
+    return MergeLedger(
+        append_table="s.t", append_uuid=uuid, append_snapshot=snapshot, epoch=epoch, next=following
+    )
+
+
+def test_the_first_merge_takes_everything():
+    step = plan_merge([], history(receipt(1, {0: 5, 1: 3})))
+    assert step == Merge(Unmerged(0, {}, 0, {0: 5, 1: 3}), None)
+
+
+def test_only_what_is_new_is_merged_then_nothing():
+    append = history(receipt(1, {0: 5}), receipt(2, {0: 9, 1: 2}))
+    before = merged(1, {0: 5})
+    step = plan_merge([(10, before)], append)
+    assert step == Merge(Unmerged(0, {0: 5}, 0, {0: 9, 1: 2}), before)
+    assert plan_merge([(11, merged(2, {0: 9, 1: 2}))], append) is None
+
+
+def test_a_limit_cuts_and_what_is_left_comes_next():
+    append = history(receipt(1, {0: 5}), receipt(2, {0: 1005}))
+    step = plan_merge([(10, merged(1, {0: 5}))], append, limit=100)
+    assert step.rows.end == {0: 105}
+    assert plan_merge([(11, merged(2, {0: 105}))], append).rows.start == {0: 105}
+
+
+def test_compaction_and_expiry_change_nothing():
+    """Given a head that is no receipt, or a named snapshot that expired with everything before it."""
+    compacted = AppendHistory("u", 3, (3, 2, 1), (receipt(2, {0: 5}), receipt(1, {0: 1})), whole=True)
+    assert plan_merge([(10, merged(2, {0: 5}))], compacted) is None
+    expired = history(receipt(7, {0: 9}), whole=False)
+    assert plan_merge([(10, merged(2, {0: 5}))], expired).rows.start == {0: 5}
+
+
+def test_a_rollback_of_the_append_table_goes_back_to_the_own_receipt_before_it():
+    append = history(receipt(1, {0: 5}), receipt(4, {0: 5}, kind="rollback"))
+    own = [(12, merged(3, {0: 9})), (11, merged(2, {0: 7})), (10, merged(1, {0: 5}))]
+    step = plan_merge(own, append)
+    assert isinstance(step, GoBack)
+    assert step.snapshot == 10
+    assert "was rolled back" in step.why
+
+
+def test_without_such_a_receipt_or_with_another_table_it_is_rebuilt():
+    append = history(receipt(1, {0: 5}), receipt(4, {0: 5}, kind="rollback"))
+    assert isinstance(plan_merge([(12, merged(3, {0: 9}))], append), Rebuild)
+    assert isinstance(plan_merge([(12, merged(1, {0: 5}, uuid="old"))], append), Rebuild)
+
+
+def test_offsets_that_fell_back_betray_a_rollback_even_when_the_named_snapshot_expired():
+    append = history(receipt(6, {0: 4}), whole=False)
+    assert isinstance(plan_merge([(12, merged(3, {0: 9}))], append), Rebuild)
+
+
+def test_a_new_epoch_is_merged_after_the_rest_of_the_old_one():
+    append = history(receipt(1, {0: 5}), receipt(2, {0: 8}), receipt(3, {0: 2}, epoch=1, kind="epoch"))
+    step = plan_merge([(10, merged(1, {0: 5}))], append)
+    assert step.rows == Unmerged(0, {0: 5}, 1, {0: 2})
+
+
+def test_ranges_that_a_replay_touched_are_read_again_once():
+    append = history(
+        receipt(1, {0: 50}),
+        receipt(2, {0: 60}, kind="replay", touched={0: [(10, 20), (15, 30), (55, 70)]}),
+        receipt(3, {0: 70}),
+    )
+    step = plan_merge([(10, merged(1, {0: 50}))], append)
+    assert step.rows.reloaded == {0: (OffsetRange(10, 30),)}
+    assert plan_merge([(11, merged(3, {0: 70}))], append) is None
+
+
+def test_lag_is_counted_from_the_oldest_commit_that_waits():
+    append = history(receipt(1, {0: 5}), receipt(2, {0: 8}), receipt(3, {0: 9}))
+    assert lag_since(merged(1, {0: 5}), append) == NOON + timedelta(minutes=2)
+    assert unmerged_offsets(merged(1, {0: 5}), append) == 4
+    assert lag_since(merged(3, {0: 9}), append) is None
+
+
+places = st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 12))
+offsets = st.dictionaries(st.integers(0, 2), st.integers(0, 12))
+
+
+def holds(condition, place):
+    """A filter's text, evaluated for one row."""
+    text = condition.replace("at.epoch", str(place[0])).replace("at.partition", str(place[1]))
+    text = text.replace("at.offset", str(place[2])).replace(" AND ", " and ").replace(" OR ", " or ")
+    text = text.replace(" NOT IN (", " not in (0.5, ").replace(" = ", " == ")
+    return bool(eval(text, {"true": True, "false": False}))  # noqa: S307 - text of our own
+
+
+@given(st.integers(0, 2), offsets, st.integers(0, 2), offsets, places)
+def test_the_filter_is_what_the_ledgers_say(epoch, start, further, end, place):
+    """A row is read exactly when it is not merged yet, and lies below the append table's ledger."""
+    last = epoch + further
+    if not further:
+        end = {p: max(end.get(p, 0), start.get(p, 0)) for p in {*start, *end}}
+    before = MergeLedger(append_table="t", append_uuid="u", append_snapshot=1, epoch=epoch, next=start)
+    upto = MergeLedger(append_table="t", append_uuid="u", append_snapshot=1, epoch=last, next=end)
+    rows = Unmerged(epoch, start, last, end)
+    assert holds(unmerged(rows, "at"), place) == (not before.covers(*place) and upto.covers(*place))
+    assert holds(within(rows, "at"), place) == upto.covers(*place)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)).map(lambda r: OffsetRange(r[0], sum(r)))), places
+)
+def test_joined_ranges_hold_the_same_offsets(ranges, place):
+    once = joined(ranges)
+    assert any(place[2] in each for each in ranges) == any(place[2] in each for each in once)
+    assert all(one.end < other.start for one, other in pairwise(once))
+    touched = any(place[2] in each for each in ranges) and place[1] == 1 and place[0] == 0
+    assert holds(reloaded(0, {1: tuple(ranges)}, "at"), place) == touched
+
+
+def test_a_merge_ledger_comes_back_as_it_was_and_is_told_apart():
+    ledger = MergeLedger(
+        append_table="s.t",
+        append_uuid="u",
+        append_snapshot=2**62,
+        next={0: 5},
+        truncated={1: Truncation(0, 7, 123)},
+        changes=Changes(3, 1, 1, 1),
+        max_timestamp=NOON,
+    )
+    assert MergeLedger.from_json(ledger.to_json(), table="s.t") == ledger
+    assert is_merge_ledger(ledger.to_json())
+    assert not is_merge_ledger(Ledger(cluster_id=None, topic_id=None, topic="t").to_json())
+    assert not is_merge_ledger("nonsense")

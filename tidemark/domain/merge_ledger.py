@@ -1,0 +1,120 @@
+"""The ledger of an upsert table: which rows of the append table are merged. Lies under `tidemark.ledger`, kind `merge`.
+
+Merged is what lies before (epoch, next): rows of earlier epochs, and of this one below `next` in their partition.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tidemark.domain.errors import Stopped
+
+MERGE_LEDGER_VERSION = 1
+
+Action = Literal["first", "merge", "back", "rebuild"]
+
+
+class Truncation(NamedTuple):
+    """The newest truncate event of a Kafka partition: what came before it is gone, also when it comes late."""
+
+    epoch: int
+    offset: int
+    timestamp_ms: int
+
+
+class Changes(NamedTuple):
+    """What a merge did. `read` append rows; `stale` of them lost to a newer row, `superseded` to one of their batch.
+
+    `deleted` are rows that are gone (hard) or marked (soft); `absent` deletes found no row.
+    """
+
+    read: int = 0
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    absent: int = 0
+    stale: int = 0
+    superseded: int = 0
+    null_key: int = 0
+    truncates: int = 0
+
+    def plus(self, other: "Changes") -> "Changes":
+        """The sums, field by field."""
+        return Changes(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+class MergeLedger(BaseModel):
+    """One entry: the state after the receipt that carries it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: int = MERGE_LEDGER_VERSION
+    kind: Literal["merge"] = "merge"
+    action: Action = "merge"
+    append_table: str
+    append_uuid: str
+    append_snapshot: int
+    epoch: int = 0
+    next: dict[int, int] = Field(default_factory=dict)
+    truncated: dict[int, Truncation] = Field(default_factory=dict)
+    changes: Changes = Changes()
+    totals: Changes = Changes()
+    """Since the table was made or rebuilt."""
+    why: str = ""
+    """Why it went back or was rebuilt."""
+    batch_id: str = ""
+    attempt: str = ""
+    run_id: str = ""
+    max_timestamp: datetime | None = None
+    contract: str = ""
+    tidemark: str = ""
+
+    def to_json(self) -> str:
+        """The compact JSON that goes into a snapshot summary."""
+        return self.model_dump_json()
+
+    @classmethod
+    def from_json(cls, text: str, *, table: str) -> Self:
+        """Read a merge ledger of any version up to ours.
+
+        Raises:
+            Stopped: `ledger_missing` when the text is none, `misconfigured` when a newer Tidemark wrote it.
+        """
+        try:
+            version = int(json.loads(text).get("version", 0))
+            if version > MERGE_LEDGER_VERSION:
+                raise Stopped(
+                    "misconfigured",
+                    table,
+                    f"its ledger has version {version}, written by a newer Tidemark; this one reads up to "
+                    f"{MERGE_LEDGER_VERSION}: upgrade Tidemark.",
+                    ledger_version=version,
+                )
+            return cls.model_validate_json(text)
+        except (ValidationError, ValueError) as error:
+            raise Stopped(
+                "ledger_missing", table, f"the newest receipt does not hold a merge ledger: {error}"
+            ) from error
+
+    def covers(self, epoch: int, partition: int, offset: int) -> bool:
+        """Whether the append row of this identity is merged."""
+        return epoch < self.epoch or (epoch == self.epoch and offset < self.next.get(partition, 0))
+
+
+def is_merge_ledger(text: str) -> bool:
+    """Whether a receipt's JSON is that of an upsert table."""
+    try:
+        return bool(json.loads(text).get("kind") == "merge")
+    except (ValueError, AttributeError):
+        return False
+
+
+def merge_id(table: str, append_snapshot: int, upto: tuple[int, Mapping[int, int]]) -> str:
+    """The same merge has the same id in every attempt: 16 hex digits of what it reads."""
+    epoch, following = upto
+    text = f"{table}|{append_snapshot}|{epoch}|" + ",".join(f"{p}:{o}" for p, o in sorted(following.items()))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,132 @@
+"""The plan of one merge: read from both tables and nothing else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import uuid4
+
+from tidemark import __version__
+from tidemark.domain.errors import Stopped
+from tidemark.domain.ledger import branch_name
+from tidemark.domain.merge_ledger import Action, Changes, MergeLedger, Truncation, merge_id
+from tidemark.domain.merge_plan import GoBack, Merge, Rebuild, Unmerged
+from tidemark.domain.upsert import Current
+from tidemark.engine.faults import pause_point
+from tidemark.engine.lake import Lake
+from tidemark.engine.merge_rows import Shape
+from tidemark.engine.merge_state import Pair, next_step, read_pair
+from tidemark.engine.merge_table import prepare
+from tidemark.engine.publish import Attempt
+from tidemark.engine.table_state import TableState
+
+LIMIT = 20_000_000
+"""Offsets that one merge takes at most, a first one and a rebuild excepted: they join nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """One merge of one table: which append rows, on top of which snapshot, into which columns."""
+
+    pair: Pair
+    state: TableState
+    rows: Unmerged
+    action: Action
+    after: MergeLedger | None
+    why: str
+    run_id: str
+    id: str
+    attempt_id: str
+
+    @property
+    def current(self) -> Current:
+        """The upsert table."""
+        return self.pair.current
+
+    @property
+    def append_snapshot(self) -> int:
+        """Every read of the append table is pinned to it."""
+        if self.pair.append is None:
+            raise ValueError("the append table was never loaded")
+        return self.pair.append.head
+
+    @property
+    def attempt(self) -> Attempt:
+        """The branch of this attempt alone."""
+        return Attempt(self.current.contract.table, branch_name(self.id, self.attempt_id), self.state.head)
+
+    @property
+    def shape(self) -> Shape:
+        """The columns of the table."""
+        if self.state.columns is None:
+            raise ValueError("the upsert table does not exist")
+        return Shape(self.current, self.state.columns)
+
+    def ledger(
+        self, changes: Changes, truncated: Mapping[int, Truncation], at: datetime | None
+    ) -> MergeLedger:
+        """The entry once all of `rows` are merged."""
+        append = self.pair.append
+        before = self.after.totals if self.after else Changes()
+        known = [each for each in (at, self.after.max_timestamp if self.after else None) if each]
+        return MergeLedger(
+            action=self.action,
+            append_table=self.current.append.table,
+            append_uuid=append.uuid if append else "",
+            append_snapshot=self.append_snapshot,
+            epoch=self.rows.end_epoch,
+            next=dict(self.rows.end),
+            truncated=dict(truncated),
+            changes=changes,
+            totals=before.plus(changes),
+            why=self.why,
+            batch_id=self.id,
+            attempt=self.attempt_id,
+            run_id=self.run_id,
+            max_timestamp=max(known, default=None),
+            contract=self.current.append.digest,
+            tidemark=__version__,
+        )
+
+
+def make_merge_plan(lake: Lake, current: Current, run_id: str, *, known: bool = False) -> MergePlan | None:
+    """The next merge from what both tables say, or None.
+
+    Raises:
+        Stopped: any stop state that they show.
+    """
+    pair = read_pair(lake, current)
+    if pair.state.paused or pair.append is None:
+        return None
+    if known and not pair.state.exists:
+        raise Stopped("table_missing", current.contract.table, "Earlier runs have made it.")
+    step = next_step(lake, pair, LIMIT)
+    if step is None:
+        return None
+    state = pair.state
+    if not isinstance(step, GoBack):
+        state = prepare(lake, current, state, pair.columns, run_id)
+    pause_point("planned")
+    return _planned(pair, state, step, run_id)
+
+
+def _planned(pair: Pair, state: TableState, step: Merge | GoBack | Rebuild, run_id: str) -> MergePlan:
+    attempt, table, head = (
+        uuid4().hex[:8],
+        pair.current.contract.table,
+        pair.append.head if pair.append else 0,
+    )
+    match step:
+        case Merge(rows, after):
+            action: Action = "merge" if after else "first"
+            upto = rows.end_epoch, rows.end
+            return MergePlan(
+                pair, state, rows, action, after, "", run_id, merge_id(table, head, upto), attempt
+            )
+        case Rebuild(rows, why):
+            upto = rows.end_epoch, rows.end
+            id_ = merge_id(table, head, upto)
+            return MergePlan(pair, state, rows, "rebuild", None, why, run_id, id_, attempt)
+        case GoBack(_, ledger, why):
+            rows = Unmerged(ledger.epoch, ledger.next, ledger.epoch, ledger.next)
+            id_ = merge_id(table, head, (ledger.epoch, ledger.next))
+            return MergePlan(pair, state, rows, "back", ledger, why, run_id, id_, attempt)
