@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tidemark.domain.errors import Stopped
 from tidemark.domain.offsets import Ranges, advance
+from tidemark.domain.settlement import Settlement
 
 LEDGER_PROPERTY = "tidemark.ledger"
 LEDGER_TAG = "tidemark_ledger"
@@ -82,6 +83,11 @@ class Ledger(BaseModel):
     totals: dict[int, Counts] = Field(default_factory=dict)
     """Since the epoch began."""
     reloaded: dict[int, list[tuple[int, int]]] = Field(default_factory=dict)
+    """Offsets below `next` that replays have touched since the epoch began; never fewer than those."""
+    revision: int = 0
+    """Counts replays and rollbacks: when it is the same, nothing below `next` has changed."""
+    settlement: Settlement | None = None
+    """What this receipt asks of the quarantine table; the next receipt is only written once that is done."""
     gaps: list[Gap] = Field(default_factory=list)
     batch_id: str = ""
     attempt: str = ""
@@ -151,15 +157,17 @@ class Ledger(BaseModel):
                 "attempt": entry.attempt,
                 "run_id": entry.run_id,
                 "schema_ids": sorted(entry.schema_ids),
-                "max_timestamp": _later(self.max_timestamp, entry.max_timestamp),
-                "watermark": _later(self.watermark, entry.watermark),
+                "max_timestamp": later(self.max_timestamp, entry.max_timestamp),
+                "watermark": later(self.watermark, entry.watermark),
                 "contract": entry.contract,
                 "tidemark": entry.tidemark,
+                "settlement": None,
             }
         )
 
 
-def _later(one: datetime | None, other: datetime | None) -> datetime | None:
+def later(one: datetime | None, other: datetime | None) -> datetime | None:
+    """The later of two moments that may be unknown."""
     return max((t for t in (one, other) if t is not None), default=None)
 
 

@@ -17,6 +17,7 @@ from tidemark.domain.states import State
 from tidemark.engine.lake import Lake
 from tidemark.engine.operations import Operation, Signature, record
 from tidemark.engine.schemas import read_schemas
+from tidemark.engine.settle import settle
 from tidemark.engine.start import starting_offsets
 from tidemark.engine.table_state import ACCEPTED_BATCH, TableState
 from tidemark.engine.tables import first_ledger, prepare, publish_receipt, set_properties
@@ -34,6 +35,7 @@ def accept(lake: Lake, contract: Contract, what: Acceptance, signature: Signatur
         Refused: the table is not in that state; nothing was changed.
         Overtaken: a run published in the same moment; ask again.
     """
+    settle(lake, contract, _unledgered(lake, contract).ledger)
     return _ACCEPTANCES[what](lake, contract, signature)
 
 
@@ -138,6 +140,7 @@ def _beyond(
             "next": following,
             "counts": {},
             "gaps": [*ledger.gaps, *gaps],
+            "settlement": None,
             "run_id": signature.run_id,
             "attempt": uuid4().hex[:8],
         }

@@ -23,6 +23,8 @@ PausePoint = Literal[
     "published",
     "tagged",
     "dropped",
+    "settling",
+    "settled",
 ]
 POLL_SECONDS = 0.05
 

@@ -117,8 +117,8 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
             contract=contract.digest,
             tidemark=__version__,
             schema_ids=staged.evidence.schema_ids,
-            max_timestamp=_time(staged.evidence.max_timestamp),
-            watermark=_time(staged.evidence.watermark, per_second=1_000_000),
+            max_timestamp=moment(staged.evidence.max_timestamp),
+            watermark=moment(staged.evidence.watermark, per_second=1_000_000),
         )
         ledger = plan.ledger.after(plan.ranges, counts, entry)
         receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
@@ -126,7 +126,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
         change = _publish_quarantine(lake, plan, groups, run_id)
     with watch("publish"):
         try:
-            publish(lake, plan.attempt, made | {staged.snapshot_id, receipt}, lambda: _same_topic(lake, plan))
+            publish(lake, plan.attempt, made | {staged.snapshot_id, receipt}, lambda: same_topic(lake, plan))
         except Overtaken:
             if change:
                 quarantine.undo(lake, change)
@@ -143,7 +143,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
         next=ledger.next,
         counts=counts,
         schema_ids=staged.evidence.schema_ids,
-        max_timestamp=_time(staged.evidence.max_timestamp),
+        max_timestamp=moment(staged.evidence.max_timestamp),
         seconds=watch.seconds,
         files=staged.files,
         bytes=staged.bytes,
@@ -221,7 +221,7 @@ def _publish_quarantine(lake: Lake, plan: Plan, groups: list[Group], run_id: str
     )
 
 
-def _same_topic(lake: Lake, plan: Plan) -> None:
+def same_topic(lake: Lake, plan: Plan) -> None:
     """Raises Stopped when the topic is no longer the one that was read.
 
     A log start that has moved on meanwhile is no reason: Spark fails when it misses a record, and these were read.
@@ -239,7 +239,8 @@ def _same_topic(lake: Lake, plan: Plan) -> None:
         )
 
 
-def _time(number: int | None, per_second: int = 1000) -> datetime | None:
+def moment(number: int | None, per_second: int = 1000) -> datetime | None:
+    """A count of milliseconds (or of other parts of a second) since 1970 as a time."""
     if number is None:
         return None
     return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=number * 1_000_000 // per_second)

@@ -19,6 +19,7 @@ from tidemark.engine.lake import Lake
 from tidemark.engine.publish import Attempt
 from tidemark.engine.quality_plan import check_rules
 from tidemark.engine.schemas import TopicSchemas, read_schemas, subject_of
+from tidemark.engine.settle import settle
 from tidemark.engine.table_state import ACCEPTED_BATCH, TableState
 from tidemark.engine.tables import prepare, table_columns
 
@@ -122,7 +123,8 @@ def make_plan(
     ledger = state.ledger
     if ledger is None:
         raise Stopped("ledger_missing", contract.table, "Its first receipt vanished again.")
-    state, refused = _evolved(lake, contract, state, schemas, run_id)
+    settle(lake, contract, ledger)
+    state, refused = evolved(lake, contract, state, schemas, run_id)
     check_rules(lake, contract, table_columns(value_columns(state)))
     finding = examine(ledger, topic)
     if finding:
@@ -151,10 +153,15 @@ def make_plan(
     )
 
 
-def _evolved(
+def evolved(
     lake: Lake, contract: Contract, state: TableState, schemas: TopicSchemas, run_id: str
 ) -> tuple[TableState, frozenset[int]]:
-    """The table after the schema changes that the contract applies, and the schema ids that it sends to quarantine."""
+    """The table after the schema changes that the contract applies, and the schema ids that it sends to quarantine.
+
+    Raises:
+        Stopped: columns that the contract declares wait for an approval, or cannot be had.
+        Overtaken: someone else changed the table's schema in the same moment.
+    """
     if schemas.plain is not None:
         return _with_declared(lake, contract, state, schemas, run_id), frozenset()
     if not schemas.ids - frozenset(schemas.covered(value_columns(state))):

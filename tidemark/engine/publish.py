@@ -33,11 +33,20 @@ _RACES = ("ValidationException", "CommitFailedException", "not an ancestor", "is
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A branch that belongs to one attempt alone, created at `head` (None: the table had no snapshot yet)."""
+    """A branch that belongs to one attempt alone, created at main's planned `head` (None: there is no snapshot yet).
+
+    That of a rollback begins at `target`, an ancestor of the head.
+    """
 
     table: str
     branch: str
     head: int | None
+    target: int | None = None
+
+    @property
+    def base(self) -> int | None:
+        """The snapshot that the branch begins with."""
+        return self.head if self.target is None else self.target
 
 
 def open_branch(lake: Lake, attempt: Attempt) -> frozenset[int]:
@@ -45,12 +54,12 @@ def open_branch(lake: Lake, attempt: Attempt) -> frozenset[int]:
 
     On a table without snapshots Iceberg begins the branch with an empty one, otherwise there are none.
     """
-    at = "" if attempt.head is None else f"AS OF VERSION {attempt.head}"
+    at = "" if attempt.base is None else f"AS OF VERSION {attempt.base}"
     lake.spark().sql(
         f"ALTER TABLE {lake.identifier(attempt.table)} CREATE BRANCH `{attempt.branch}` {at} RETAIN {BRANCH_RETENTION}"
     )
     pause_point("branched")
-    return frozenset() if attempt.head is not None else frozenset({branch_head(lake, attempt).snapshot_id})
+    return frozenset() if attempt.base is not None else frozenset({branch_head(lake, attempt).snapshot_id})
 
 
 def branch_identifier(lake: Lake, attempt: Attempt) -> str:
@@ -162,12 +171,15 @@ def _fast_forward(lake: Lake, attempt: Attempt, target: int) -> None:
     """The same in three commits of Spark, for tables that PyIceberg cannot write.
 
     The second and third are conveniences: the next batch repeats the tag, expiry drops the branch after a day.
+    A rollback is no fast-forward; a commit that falls between its last look and this call is rolled back with the rest.
     """
     spark, table = lake.spark(), lake.identifier(attempt.table)
     catalog = lake.platform.catalog.name
-    spark.sql(
-        f"CALL `{catalog}`.system.fast_forward('{attempt.table}', 'main', '{attempt.branch}')"
-    ).collect()
+    if attempt.target is None:
+        call = f"fast_forward('{attempt.table}', 'main', '{attempt.branch}')"
+    else:
+        call = f"set_current_snapshot('{attempt.table}', {target})"
+    spark.sql(f"CALL `{catalog}`.system.{call}").collect()
     spark.sql(
         f"ALTER TABLE {table} CREATE OR REPLACE TAG `{LEDGER_TAG}` AS OF VERSION {target} "
         f"RETAIN {TAG_RETENTION_DAYS} DAYS"
@@ -189,7 +201,7 @@ def _own_chain(metadata: TableMetadata, attempt: Attempt, written: frozenset[int
         raise Overtaken(attempt.table, attempt.head or 0, metadata.current_snapshot_id)
     chain = set()
     for snapshot in ancestors(metadata, head.snapshot_id):
-        if snapshot.snapshot_id == attempt.head:
+        if snapshot.snapshot_id == attempt.base:
             break
         chain.add(snapshot.snapshot_id)
     if chain != written:

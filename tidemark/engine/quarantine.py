@@ -53,7 +53,7 @@ def leftovers(lake: Lake, quarantine: str, epoch: int, ranges: Ranges) -> bool:
     table = load(lake.catalog, quarantine)
     if table is None or table.metadata.current_snapshot_id is None or not ranges:
         return False
-    scan = table.scan(row_filter=_inside(epoch, ranges))
+    scan = table.scan(row_filter=inside(epoch, ranges))
     return any(True for _ in scan.plan_files())
 
 
@@ -78,7 +78,7 @@ def replace_within(
         Stopped: afterwards the table does not hold `expected` rows there: nothing of the batch is published.
         Overtaken: another attempt writes the same quarantine right now.
     """
-    spark, target, where = lake.spark(), lake.identifier(quarantine), _inside(epoch, ranges, "t.")
+    spark, target, where = lake.spark(), lake.identifier(quarantine), inside(epoch, ranges, "t.")
     before = _head(lake, quarantine)
     try:
         if rows is None:
@@ -140,7 +140,7 @@ def _merge(rows: DataFrame, target: str, where: str) -> None:
         rows.sparkSession.catalog.dropTempView(view)
 
 
-def _inside(epoch: int, ranges: Ranges, prefix: str = "") -> str:
+def inside(epoch: int, ranges: Ranges, prefix: str = "") -> str:
     """The unresolved rows inside `ranges` of an epoch, as Spark and PyIceberg both read it."""
     parts = " OR ".join(
         f"({prefix}partition = {p} AND {prefix}offset >= {each.start} AND {prefix}offset < {each.end})"

@@ -26,10 +26,17 @@ _EXPLAINED = "partition int, offset bigint, found_cause string, found_detail str
 def quarantined_rows(lake: Lake, plan: Plan, groups: Iterable[Group], run_id: str) -> DataFrame:
     """Rows in the columns of the quarantine table, each with the most exact cause that could be found."""
     listed = list(groups)
+    raw = read_ranges(lake, plan.contract, span(listed, "quarantined"))
+    return explained_rows(lake, plan, decode(raw, plan.decoding()), listed, run_id)
+
+
+def explained_rows(
+    lake: Lake, plan: Plan, decoded: DataFrame, groups: Iterable[Group], run_id: str
+) -> DataFrame:
+    """The quarantined rows of `decoded` in the columns of the quarantine table."""
+    listed = list(groups)
     decoding = plan.decoding()
-    bad = decode(read_ranges(lake, plan.contract, span(listed, "quarantined")), decoding).where(
-        F.col(FATE) == "quarantined"
-    )
+    bad = decoded.where(F.col(FATE) == "quarantined")
     explained = _as_rows(lake, explain_failures(bad, decoding))
     return (
         _columns(bad, plan, run_id, _foreign_ids(lake, plan, listed))

@@ -1,16 +1,20 @@
 """What lies in the quarantine tables, read by PyIceberg alone, so Spark may be down."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 
 from tidemark.domain.ledger import Ledger
 from tidemark.engine.lake import Lake
 from tidemark.engine.outages import named
+from tidemark.engine.settle import pending
+from tidemark.engine.standing import NEEDED, OPEN, standing
 from tidemark.engine.table_state import load, summary_of
 
 
@@ -29,8 +33,8 @@ class Cause:
     def add(self, row: Mapping[str, Any]) -> None:
         """Count one row."""
         at = row["quarantined_at"]
-        self.count += row["resolved_at"] is None
-        self.resolved += row["resolved_at"] is not None
+        self.count += row[OPEN]
+        self.resolved += not row[OPEN]
         self.first_seen = min(filter(None, (self.first_seen, at)), default=None)
         self.last_seen = max(filter(None, (self.last_seen, at)), default=None)
         if row["schema_id"] is not None:
@@ -56,48 +60,35 @@ def unresolved(lake: Lake, quarantine: str, ledger: Ledger | None) -> int:
         Outage: `catalog_down` or `store_down`.
     """
     with named(quarantine):
-        table = _holding_rows(lake, quarantine)
-        if table is None or ledger is None:
-            return 0
-        scan = table.scan(row_filter="resolved_at IS NULL", selected_fields=("epoch", "partition", "offset"))
-        batches = scan.to_arrow_batch_reader()
-        return int(sum(published(batch, ledger).sum() for batch in map(_numbers, batches)))
+        return int(sum(pc.sum(rows[OPEN]).as_py() or 0 for rows in _rows(lake, quarantine, ledger, ())))
 
 
 def causes(lake: Lake, table: str, quarantine: str, ledger: Ledger | None) -> list[Cause]:
     """The quarantine of `table` by cause, most rows first."""
     with named(quarantine):
-        loaded = _holding_rows(lake, quarantine)
-        if loaded is None or ledger is None:
-            return []
-        fields = ("epoch", "partition", "offset", "cause", "schema_id", "quarantined_at", "resolved_at")
+        fields = ("cause", "schema_id", "quarantined_at")
         found: dict[str, Cause] = {}
-        for batch in loaded.scan(selected_fields=fields).to_arrow_batch_reader():
-            inside = batch.filter(pa.array(published(_numbers(batch), ledger)))
-            for row in inside.select(["cause", "schema_id", "quarantined_at", "resolved_at"]).to_pylist():
+        for rows in _rows(lake, quarantine, ledger, fields, resolved=True):
+            for row in rows.select([*fields, OPEN]).to_pylist():
                 found.setdefault(row["cause"], Cause(table, row["cause"])).add(row)
         return sorted(found.values(), key=lambda each: -each.count)
 
 
-def published(numbers: Mapping[str, Any], ledger: Ledger) -> Any:
-    """A boolean array: rows of earlier epochs, and of this one those below `next`.
-
-    Rows beyond belong to a batch that is just being published, or whose attempt died; they are not counted yet.
-    """
-    below = numbers["epoch"] < ledger.epoch
-    for partition, following in ledger.next.items():
-        below |= (
-            (numbers["epoch"] == ledger.epoch)
-            & (numbers["partition"] == partition)
-            & (numbers["offset"] < following)
-        )
-    return below
-
-
-def _numbers(batch: pa.RecordBatch) -> dict[str, Any]:
-    return {
-        name: batch.column(name).to_numpy(zero_copy_only=False) for name in ("epoch", "partition", "offset")
-    }
+def _rows(
+    lake: Lake, quarantine: str, ledger: Ledger | None, fields: tuple[str, ...], *, resolved: bool = False
+) -> Iterator[pa.Table]:
+    """The rows that count, as they stand; without `resolved`, files that hold nothing else may be left out."""
+    table = _holding_rows(lake, quarantine)
+    if table is None or ledger is None:
+        return
+    asked = pending(ledger, table)
+    everything = resolved or asked is not None
+    scan = table.scan(
+        row_filter=AlwaysTrue() if everything else "resolved_at IS NULL",
+        selected_fields=tuple(dict.fromkeys((*NEEDED, *fields))),
+    )
+    for batch in scan.to_arrow_batch_reader():
+        yield standing(batch, ledger, asked)
 
 
 def _holding_rows(lake: Lake, quarantine: str) -> Table | None:

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
+from pyiceberg.table import Table as IcebergTable
 
 from tidemark.domain.contract import Contract
-from tidemark.domain.errors import Refused, Stopped
+from tidemark.domain.errors import Overtaken, Refused, Stopped
 from tidemark.domain.guard import Topic, examine
 from tidemark.domain.ledger import Gap, Ledger
 from tidemark.domain.offsets import OffsetRange
@@ -22,8 +23,11 @@ from tidemark.engine.lake import Lake
 from tidemark.engine.marks import QUARANTINED, RECORD, ROW, TOMBSTONE, Count, Marks, mark, windows
 from tidemark.engine.outages import named
 from tidemark.engine.retention import compacted
+from tidemark.engine.settle import pending
+from tidemark.engine.standing import NEEDED, OPEN, standing
 from tidemark.engine.table_state import TableState, load
 
+MOMENTS = 6
 MARKS = 64_000_000
 """Offsets that are compared at once; one byte each."""
 
@@ -75,9 +79,11 @@ def reconcile(
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         began = time.perf_counter()
-        state, topic = lake.state(contract.table), lake.topic(contract)
+        topic = lake.topic(contract)
+        state, quarantine = _together(lake, contract)
         ledger = _comparable(contract, state, topic)
-        work = _Comparison(lake, contract, state.head, ledger, _counts(ledger, topic), on_progress)
+        counts = _counts(ledger, topic)
+        work = _Comparison(lake, contract, state.head, ledger, counts, on_progress, quarantine)
         covered = {p: OffsetRange(min(ledger.start.get(p, 0), o), o) for p, o in ledger.next.items()}
         for window in windows(covered, MARKS):
             work.compare(window)
@@ -95,6 +101,21 @@ def reconcile(
             seconds=time.perf_counter() - began,
             reading=work.reading,
         )
+
+
+def _together(lake: Lake, contract: Contract) -> tuple[TableState, IcebergTable | None]:
+    """Table and quarantine of one moment: what replays and rollbacks change about both is in both or in neither."""
+    for _ in range(MOMENTS):
+        state = lake.state(contract.table)
+        quarantine = load(lake.catalog, contract.quarantine_table)
+        after = lake.state(contract.table)
+        if _revision(state) == _revision(after):
+            return state, quarantine
+    raise Overtaken(contract.table, state.head or 0, after.head)
+
+
+def _revision(state: TableState) -> tuple[int, int]:
+    return (state.ledger.epoch, state.ledger.revision) if state.ledger else (-1, -1)
 
 
 def _comparable(contract: Contract, state: TableState, topic: Topic) -> Ledger:
@@ -128,6 +149,7 @@ class _Comparison:
     ledger: Ledger
     counts: dict[int, Count]
     on_progress: OnProgress
+    quarantine: IcebergTable | None = None
     done: int = 0
     reading: float = 0.0
 
@@ -159,14 +181,16 @@ class _Comparison:
             self._mark(places, window, marks, ROW)
 
     def _mark_quarantine(self, window: Window, marks: Mapping[int, Marks]) -> None:
-        table = load(self.lake.catalog, self.contract.quarantine_table)
+        table = self.quarantine
         if table is None or table.metadata.current_snapshot_id is None:
             return
-        scan = table.scan(
-            row_filter=f"resolved_at IS NULL AND {_inside('offset', window)}", selected_fields=_PLACE
-        )
+        scan = table.scan(row_filter=_inside("offset", window), selected_fields=NEEDED)
+        asked = pending(self.ledger, table)
         for batch in scan.to_arrow_batch_reader():
-            self._mark(_places(batch.columns, batch.schema.names), window, marks, QUARANTINED)
+            rows = standing(batch, self.ledger, asked)
+            waiting = rows.filter(rows[OPEN]).combine_chunks()
+            for part in waiting.to_batches():
+                self._mark(_places(part.columns, part.schema.names), window, marks, QUARANTINED)
 
     def rows_beyond(self) -> int:
         """Rows of this epoch at or after `next`: a later run would write them again."""

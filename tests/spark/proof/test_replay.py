@@ -1,0 +1,105 @@
+"""Rule: a replay moves records, never copies them; what Kafka no longer has is refused by name."""
+
+import pytest
+from topics import ORDER, order
+
+from tidemark.domain.errors import Refused
+from tidemark.engine.operations import Signature
+from tidemark.engine.reconcile import reconcile
+from tidemark.engine.replay_quarantine import Selection, replay_quarantine
+from tidemark.engine.replay_range import replay_range
+
+NEWER = {**ORDER, "doc": "the same fields, another schema"}
+ADA = Signature("ada", "a test", run_id="replay-1")
+
+
+@pytest.fixture
+def table(lakehouse):
+    """A hundred orders, five of a schema that is registered elsewhere alone, two poison records, three tombstones."""
+    topic = lakehouse.cluster.topic("replayed", 2)
+    topic.send(range(100))
+    elsewhere, known = lakehouse.cluster.topic("elsewhere", schema=NEWER).schema_id, topic.schema_id
+    topic.schema_id = elsewhere
+    topic.send_raw((str(n).encode(), topic.encode(order(n)), n % 2) for n in range(100, 105))
+    topic.schema_id = known
+    topic.send_raw([(None, b"poison", 0), (None, b"poison", 1)])
+    topic.send_tombstones(range(3))
+    made = lakehouse.table(topic)
+    assert made.run().rows.quarantined == 7
+    assert made.causes() == {"schema_not_allowed": 5, "no_magic_byte": 2}
+    return made
+
+
+def test_quarantined_records_that_fit_today_enter_the_table_once(lakehouse, table):
+    """Given a schema that the registry has learnt since, when the quarantine is replayed twice, then its records move once and the poison stays."""
+    table.topic.use(NEWER)
+    told = replay_quarantine(lakehouse.lake, table.contract, Selection(), ADA).as_json()["arguments"]
+    assert (told["moved"], told["stays"], told["commits"]) == (5, {"no_magic_byte": 2}, 1)
+    assert table.ids() == list(range(105))
+    verdict = table.holds_everything()
+    assert (verdict.rows, verdict.quarantined) == (105, 2)
+    assert sum(read for read, *_ in table.ledger["totals"].values()) == 110
+    head, marks = table.head, _marks(table)
+    assert marks == {("replay-1", 5), (None, 2)}
+    again = replay_quarantine(lakehouse.lake, table.contract, Selection(), ADA).as_json()["arguments"]
+    assert (again["moved"], again["commits"], again["causes_changed"]) == (0, 0, 0)
+    assert (table.head, _marks(table)) == (head, marks)
+    assert reconcile(lakehouse.lake, table.contract).sound
+    table.topic.send(range(105, 110))
+    assert table.run().rows.written == 5
+    table.holds_everything()
+
+
+def test_a_replay_of_one_cause_leaves_the_others_alone(lakehouse, table):
+    table.topic.use(NEWER)
+    head = table.head
+    dry = Signature("ada", "a test", dry_run=True)
+    seen = replay_quarantine(lakehouse.lake, table.contract, Selection(), dry).as_json()["arguments"]
+    assert (seen["moved"], seen["stays"], table.head) == (5, {"no_magic_byte": 2}, head)
+    other = replay_quarantine(lakehouse.lake, table.contract, Selection("no_magic_byte"), ADA)
+    assert (other.arguments["moved"], table.head) == (0, head)
+    part = replay_quarantine(lakehouse.lake, table.contract, Selection("schema_not_allowed", 0), ADA)
+    assert part.arguments["moved"] == 3
+    assert table.holds_everything().rows == 103
+
+
+def test_a_range_is_read_again_and_replaces_its_rows(lakehouse, table):
+    """Given a table from which rows vanished, when their range is replayed, then all is there once, the quarantine too."""
+    lakehouse.spark().sql(f"DELETE FROM {table.name} WHERE _kafka.partition = 0 AND _kafka.offset IN (3, 4)")
+    assert len(table.ids()) == 98
+    assert [each.gaps for each in reconcile(lakehouse.lake, table.contract).counts] == [[(3, 5)], []]
+    table.topic.use(NEWER)
+    end = table.ledger["next"]["0"]
+    told = replay_range(lakehouse.lake, table.contract, 0, 0, end, ADA).as_json()["arguments"]
+    assert (told["written"], told["quarantined"], told["tombstones"]) == (53, 1, 2)
+    assert told["before_quarantined"] == 4
+    assert table.holds_everything().rows == 103
+    assert table.ledger["reloaded"] == {"0": [[0, end]]}
+    assert table.causes() == {"schema_not_allowed": 2, "no_magic_byte": 2}
+    rest = replay_quarantine(lakehouse.lake, table.contract, Selection(), ADA).arguments
+    assert (rest["moved"], table.ids()) == (2, list(range(105)))
+    table.topic.send(range(105, 120))
+    table.run()
+    assert table.holds_everything().rows == 120
+
+
+def test_what_cannot_be_replayed_is_refused_by_name(lakehouse, table):
+    end = table.ledger["next"]["0"]
+    table.topic.delete_records({0: 5})
+
+    def refused(partition, first, upto):
+        with pytest.raises(Refused) as found:
+            replay_range(lakehouse.lake, table.contract, partition, first, upto, ADA)
+        return str(found.value)
+
+    assert "no longer has offsets 0 to 4" in refused(0, 0, 10)
+    assert f"offsets {end} to {end + 9} are not read yet" in refused(0, 5, end + 10)
+    assert "partitions [0, 1] of" in refused(7, 0, 1)
+    assert "0 <= a < b" in refused(0, 5, 5)
+    assert table.branches == set()
+
+
+def _marks(table):
+    rows = table.lakehouse.catalog.load_table(f"{table.name}_quarantine").scan().to_arrow()
+    by = rows["resolved_by"].to_pylist()
+    return {(run, by.count(run)) for run in by}

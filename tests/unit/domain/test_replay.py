@@ -1,0 +1,123 @@
+"""Rule: a replay moves counts between fates and never makes or loses a record; a rollback is the old ledger, made newer."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.domain.ledger import Counts, Entry, Ledger
+from tidemark.domain.offsets import OffsetRange
+from tidemark.domain.replay import (
+    counted_before,
+    joined,
+    replayed,
+    rewound,
+    runs_between,
+    unavailable,
+    within,
+)
+from tidemark.domain.settlement import Resolution, Settlement, taken_back
+
+offsets = st.sets(st.integers(0, 60))
+runs = st.lists(
+    st.tuples(st.integers(0, 300), st.integers(1, 20)).map(lambda r: (r[0], r[0] + r[1])), max_size=30
+)
+ENTRY = Entry("b", "a", "run", "digest", "0.1.0")
+
+
+def ledger(**fields):
+    return Ledger(**{"cluster_id": "c1", "topic_id": "t1", "topic": "orders", **fields})
+
+
+def asked(**fields):
+    return Settlement(**{"id": "s", "epoch": 0, "run_id": "r", "at": 1, **fields})
+
+
+@given(offsets, offsets)
+def test_runs_hold_what_leaves_and_nothing_that_stays(leaving, staying):
+    kept = staying - leaving
+    found = runs_between(leaving, kept)
+    assert all(within(found, o) for o in leaving)
+    assert not any(within(found, o) for o in kept)
+    assert len(found) <= len(kept) + 1
+    assert found == sorted(found)
+
+
+@given(st.dictionaries(st.integers(0, 2), runs), st.dictionaries(st.integers(0, 2), runs), st.integers(1, 8))
+def test_reloaded_never_names_less_than_was_touched(known, more, most):
+    found = joined(known, more, most)
+    for p in {*known, *more}:
+        for a, b in [*known.get(p, []), *more.get(p, [])]:
+            assert any(start <= a and b <= end for start, end in found[p])
+        assert len(found[p]) <= most
+        assert all(one[1] < other[0] for one, other in zip(found[p], found[p][1:], strict=False))
+
+
+@given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50), st.integers(0, 50), st.integers(0, 50))
+def test_what_leaves_the_quarantine_is_written_from_then_on(written, moved, stays, tombstones, skipped):
+    quarantined = moved + stays
+    read = written + quarantined + tombstones + skipped
+    before = ledger(next={0: read}, totals={0: Counts(read, written, quarantined, tombstones, skipped)})
+    after = replayed(
+        before,
+        {0: Counts(moved, quarantined=moved)},
+        {0: Counts(moved, moved)},
+        {0: [(0, 5)]},
+        asked(resolved={0: [(0, 5)]}),
+        ENTRY,
+    )
+    assert after.totals[0] == Counts(read, written + moved, stays, tombstones, skipped)
+    assert (after.kind, after.next, after.revision) == ("replay", before.next, before.revision + 1)
+    assert after.reloaded == {0: [(0, 5)]}
+    assert after.settlement is not None
+
+
+def test_more_than_was_counted_cannot_be_moved():
+    with pytest.raises(ValueError, match="more than was ever counted"):
+        replayed(ledger(), {0: Counts(2, quarantined=2)}, {0: Counts(2, 2)}, {}, None, ENTRY)
+    with pytest.raises(ValueError, match="does not balance"):
+        replayed(ledger(), {0: Counts(2)}, {}, {}, None, ENTRY)
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
+def test_how_a_range_was_counted_follows_from_what_is_there_still(written, quarantined, tombstones, skipped):
+    """Given a range whose records are read again, when nothing was lost meanwhile, then the old counts come out."""
+    old = Counts(written + quarantined + tombstones + skipped, written, quarantined, tombstones, skipped)
+    assert (
+        counted_before(old, rows=written, tombstone_rows=0, quarantined=quarantined, null_values=tombstones)
+        == old
+    )
+
+
+def test_rows_that_were_deleted_since_had_been_counted_as_written():
+    now = Counts(10, 10)
+    assert counted_before(now, rows=7, tombstone_rows=0, quarantined=0, null_values=0) == now
+
+
+def test_a_rollback_is_the_old_ledger_with_a_revision_of_its_own():
+    old = ledger(next={0: 10}, totals={0: Counts(10, 10)}, revision=2)
+    head = ledger(next={0: 30, 1: 4}, totals={0: Counts(30, 30)}, revision=5)
+    back = rewound(old, head, asked(rewound={0: 10}), ENTRY)
+    assert (back.next, back.totals, back.kind) == (old.next, old.totals, "rollback")
+    assert back.revision == 6
+    following = back.after({0: OffsetRange(10, 12)}, {0: Counts(2, 2)}, ENTRY)
+    assert following.settlement is None
+
+
+def test_a_rollback_takes_back_what_replays_did_to_the_quarantine():
+    moved = asked(id="moved", run_id="one", at=7, resolved={0: [(1, 2)]})
+    read_again = asked(id="again", run_id="two", at=8, resolved={0: [(0, 9)]}, revealed=True)
+    earlier = asked(id="back", rewound={0: 4}, undone=[Resolution("zero", 1)])
+    assert taken_back([moved, read_again, earlier]) == (
+        ["again"],
+        [Resolution("one", 7), Resolution("two", 8)],
+    )
+
+
+def test_what_kafka_has_deleted_is_named():
+    wanted = {0: OffsetRange(3, 9), 1: OffsetRange(5, 6), 2: OffsetRange(1, 4)}
+    assert unavailable(wanted, {0: 5, 1: 5, 2: 9}) == {0: (3, 5), 2: (1, 4)}
+
+
+def test_a_settlement_survives_the_way_through_a_snapshot_summary():
+    told = ledger(settlement=asked(resolved={3: [(1, 4)]}, undone=[Resolution("r", 2)], rewound={0: 1}))
+    assert Ledger.from_json(told.to_json(), table="t") == told

@@ -1,0 +1,164 @@
+"""What a replay stands on, and how it ends: the same stage, audit, receipt and publish as a batch.
+
+The receipt comes first and names what it asks of the quarantine table; `settle` carries that out.
+"""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import uuid4
+
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+
+from tidemark import __version__
+from tidemark.domain.contract import Contract
+from tidemark.domain.errors import Overtaken, Refused, Stopped
+from tidemark.domain.evidence import Evidence
+from tidemark.domain.guard import Topic
+from tidemark.domain.ledger import Counts, Entry, Ledger, batch_id
+from tidemark.domain.offsets import Ranges
+from tidemark.domain.replay import Runs, replayed
+from tidemark.domain.settlement import Settlement
+from tidemark.engine.evolve import refused_ids
+from tidemark.engine.ingest import moment
+from tidemark.engine.lake import Lake
+from tidemark.engine.plan import Plan, evolved
+from tidemark.engine.publish import branch_identifier, publish, write_receipt
+from tidemark.engine.schemas import TopicSchemas, read_schemas
+from tidemark.engine.settle import settle
+from tidemark.engine.table_state import TableState
+
+ATTEMPTS = 6
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A loaded table whose quarantine says what its ledger says, and how its values are decoded today."""
+
+    contract: Contract
+    state: TableState
+    ledger: Ledger
+    schemas: TopicSchemas
+    refused: frozenset[int]
+
+    def plan(self, ranges: Ranges, topic: Topic | None = None) -> Plan:
+        """A replay of `ranges`; its batch id is its own, for the same range may be replayed again."""
+        ledger, attempt = self.ledger, uuid4().hex[:8]
+        return Plan(
+            contract=self.contract,
+            topic=topic or Topic(ledger.topic, ledger.cluster_id, ledger.topic_id, {}, {}, {}),
+            state=self.state,
+            ledger=ledger,
+            schemas=self.schemas,
+            ranges=ranges,
+            batch_id=batch_id(f"{self.contract.table}|replay {attempt}", ledger.epoch, ranges),
+            attempt_id=attempt,
+            refused=self.refused,
+        )
+
+
+def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Ground:
+    """The table as it is now; what an earlier replay has left to do is done first.
+
+    Raises:
+        Refused: the table was never loaded.
+        Stopped: its ledger is missing, or what the contract declares waits for an approval.
+    """
+    state = lake.state(contract.table)
+    if state.ledger is None:
+        raise Refused(
+            f"{contract.table} has never been loaded",
+            next_step=f"tidemark run {contract.table}",
+            table=contract.table,
+        )
+    settle(lake, contract, state.ledger)
+    schemas = read_schemas(lake, contract)
+    if dry_run:
+        refused = frozenset() if schemas.plain is not None else refused_ids(contract, state, schemas)
+    else:
+        state, refused = evolved(lake, contract, state, schemas, run_id)
+    return Ground(contract, state, state.ledger, schemas, refused)  # type: ignore[arg-type]
+
+
+def persistent(table: str, attempt: Callable[[], T]) -> T:
+    """Try until nobody comes between; each attempt plans from the truth.
+
+    Raises:
+        Stopped: `failed`: it was overtaken too often.
+    """
+    last: Overtaken | None = None
+    for turn in range(1, ATTEMPTS + 1):
+        try:
+            return attempt()
+        except Overtaken as overtaken:
+            last = overtaken
+            time.sleep(random.uniform(0.0, 0.1 * 2**turn))  # noqa: S311 - so that two do not stay in step
+    raise Stopped("failed", table, f"It was overtaken {ATTEMPTS} times: {last}")
+
+
+def check_staged(plan: Plan, rows: int, expected: int) -> None:
+    """Raises Stopped(`failed`) when the stage does not hold as many rows as were decoded."""
+    if rows != expected:
+        raise Stopped("failed", plan.contract.table, f"{rows} rows are staged, {expected} were decoded.")
+
+
+def check_each_once(lake: Lake, plan: Plan, *, only: int | None = None) -> None:
+    """The branch holds each offset of the plan's ranges at most once, and `only` of them if that is given.
+
+    Raises:
+        Stopped: `failed`: it does not; nothing was published.
+    """
+    where, epoch = F.lit(False), F.col("_kafka.epoch") == plan.ledger.epoch
+    for p, each in plan.ranges.items():
+        offset = F.col("_kafka.offset")
+        where |= (F.col("_kafka.partition") == p) & (offset >= each.start) & (offset < each.end)
+    rows = lake.spark().table(branch_identifier(lake, plan.attempt)).where(epoch & where)
+    places = F.struct("_kafka.partition", "_kafka.offset")
+    found = rows.agg(F.count("*").alias("n"), F.count_distinct(places).alias("places")).collect()[0]
+    if found["n"] != found["places"] or (only is not None and found["n"] != only):
+        raise Stopped(
+            "failed",
+            plan.contract.table,
+            f"The stage holds {found['n']} rows at {found['places']} offsets of the replay"
+            + ("" if only is None else f", {only} were read")
+            + "; nothing was published.",
+        )
+
+
+def finish(
+    lake: Lake,
+    plan: Plan,
+    written: frozenset[int],
+    evidence: Evidence,
+    change: tuple[Mapping[int, Counts], Mapping[int, Counts], Runs],
+    settlement: Settlement,
+    unchanged: Callable[[], None],
+) -> int:
+    """Receipt, publish, settle; `change` is (counts before, counts after, offsets touched). Returns the receipt.
+
+    Raises:
+        Overtaken: main has moved since the plan.
+    """
+    entry = Entry(
+        batch_id=plan.batch_id,
+        attempt=plan.attempt_id,
+        run_id=settlement.run_id,
+        contract=plan.contract.digest,
+        tidemark=__version__,
+        schema_ids=evidence.schema_ids,
+        max_timestamp=moment(evidence.max_timestamp),
+        watermark=moment(evidence.watermark, per_second=1_000_000),
+    )
+    ledger = replayed(plan.ledger, *change, settlement, entry)
+    receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
+    publish(lake, plan.attempt, written | {receipt}, unchanged)
+    settle(lake, plan.contract, ledger)
+    return receipt
+
+
+def now_us() -> int:
+    """Unix microseconds; a settlement's marks are known by them."""
+    return time.time_ns() // 1000
