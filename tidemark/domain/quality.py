@@ -118,8 +118,8 @@ class QualityRule(Section):
 
     @property
     def cause(self) -> str:
-        """Why a row that broke this rule is in quarantine."""
-        return f"{CAUSE_PREFIX}{self.title}"
+        """Why a row that broke this rule is in quarantine: `quality:<check>`; its detail says which rule."""
+        return f"{CAUSE_PREFIX}{self.name or self.check or 'sql'}"
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 
 from tidemark.domain.layout import resolve
 from tidemark.domain.partitioning import column_parts
-from tidemark.domain.quality import QualityRule
+from tidemark.domain.quality import CAUSE_PREFIX, QualityRule
 from tidemark.domain.quality_fit import bound, literal
 from tidemark.domain.quality_results import RuleResult, Rules, Sample, may_show
 from tidemark.domain.quality_sql import mentioned
@@ -113,12 +113,15 @@ def sample(rule: QualityRule, rules: Rules) -> Column:
 
 def details(rules: Rules, cause: str) -> Column:
     """For a row in quarantine by a rule: what was expected, and what was found instead."""
-    cases: Column | None = None
-    for rule in rules.rules:
-        text = F.concat(F.lit(f"not so: {rule.expectation}"), *_found(rule, rules))
-        applies = F.col(cause) == rule.cause
-        cases = F.when(applies, text) if cases is None else cases.when(applies, text)
-    return F.lit(None).cast("string") if cases is None else cases
+    first = [
+        F.when(
+            F.col(f"{BROKEN}{place}"), F.concat(F.lit(f"not so: {rule.expectation}"), *_found(rule, rules))
+        )
+        for place, rule in enumerate(rules.rules)
+        if rule.on_failure == "quarantine"
+    ]
+    refused = F.startswith(F.col(cause), F.lit(CAUSE_PREFIX))
+    return F.when(refused, F.coalesce(*first, F.lit(None).cast("string")))
 
 
 def _found(rule: QualityRule, rules: Rules) -> Iterator[Column]:
