@@ -30,6 +30,7 @@ from tidemark.domain.avro_nodes import (
     branch_kind,
     max_decimal_precision,
 )
+from tidemark.domain.connect import is_variable_decimal, semantic_leaf
 from tidemark.domain.errors import SchemaUnsupported
 
 MAX_NODES = 20_000
@@ -75,13 +76,13 @@ class AvroSchema:
         return self.root.name if isinstance(self.root, Record) else None
 
 
-def parse(text: str, references: Sequence[str] = ()) -> AvroSchema:
-    """Read the text of a schema.
+def parse(text: str, references: Sequence[str] = (), *, connect: bool = False) -> AvroSchema:
+    """Read the text of a schema; with `connect` the semantic names of Kafka Connect's converter count (`connect`).
 
     `references` are the texts of the schemas whose names it uses, dependencies first. Raises
     SchemaUnsupported, with the path, for text that is no Avro schema and for a record that contains itself.
     """
-    reader = _Reader()
+    reader = _Reader(connect=connect)
     for reference in references:
         reader.read(_json(reference), None, ())
     reader.notes.clear()
@@ -100,7 +101,8 @@ def _json(text: str) -> Any:
 class _Reader:
     """Reads one schema; `names` holds each named type's definition with the namespace around it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, connect: bool) -> None:
+        self.connect = connect
         self.names: dict[str, tuple[dict[str, Any], str | None]] = {}
         self.open: list[str] = []
         self.notes: list[Note] = []
@@ -171,7 +173,8 @@ class _Reader:
         self.open.append(name)
         fields = tuple(self._field(field, inside, path) for field in self._list(schema, "fields", path))
         self.open.pop()
-        return Record(name, fields, _doc(schema))
+        variable = self.connect and is_variable_decimal(name, fields)
+        return Record(name, fields, _doc(schema), "variable-decimal" if variable else "")
 
     def _field(self, field: Any, namespace: str | None, path: Path) -> RecordField:
         if not isinstance(field, dict) or not isinstance(field.get("name"), str) or "type" not in field:
@@ -220,6 +223,8 @@ class _Reader:
         return Union(branches)
 
     def _leaf(self, kind: LeafKind, schema: dict[str, Any], path: Path) -> Leaf:
+        if self.connect and (semantic := semantic_leaf(kind, schema)):
+            return semantic
         logical = schema.get("logicalType", "")
         if kind == "bytes" and logical == "decimal" and self._is_decimal(schema, path, None):
             return Leaf(kind, "decimal", schema["precision"], schema.get("scale", 0))

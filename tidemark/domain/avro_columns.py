@@ -57,18 +57,21 @@ _LOGICAL: dict[str, Primitive] = {
     "date": DATE,
     "time-millis": LONG,
     "time-micros": LONG,
+    "time-nanos": LONG,
     "timestamp-millis": TIMESTAMPTZ,
     "timestamp-micros": TIMESTAMPTZ,
     "timestamp-nanos": LONG,
     "local-timestamp-millis": TIMESTAMP,
     "local-timestamp-micros": TIMESTAMP,
     "local-timestamp-nanos": LONG,
+    "zoned-timestamp": TIMESTAMPTZ,
     "uuid": STRING,
 }
 _DURATION = Struct(tuple(Field(part, LONG) for part in ("months", "days", "millis")))
 _REMARKS = {
     "time-millis": "microseconds since midnight",
     "time-micros": "microseconds since midnight",
+    "time-nanos": "nanoseconds since midnight",
     "timestamp-nanos": "nanoseconds since 1970-01-01T00:00:00Z",
     "local-timestamp-nanos": "nanoseconds since 1970-01-01T00:00:00, without zone",
 }
@@ -123,12 +126,14 @@ def _check_depth(node: Node, path: tuple[str, ...], depth: int) -> None:
                 _check_depth(branch, path, depth + (_RECORD_DEPTH if len(node.values) > 1 else 0))
 
 
-def column_type(node: Node) -> ColumnType | None:
+def column_type(node: Node) -> ColumnType | None:  # noqa: PLR0911 - one return per kind of node
     """The column type of a node; None for null alone, which is no column."""
     match node:
         case Leaf() | Fixed():
             return _leaf_type(node)
         case Enum():
+            return STRING
+        case Record(logical="variable-decimal"):
             return STRING
         case Record():
             return _struct(node) if has_columns(node) else BOOLEAN
@@ -235,7 +240,7 @@ def _remark(node: Node) -> str:  # noqa: PLR0911 - one return per kind of node
 def _notes(node: Node, path: tuple[str, ...]) -> list[Note]:
     """Rules that change what a reader of the schema would expect."""
     match node:
-        case Record(_, fields) if has_columns(node):
+        case Record(_, fields) if has_columns(node) and not node.logical:
             return [note for field in fields for note in _field_notes(field.type, (*path, field.name))]
         case Array(items):
             return _notes(items, (*path, "element"))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from tidemark.domain.avro_columns import branch_names
 from tidemark.domain.avro_nodes import NULL, Array, Entries, Enum, Fixed, Leaf, Node, Record, Union
+from tidemark.domain.connect import MAX_SCALE, is_zoned_time
 from tidemark.domain.explanation import Cause, Explanation
 from tidemark.domain.types import MAX_PRECISION
 
@@ -58,6 +59,8 @@ class _Walk:
                 self._decimal(node, self._take(size, path), path)
             case Enum(_, symbols):
                 self._one_of(len(symbols), "symbols", path)
+            case Record(logical="variable-decimal"):
+                self._variable_decimal(path)
             case Record(_, fields):
                 for field in fields:
                     self.node(field.type, (*path, field.name))
@@ -100,9 +103,12 @@ class _Walk:
             self._decimal(node, content, path)
             return
         try:
-            content.decode()
+            text = content.decode()
         except UnicodeDecodeError as error:
             raise self._fault("undecodable", path, f"no UTF-8 at byte {error.start} of the text") from None
+        if node.logical == "zoned-timestamp" and not is_zoned_time(text):
+            reason = f"{text[:80]!r} is no time with a zone, of the years 1 to 9999 and at most microseconds"
+            raise self._fault("value_out_of_range", path, reason)
 
     def _decimal(self, node: Leaf | Fixed, content: bytes, path: tuple[str, ...]) -> None:
         if node.logical != "decimal" or node.precision > MAX_PRECISION:
@@ -115,6 +121,14 @@ class _Walk:
             raise self._fault(
                 "value_out_of_range", path, f"{digits} digits in a {declared}: 0x{content[:40].hex()}"
             )
+
+    def _variable_decimal(self, path: tuple[str, ...]) -> None:
+        scale, size = self._varint("int", path), self._varint("long", path)
+        if size <= 0:
+            raise self._fault("undecodable", path, "a decimal without bytes")
+        self._take(size, path)
+        if abs(scale) > MAX_SCALE:
+            raise self._fault("value_out_of_range", path, f"a decimal of scale {scale}")
 
     def _entries(self, node: Entries, path: tuple[str, ...]) -> None:
         seen: set[bytes] = set()

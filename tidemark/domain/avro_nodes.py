@@ -15,12 +15,14 @@ Logical = Literal[
     "date",
     "time-millis",
     "time-micros",
+    "time-nanos",
     "timestamp-millis",
     "timestamp-micros",
     "timestamp-nanos",
     "local-timestamp-millis",
     "local-timestamp-micros",
     "local-timestamp-nanos",
+    "zoned-timestamp",
     "decimal",
     "uuid",
     "duration",
@@ -69,11 +71,12 @@ class RecordField:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Names of named types are full names."""
+    """Names of named types are full names; `variable-decimal` is a number that brings its own scale."""
 
     name: str
     fields: tuple[RecordField, ...]
     doc: str = ""
+    logical: Literal["", "variable-decimal"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,8 @@ def skeleton(node: Node) -> Node:
         case Enum(_, symbols):
             return Enum("", symbols)
         case Record(_, fields):
-            return Record("", tuple(RecordField(field.name, skeleton(field.type)) for field in fields))
+            parts = tuple(RecordField(field.name, skeleton(field.type)) for field in fields)
+            return Record("", parts, logical=node.logical)
         case Array(items):
             return Array(skeleton(items))
         case Entries(key, value):

@@ -1,11 +1,13 @@
 """What one contract must hold beyond the shape of its keys: keys that fit each other, names that exist."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from tidemark.domain.contract import REGISTRY_FORMATS, ContractKeys, Declaration, Value
+from tidemark.domain.debezium import json_documents
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.json_columns import declared
+from tidemark.domain.key_rules import key_findings
 from tidemark.domain.layering import Finding
 from tidemark.domain.naming import table_fault
 from tidemark.domain.platform import Platform
@@ -37,6 +39,7 @@ def setting_findings(said: ContractKeys) -> Iterator[Finding]:
         yield from (Finding(("quality", place, key), message) for key, message in rule_faults(rule))
     yield from (Finding(("quality", place), message) for place, message in same_names(said.quality))
     yield from _upsert(said)
+    yield from key_findings(said)
 
 
 def _topic(said: Declaration) -> Iterator[Finding]:
@@ -85,10 +88,13 @@ def _value(value: Value) -> Iterator[Finding]:
     if value.fields is not None and value.format != "json":
         yield Finding(("value", "fields"), "is for format: json only")
     elif value.fields is not None:
-        yield from _fields(value.fields)
+        yield from _fields(value)
     yield from _types(value)
     if value.envelope != "none" and value.format in {"string", "raw"}:
         yield Finding(("value", "envelope"), f"format {value.format} has no envelope")
+    elif value.envelope != "none" and value.format in {"protobuf", "json_schema"}:
+        message = f"{value.envelope} is read from Avro (registry, avro) or json, not from {value.format}"
+        yield Finding(("value", "envelope"), message)
 
 
 def _types(value: Value) -> Iterator[Finding]:
@@ -103,12 +109,16 @@ def _types(value: Value) -> Iterator[Finding]:
             yield Finding(path, f"{kind} is not possible", "long")
 
 
-def _fields(fields: Mapping[str, str]) -> Iterator[Finding]:
+def _fields(value: Value) -> Iterator[Finding]:
+    fields = value.fields or {}
     if not fields:
         yield Finding(("value", "fields"), "names no field: leave it out for one column with the document")
         return
     try:
-        declared(fields)
+        if value.envelope == "none":
+            declared(fields)
+        else:
+            json_documents(fields, value.envelope, truncates=False)
     except SchemaUnsupported as error:
         name = (
             error.path
@@ -177,6 +187,13 @@ def _names(said: Declaration, platform: Platform) -> Iterator[Finding]:
             f"format {said.value.format} needs a schema registry, and there is none for {said.cluster!r}"
         )
         yield Finding(("value", "format"), message)
+    elif (
+        platform.kafka
+        and said.key.format in REGISTRY_FORMATS
+        and said.cluster not in platform.schema_registry
+    ):
+        message = f"format {said.key.format} needs a schema registry, and there is none for {said.cluster!r}"
+        yield Finding(("key", "format"), message)
     if said.lane not in platform.lanes:
         message = f"the platform file has no lane {said.lane!r}"
         yield Finding(("lane",), message, nearest(said.lane, platform.lanes))

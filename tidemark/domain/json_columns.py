@@ -5,6 +5,7 @@ Belongs here: both directions between nodes and column types, and the names that
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from tidemark.domain.avro import Note
 from tidemark.domain.avro_columns import RESERVED_PREFIX, WHOLE_VALUE
@@ -13,6 +14,7 @@ from tidemark.domain.ddl import parse_ddl
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.json_nodes import EXTRA, Entries, Items, Leaf, LeafKind, Node, Object, Property
 from tidemark.domain.types import (
+    BINARY,
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -37,6 +39,7 @@ _TYPES: Mapping[LeafKind, Primitive] = {
     "long": LONG,
     "double": DOUBLE,
     "string": STRING,
+    "binary": BINARY,
     "date": DATE,
     "timestamp": TIMESTAMP,
     "timestamptz": TIMESTAMPTZ,
@@ -44,6 +47,7 @@ _TYPES: Mapping[LeafKind, Primitive] = {
     "document": STRING,
 }
 _KINDS: Mapping[Primitive, LeafKind] = {kind: name for name, kind in _TYPES.items() if kind != STRING}
+Shape = Literal["plain", "debezium", "debezium_flat", "key", "part_of_key"]
 _REFUSED = {
     "float": "JSON writes numbers in decimal digits: declare double or a decimal",
     "binary": "JSON has no bytes: declare string",
@@ -52,23 +56,32 @@ _REFUSED = {
 
 @dataclass(frozen=True, slots=True)
 class JsonDocuments:
-    """How documents of one writer are read; `schema` is the JSON Schema they must follow, None without one."""
+    """How documents of one writer are read; `schema` is the JSON Schema they must follow, None without one.
+
+    `shape` is what stands around the document that `root` describes; with `truncates` a truncation is a row.
+    """
 
     root: Node
     schema: str | None = None
     notes: tuple[Note, ...] = ()
+    shape: Shape = "plain"
+    truncates: bool = False
 
 
 DOCUMENT = JsonDocuments(Leaf("document"))
 """Documents of which nothing is declared."""
 
 
-def declared(fields: Mapping[str, str]) -> JsonDocuments:
+def declared(fields: Mapping[str, str], *, with_bytes: bool = False) -> JsonDocuments:
     """The documents that `value.fields` of a contract expects: column names and Spark DDL types.
+
+    Documents of Kafka Connect's converter know bytes too.
 
     Raises SchemaUnsupported, with the path, for a type that cannot be spelled or filled, and for reserved names.
     """
-    properties = tuple(Property(name, _declared(name, ddl)) for name, ddl in fields.items())
+    properties = tuple(
+        Property(name, _declared(name, ddl, with_bytes=with_bytes)) for name, ddl in fields.items()
+    )
     documents = JsonDocuments(Object(properties))
     columns(documents)
     return documents
@@ -116,24 +129,29 @@ def _struct(node: Object, path: tuple[str, ...]) -> Struct:
     return Struct(tuple(fields))
 
 
-def _declared(path: str, ddl: str) -> Node:
+def _declared(path: str, ddl: str, *, with_bytes: bool) -> Node:
     try:
-        return _node(parse_ddl(ddl), path)
+        return node_of(parse_ddl(ddl), path, with_bytes=with_bytes)
     except ValueError as error:
         raise SchemaUnsupported(path, str(error)) from error
 
 
-def _node(kind: ColumnType, path: str) -> Node:
+def node_of(kind: ColumnType, path: str, *, with_bytes: bool = False) -> Node:
+    """What JSON must hold to fill a column.
+
+    Raises SchemaUnsupported, with the path, for a type that JSON cannot fill.
+    """
     match kind:
         case ListType(element):
-            return Items(_node(element, f"{path}.element"))
+            return Items(node_of(element, f"{path}.element", with_bytes=with_bytes))
         case MapType(key, value):
             if key != STRING:
                 raise SchemaUnsupported(f"{path}.key", f"keys of a JSON object are strings, not {key}")
-            return Entries(_node(value, f"{path}.value"))
+            return Entries(node_of(value, f"{path}.value", with_bytes=with_bytes))
         case Struct(fields):
-            return Object(tuple(Property(f.name, _node(f.type, f"{path}.{f.name}"), f.doc) for f in fields))
-        case Primitive(name) if name in _REFUSED:
+            parts = ((f, node_of(f.type, f"{path}.{f.name}", with_bytes=with_bytes)) for f in fields)
+            return Object(tuple(Property(f.name, node, f.doc) for f, node in parts))
+        case Primitive(name) if name in _REFUSED and not (with_bytes and kind == BINARY):
             raise SchemaUnsupported(path, _REFUSED[name])
         case Primitive() if kind.decimal:
             return Leaf("decimal", *kind.decimal)

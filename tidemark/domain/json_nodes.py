@@ -17,6 +17,7 @@ LeafKind = Literal[
     "double",
     "decimal",
     "string",
+    "binary",
     "date",
     "timestamp",
     "timestamptz",

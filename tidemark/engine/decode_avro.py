@@ -34,6 +34,7 @@ from tidemark.domain.avro_nodes import (
 )
 from tidemark.domain.spark_types import spark_ddl
 from tidemark.domain.types import BOOLEAN, ColumnType, Field, ListType, MapType, Primitive, Struct, widens
+from tidemark.engine.decode_connect import variable_decimal, zoned_timestamp
 from tidemark.engine.decode_digits import digits_of
 
 AVRO_OPTIONS = {"mode": "PERMISSIVE", "datetimeRebaseMode": "CORRECTED"}
@@ -57,6 +58,8 @@ def shaped(  # noqa: C901, PLR0911 - one case per kind of node
     match node, target:
         case Union(), _ if len(node.values) == 1:
             return shaped(value, node.values[0], target, reader)
+        case Record(logical="variable-decimal"), _:
+            return variable_decimal(value)
         case Record(), Struct() if has_columns(node):
             return F.when(
                 value.isNotNull(),
@@ -198,7 +201,9 @@ def keys_are_unique(entries: Column) -> Column:
     return (F.size(F.array_distinct(keys)) == F.size(keys)) & ~F.exists(keys, lambda key: key.isNull())
 
 
-def _converted(value: Column, node: Leaf | Fixed, target: ColumnType) -> Column:
+def _converted(  # noqa: PLR0911 - one return per logical type
+    value: Column, node: Leaf | Fixed, target: ColumnType
+) -> Column:
     match node.logical:
         case "time-millis":
             return value.cast("bigint") * 1000
@@ -208,6 +213,8 @@ def _converted(value: Column, node: Leaf | Fixed, target: ColumnType) -> Column:
             return digits_of(value, node.scale)
         case "uuid":
             return _uuid(value)
+        case "zoned-timestamp":
+            return zoned_timestamp(value)
         case "duration":
             return F.when(value.isNotNull(), _duration(value))
         case _ if node == NULL and target == BOOLEAN:

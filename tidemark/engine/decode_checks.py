@@ -27,6 +27,7 @@ from tidemark.domain.avro_nodes import (
 from tidemark.domain.spark_types import spark_ddl
 from tidemark.domain.types import Primitive
 from tidemark.engine.decode_avro import is_same, keys_are_unique, member
+from tidemark.engine.decode_connect import is_variable_decimal, zoned_timestamp
 
 Check = Callable[[Column, Node], Column | None]
 
@@ -47,7 +48,7 @@ def sound(value: Column, node: Node) -> Column | None:
 
 
 def fits(value: Column, node: Node) -> Column | None:
-    """False for a value that is outside the range of its declared type: a decimal with too many digits.
+    """False for a value that is outside the range of its declared type: a decimal with too many digits, a time.
 
     NULL or true otherwise; None when nothing of the node needs a check.
     """
@@ -57,6 +58,10 @@ def fits(value: Column, node: Node) -> Column | None:
             if is_same(node, declared) or not isinstance(declared, Primitive) or declared.decimal is None:
                 return None
             return value.isNull() | value.try_cast(spark_ddl(declared)).isNotNull()
+        case Leaf(logical="zoned-timestamp"):
+            return value.isNull() | zoned_timestamp(value).isNotNull()
+        case Record(logical="variable-decimal"):
+            return value.isNull() | is_variable_decimal(value)
         case Entries():
             return _each(value, _pair(node), fits)
     return _nested(value, node, fits)

@@ -14,8 +14,11 @@ _CHUNK = 6
 _RADIX = 1 << (4 * _CHUNK)
 
 
-def digits_of(value: Column, scale: int) -> Column:
-    """The number in the bytes `value`, with `scale` digits after the point, as text; NULL stays NULL."""
+def digits_of(value: Column, scale: int | Column) -> Column:
+    """The number in the bytes `value`, with `scale` digits after the point, as text; NULL stays NULL.
+
+    A scale that is a column may be negative: that many zeros follow the digits.
+    """
     negative = F.substring(F.hex(value), 1, 1) >= "8"
     magnitude = F.when(negative, F.translate(F.hex(value), "0123456789ABCDEF", "FEDCBA9876543210"))
     digits = _decimal_digits(F.coalesce(magnitude, F.hex(value)), F.when(negative, 1).otherwise(0))
@@ -51,9 +54,14 @@ def _step(state: Column, limb: Column, factor: int) -> Column:
     )
 
 
-def _with_point(digits: Column, scale: int) -> Column:
-    if scale == 0:
-        return digits
-    padded = F.lpad(digits, F.greatest(F.length(digits), F.lit(scale + 1)), "0")
+def _with_point(digits: Column, scale: int | Column) -> Column:
+    if isinstance(scale, Column):
+        zeros = F.when(digits == "0", digits).otherwise(F.concat(digits, F.repeat(F.lit("0"), -scale)))
+        return F.when(scale <= 0, zeros).otherwise(_pointed(digits, scale))
+    return _pointed(digits, F.lit(scale)) if scale else digits
+
+
+def _pointed(digits: Column, scale: Column) -> Column:
+    padded = F.lpad(digits, F.greatest(F.length(digits), scale + 1), F.lit("0"))
     whole = F.left(padded, F.length(padded) - scale)
-    return F.concat(whole, F.lit("."), F.right(padded, F.lit(scale)))
+    return F.concat(whole, F.lit("."), F.right(padded, scale))

@@ -17,7 +17,7 @@ from tidemark.domain.avro import AvroSchema
 from tidemark.domain.avro_decoder import HEADER_SIZE
 from tidemark.domain.avro_explain import explain
 from tidemark.domain.explanation import Cause, Explanation
-from tidemark.engine.decode import CAUSE, FATE, KAFKA, NO_ID, VALUE, Decoding
+from tidemark.engine.decode import CAUSE, DETAIL, FATE, KAFKA, NO_ID, VALUE, Decoding
 from tidemark.engine.decode_shipped import explain as explain_shipped
 
 UNEXPLAINED = Explanation(
@@ -45,7 +45,7 @@ def explain_failures(
 
     `decoded` is a result of `decode`, or any part of it with `_kafka`, VALUE, FATE and CAUSE. Reads it once.
     """
-    is_failed = (F.col(FATE) == "quarantined") & F.col(CAUSE).isin(*get_args(Cause))
+    is_failed = (F.col(FATE) == "quarantined") & F.col(CAUSE).isin(*get_args(Cause)) & F.col(DETAIL).isNull()
     is_small = F.length(F.col(VALUE)) <= bounds.value_bytes
     failed = decoded.where(is_failed & is_small).limit(bounds.rows)
     found: dict[tuple[int, int], Explanation] = {}

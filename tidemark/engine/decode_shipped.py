@@ -6,7 +6,7 @@ rows; Spark keeps the other columns, and evaluates the function once per record,
 answer differently each time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -21,17 +21,20 @@ from tidemark.domain import json_nodes, protobuf_nodes
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.explanation import Explanation
 from tidemark.domain.json_columns import JsonDocuments
+from tidemark.domain.json_nodes import Object
 from tidemark.domain.protobuf_columns import ProtobufMessage
 from tidemark.domain.spark_types import spark_ddl, spark_json
 from tidemark.domain.types import Struct
 from tidemark.engine import shipped
 from tidemark.engine.decode_avro import bare
-from tidemark.engine.shipped import json_arrow
+from tidemark.engine.shipped import debezium_json, json_arrow
 from tidemark.engine.shipped.batch import Rows, decoder
 from tidemark.engine.shipped.json_validity import Validity
-from tidemark.engine.shipped.json_values import JsonFault
-from tidemark.engine.shipped.protobuf_arrow import ProtobufFault, Reader
+from tidemark.engine.shipped.json_values import JsonFault, Reader, parse
+from tidemark.engine.shipped.protobuf_arrow import ProtobufFault
+from tidemark.engine.shipped.protobuf_arrow import Reader as ProtobufReader
 
+DEBEZIUM: Mapping[str, debezium_json.Envelope] = {"debezium": "debezium", "debezium_flat": "debezium_flat"}
 ShippedSchema = JsonDocuments | ProtobufMessage
 
 
@@ -66,7 +69,9 @@ def rows_of(schema: ShippedSchema, target: pa.StructType) -> Rows:
     """The function that reads payloads of one writer into rows of `target`."""
     if isinstance(schema, ProtobufMessage):
         return partial(_reader(schema).rows, target=target)
-    return partial(json_arrow.rows, root=schema.root, target=target, problem=_validity(schema))
+    return partial(
+        json_arrow.rows, root=schema.root, target=target, problem=_validity(schema), read=_read(schema)
+    )
 
 
 def explain(payload: bytes, schema: ShippedSchema) -> Explanation | None:
@@ -75,8 +80,8 @@ def explain(payload: bytes, schema: ShippedSchema) -> Explanation | None:
     if isinstance(schema, ProtobufMessage):
         fault = _reader(schema).fault_of(payload)
     else:
-        fault = json_arrow.fault_of(payload, schema.root, _validity(schema))
-    return Explanation(fault.cause, fault.detail) if fault else None
+        fault = json_arrow.fault_of(payload, schema.root, _validity(schema), _read(schema))
+    return Explanation(fault.cause, fault.detail) if fault and fault.cause != "skip" else None
 
 
 def check_validator(schema: JsonDocuments) -> None:
@@ -88,8 +93,17 @@ def check_validator(schema: JsonDocuments) -> None:
         raise SchemaUnsupported("", f"no valid JSON Schema: {error}") from error
 
 
-def _reader(schema: ProtobufMessage) -> Reader:
-    return Reader(schema.descriptors, schema.index, schema.root)
+def _reader(schema: ProtobufMessage) -> ProtobufReader:
+    return ProtobufReader(schema.descriptors, schema.index, schema.root)
+
+
+def _read(schema: JsonDocuments) -> Callable[[bytes], Any]:
+    """How a value becomes the document that the schema's tree describes."""
+    if schema.shape == "plain" or not isinstance(schema.root, Object):
+        return parse
+    if schema.shape in DEBEZIUM:
+        return Reader(debezium_json.Rows(schema.root, DEBEZIUM[schema.shape], truncates=schema.truncates))
+    return Reader(debezium_json.Keys(schema.root, certain=schema.shape == "key"))
 
 
 def _validity(schema: JsonDocuments) -> Validity | None:

@@ -12,9 +12,10 @@ from tidemark.domain.ledger import Ledger, batch_id, branch_name
 from tidemark.domain.offsets import OffsetRange, Offsets, Ranges, cut, cut_before, total, waiting
 from tidemark.domain.quality_results import Rules, row_rules, staged_rules
 from tidemark.domain.types import Struct
-from tidemark.engine.decode import NO_ID, Decoding
+from tidemark.engine.decode import NO_ID, Decoding, KeyDecoding
 from tidemark.engine.evolve import evolve, refused_ids, value_columns
 from tidemark.engine.faults import pause_point
+from tidemark.engine.keys import key_decoding, required_columns
 from tidemark.engine.lake import Lake
 from tidemark.engine.publish import Attempt
 from tidemark.engine.quality_plan import check_rules
@@ -37,6 +38,7 @@ class Plan:
     batch_id: str
     attempt_id: str
     refused: frozenset[int] = frozenset()
+    key: KeyDecoding | None = None
 
     @property
     def attempt(self) -> Attempt:
@@ -66,10 +68,17 @@ class Plan:
         return staged_rules(self.contract, table_columns(self.columns), accepted=self.accepted)
 
     def decoding(self) -> Decoding:
-        """How values become rows: every writer schema that the table holds exactly, in one pass."""
-        return replace(self._decoding(), rules=self.row_rules)
+        """How records become rows: every writer schema that the table holds exactly, in one pass."""
+        return replace(
+            self._value_decoding(),
+            envelope=self.contract.value.envelope,
+            upserts=self.contract.upsert is not None,
+            key=self.key,
+            required=required_columns(self.contract),
+            rules=self.row_rules,
+        )
 
-    def _decoding(self) -> Decoding:
+    def _value_decoding(self) -> Decoding:
         if self.schemas.plain is not None:
             return self._plain_decoding()
         covered = self.schemas.covered(self.columns)
@@ -81,6 +90,7 @@ class Plan:
             writers={writer_id: writer.schema for writer_id, writer in covered.items()},
             reader=newest.schema if newest and isinstance(newest.schema, AvroSchema) else None,
             uncovered=self.schemas.ids - frozenset(covered) - self.refused,
+            skipped=self.schemas.bookkeeping,
         )
 
     def _plain_decoding(self) -> Decoding:
@@ -140,6 +150,7 @@ def make_plan(
     pause_point("planned")
     if not ranges:
         return None
+    key = key_decoding(lake, contract, value_columns(state))
     return Plan(
         contract=contract,
         topic=topic,
@@ -150,6 +161,7 @@ def make_plan(
         batch_id=batch_id(contract.table, ledger.epoch, ranges),
         attempt_id=uuid4().hex[:8],
         refused=refused,
+        key=key,
     )
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 
 from tidemark.domain.evidence import Group, span
 from tidemark.domain.explanation import Explanation
-from tidemark.engine.decode import CAUSE, FATE, VALUE, decode
+from tidemark.engine.decode import CAUSE, DETAIL, FATE, VALUE, decode
 from tidemark.engine.decode_failures import explain_failures
 from tidemark.engine.lake import Lake
 from tidemark.engine.plan import Plan
@@ -61,7 +61,7 @@ def _columns(bad: DataFrame, plan: Plan, run_id: str, foreign: list[int]) -> Dat
         .when(registered, F.concat(F.lit("registered, but not under subject "), subject))
         .when(unknown, F.concat(F.lit("the registry does not list it under subject "), subject))
         .when(cause == "no_magic_byte", _first_bytes())
-        .otherwise(details(plan.row_rules, CAUSE) if plan.row_rules else F.lit(None).cast("string"))
+        .otherwise(F.coalesce(F.col(DETAIL), *([details(plan.row_rules, CAUSE)] if plan.row_rules else [])))
         .alias("detail"),
         F.lit(plan.batch_id).alias("batch_id"),
         F.lit(run_id).alias("run_id"),

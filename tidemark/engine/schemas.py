@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 from tidemark.domain import json_schema, protobuf_columns
 from tidemark.domain.avro import parse
-from tidemark.domain.avro_columns import WHOLE_VALUE, columns
+from tidemark.domain.avro_columns import WHOLE_VALUE
 from tidemark.domain.contract import Contract
 from tidemark.domain.coverage import covers
+from tidemark.domain.debezium import CDC, avro_columns, document_columns, is_bookkeeping, json_documents
 from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.domain.evolution import first_columns
 from tidemark.domain.json_columns import DOCUMENT, JsonDocuments, declared
@@ -21,7 +22,7 @@ from tidemark.engine.protoc import compile_proto
 from tidemark.engine.registry import RegisteredSchema
 
 _PLAIN = {"string": STRING, "raw": BINARY}
-_FORMATS: Mapping[str, Format] = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
+FORMATS: Mapping[str, Format] = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
 """Schema types as registries name them."""
 
 
@@ -41,7 +42,7 @@ class TopicSchemas:
 
     `writers` are the schemas that have exact columns, oldest version first; `unsupported` names, by id, why the
     others have none; all are of one `format`. `plain` is set for formats without a registry, `documents` beside it
-    for JSON.
+    for JSON. `bookkeeping` are schemas of Debezium's own records, which are no rows.
     """
 
     writers: tuple[Writer, ...] = ()
@@ -49,6 +50,7 @@ class TopicSchemas:
     plain: Struct | None = None
     documents: JsonDocuments | None = None
     format: Format = "avro"
+    bookkeeping: frozenset[int] = frozenset()
 
     @property
     def ids(self) -> frozenset[int]:
@@ -59,7 +61,9 @@ class TopicSchemas:
         """The columns of a new table; None when nothing is registered yet."""
         if self.plain is not None:
             return self.plain
-        return first_columns([w.columns for w in self.writers]) if self.writers else None
+        if not self.writers:
+            return Struct((CDC,)) if self.bookkeeping and not self.unsupported else None
+        return first_columns([w.columns for w in self.writers])
 
     def covered(self, table: Struct) -> dict[int, Writer]:
         """The writers whose every value `table` holds exactly, by id."""
@@ -84,6 +88,10 @@ class TopicSchemas:
         return "; ".join(f"{d.dotted}: {d.kind} (table {d.found}, schema {d.wanted})" for d in differences)
 
 
+class NoRows(Exception):
+    """A schema of records that are no rows."""
+
+
 def subject_of(contract: Contract) -> str:
     """The registry subject of the values."""
     return contract.value.subject or f"{contract.topic}-value"
@@ -100,10 +108,10 @@ def read_schemas(lake: Lake, contract: Contract) -> TopicSchemas:
     if plain is not None:
         return TopicSchemas(plain=Struct((Field(WHOLE_VALUE, plain),)))
     if contract.value.format == "json":
-        documents = declared(contract.value.fields) if contract.value.fields else DOCUMENT
-        return TopicSchemas(plain=json_columns(documents), documents=documents)
+        return _documents(contract)
     writers: dict[int, Writer] = {}
     unsupported: dict[int, str] = {}
+    bookkeeping: set[int] = set()
     versions = lake.registry(contract.cluster).versions(subject_of(contract))
     found = format_of(contract, versions)
     for version in versions:
@@ -111,7 +119,23 @@ def read_schemas(lake: Lake, contract: Contract) -> TopicSchemas:
             writers[version.id] = _writer(version, contract)
         except SchemaUnsupported as error:
             unsupported[version.id] = f"version {version.version}: {error}"
-    return TopicSchemas(writers=tuple(writers.values()), unsupported=unsupported, format=found)
+        except NoRows:
+            bookkeeping.add(version.id)
+    return TopicSchemas(
+        writers=tuple(writers.values()),
+        unsupported=unsupported,
+        format=found,
+        bookkeeping=frozenset(bookkeeping),
+    )
+
+
+def _documents(contract: Contract) -> TopicSchemas:
+    fields, envelope = contract.value.fields, contract.value.envelope
+    if envelope == "none":
+        documents = declared(fields) if fields else DOCUMENT
+        return TopicSchemas(plain=json_columns(documents), documents=documents)
+    documents = json_documents(fields, envelope, truncates=contract.upsert is not None)
+    return TopicSchemas(plain=document_columns(documents), documents=documents)
 
 
 def format_of(contract: Contract, versions: Sequence[RegisteredSchema]) -> Format:
@@ -131,19 +155,24 @@ def format_of(contract: Contract, versions: Sequence[RegisteredSchema]) -> Forma
             "type a topic and a subject of its own.",
         )
     for kind, number in kinds.items():
-        if kind not in _FORMATS or wanted not in {"registry", _FORMATS[kind]}:
+        if kind not in FORMATS or wanted not in {"registry", FORMATS[kind]}:
             raise Stopped(
                 "misconfigured",
                 contract.table,
                 f"subject {subject} holds {kind} (version {number}), and the contract says format: {wanted}."
-                if kind in _FORMATS
-                else f"subject {subject} holds {kind} (version {number}): {', '.join(_FORMATS)} are supported.",
+                if kind in FORMATS
+                else f"subject {subject} holds {kind} (version {number}): {', '.join(FORMATS)} are supported.",
             )
-        return _FORMATS[kind]
+        return FORMATS[kind]
     return "avro"
 
 
 def _writer(version: RegisteredSchema, contract: Contract) -> Writer:
+    envelope = contract.value.envelope
+    if envelope != "none" and version.type != "AVRO":
+        raise SchemaUnsupported(
+            "", f"envelope: {envelope} is read from Avro or JSON, not from {version.type}"
+        )
     if version.type == "PROTOBUF":
         compiled = compile_proto(version.text, version.imports)
         nanos = "timestamp_nanos" in (contract.value.types or {})
@@ -153,5 +182,7 @@ def _writer(version: RegisteredSchema, contract: Contract) -> Writer:
         documents = json_schema.parse(version.text)
         check_validator(documents)
         return Writer(version.id, version.version, documents, json_columns(documents))
-    schema = parse(version.text, version.references)
-    return Writer(version.id, version.version, schema, columns(schema).struct)
+    schema = parse(version.text, version.references, connect=envelope != "none")
+    if envelope != "none" and is_bookkeeping(schema.name):
+        raise NoRows
+    return Writer(version.id, version.version, schema, avro_columns(schema, envelope).struct)

@@ -22,6 +22,7 @@ _NATIVE: Mapping[str, frozenset[type]] = {
     "long": frozenset({int}),
     "decimal": frozenset({int, Decimal}),
     "string": frozenset({str}),
+    "binary": frozenset({bytes}),
     "double": frozenset({Decimal}),
     "timestamp": frozenset({str}),
     "timestamptz": frozenset({str}),
@@ -32,6 +33,8 @@ _ZONE = {"timestamp": "$", "timestamptz": r"(?:Z|[+-]\d\d:\d\d)$"}
 _NULL = type(None)
 _FAULTS = (JsonFault, pa.ArrowException, ValueError, TypeError, ArithmeticError, RecursionError)
 
+Problem = Callable[[Any], Any] | None
+Read = Callable[[bytes], Any]
 Documents = Sequence[Any]
 Array = Any
 Type = Any
@@ -42,37 +45,39 @@ def rows(
     values: Sequence[bytes | None],
     root: Node,
     target: Type,
-    problem: Callable[[Any], Any] | None = None,
+    problem: Problem = None,
+    read: Read = parse,
 ) -> tuple[list[str | None], Array]:
     """Causes (None for a good document) and rows, both as long as `values`; NULL in, NULL out.
 
-    `problem` raises JsonFault for a parsed document that is not valid against its schema.
+    `problem` raises JsonFault for a parsed document that is not valid against its schema; `read` makes the document
+    that `root` describes out of a value.
     """
     causes: list[str | None] = [None] * len(values)
     try:
-        return causes, _built(values, root, target, problem)
+        return causes, _built(values, root, target, problem, read)
     except _FAULTS:
-        causes = [None if value is None else _cause(value, root, target, problem) for value in values]
+        causes = [None if value is None else _cause(value, root, target, problem, read) for value in values]
     good = [value if cause is None else None for value, cause in zip(values, causes, strict=True)]
-    return causes, _built(good, root, target, problem)
+    return causes, _built(good, root, target, problem, read)
 
 
-def _cause(value: bytes, root: Node, target: Type, problem: Callable[[Any], Any] | None) -> str | None:
+def _cause(value: bytes, root: Node, target: Type, problem: Problem, read: Read) -> str | None:
     """The cause that keeps one document out; what Arrow refuses stays out, whatever else is thought of it."""
-    fault = fault_of(value, root, problem)
+    fault = fault_of(value, root, problem, read)
     if fault:
         return fault.cause
     try:
-        _built([value], root, target, problem)
+        _built([value], root, target, problem, read)
     except _FAULTS:
         return "undecodable"
     return None
 
 
-def fault_of(value: bytes, root: Node, problem: Callable[[Any], Any] | None = None) -> JsonFault | None:
+def fault_of(value: bytes, root: Node, problem: Problem = None, read: Read = parse) -> JsonFault | None:
     """What is wrong with one document."""
     try:
-        document = parse(value)
+        document = read(value)
         if problem:
             problem(document)
         if isinstance(root, Object) and document is None:
@@ -85,10 +90,8 @@ def fault_of(value: bytes, root: Node, problem: Callable[[Any], Any] | None = No
     return None
 
 
-def _built(
-    values: Sequence[bytes | None], root: Node, target: Type, problem: Callable[[Any], Any] | None
-) -> Array:
-    documents = [None if value is None else parse(value) for value in values]
+def _built(values: Sequence[bytes | None], root: Node, target: Type, problem: Problem, read: Read) -> Array:
+    documents = [None if value is None else read(value) for value in values]
     missing = [value is None for value in values]
     if problem:
         for document, is_missing in zip(documents, missing, strict=True):

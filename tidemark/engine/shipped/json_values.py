@@ -18,10 +18,17 @@ from tidemark.domain.json_nodes import Entries, Items, Leaf, Node, Object
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII)
-_KINDS = {str: "a string", bool: "a boolean", dict: "an object", list: "an array", type(None): "null"}
+_KINDS = {
+    str: "a string",
+    bytes: "bytes",
+    bool: "a boolean",
+    dict: "an object",
+    list: "an array",
+    type(None): "null",
+}
 _EXACT_IN_DOUBLE = 1 << 53
 _MICROS = 6
-Cause = Literal["undecodable", "value_out_of_range", "type_mismatch", "invalid_against_schema"]
+Cause = Literal["undecodable", "value_out_of_range", "type_mismatch", "invalid_against_schema", "skip"]
 _MAX_DIGITS = 80
 """Digits of a number that are shown to a person."""
 
@@ -57,6 +64,17 @@ def parse(value: bytes) -> Any:
         )
     except (ValueError, ArithmeticError, RecursionError) as error:
         raise JsonFault("undecodable", str(error)) from None
+
+
+class Reader:
+    """Parses a value and takes it to the document that a tree describes; it travels to the executors by value."""
+
+    def __init__(self, shape: Callable[[Any], Any]) -> None:
+        self.shape = shape
+
+    def __call__(self, value: bytes) -> Any:
+        """The document. Raises JsonFault."""
+        return self.shape(parse(value))
 
 
 def check(node: Node, value: Any) -> None:
@@ -95,6 +113,7 @@ def leaf(node: Leaf) -> Callable[[Any], Any]:
         "double": _double,
         "decimal": partial(_decimal, precision=node.precision, scale=node.scale),
         "string": partial(_of, str),
+        "binary": partial(_of, bytes),
         "date": _date,
         "timestamp": partial(_time, zoned=False),
         "timestamptz": partial(_time, zoned=True),
