@@ -4,6 +4,7 @@ import dagster as dg
 from dagster._core.storage.tags import POOL_TAG_PREFIX
 
 from tidemark.domain.contract import Contract
+from tidemark.domain.maintenance import Asset
 
 LANE_TAG = "tidemark/lane"
 TRIGGER_TAG = "tidemark/trigger"
@@ -29,6 +30,11 @@ def table_key(table: str) -> dg.AssetKey:
 def schema_key(table: str) -> dg.AssetKey:
     """`schema/<namespace>/<table>`."""
     return dg.AssetKey(["schema", *table.split(".")])
+
+
+def maintenance_key(table: str, kind: Asset) -> dg.AssetKey:
+    """`maintenance/<namespace>/<table>/<kind>`."""
+    return dg.AssetKey(["maintenance", *table.split("."), kind])
 
 
 def table_of(key: dg.AssetKey, *, drop: int = 0) -> str:

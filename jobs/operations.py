@@ -53,7 +53,7 @@ def pause_table(context: dg.OpExecutionContext, config: Verb, lake: LakeResource
     """Let nothing be ingested into a table until it is resumed."""
     from tidemark.engine.pause import pause  # noqa: PLC0415 - only a step pays for the engine's imports
 
-    _change(context, config, lake, pause)
+    change_table(context, config, lake, pause)
 
 
 @dg.op
@@ -61,7 +61,7 @@ def resume_table(context: dg.OpExecutionContext, config: Verb, lake: LakeResourc
     """Undo `pause`; the next run continues where the ledger ends."""
     from tidemark.engine.pause import resume  # noqa: PLC0415
 
-    _change(context, config, lake, resume)
+    change_table(context, config, lake, resume)
 
 
 @dg.op
@@ -69,7 +69,7 @@ def accept_table(context: dg.OpExecutionContext, config: Accept, lake: LakeResou
     """Resolve a stop state explicitly; what was lost or changed is recorded in the ledger."""
     from tidemark.engine.accept import accept  # noqa: PLC0415
 
-    _change(
+    change_table(
         context,
         config,
         lake,
@@ -82,7 +82,7 @@ def approve_table(context: dg.OpExecutionContext, config: Approve, lake: LakeRes
     """Let a parked schema change through; kept in the table's history with who and why."""
     from tidemark.engine.approve import approve  # noqa: PLC0415
 
-    _change(
+    change_table(
         context,
         config,
         lake,
@@ -90,7 +90,9 @@ def approve_table(context: dg.OpExecutionContext, config: Approve, lake: LakeRes
     )
 
 
-def _change(context: dg.OpExecutionContext, config: Verb, resource: LakeResource, change: "Change") -> None:
+def change_table(
+    context: dg.OpExecutionContext, config: Verb, resource: LakeResource, change: "Change"
+) -> None:
     """Make the change and show it on the op and on the table's asset.
 
     Raises:

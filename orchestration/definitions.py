@@ -11,9 +11,12 @@ import dagster as dg
 
 from assets.checks import freshness_checks
 from assets.ingest import ingest_assets
+from assets.maintenance import health_checks, maintenance_assets
 from assets.schema import schema_assets
 from assets.specs import quarantine_spec, topic_specs
 from jobs.ingest import ingest_job
+from jobs.maintain import maintain_job
+from jobs.maintenance import maintenance_schedules
 from jobs.operations import operator_jobs
 from jobs.schema import schema_schedule
 from resources.lake import LakeResource, configuration_of, places_now
@@ -46,10 +49,17 @@ def build_defs(
             ),
             *(quarantine_spec(each, catalog) for each in contracts),
             *((schemas,) if schemas else ()),
+            *maintenance_assets(contracts),
         ],
-        asset_checks=[freshness_checks(name, served) for name, served in by_lane.items()],
-        jobs=[ingest_job(contracts), *operator_jobs()] if contracts else operator_jobs(),
-        schedules=[schema_schedule(schemas)] if schemas else [],
+        asset_checks=[
+            *(freshness_checks(name, served) for name, served in by_lane.items()),
+            *health_checks(contracts),
+        ],
+        jobs=[*((ingest_job(contracts),) if contracts else ()), *operator_jobs(), maintain_job()],
+        schedules=[
+            *((schema_schedule(schemas),) if schemas else ()),
+            *maintenance_schedules(contracts, platform.maintenance),
+        ],
         sensors=[
             lag_sensor(name, platform.lanes[name], served, platform.report_every)
             for name, served in by_lane.items()

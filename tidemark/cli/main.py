@@ -163,6 +163,28 @@ def accept(  # noqa: PLR0913 - one option for each stop state
     change("accept", arguments, as_json=as_json)
 
 
+@app.command()
+def maintain(
+    table: Table,
+    *,
+    compaction: Annotated[bool, typer.Option("--compaction", help="Small files and deleted rows.")] = False,
+    snapshots: Annotated[
+        bool, typer.Option("--snapshots", help="Snapshots, and rows beyond retention.")
+    ] = False,
+    orphans: Annotated[bool, typer.Option("--orphans", help="Files that no snapshot names.")] = False,
+    reason: Reason = "",
+    by: By = "",
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Maintain a table and its companions now; everything when no kind is named."""
+    from tidemark.cli.change import change  # noqa: PLC0415
+
+    arguments = {"table": table, "reason": reason, "by": by, "dry_run": dry_run}
+    kinds = {"compaction": compaction, "snapshots": snapshots, "orphans": orphans}
+    change("maintain", {**arguments, **kinds}, as_json=as_json)
+
+
 Action = Literal["first-load", "new-epoch", "record-gap", "quarantine-batch"]
 
 

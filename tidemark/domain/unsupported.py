@@ -31,7 +31,6 @@ CONTRACT = (
     _not_yet("columns.*.allow"),
     _not_yet("schema_changes.incompatible", "apply"),
     _not_yet("schema_changes.remove_column", "quarantine"),
-    _not_yet("retention"),
 )
 PLATFORM = (_not_yet("openlineage"),)
 

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -19,15 +20,21 @@ PATIENCE = 60
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Records of one partition: offsets with a value, and tombstones. `upto`: all before it has been read."""
+    """Records of one partition: offsets with a value, and tombstones. `upto`: all before it has been read.
+
+    `old`: those of them whose record time lies before the one that was asked for.
+    """
 
     partition: int
     values: Offsets
     tombstones: Offsets
     upto: int
+    old: Offsets
 
 
-def read_committed(cluster: KafkaCluster, topic: str, ranges: Mapping[int, OffsetRange]) -> Iterator[Read]:
+def read_committed(
+    cluster: KafkaCluster, topic: str, ranges: Mapping[int, OffsetRange], before: datetime | None = None
+) -> Iterator[Read]:
     """Every committed record of `ranges`, partitions mixed, each in order.
 
     Raises:
@@ -47,7 +54,7 @@ def read_committed(cluster: KafkaCluster, topic: str, ranges: Mapping[int, Offse
             silent = 0 if messages else silent + 1
             if silent > PATIENCE:
                 raise Outage("kafka_down", "-", f"nothing came from {topic} for {PATIENCE} s")
-            for read in _sorted(messages, open_ones):
+            for read in _sorted(messages, open_ones, int(before.timestamp() * 1000) if before else 0):
                 yield read
                 if read.upto >= open_ones[read.partition].end:
                     del open_ones[read.partition]
@@ -56,7 +63,8 @@ def read_committed(cluster: KafkaCluster, topic: str, ranges: Mapping[int, Offse
         consumer.close()
 
 
-def _sorted(messages: list[Message], ranges: Mapping[int, OffsetRange]) -> Iterator[Read]:
+def _sorted(messages: list[Message], ranges: Mapping[int, OffsetRange], before: int) -> Iterator[Read]:
+    old: dict[int, list[int]] = defaultdict(list)
     values: dict[int, list[int]] = defaultdict(list)
     tombstones: dict[int, list[int]] = defaultdict(list)
     upto: dict[int, int] = {}
@@ -68,6 +76,8 @@ def _sorted(messages: list[Message], ranges: Mapping[int, OffsetRange]) -> Itera
             values[partition].append(offset)
         else:
             tombstones[partition].append(offset)
+        if before and message.error() is None and 0 <= message.timestamp()[1] < before:
+            old[partition].append(offset)
         upto[partition] = offset + 1
     for partition in upto.keys() & ranges.keys():
         end = ranges[partition].end
@@ -76,6 +86,7 @@ def _sorted(messages: list[Message], ranges: Mapping[int, OffsetRange]) -> Itera
             _below(values[partition], end),
             _below(tombstones[partition], end),
             min(upto[partition], end),
+            _below(old[partition], end),
         )
 
 

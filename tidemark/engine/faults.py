@@ -25,6 +25,13 @@ PausePoint = Literal[
     "dropped",
     "settling",
     "settled",
+    "compaction_planned",
+    "compacted",
+    "manifests_rewritten",
+    "expiry_planned",
+    "expired",
+    "orphans_listing",
+    "retention_noted",
 ]
 POLL_SECONDS = 0.05
 

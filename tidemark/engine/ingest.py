@@ -24,6 +24,7 @@ from tidemark.engine.audit import audit
 from tidemark.engine.decode import decode
 from tidemark.engine.evolve import plan_evolution
 from tidemark.engine.lake import Lake
+from tidemark.engine.maintenance_lease import ask_for_room
 from tidemark.engine.observe import second_look
 from tidemark.engine.outages import named
 from tidemark.engine.plan import Plan, make_plan
@@ -39,6 +40,10 @@ from tidemark.engine.tables import set_properties
 
 ATTEMPTS = 6
 """Times that one microbatch may be overtaken, with no progress in between, before the orchestrator gets it back."""
+
+
+LOST_OFTEN = 3
+"""Times that it may be overtaken by something that is no ingest before the table tells maintenance to stand back."""
 
 
 class _PlanAgain(TidemarkError):
@@ -59,7 +64,7 @@ def microbatch(
     ceiling: dict[int, int] = {}
     last: TidemarkError | None = None
     reached: Ledger | None = None
-    turn = 0
+    turn = lost = 0
     while turn < ATTEMPTS:
         turn += 1
         try:
@@ -72,8 +77,10 @@ def microbatch(
             last = overtaken
             time.sleep(random.uniform(0.0, 0.1 * 2**turn))  # noqa: S311 - so that two runs do not stay in step
             before, reached = reached, lake.state(contract.table).ledger
-            if reached != before:
-                turn = 0
+            turn, lost = (turn, lost + 1) if reached == before else (0, 1)
+            if lost == LOST_OFTEN:
+                with suppress(Exception):
+                    ask_for_room(lake, contract.table)
     raise Stopped("failed", contract.table, f"It was planned {ATTEMPTS} times in vain: {last}")
 
 

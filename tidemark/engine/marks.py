@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from tidemark.domain.offsets import OffsetRange
 
-RECORD, TOMBSTONE, ROW, QUARANTINED, TWICE = 1, 2, 4, 8, 16
+RECORD, TOMBSTONE, ROW, QUARANTINED, TWICE, OLD = 1, 2, 4, 8, 16, 32
+# OLD: retention may have deleted the row of this record
 _IN_KAFKA, _PLACED = RECORD | TOMBSTONE, ROW | QUARANTINED
 
 Marks = npt.NDArray[np.uint8]
@@ -75,8 +76,11 @@ class Count:
         """Count a stretch that begins at offset `first`; what Kafka no longer has can only show duplicates."""
         self.duplicates += runs(marks & TWICE, first)
         marks, first = marks[max(0, self.start - first) :], max(first, self.start)
-        recorded, tombstone = marks & _IN_KAFKA != 0, marks & TOMBSTONE != 0
         placed = marks & _PLACED != 0
+        marks = np.where(
+            (marks & OLD != 0) & ~placed, np.uint8(0), marks
+        )  # gone on purpose: as Kafka's own retention
+        recorded, tombstone = marks & _IN_KAFKA != 0, marks & TOMBSTONE != 0
         lost = recorded & ~tombstone & ~placed
         self.kafka_records += int(recorded.sum())
         self.rows += int((marks & ROW != 0).sum())

@@ -4,6 +4,7 @@
 failed or was lost the table is looked at before anything is believed (DESIGN.md, step 9).
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -27,7 +28,7 @@ from tidemark.engine.table_state import ancestors, load
 TAG_RETENTION_DAYS = 36_500
 _DAY_MS = 86_400_000
 _LAST_WRITABLE_FORMAT = 2
-BRANCH_RETENTION = "1 DAYS"
+_DAY_MINUTES = 1_440
 _RACES = ("ValidationException", "CommitFailedException", "not an ancestor", "is not fast-forwardable")
 
 
@@ -52,14 +53,21 @@ class Attempt:
 def open_branch(lake: Lake, attempt: Attempt) -> frozenset[int]:
     """Create the attempt's branch at the planned head; returns the snapshots that this alone has made.
 
-    On a table without snapshots Iceberg begins the branch with an empty one, otherwise there are none.
+    On a table without snapshots Iceberg begins the branch with an empty one, otherwise there are none. Expirers count
+    a branch's age from its snapshot, so what an old head lacks is added: a day from now, not from the head.
     """
     at = "" if attempt.base is None else f"AS OF VERSION {attempt.base}"
+    minutes = _DAY_MINUTES + _age_minutes(lake, attempt)
     lake.spark().sql(
-        f"ALTER TABLE {lake.identifier(attempt.table)} CREATE BRANCH `{attempt.branch}` {at} RETAIN {BRANCH_RETENTION}"
+        f"ALTER TABLE {lake.identifier(attempt.table)} CREATE BRANCH `{attempt.branch}` {at} RETAIN {minutes} MINUTES"
     )
     pause_point("branched")
     return frozenset() if attempt.base is not None else frozenset({branch_head(lake, attempt).snapshot_id})
+
+
+def _age_minutes(lake: Lake, attempt: Attempt) -> int:
+    head = _metadata(lake, attempt).snapshot_by_id(attempt.base) if attempt.base is not None else None
+    return max(0, int(time.time() - head.timestamp_ms / 1000) // 60) if head else 0
 
 
 def branch_identifier(lake: Lake, attempt: Attempt) -> str:

@@ -7,6 +7,7 @@ per offset and `MARKS` bytes is compared in windows, so memory is bounded whatev
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -18,9 +19,10 @@ from tidemark.domain.errors import Overtaken, Refused, Stopped
 from tidemark.domain.guard import Topic, examine
 from tidemark.domain.ledger import Gap, Ledger
 from tidemark.domain.offsets import OffsetRange
+from tidemark.domain.retention import expired_before
 from tidemark.engine.committed import read_committed
 from tidemark.engine.lake import Lake
-from tidemark.engine.marks import QUARANTINED, RECORD, ROW, TOMBSTONE, Count, Marks, mark, windows
+from tidemark.engine.marks import OLD, QUARANTINED, RECORD, ROW, TOMBSTONE, Count, Marks, mark, windows
 from tidemark.engine.outages import named
 from tidemark.engine.retention import compacted
 from tidemark.engine.settle import pending
@@ -82,8 +84,8 @@ def reconcile(
         topic = lake.topic(contract)
         state, quarantine = _together(lake, contract)
         ledger = _comparable(contract, state, topic)
-        counts = _counts(ledger, topic)
-        work = _Comparison(lake, contract, state.head, ledger, counts, on_progress, quarantine)
+        counts, expired = _counts(ledger, topic), expired_before(state.properties)
+        work = _Comparison(lake, contract, state.head, ledger, counts, on_progress, quarantine, expired)
         covered = {p: OffsetRange(min(ledger.start.get(p, 0), o), o) for p, o in ledger.next.items()}
         for window in windows(covered, MARKS):
             work.compare(window)
@@ -150,6 +152,7 @@ class _Comparison:
     counts: dict[int, Count]
     on_progress: OnProgress
     quarantine: IcebergTable | None = None
+    expired_before: datetime | None = None
     done: int = 0
     reading: float = 0.0
 
@@ -166,11 +169,12 @@ class _Comparison:
         first = {p: max(each.start, min(each.end, self.counts[p].start)) for p, each in window.items()}
         ranges = {p: OffsetRange(first[p], each.end) for p, each in window.items()}
         for read in read_committed(
-            self.lake.platform.kafka[self.contract.cluster], self.contract.topic, ranges
+            self.lake.platform.kafka[self.contract.cluster], self.contract.topic, ranges, self.expired_before
         ):
             p, start = read.partition, window[read.partition].start
             mark(marks[p], start, read.values, RECORD)
             mark(marks[p], start, read.tombstones, TOMBSTONE)
+            mark(marks[p], start, read.old, OLD)
             self.done += read.upto - first[p]
             first[p] = read.upto
             self.on_progress(self.done, whole)

@@ -167,7 +167,6 @@ NOT_YET = [
     ("value: {schema: by_latest_schema}", "value.schema"),
     ("columns: {email: {allow: [marts.contacts]}}", "columns.email.allow"),
     ("schema_changes: {incompatible: apply}", "schema_changes.incompatible"),
-    ("retention: {append: 30d}", "retention"),
 ]
 
 

@@ -1,0 +1,86 @@
+"""Maintenance as assets of their own: `maintenance/<namespace>/<table>/{compaction,snapshot_expiry,orphan_files}`.
+
+One of each kind per contract; it covers the append, quarantine and upsert tables. A run serves all that are selected.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from assets.names import maintenance_key, table_key, table_of
+from resources.lake import LakeResource
+from tidemark.domain.contract import Contract
+from tidemark.domain.maintenance import ASSETS, Asset
+
+GROUP = "maintenance"
+POOL = "tidemark_maintenance"
+"""Held by one run at a time, whoever launched it."""
+HEALTH = "files"
+_SAYS: dict[Asset, str] = {
+    "compaction": "Small files and deleted rows of `{table}` and its companions rewritten, where that pays.",
+    "snapshot_expiry": "Snapshots (and rows) of `{table}` and its companions that nothing keeps any more.",
+    "orphan_files": "Files under `{table}` and its companions that no snapshot names.",
+}
+
+
+def maintenance_assets(contracts: Sequence[Contract]) -> list[dg.AssetsDefinition]:
+    """One subsettable multi-asset per kind."""
+    return [_kind(kind, contracts) for kind in ASSETS] if contracts else []
+
+
+def _kind(kind: Asset, contracts: Sequence[Contract]) -> dg.AssetsDefinition:
+    by_table = {each.table: each for each in contracts}
+
+    @dg.multi_asset(
+        name=f"maintain_{kind}",
+        specs=[_spec(kind, each) for each in contracts],
+        can_subset=True,
+        pool=POOL,
+    )
+    def maintain_kind(
+        context: dg.AssetExecutionContext, lake: LakeResource
+    ) -> Iterator[dg.MaterializeResult[None]]:
+        from assets.upkeep import maintain_tables  # noqa: PLC0415 - only a step pays for the engine's imports
+
+        chosen = sorted(".".join(key.path[1:-1]) for key in context.selected_asset_keys)
+        yield from maintain_tables(context, lake, kind, [by_table[table] for table in chosen])
+
+    return maintain_kind
+
+
+def health_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecksDefinition]:
+    """One check per table: small files, deleted rows, manifests and snapshots against the contract's thresholds."""
+    by_table = {each.table: each for each in contracts}
+    if not contracts:
+        return []
+
+    @dg.multi_asset_check(name="files_of_tables", specs=[_check(each) for each in contracts], can_subset=True)
+    def files_of_tables(
+        context: dg.AssetCheckExecutionContext, lake: LakeResource
+    ) -> Iterator[dg.AssetCheckResult]:
+        from assets.upkeep import judge_files  # noqa: PLC0415
+
+        chosen = sorted(table_of(key.asset_key) for key in context.selected_asset_check_keys)
+        yield from judge_files(lake, [by_table[table] for table in chosen])
+
+    return [files_of_tables]
+
+
+def _spec(kind: Asset, contract: Contract) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        maintenance_key(contract.table, kind),
+        description=_SAYS[kind].format(table=contract.table),
+        metadata={"table": contract.table},
+        skippable=True,
+        group_name=GROUP,
+        owners=[contract.owners.data] if contract.owners.data else [],
+        kinds={"iceberg"},
+    )
+
+
+def _check(contract: Contract) -> dg.AssetCheckSpec:
+    return dg.AssetCheckSpec(
+        HEALTH,
+        asset=table_key(contract.table),
+        description="Small files, deleted rows, manifests and snapshots, of the table and its companions.",
+    )

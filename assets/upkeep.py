@@ -1,0 +1,73 @@
+"""One maintenance run: many tables over one session; what was done becomes numbers, what was not is said in the log."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import dagster as dg
+from dagster._core.storage.tags import SCHEDULE_NAME_TAG
+
+from assets.maintenance import HEALTH
+from assets.names import maintenance_key, table_key
+from resources.lake import LakeResource
+from tidemark.domain.contract import Contract
+from tidemark.domain.errors import TidemarkError
+from tidemark.domain.maintenance import Asset, Gain
+from tidemark.engine.health import health
+from tidemark.engine.maintain import maintain
+
+
+def maintain_tables(
+    context: dg.AssetExecutionContext, resource: LakeResource, kind: Asset, contracts: Sequence[Contract]
+) -> Iterator[dg.MaterializeResult[None]]:
+    """Maintain table by table. A scheduled run that finds nothing to do writes no event: the log says why.
+
+    Raises:
+        dg.Failure: at the end, naming the tables that could not be maintained.
+    """
+    failed: dict[str, dg.MetadataValue] = {}
+    scheduled = SCHEDULE_NAME_TAG in context.run.tags
+    with resource.open() as lake:
+        for contract in contracts:
+            gains = list(maintain(lake, contract, (kind,)))
+            for gain in gains:
+                context.log.info("%s %s: %s", gain.table, gain.kind, gain.reason)
+            failed |= {g.table: dg.MetadataValue.json(dict(g.error)) for g in gains if g.error}
+            if not scheduled or any(gain.acted for gain in gains):
+                yield _result(contract, kind, gains)
+    if failed:
+        raise dg.Failure(f"not maintained: {', '.join(failed)}", metadata=failed, allow_retries=False)
+
+
+def judge_files(resource: LakeResource, contracts: Sequence[Contract]) -> Iterator[dg.AssetCheckResult]:
+    """The files check of each table."""
+    with resource.open() as lake:
+        for contract in contracts:
+            key = table_key(contract.table)
+            try:
+                found = health(lake, contract)
+            except TidemarkError as error:
+                yield dg.AssetCheckResult(
+                    asset_key=key, check_name=HEALTH, passed=False, metadata={"error": str(error)}
+                )
+                continue
+            faults = found.faults if found else ()
+            yield dg.AssetCheckResult(
+                asset_key=key,
+                check_name=HEALTH,
+                passed=not faults,
+                severity=dg.AssetCheckSeverity.WARN,
+                description="; ".join(faults),
+                metadata=dict(found.numbers) if found else {},
+            )
+
+
+def _result(contract: Contract, kind: Asset, gains: Sequence[Gain]) -> dg.MaterializeResult[None]:
+    """The append table's numbers under their own names, those of its companions with the table before them."""
+    metadata: dict[str, Any] = {"acted": sum(gain.acted for gain in gains)}
+    for gain in gains:
+        prefix = (
+            "" if gain.table == contract.table else f"{gain.table.removeprefix(contract.namespace + '.')}: "
+        )
+        metadata[f"{prefix}{gain.kind}"] = gain.reason
+        metadata |= {f"{prefix}{name}": round(value, 3) for name, value in gain.numbers.items()}
+    return dg.MaterializeResult(asset_key=maintenance_key(contract.table, kind), metadata=metadata)

@@ -1,0 +1,42 @@
+"""Schedules of maintenance: every so often each kind looks at all tables, in one run, and acts where it pays."""
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from assets.maintenance import HEALTH
+from assets.names import maintenance_key, table_key
+from tidemark.domain.contract import Contract
+from tidemark.domain.maintenance import ASSETS, Asset
+from tidemark.domain.platform import MaintenanceSchedules
+
+
+def maintenance_schedules(
+    contracts: Sequence[Contract], when: MaintenanceSchedules
+) -> list[dg.ScheduleDefinition]:
+    """One per kind, on by default; the daily one also judges the tables' files."""
+    if not contracts:
+        return []
+    crons: dict[Asset, str] = {
+        "compaction": when.compaction,
+        "snapshot_expiry": when.snapshots,
+        "orphan_files": when.orphans,
+    }
+    return [_schedule(kind, crons[kind], contracts) for kind in ASSETS]
+
+
+def _schedule(kind: Asset, cron: str, contracts: Sequence[Contract]) -> dg.ScheduleDefinition:
+    selection: dg.AssetSelection = dg.AssetSelection.assets(
+        *(maintenance_key(each.table, kind) for each in contracts)
+    )
+    if kind == "snapshot_expiry":
+        checks = (dg.AssetCheckKey(table_key(each.table), HEALTH) for each in contracts)
+        selection |= dg.AssetSelection.checks(*checks)
+    job = dg.define_asset_job(
+        kind,
+        selection=selection,
+        description=f"{kind.replace('_', ' ').capitalize()} of all tables that need it.",
+    )
+    return dg.ScheduleDefinition(
+        name=kind, job=job, cron_schedule=cron, default_status=dg.DefaultScheduleStatus.RUNNING
+    )

@@ -1,0 +1,224 @@
+"""Rule: maintenance changes files and snapshots, never rows, offsets or what someone still needs."""
+
+import os
+import threading
+import time
+from pathlib import Path
+from urllib.parse import urlparse
+
+import oracle
+import pytest
+from topics import order
+
+from tidemark.domain.errors import Overtaken
+from tidemark.engine import expire, ingest
+from tidemark.engine.health import health
+from tidemark.engine.maintain import maintain
+from tidemark.engine.maintenance_lease import INGEST_FIRST, Held, lease
+from tidemark.engine.reconcile import reconcile
+
+SOON = {"compaction": {"min_input_files": 2}, "snapshots": {"max_age": "1s", "min_keep": 1}}
+"""A hot partition then waits for eight files; only what is needed outlives an expiry."""
+DAY_MS = 86_400_000
+
+
+def gains(table, *kinds, **how):
+    found = {(g.table, g.kind): g for g in maintain(table.lakehouse.lake, table.contract, kinds, **how)}
+    assert not [g for g in found.values() if g.error], found
+    return found
+
+
+def gain(table, kind, **how):
+    return gains(table, kind, **how)[table.name, kind]
+
+
+def fed(lakehouse, name, batches, size=10, **contract):
+    """A table of `batches` microbatches, two Kafka partitions, poison in the first."""
+    topic = lakehouse.cluster.topic(name, 2)
+    table = lakehouse.table(topic, **{"maintenance": SOON, **contract})
+    topic.send_raw([(None, b"poison", 0)])
+    for batch in range(batches):
+        topic.send(range(batch * size, batch * size + size))
+        assert table.run().state == "fresh"
+    return topic, table
+
+
+@pytest.mark.parametrize(
+    ("format_version", "layout"),
+    [
+        (2, {"partition_by": ["bucket(2, customer)"]}),
+        (3, {"partition_by": ["day(at)"], "sort_by": ["customer"]}),
+    ],
+)
+def test_compaction_leaves_few_files_every_row_and_the_ledger(lakehouse, format_version, layout):
+    """Given nine microbatches, when compacted, then a scan opens as few files as a fresh table has, and ingest goes on; below the thresholds nothing is done."""
+    topic, table = fed(
+        lakehouse, "compacted", 9, format_version=format_version, quarantine={"fail": 1}, **layout
+    )
+    head = table.head
+    assert not gain(table, "compaction", dry_run=True).acted
+    assert table.head == head
+    found = gain(table, "compaction")
+    assert found.acted
+    assert found.numbers["commits"] == 1
+    assert (found.numbers["read_amplification_before"], found.numbers["read_amplification_after"]) == (9, 1)
+    topic.send(range(90, 100))
+    assert table.run().state == "fresh"
+    assert table.ids() == list(range(100))
+    assert table.holds_everything().quarantined == 1
+    again = gain(table, "compaction")
+    assert not again.acted
+    assert "min_input_files" in again.reason
+    assert health(lakehouse.lake, table.contract).faults == ()
+
+
+def test_expiry_keeps_what_is_named_whatever_others_have_set(lakehouse, monkeypatch):
+    """Given a compacted table with someone's tag, a named snapshot, a live and a dead attempt and aggressive foreign settings, when expired, then exactly what is needed is left and can be read."""
+    topic, table = fed(lakehouse, "expired", 8)
+    spark, lake = lakehouse.spark(), lakehouse.lake
+    receipts = [each["snapshot_id"] for each in oracle.ledgers(table.iceberg())]
+    spark.sql(f"ALTER TABLE {table.name} CREATE TAG audit AS OF VERSION {receipts[2]}")
+    foreign = {"history.expire.max-snapshot-age-ms": 1000, "tidemark.named.mart": receipts[4]}
+    listed = ", ".join(f"'{k}' = '{v}'" for k, v in foreign.items())
+    spark.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ({listed})")
+    assert gain(table, "compaction").acted
+    spark.sql(f"ALTER TABLE {table.name} CREATE BRANCH tidemark_live_a RETAIN 1441 MINUTES")
+    head, newest = table.head, receipts[-1]
+    time.sleep(1)
+    found = gain(table, "snapshot_expiry")
+    assert found.acted
+    left = {s.snapshot_id for s in table.iceberg().metadata.snapshots}
+    assert left == {head, newest, receipts[2], receipts[4]}
+    assert found.numbers["files_deleted"] > 0
+    counted = spark.sql(f"SELECT count(*) AS n FROM {table.name} VERSION AS OF 'audit'").collect()
+    assert counted[0]["n"] == 20
+    assert "tidemark_live_a" in table.iceberg().metadata.refs
+    topic.send(range(80, 90))
+    assert table.run().rows.written == 10
+
+    # a default age of refs would cost the tag, and Spark applies it: exactly the ids go another way
+    spark.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ('history.expire.max-ref-age-ms' = '1000')")
+    time.sleep(1)
+    real = expire._now
+    monkeypatch.setattr(expire, "_now", lambda: real() + 2 * DAY_MS)
+    assert "orphan removal" in gain(table, "snapshot_expiry").reason
+    assert {"audit", "tidemark_ledger"} <= set(table.iceberg().metadata.refs)
+    assert "tidemark_live_a" not in table.iceberg().metadata.refs, "its run is two days dead by now"
+    monkeypatch.undo()
+
+    # a managed catalog keeps only the current snapshot: the tag holds the ledger
+    spark.sql(f"ALTER TABLE {table.name} UNSET TBLPROPERTIES ('history.expire.max-ref-age-ms')")
+    spark.sql(
+        f"CALL lake.system.rewrite_data_files(table => '{table.name}', options => map('rewrite-all', 'true'))"
+    )
+    spark.sql(
+        f"CALL lake.system.expire_snapshots(table => '{table.name}', older_than => TIMESTAMP '2100-01-01', retain_last => 1)"
+    )
+    gains(table, "compaction", "snapshot_expiry")
+    topic.send(range(90, 100))
+    assert table.run().rows.written == 10
+    assert table.ids() == list(range(100))
+    assert oracle.count_by_spark(spark, table.name) == oracle.count_by_pyiceberg(table.iceberg())
+    with lease(lake, table.name), pytest.raises(Held), lease(lake, table.name):
+        raise AssertionError("two leases at once")
+
+
+def test_orphans_go_when_they_are_old_and_never_while_they_may_be_someones_stage(lakehouse):
+    """Given strange files, old and young, beside a running ingest, when removed, then only the old one is gone."""
+    topic, table = fed(lakehouse, "orphans", 2)
+    data = Path(urlparse(table.iceberg().location()).path) / "data"
+    old, young = data / "old.parquet", data / "young.parquet"
+    for each in (old, young):
+        each.write_bytes(b"nobody's")
+    os.utime(old, (time.time() - 4 * 86_400,) * 2)
+    used = next(iter(table.iceberg().scan().plan_files())).file.file_path
+    os.utime(urlparse(used).path, (time.time() - 9 * 86_400,) * 2)
+    assert [Path(f).name for f in gain(table, "orphan_files", dry_run=True).plan["files"]] == ["old.parquet"]
+    assert old.exists()
+    topic.send(range(20, 400))
+    run = threading.Thread(target=table.run)
+    run.start()
+    found = gain(table, "orphan_files")
+    run.join()
+    assert found.numbers["orphans"] == 1
+    assert (old.exists(), young.exists()) == (False, True)
+    assert table.run().state == "fresh"
+    assert table.ids() == list(range(400))
+    table.holds_everything()
+
+
+def test_rows_go_with_age_and_reconcile_still_knows_every_offset(lakehouse):
+    """Given records of forty days, of now, and a batch with both, when retention is a month, then the old rows are gone, no offset counts as a gap, and ingest goes on."""
+    topic = lakehouse.cluster.topic("aged", 1)
+    table = lakehouse.table(topic, retention={"append": "30d"}, maintenance=SOON)
+    now = int(time.time() * 1000)
+    for numbers, age in ((range(10), 40), (range(10, 13), 40), (range(13, 20), 0), (range(20, 25), 0)):
+        producer = topic._new_producer()
+        for n in numbers:
+            producer.produce(
+                topic.name, topic.encode(order(n)), str(n).encode(), 0, timestamp=now - age * DAY_MS
+            )
+        producer.flush(30)
+        if len(numbers) != 3:
+            table.run()
+    before = table.ledger
+    found = gains(table, "snapshot_expiry")[table.name, "retention"]
+    assert (found.acted, found.numbers["rows_deleted"]) == (True, 13)
+    assert table.ids() == list(range(13, 25))
+    assert table.ledger["next"] == before["next"]
+    topic.send(range(25, 30))
+    assert table.run().rows.written == 5
+    verdict = reconcile(lakehouse.lake, table.contract)
+    assert verdict.sound, verdict
+    assert verdict.records == 17
+    assert not gains(table, "snapshot_expiry")[table.name, "retention"].acted
+    lakehouse.spark().sql(f"DELETE FROM {table.name} WHERE id = 27")
+    assert reconcile(lakehouse.lake, table.contract).counts[0].gaps == [(27, 28)]
+
+
+def test_maintenance_in_the_middle_of_everything_loses_nothing(lakehouse):
+    """Given compaction and expiry again and again, when batches come, a column is added and someone rolls back meanwhile, then every record is there once."""
+    topic, table = fed(lakehouse, "busy", 4, quarantine={"fail": 1})
+    other, over, seen = lakehouse.open_lake(), threading.Event(), []
+
+    def again_and_again():
+        while not over.is_set():
+            seen.extend(maintain(other, table.contract, ("compaction", "snapshot_expiry")))
+
+    busy = threading.Thread(target=again_and_again)
+    busy.start()
+    try:
+        for batch in range(4, 12):
+            topic.send(range(batch * 10, batch * 10 + 10))
+            assert table.run().error is None
+            if batch == 6:
+                lakehouse.spark().sql(f"ALTER TABLE {table.name} ADD COLUMN note string AFTER amount")
+            if batch == 8:
+                target = oracle.ledgers(table.iceberg())[-1]["snapshot_id"]
+                lakehouse.spark().sql(
+                    f"CALL lake.system.rollback_to_snapshot('{table.name}', {target})"
+                ).collect()
+    finally:
+        over.set()
+        busy.join()
+    assert not [each for each in seen if each.error], [each.error for each in seen if each.error]
+    assert table.run().state == "fresh"
+    assert table.ids() == list(range(120))
+    table.holds_everything()
+
+
+def test_ingest_that_keeps_losing_is_left_alone(lakehouse, monkeypatch):
+    topic, table = fed(lakehouse, "losing", 1)
+    real, lost = ingest.publish, []
+
+    def overtaken(*how):
+        if len(lost) < 3:
+            lost.append(how)
+            raise Overtaken(table.name, 1, 2)
+        return real(*how)
+
+    monkeypatch.setattr(ingest, "publish", overtaken)
+    topic.send(range(10, 20))
+    assert table.run().state == "fresh"
+    assert INGEST_FIRST in table.iceberg().metadata.properties
+    assert "overtaken" in gain(table, "compaction").reason

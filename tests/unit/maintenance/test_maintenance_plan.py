@@ -1,0 +1,113 @@
+"""Rules of compaction: nothing below the thresholds, cold before hot, never more than the contract allows."""
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.domain.contract import Compaction
+from tidemark.domain.maintenance_plan import COMMITS, Layout, Partition, is_hot, plan_compaction
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+KB, MB = 1024, 1024**2
+LIMITS = Compaction(target_file_size=256 * MB, min_input_files=8, max_bytes=10 * 1024 * MB)
+
+
+def partition(name="day=1", sizes=(), **facts):
+    return Partition(
+        name, f"day = '{name}'", tuple(sizes), **{"written_at": NOW - timedelta(days=2), **facts}
+    )
+
+
+sizes = st.lists(st.integers(1, 600 * MB), max_size=60)
+partitions = st.builds(
+    partition,
+    st.text("abc", min_size=1, max_size=6),
+    sizes,
+    rows=st.integers(0, 1000),
+    deleted_rows=st.integers(0, 1000),
+    delete_files=st.integers(0, 5),
+    written_at=st.none() | st.integers(0, 48).map(lambda hours: NOW - timedelta(hours=hours)),
+)  # fmt: skip
+
+
+@given(st.lists(partitions, max_size=12, unique_by=lambda p: p.name), st.integers(1, 8 * 1024))
+def test_a_run_is_bounded_and_begins_with_what_is_cold(found, megabytes):
+    limits = Compaction(target_file_size=256 * MB, min_input_files=8, max_bytes=megabytes * MB)
+    plan = plan_compaction(Layout(tuple(found)), limits, NOW)
+    assert sum(each.bytes for each in plan.rewrites) <= limits.max_bytes
+    assert len(plan.rewrites) <= COMMITS
+    heat = [each.hot for each in plan.rewrites]
+    assert heat == sorted(heat)
+    assert plan.reasons
+    by_name = {each.name: each for each in found}
+    for rewrite in plan.rewrites:
+        assert rewrite.files >= 1
+        for name in rewrite.partitions:
+            assert is_hot(by_name[name], NOW) is rewrite.hot
+
+
+@given(st.lists(partitions, max_size=8, unique_by=lambda p: p.name))
+def test_what_is_left_out_is_said(found):
+    plan = plan_compaction(Layout(tuple(found)), Compaction(max_bytes=1024 * 1024), NOW)
+    everything = plan_compaction(Layout(tuple(found)), Compaction(max_bytes=10**15), NOW)
+    wanted = sum(each.bytes for each in everything.rewrites) + everything.left
+    assert sum(each.bytes for each in plan.rewrites) + plan.left == wanted
+
+
+def test_below_the_thresholds_nothing_is_done_and_it_says_why():
+    plan = plan_compaction(Layout((partition(sizes=[MB] * 7 + [250 * MB]),), manifests=9), LIMITS, NOW)
+    assert not plan
+    (why,) = plan.reasons
+    assert why.startswith(
+        "8 files in 1 partitions, 0 of them hot; at most 7 small files in one (min_input_files 8"
+    )
+
+
+def test_a_partition_that_is_being_written_waits_longer_and_is_merged_in_tiers():
+    """Given a growing partition with one large and many tiny files, when planned, then only the tiny are merged."""
+    hot = partition(sizes=[100 * MB, *[MB] * 40], written_at=NOW - timedelta(seconds=30))
+    (rewrite,) = plan_compaction(Layout((hot,)), LIMITS, NOW).rewrites
+    assert (rewrite.files, rewrite.bytes, rewrite.below) == (40, 40 * MB, 4 * MB)
+    assert not plan_compaction(Layout((partition(sizes=[MB] * 31, written_at=NOW),)), LIMITS, NOW)
+
+
+def test_a_partition_with_many_deleted_rows_is_rewritten_however_few_its_files():
+    (rewrite,) = plan_compaction(
+        Layout((partition(sizes=[200 * MB], rows=100, deleted_rows=11, delete_files=1, scoped=False),)), LIMITS, NOW
+    ).rewrites  # fmt: skip
+    assert (rewrite.files, rewrite.unscoped_deletes) == (1, True)
+    assert not plan_compaction(Layout((partition(sizes=[200 * MB], rows=100, deleted_rows=10),)), LIMITS, NOW)
+
+
+def test_a_partition_larger_than_a_run_is_begun_with_as_many_files_as_surely_fit():
+    limits = Compaction(target_file_size=256 * MB, min_input_files=8, max_bytes=100 * MB)
+    plan = plan_compaction(Layout((partition(sizes=[20 * MB, *[9 * MB] * 30]),)), limits, NOW)
+    (rewrite,) = plan.rewrites
+    assert rewrite.max_files == rewrite.files == 9
+    assert rewrite.bytes <= 100 * MB
+    assert plan.left > 0
+
+
+def test_alike_partitions_share_a_commit():
+    many = [partition(f"day={n}", [KB] * 10) for n in range(250)]
+    plan = plan_compaction(Layout(tuple(many)), LIMITS, NOW)
+    assert [len(each.partitions) for each in plan.rewrites] == [100, 100, 50]
+    assert plan.rewrites[0].where.count(" OR ") == 99
+
+
+def test_a_partition_that_cannot_be_said_lets_the_rewrite_see_the_whole_table():
+    odd = Partition("x", None, (KB,) * 10)
+    (rewrite,) = plan_compaction(Layout((odd, partition(sizes=[KB] * 10))), LIMITS, NOW).rewrites
+    assert rewrite.where is None
+
+
+def test_manifests_are_rewritten_when_they_are_many_and_tiny():
+    assert plan_compaction(Layout(manifests=40, manifest_bytes=40 * 8 * KB), LIMITS, NOW).manifests
+    assert not plan_compaction(Layout(manifests=40, manifest_bytes=40 * 7 * MB), LIMITS, NOW).manifests
+
+
+def test_read_amplification_is_files_opened_over_files_needed():
+    assert Layout((partition(sizes=[MB] * 64),)).read_amplification(256 * MB) == 64
+    assert Layout((partition(sizes=[256 * MB], delete_files=1),)).read_amplification(256 * MB) == 2
+    assert Layout().read_amplification(256 * MB) == 1

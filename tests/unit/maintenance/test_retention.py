@@ -1,0 +1,41 @@
+"""Rows go by the time of their record, at midnight, and never before someone has read them."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.domain.retention import EXPIRED_BEFORE, expired_before, retention_cut
+from tidemark.engine.marks import OLD, RECORD, ROW, Count, mark
+
+TIMES = st.integers(0, 2**31).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))
+
+
+@given(TIMES, st.integers(1, 5000).map(lambda h: timedelta(hours=h)), st.none() | TIMES)
+def test_nothing_younger_than_the_retention_and_nothing_still_needed_goes(now, kept, needed):
+    cut = retention_cut(now, kept, needed)
+    assert cut <= now - kept
+    assert needed is None or cut <= needed
+    assert (cut.minute, cut.second) == (0, 0)
+    assert kept < timedelta(days=2) or cut.hour == 0
+    if needed is None:
+        assert now - kept - cut < timedelta(days=1)
+
+
+def test_the_table_says_itself_what_may_be_gone():
+    cut = datetime(2026, 1, 1, tzinfo=UTC)
+    assert expired_before({EXPIRED_BEFORE: cut.isoformat()}) == cut
+    assert expired_before({}) is None
+
+
+def test_an_old_record_without_a_row_is_no_gap_and_a_young_one_is():
+    """Given ten records, the first five old, when rows 3 and 7 are missing, then only 7 is a gap."""
+    marks = np.zeros(10, dtype=np.uint8)
+    mark(marks, 0, np.arange(10), RECORD)
+    mark(marks, 0, np.arange(5), OLD)
+    mark(marks, 0, np.array([0, 1, 2, 4, 5, 6, 8, 9]), ROW)
+    count = Count(0, 0, 10)
+    count.add(marks, 0)
+    assert (count.gaps, count.duplicates, count.unknown) == ([(7, 8)], [], [])
+    assert (count.kafka_records, count.rows, count.missing) == (9, 8, 1)

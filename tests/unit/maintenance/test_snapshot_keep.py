@@ -1,0 +1,141 @@
+"""Rules of expiry: whatever others name or a ledger needs stays, however the table is bent; the rest goes."""
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.domain.contract import Snapshots
+from tidemark.domain.snapshot_keep import DAY_MS, Ref, Snap, chain, given_up, hazards, is_dead, keep
+
+NOW = 100 * DAY_MS
+LIMITS = Snapshots(max_age=timedelta(days=7), min_keep=1, max_count=2000)
+
+
+@st.composite
+def tables(draw):
+    """A snapshot graph with branches, tags, receipts here and there, and refs of every age."""
+    count = draw(st.integers(1, 25))
+    snaps: list[Snap] = []
+    for n in range(count):
+        parent = draw(st.sampled_from([None, *(s.id for s in snaps)])) if snaps and draw(st.booleans()) else (
+            snaps[-1].id if snaps else None
+        )  # fmt: skip
+        at = draw(st.integers(0, NOW)) if parent is None else draw(st.integers(snaps[-1].at, NOW))
+        snaps.append(Snap(n + 1, parent, at, draw(st.booleans())))
+    cut = draw(st.sets(st.sampled_from([s.id for s in snaps]), max_size=3))  # a stranger's expiry
+    left = [s for s in snaps if s.id not in cut] or snaps
+    ids = st.sampled_from([s.id for s in left])
+    refs = [Ref("main", "branch", draw(ids))]
+    for n in range(draw(st.integers(0, 4))):
+        name = draw(st.sampled_from(["tidemark_abc_", "audit_", "v"])) + str(n)
+        age = draw(st.none() | st.integers(1, 20 * DAY_MS))
+        refs.append(Ref(name, draw(st.sampled_from(["branch", "tag"])), draw(ids), age))
+    named = draw(st.sets(ids | st.integers(900, 910), max_size=3))
+    limits = Snapshots(
+        max_age=timedelta(days=draw(st.integers(1, 30))),
+        min_keep=draw(st.integers(1, 5)),
+        max_count=draw(st.integers(1, 30)),
+    )
+    read_up_to = draw(st.none() | ids)
+    return left, refs, named, limits, read_up_to
+
+
+@given(tables())
+def test_what_anyone_names_is_kept_and_nothing_is_both(table):
+    snapshots, refs, named, limits, read_up_to = table
+    found = keep(snapshots, refs, named, limits, NOW, read_up_to=read_up_to)
+    ids, by_id = {s.id for s in snapshots}, {s.id: s for s in snapshots}
+    assert {*found.kept} | {*found.expired} == ids
+    assert not {*found.kept} & {*found.expired}
+    assert named & ids <= {*found.kept}
+    head = refs[0].snapshot
+    for ref in refs:
+        if not is_dead(ref, by_id, head, NOW) and not given_up(ref, by_id, NOW):
+            assert ref.snapshot in found.kept
+
+
+@given(tables())
+def test_from_every_kept_snapshot_its_own_ledger_can_be_walked_to(table):
+    snapshots, refs, named, limits, read_up_to = table
+    found = keep(snapshots, refs, named, limits, NOW, read_up_to=read_up_to)
+    by_id = {s.id: s for s in snapshots}
+    after = {i: s for i, s in by_id.items() if i in found.kept}
+    for each in found.kept:
+        before = next((s.id for s in chain(by_id, each) if s.receipt), None)
+        assert before is None or next((s.id for s in chain(after, each) if s.receipt), None) == before
+
+
+@given(tables())
+def test_expiring_twice_is_expiring_once(table):
+    snapshots, refs, named, limits, read_up_to = table
+    first = keep(snapshots, refs, named, limits, NOW, read_up_to=read_up_to)
+    rest = [s for s in snapshots if s.id in first.kept]
+    refs = [ref for ref in refs if ref.snapshot in first.kept and ref.name not in first.dead_branches]
+    again = keep(rest, refs, named, limits, NOW, read_up_to=read_up_to)
+    assert not set(again.expired) & set(first.kept) or any(r.max_age for r in refs)
+
+
+@given(tables())
+def test_main_keeps_its_head_its_newest_and_what_a_reader_has_not_read(table):
+    snapshots, refs, named, limits, read_up_to = table
+    found = keep(snapshots, refs, named, limits, NOW, read_up_to=read_up_to)
+    by_id = {s.id: s for s in snapshots}
+    lineage = [s.id for s in chain(by_id, refs[0].snapshot)]
+    assert set(lineage[: limits.min_keep]) <= {*found.kept}
+    if read_up_to in lineage:
+        assert set(lineage[: lineage.index(read_up_to) + 1]) <= {*found.kept}
+
+
+def line(count, *, every=1, receipts=()):
+    """A straight history, one snapshot each `every` ms, the newest at NOW."""
+    return [Snap(n, n - 1 or None, NOW - (count - n) * every, n in receipts) for n in range(1, count + 1)]
+
+
+def test_a_head_far_from_its_receipt_keeps_the_whole_way():
+    """Given forty compactions since the last receipt, all older than max_age, when expired, then the way to it stays."""
+    snapshots = line(50, every=DAY_MS, receipts={5, 10})
+    found = keep(snapshots, [Ref("main", "branch", 50)], (), LIMITS, NOW)
+    assert found.expired == tuple(range(1, 10))
+
+
+def test_max_count_bounds_a_busy_table_and_min_keep_a_quiet_one():
+    busy = keep(line(100, receipts=range(1, 101)), [Ref("main", "branch", 100)], (),
+                Snapshots(max_age=timedelta(days=7), min_keep=5, max_count=30), NOW)  # fmt: skip
+    assert len(busy.kept) == 30
+    quiet = keep(line(100, every=10 * DAY_MS, receipts=range(1, 101)), [Ref("main", "branch", 100)], (),
+                 Snapshots(max_age=timedelta(days=7), min_keep=20, max_count=30), NOW)  # fmt: skip
+    assert len(quiet.kept) == 20
+
+
+def test_branches_of_attempts_die_after_a_day_counted_from_their_making():
+    """Given a table whose head is a week old, when an attempt branches off just now, then no expirer takes it for dead."""
+    by_id = {1: Snap(1, None, NOW - 7 * DAY_MS, receipt=True)}
+    fresh = Ref("tidemark_batch_a", "branch", 1, max_age=8 * DAY_MS - 60_000)
+    stale = Ref("tidemark_batch_b", "branch", 1, max_age=2 * DAY_MS)
+    assert not is_dead(fresh, by_id, 1, NOW)
+    assert is_dead(stale, by_id, 1, NOW)
+    assert not given_up(fresh, by_id, NOW)
+
+
+def test_the_stage_of_a_live_attempt_stays_and_that_of_a_dead_one_goes():
+    snapshots = [
+        Snap(1, None, NOW - 3 * DAY_MS, receipt=True),
+        Snap(2, 1, NOW - 3 * DAY_MS + 1),
+        Snap(3, 1, NOW - 5),
+    ]
+    refs = [
+        Ref("main", "branch", 1),
+        Ref("tidemark_x_dead", "branch", 2, DAY_MS),
+        Ref("tidemark_x_live", "branch", 3, 4 * DAY_MS),
+    ]
+    found = keep(snapshots, refs, (), LIMITS, NOW)
+    assert (found.dead_branches, found.expired) == (("tidemark_x_dead",), (2,))
+
+
+def test_what_someone_else_has_set_is_seen_before_spark_applies_it():
+    refs = [Ref("main", "branch", 1), Ref("audit", "tag", 1), Ref("tidemark_ledger", "tag", 1, 9 * DAY_MS)]
+    assert hazards(refs, (), {"history.expire.max-snapshot-age-ms": "1000"}) == []
+    assert hazards(refs, (), {"history.expire.max-ref-age-ms": "1000"})
+    assert hazards(refs, ["main"], {})
+    assert not hazards([refs[0], refs[2]], (), {"history.expire.max-ref-age-ms": "1000"})
