@@ -26,6 +26,6 @@ def ingest_assets(
     def ingest(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg.MaterializeResult[None]]:
         from assets.run import run_tables  # noqa: PLC0415 - only a step pays for the engine's imports
 
-        yield from run_tables(context, lake, lane, by_key)
+        yield from run_tables(context, lake, lane, by_key, pool_of(name))
 
     return ingest

@@ -47,6 +47,11 @@ def pool_of(lane: str) -> str:
     return f"tidemark_{lane}"
 
 
+def upsert_lane(lane: str) -> str:
+    """The upsert tables of a lane run apart from its ingest, as if they were a lane of their own."""
+    return f"{lane}_upsert"
+
+
 def pool_filter(pool: str) -> dict[str, str]:
     """The tags by which Dagster stores that a run needs a pool, however the run was made."""
     return {f"{POOL_TAG_PREFIX}{pool}": "true"}

@@ -14,21 +14,41 @@ from assets.names import table_key
 from assets.specs import column_schema
 from tidemark.domain.contract import Contract
 from tidemark.domain.outcome import Outcome
-from tidemark.domain.types import Struct
+from tidemark.domain.types import KAFKA_COLUMN, Struct
+from tidemark.domain.upsert import SOFT_COLUMN
 from tidemark.engine.discovery import columns_to_json
+from tidemark.engine.table_state import TableState
 
 
 def result(
-    contract: Contract, outcome: Outcome, row_count: int | None, columns: Struct | None
+    contract: Contract,
+    outcome: Outcome,
+    row_count: int | None,
+    columns: Struct | None,
+    state: TableState | None = None,
 ) -> dg.MaterializeResult[None]:
-    """The one result of a table in a run; `columns` only when they changed."""
+    """The one result of a table in a run; `columns` only when they changed, `state` where rows are deleted."""
     metadata = _metadata(outcome)
+    if state is not None:
+        metadata["delete_files"] = state.delete_files
+        metadata["share_deleted"] = round(state.delete_rows / max(1, state.rows), 4)
     metadata["tidemark/outcome"] = dg.MetadataValue.json(outcome.as_json())
     if row_count is not None:
         metadata["dagster/row_count"] = row_count
     if columns is not None:
         metadata["dagster/column_schema"] = column_schema(contract, columns_to_json(columns))
+        if contract.upsert and contract.upsert.table == contract.table:
+            metadata["dagster/column_lineage"] = upsert_lineage(contract, columns)
     return dg.MaterializeResult(asset_key=table_key(outcome.table), metadata=metadata)
+
+
+def upsert_lineage(contract: Contract, columns: Struct) -> dg.TableColumnLineage:
+    """Each column comes from the one of its name, and so does the mark of a delete: by what the row came with."""
+    source = table_key(contract.topic)
+    names = {each.name: KAFKA_COLUMN.name if each == SOFT_COLUMN else each.name for each in columns.fields}
+    return dg.TableColumnLineage(
+        {name: [dg.TableColumnDep(asset_key=source, column_name=origin)] for name, origin in names.items()}
+    )
 
 
 def observation(contract: Contract, outcome: Outcome) -> dg.AssetObservation:
@@ -78,12 +98,23 @@ def _metadata(outcome: Outcome) -> dict[str, Any]:
     return {
         **_shared(outcome),
         **{fate: count for fate, count in rare.items() if count},
+        **_changes(outcome),
         "files": outcome.files,
         "schema_ids": ", ".join(str(each) for each in sorted(outcome.schema_ids)),
         "seconds": round(outcome.seconds, 3),
         **seconds,
         **_clock("stream_clock", outcome.stream_clock),
     }
+
+
+def _changes(outcome: Outcome) -> dict[str, int]:
+    """What a merge did to rows; inserted, updated and deleted always, the rest when there was any."""
+    if outcome.changes is None:
+        return {}
+    found = outcome.changes._asdict()
+    always = ("inserted", "updated", "deleted")
+    names = {name: f"rows_{name}" for name in found if name != "read"}
+    return {names[name]: n for name, n in found.items() if name in names and (n or name in always)}
 
 
 def _shared(outcome: Outcome) -> dict[str, Any]:

@@ -1,14 +1,14 @@
 """One run of a lane: what the engine reports goes to Dagster as results, observations and one failure at the end."""
 
 import json
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from threading import Event
 
 import dagster as dg
 
 from assets.handover import Handover
-from assets.names import SENSOR, STOPPED_TAG, TRIGGER_TAG, pool_of, table_key, table_of
+from assets.names import SENSOR, STOPPED_TAG, TRIGGER_TAG, table_key, table_of
 from assets.report import failure, observation, quarantine_landed, result
 from resources.lake import LakeResource
 from tidemark.domain.contract import Contract
@@ -20,12 +20,23 @@ from tidemark.engine.discovery import update
 from tidemark.engine.lake import Lake
 from tidemark.engine.lane import Report, catch_up_all, serve
 from tidemark.engine.lane_work import LakeWork
+from tidemark.engine.merge_work import MergeWork
+
+TableWork = LakeWork | MergeWork
+MakeWork = Callable[[Lake, str, set[str], Event], TableWork]
 
 
 def run_tables(
-    context: dg.AssetExecutionContext, resource: LakeResource, lane: Lane, contracts: Mapping[str, Contract]
+    context: dg.AssetExecutionContext,
+    resource: LakeResource,
+    lane: Lane,
+    contracts: Mapping[str, Contract],
+    pool: str,
+    make_work: MakeWork | None = None,
 ) -> Iterator[dg.MaterializeResult[None]]:
     """Serve the selected tables, as the sensor wants it or until they have caught up.
+
+    `make_work`: by default append tables are ingested.
 
     Raises:
         dg.Failure: at the end, naming the tables that stopped.
@@ -36,7 +47,7 @@ def run_tables(
     with (
         alive(resource.places.home, context.run_id),
         resource.open() as lake,
-        closing(_reports(context, lake, lane, chosen)) as reports,
+        closing(_reports(context, lake, lane, chosen, pool, make_work or LakeWork)) as reports,
     ):
         for report in reports:
             outcome, contract = report.outcome, contracts[report.outcome.table]
@@ -46,7 +57,7 @@ def run_tables(
                 stopped.append(outcome)
                 context.log.error("%s stopped: %s", outcome.table, outcome.state)
             elif not outcome.next:
-                context.log.info("%s: the topic has neither records nor a schema yet", outcome.table)
+                context.log.info("%s: %s has neither records nor a schema yet", outcome.table, contract.topic)
             elif outcome.commits or not _by_sensor(context):
                 yield _result(context, resource, lake, contract, outcome)
             else:
@@ -61,10 +72,15 @@ def run_tables(
 
 
 def _reports(
-    context: dg.AssetExecutionContext, lake: Lake, lane: Lane, chosen: Sequence[Contract]
+    context: dg.AssetExecutionContext,
+    lake: Lake,
+    lane: Lane,
+    chosen: Sequence[Contract],
+    pool: str,
+    make_work: MakeWork,
 ) -> Generator[Report]:
     stop = Event()
-    work = LakeWork(lake, context.run_id, _known(context, chosen), stop)
+    work = make_work(lake, context.run_id, _known(context, chosen), stop)
     if not _by_sensor(context):
         return catch_up_all(work, chosen, lane, stop=stop, catch_up=work.catch_up)
     return serve(
@@ -73,7 +89,7 @@ def _reports(
         lane.model_copy(update={"max_run": run_length(lane.max_run, len(chosen))}),
         report_every=report_period(lake.platform.report_every, 2 * len(lake.configuration.contracts)),
         stop=stop,
-        called_away=Handover(context.instance, context.run_id, pool_of(chosen[0].lane)),
+        called_away=Handover(context.instance, context.run_id, pool),
     )
 
 
@@ -105,4 +121,6 @@ def _result(
     changed = columns is not None and update(
         resource.places.home, lambda seen: seen.with_columns(contract.table, columns)
     )
-    return result(contract, outcome, state.rows, columns if changed else None)
+    merges = state if state.merged else None
+    rows = state.rows - state.delete_rows
+    return result(contract, outcome, rows, columns if changed else None, merges)

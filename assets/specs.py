@@ -30,6 +30,22 @@ def table_spec(contract: Contract, catalog: str, columns: Columns) -> dg.AssetSp
     )
 
 
+def upsert_spec(contract: Contract, catalog: str, columns: Columns) -> dg.AssetSpec:
+    """The upsert table; `contract` as `tidemark.domain.upsert` makes it, its topic being the append table."""
+    return dg.AssetSpec(
+        table_key(contract.table),
+        deps=[table_key(contract.topic)],
+        description=contract.description,
+        metadata=_table_metadata(contract, f"{catalog}.{contract.table}", columns),
+        skippable=True,
+        group_name=contract.namespace,
+        code_version=contract.digest,
+        owners=_owners(contract.owners.data),
+        tags={**contract.tags, ROLE_TAG: "data", LANE_TAG: contract.lane},
+        kinds={"iceberg", "spark"},
+    )
+
+
 def quarantine_spec(contract: Contract, catalog: str) -> dg.AssetSpec:
     """Rows that could not enter, with their cause: reported by ingest, never run by itself."""
     return dg.AssetSpec(

@@ -14,14 +14,18 @@ from assets.ingest import ingest_assets
 from assets.maintenance import health_checks, maintenance_assets
 from assets.schema import schema_assets
 from assets.specs import quarantine_spec, topic_specs
+from assets.upsert import upsert_assets
 from jobs.ingest import ingest_job
 from jobs.maintain import maintain_job
 from jobs.maintenance import maintenance_schedules
 from jobs.operations import operator_jobs
 from jobs.schema import schema_schedule
+from jobs.upsert import upsert_job
 from resources.lake import LakeResource, configuration_of, places_now
 from sensors.kafka_lag import lag_sensor
+from sensors.upsert_lag import upsert_sensor
 from tidemark.domain.contract import Contract
+from tidemark.domain.upsert import currents
 from tidemark.engine import discovery
 from tidemark.engine.configuration import Places
 
@@ -40,6 +44,11 @@ def build_defs(
     for contract in contracts:
         by_lane[contract.lane].append(contract)
     schemas = schema_assets(contracts)
+    upserts = [each.contract for each in currents(contracts).values()]
+    columns |= {each.table: seen.columns(each.table) for each in upserts}
+    merged: dict[str, list[Contract]] = defaultdict(list)
+    for each in upserts:
+        merged[each.lane].append(each)
     return dg.Definitions(
         assets=[
             *topic_specs(contracts),
@@ -48,6 +57,10 @@ def build_defs(
                 for name, served in by_lane.items()
             ),
             *(quarantine_spec(each, catalog) for each in contracts),
+            *(
+                upsert_assets(name, platform.lanes[name], tables, catalog, columns)
+                for name, tables in merged.items()
+            ),
             *((schemas,) if schemas else ()),
             *maintenance_assets(contracts),
         ],
@@ -55,7 +68,12 @@ def build_defs(
             *(freshness_checks(name, served) for name, served in by_lane.items()),
             *health_checks(contracts),
         ],
-        jobs=[*((ingest_job(contracts),) if contracts else ()), *operator_jobs(), maintain_job()],
+        jobs=[
+            *((ingest_job(contracts),) if contracts else ()),
+            *((upsert_job(upserts),) if upserts else ()),
+            *operator_jobs(),
+            maintain_job(),
+        ],
         schedules=[
             *((schema_schedule(schemas),) if schemas else ()),
             *maintenance_schedules(contracts, platform.maintenance),
@@ -63,7 +81,8 @@ def build_defs(
         sensors=[
             lag_sensor(name, platform.lanes[name], served, platform.report_every)
             for name, served in by_lane.items()
-        ],
+        ]
+        + [upsert_sensor(name, platform.lanes[name], tables) for name, tables in merged.items()],
         resources={"lake": LakeResource.at(where), **(resource_overrides or {})},
         executor=dg.in_process_executor,
     )

@@ -42,7 +42,7 @@ def answer(
         *freshness_changes(tick, decision),
     ]
     remarks = [*tick.down, decision.reason, discover(tick, resource.places.home)]
-    requests = [_request(context, tick, decision)] if decision.tables else []
+    requests = [requested(context, tick, decision)] if decision.tables else []
     return dg.SensorResult(
         run_requests=requests,
         skip_reason=None if requests else "; ".join(filter(None, remarks)),
@@ -51,7 +51,8 @@ def answer(
     )
 
 
-def _request(context: dg.SensorEvaluationContext, tick: Tick, decision: Ask) -> dg.RunRequest:
+def requested(context: dg.SensorEvaluationContext, tick: Tick, decision: Ask) -> dg.RunRequest:
+    """The run that a decision asks for, named by the offsets that it starts from."""
     context.log.info(decision.reason)
     offsets: dict[str, object] = {}
     for table in decision.tables:

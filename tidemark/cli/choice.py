@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tidemark.domain.contract import Contract
 from tidemark.domain.errors import Refused
+from tidemark.domain.upsert import Current, currents
 from tidemark.engine.configuration import Configuration
 
 
@@ -20,3 +21,18 @@ def chosen(configuration: Configuration, tables: Sequence[str]) -> list[Contract
     if not tables:
         return list(configuration.contracts)
     return [configuration.contract(table) for table in dict.fromkeys(tables)]
+
+
+def chosen_both(
+    configuration: Configuration, tables: Sequence[str]
+) -> tuple[list[Contract], dict[str, Current]]:
+    """Append tables, and upsert tables by name: those that are named, and those of append tables that are.
+
+    Raises:
+        Refused: as `chosen`.
+    """
+    known = currents(configuration.contracts)
+    named = {table: known[table] for table in tables if table in known}
+    others = [table for table in tables if table not in named]
+    contracts = chosen(configuration, others) if others or not tables else []
+    return contracts, {**currents(contracts), **named}

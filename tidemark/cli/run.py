@@ -1,4 +1,4 @@
-"""`tidemark run`: the ingest job for some tables, in this process, until they have caught up."""
+"""`tidemark run`: ingest for some tables, then their merges, in this process, until all have caught up."""
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,8 +10,9 @@ from rich.table import Table as RichTable
 
 from assets.names import table_key
 from jobs.ingest import INGEST
+from jobs.upsert import MERGE
 from tidemark.cli.border import FINDING, INTERRUPTED
-from tidemark.cli.choice import chosen
+from tidemark.cli.choice import chosen_both
 from tidemark.cli.in_dagster import dagster_instance, execute, interrupted
 from tidemark.cli.output import console, number, print_json, show_error, state_text
 from tidemark.cli.progress import watching
@@ -28,22 +29,55 @@ Outcome = Mapping[str, Any]
 def run(tables: Sequence[str], *, as_json: bool) -> None:
     """Print one outcome per table (CONTRACT.md); exit code 1 when any stopped."""
     configuration = load_from_environment()
-    contracts = chosen(configuration, tables)
-    run_id = str(uuid.uuid4())
+    contracts, upserts = chosen_both(configuration, tables)
+    run_ids = [str(uuid.uuid4()), str(uuid.uuid4())]
+    outcomes: list[Outcome] = []
+    cut_off = False
     with dagster_instance() as instance, watching(configuration, contracts, as_json=as_json):
-        keys = [table_key(each.table) for each in contracts]
-        result = execute(instance, INGEST, run_id=run_id, assets=keys)
-    told = told_by(result.all_events)
-    why = "it was interrupted" if interrupted(result) else _failure(result.all_events)
-    outcomes = [told.get(each.table) or _unfinished(configuration, each, run_id, why) for each in contracts]
+        if contracts:
+            keys = [table_key(each.table) for each in contracts]
+            result = execute(instance, INGEST, run_id=run_ids[0], assets=keys)
+            told, why, cut_off = _told_of(result)
+            outcomes += [
+                told.get(each.table) or _unfinished(configuration, each, run_ids[0], why)
+                for each in contracts
+            ]
+        if upserts and not cut_off:
+            keys = [table_key(table) for table in upserts]
+            result = execute(instance, MERGE, run_id=run_ids[1], assets=keys)
+            told, why, cut_off = _told_of(result)
+            outcomes += [
+                told.get(table) or _unmerged(table, None if result.success else why) for table in upserts
+            ]
     if as_json:
         print_json(outcomes)
     else:
-        _show(outcomes, run_id)
-    if interrupted(result):
+        _show(outcomes, run_ids[0] if contracts else run_ids[1])
+    if cut_off:
         raise typer.Exit(INTERRUPTED)
     if any(each["error"] for each in outcomes):
         raise typer.Exit(FINDING)
+
+
+def _told_of(result: dg.ExecuteInProcessResult) -> tuple[dict[str, Outcome], str, bool]:
+    """Outcomes by table, why there are no more, and whether the run was interrupted."""
+    cut_off = interrupted(result)
+    why = "it was interrupted" if cut_off else _failure(result.all_events)
+    return told_by(result.all_events), why, cut_off
+
+
+def _unmerged(table: str, why: str | None) -> Outcome:
+    """Of an upsert table without a word: nothing to merge yet, or a run that was cut off."""
+    if why is None:
+        return core.Outcome(table, state="fresh").as_json()
+    error = {
+        "kind": "Unfinished",
+        "message": f"{table}: the run ended before everything was merged: {why}",
+        "next_step": f"tidemark run {table}",
+        "state": "failed",
+        "table": table,
+    }
+    return core.Outcome(table, state="failed", error=error).as_json()
 
 
 def told_by(events: Sequence[dg.DagsterEvent]) -> dict[str, Outcome]:

@@ -12,7 +12,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from tidemark.cli.border import FINDING
-from tidemark.cli.choice import chosen
+from tidemark.cli.choice import chosen, chosen_both
 from tidemark.cli.dagster_records import hints
 from tidemark.cli.output import age, ago, console, number, print_json, state_text
 from tidemark.domain.contract import Contract
@@ -21,6 +21,7 @@ from tidemark.engine import sightings
 from tidemark.engine.configuration import Configuration, load_from_environment, places
 from tidemark.engine.lake import Lake
 from tidemark.engine.look import look
+from tidemark.engine.merge_status import upsert_statuses
 from tidemark.engine.quarantined import Cause, causes
 from tidemark.engine.status import Facts, Status, judge, waiting_records
 
@@ -39,9 +40,11 @@ def status(tables: Sequence[str], *, as_json: bool) -> None:
 
 def statuses(configuration: Configuration, tables: Sequence[str]) -> list[Status]:
     """The status of each table, worst first; Dagster's records are asked about tables that are behind."""
-    contracts = chosen(configuration, tables)
-    home = places(os.environ).home
-    return statuses_of(Lake(configuration), contracts, home, ask_dagster=True)
+    contracts, upserts = chosen_both(configuration, tables)
+    home, lake = places(os.environ).home, Lake(configuration)
+    found = statuses_of(lake, contracts, home, ask_dagster=True) if contracts else []
+    merged = upsert_statuses(lake, upserts.values(), lambda late: hints(home, late))
+    return sorted([*found, *merged], key=lambda each: each.gravity)
 
 
 def statuses_of(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.spark_types import quoted_name, spark_ddl
@@ -155,7 +155,8 @@ def reduced(found: DataFrame, shape: Shape) -> DataFrame:
         F.max(stored).over(everyone).alias("stored"),
         F.max(stored & delete & (F.col(ORIGIN) == STORED)).over(everyone).alias("marked"),
         F.sum((F.col(ORIGIN) == NEW).cast("bigint")).over(everyone).alias("news"),
-        F.sum(delete.cast("int")).over(newest_first.rowsBetween(Window.unboundedPreceding, 0)).alias("cut"),
+        _before_or_here(delete, newest_first).alias("cut"),
+        _before_or_here(F.col(ORIGIN) == STORED, newest_first).alias("passed"),
     )
     folded = ranked.select("*", *(value.over(in_order).alias(name) for name, value in _folds(shape)))
     winners = folded.where(F.col("rank") == 1)
@@ -180,15 +181,25 @@ def _with_carried_order(found: DataFrame) -> DataFrame:
 
 
 def _folds(shape: Shape) -> Iterator[tuple[str, Column]]:
-    """What a winner may take from older events, newest first."""
+    """What a winner may take from older events, newest first.
+
+    A value that it did not know is the last one told since the last delete; a stored row has taken its share before.
+    """
     if shape.current.soft:
         yield "last", _first(F.when((F.col(KIND) == UPSERT) | (F.col(ORIGIN) == STORED), F.col(ROW)))
     for number, name in enumerate(shape.holding):
         value = F.col(ROW)[name]
-        told = (F.col("cut") == 0) & ~value.eqNullSafe(
-            F.lit(UNAVAILABLE).cast(spark_ddl(shape.type_of(name)))
+        here = F.when(F.col(ORIGIN) == STORED, 1).otherwise(0)
+        told = (
+            (F.col("cut") == 0)
+            & (F.col("passed") <= here)
+            & ~value.eqNullSafe(F.lit(UNAVAILABLE).cast(spark_ddl(shape.type_of(name))))
         )
         yield f"told{number}", _first(F.when(told, F.struct(value.alias("v"))))
+
+
+def _before_or_here(condition: Column, newest_first: WindowSpec) -> Column:
+    return F.sum(condition.cast("int")).over(newest_first.rowsBetween(Window.unboundedPreceding, 0))
 
 
 def _first(value: Column) -> Column:

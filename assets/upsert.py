@@ -1,0 +1,33 @@
+"""The upsert tables of a lane as one subsettable multi-asset, downstream of the append tables and apart from ingest."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import dagster as dg
+
+from assets.names import pool_of, upsert_lane
+from assets.specs import Columns, upsert_spec
+from resources.lake import LakeResource
+from tidemark.domain.contract import Contract
+from tidemark.domain.platform import Lane
+
+
+def upsert_assets(
+    name: str, lane: Lane, tables: Sequence[Contract], catalog: str, columns: Mapping[str, Columns]
+) -> dg.AssetsDefinition:
+    """The upsert tables of lane `name`, as contracts of their own; `columns` as the discovery file has them."""
+    by_key = {each.table: each for each in tables}
+    pool = pool_of(upsert_lane(name))
+
+    @dg.multi_asset(
+        name=f"merge_{name}",
+        specs=[upsert_spec(each, catalog, columns.get(each.table, ())) for each in tables],
+        can_subset=True,
+        pool=pool,
+    )
+    def merge(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg.MaterializeResult[None]]:
+        from assets.run import run_tables  # noqa: PLC0415 - only a step pays for the engine's imports
+        from tidemark.engine.merge_work import MergeWork  # noqa: PLC0415
+
+        yield from run_tables(context, lake, lane, by_key, pool, MergeWork)
+
+    return merge

@@ -1,0 +1,110 @@
+"""One tick of an upsert sensor: both ledgers of every table from the catalog, then the same decision as for topics."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from assets.names import pool_of
+from resources.lake import LakeResource
+from sensors.answer import requested
+from sensors.cursor import dump, parse
+from sensors.runs import bury
+from sensors.tick import Tick
+from tidemark.domain.contract import Contract
+from tidemark.domain.errors import Outage, Stopped, TidemarkError
+from tidemark.domain.lag import Sighting
+from tidemark.domain.platform import Lane
+from tidemark.domain.request import Trouble, mark_of
+from tidemark.domain.upsert import currents
+from tidemark.engine.lake import Lake
+from tidemark.engine.merge_state import Pair, read_pair
+from tidemark.engine.merge_work import as_topic
+from tidemark.engine.outages import named
+
+PARALLEL = 8
+
+
+class MergeTick(Tick):
+    """A tick whose topics are append tables. How long rows have waited is read from their receipts."""
+
+    def _look_at_topics(self) -> None:
+        pairs = read_pairs(self.lake, self.contracts)
+        loaded = []
+        for contract in self.contracts:
+            found = pairs[contract.table]
+            if isinstance(found, Outage):
+                self.catalog_down = True
+                self.down.append(f"the catalog is {found.state}: {found.fields.get('detail', '')}")
+                continue
+            if isinstance(found, Pair):
+                topic = as_topic(found)
+                if topic is None:
+                    continue  # the append table is yet to be loaded
+                known = dict(self.topics.get(contract.cluster, {}))
+                self.topics[contract.cluster] = {**known, contract.topic: topic}
+            self._take(contract, found)
+            loaded.append(contract)
+        self.contracts = loaded
+
+    def _read_tables(self) -> None:
+        """Everything was read together with the append tables."""
+
+    def _take(self, contract: Contract, found: "Pair | Stopped") -> None:
+        entry = self.cache.entry(contract.table)
+        if isinstance(found, Stopped):
+            entry.fault, mark, entry.committed = found.state, str(found.state), None
+            self.topics.setdefault(contract.cluster, {})
+        else:
+            merged = found.state.merged
+            entry.fault, entry.exists, entry.paused = None, merged is not None, found.state.paused
+            entry.committed = dict(merged.next) if merged else None
+            entry.topic_id = f"{merged.append_uuid}/{merged.epoch}" if merged else None
+            topic = as_topic(found)
+            waits = Sighting(found.oldest, dict(topic.end)) if found.oldest and topic else None
+            entry.sightings = [waits] if waits else []
+            mark = f"{found.state.uuid}|{found.state.head}|{sorted(found.state.properties.items())}"
+        entry.mark, entry.read_at = mark_of(contract, None, mark), self.now
+        trouble = entry.trouble
+        if trouble and not trouble.mark:
+            entry.trouble = Trouble(trouble.state, trouble.failures, trouble.since, entry.mark)
+
+
+def read_pairs(lake: Lake, tables: Sequence[Contract]) -> Mapping[str, Pair | Stopped | Outage]:
+    """What both tables say, by upsert table, or the state that asking ended in."""
+    known = currents(lake.configuration.contracts)
+
+    def ask(contract: Contract) -> Pair | Stopped | Outage:
+        try:
+            with named(contract.table):
+                return read_pair(lake, known[contract.table])
+        except (Stopped, Outage) as error:
+            return error
+
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        return dict(zip([each.table for each in tables], pool.map(ask, tables), strict=True))
+
+
+def answer(
+    context: dg.SensorEvaluationContext,
+    resource: LakeResource,
+    lane_name: str,
+    lane: Lane,
+    tables: Sequence[Contract],
+) -> dg.SensorResult:
+    """One tick. Trouble with the catalog is a reason to skip, never an exception."""
+    try:
+        bury(context.instance, resource.places.home, pool_of(lane_name))
+        now = datetime.now(UTC)
+        tick = MergeTick(
+            resource.shared(), context.instance, lane_name, lane, tables, parse(context.cursor), now
+        )
+        decision = tick.decide()
+    except TidemarkError as error:
+        return dg.SensorResult(skip_reason=str(error))
+    requests = [requested(context, tick, decision)] if decision.tables else []
+    skipped = "; ".join([*tick.down, decision.reason])
+    return dg.SensorResult(
+        run_requests=requests, skip_reason=None if requests else skipped, cursor=dump(tick.cache)
+    )

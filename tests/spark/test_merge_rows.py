@@ -1,0 +1,157 @@
+"""Rule: however a log is cut into merges and whatever comes twice, what is left equals the log replayed into a map."""
+
+import os
+import random
+import secrets
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from current_state import UNKNOWN, Event, current
+from pyspark.sql import functions as F  # noqa: N812
+
+from tidemark.domain.contract import Contract
+from tidemark.domain.spark_types import columns_ddl
+from tidemark.domain.types import KAFKA_COLUMN, LONG, STRING, Field, Struct
+from tidemark.domain.upsert import current_of, upsert_columns
+from tidemark.engine.merge_rows import (
+    DELETE,
+    KEY,
+    KIND,
+    NEW,
+    ORIGIN,
+    ROW,
+    STORED,
+    Shape,
+    events,
+    reduced,
+    remembered,
+    to_remember,
+)
+from tidemark.engine.spark import connect
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+COLUMNS = Struct((Field("log", LONG), Field("id", LONG), Field("v", STRING), Field("ts", LONG), KAFKA_COLUMN))
+LOGS = 150
+BATCHES = 3
+
+
+@pytest.fixture(scope="module")
+def spark(stack):
+    session = connect(stack["spark"]["remote"])
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def seed():
+    chosen = int(os.environ.get("TIDEMARK_TEST_SEED", secrets.randbelow(2**32)))
+    print(f"TIDEMARK_TEST_SEED={chosen}")
+    return chosen
+
+
+def make_log(dice, *, by_source, unknowns):
+    """Few keys, so that updates, deletes and re-inserts meet; a key stays in its partition."""
+    offsets, log = [0, 0], []
+    times = list(range(1, 60))
+    dice.shuffle(times)
+    for _ in range(dice.randint(1, 14)):
+        key = dice.randint(0, 3)
+        partition = key % 2
+        deleted = dice.random() < 0.3
+        value = (
+            None if deleted else UNKNOWN if unknowns and dice.random() < 0.4 else f"v{dice.randint(0, 99)}"
+        )
+        ts = None if not by_source or (deleted and dice.random() < 0.5) else times.pop()
+        log.append(Event(key, partition, offsets[partition], ts, value))
+        offsets[partition] += 1
+    return log
+
+
+def in_batches(dice, log):
+    """Each partition in order, cut anywhere; later batches bring some of the earlier events again."""
+    cuts = sorted(dice.randint(0, len(log)) for _ in range(BATCHES - 1))
+    ends = [0, *cuts, len(log)]
+    for number in range(BATCHES):
+        again = [e for e in log[: ends[number]] if dice.random() < 0.2]
+        yield log[ends[number] : ends[number + 1]] + again, log[: ends[number + 1]]
+
+
+def row_of(log, event, value=None):
+    at = NOON + timedelta(seconds=event.offset)
+    kafka = ("t", event.partition, event.offset, at, 0, None, None, None, event.value is None, event.epoch)
+    return (log, event.key, event.value if value is None else value, event.ts, kafka)
+
+
+@pytest.mark.parametrize(
+    ("order_by", "deletes", "envelope"),
+    [
+        (["_kafka.offset"], "hard", "none"),
+        (["ts"], "hard", "none"),
+        (["ts"], "soft", "none"),
+        (["_kafka.offset"], "hard", "debezium_flat"),
+    ],
+)
+def test_merges_equal_the_log_replayed_into_a_map(spark, seed, order_by, deletes, envelope):
+    """Given 150 logs cut into three merges with replays, when merged, then after each every map is the log's."""
+    by_source, unknowns = order_by == ["ts"], envelope != "none"
+    dice = random.Random(seed)
+    contract = Contract(
+        topic="t",
+        table="s.t",
+        value={"format": "json", "envelope": envelope},
+        upsert={"keys": ["log", "id"], "order_by": order_by, "deletes": deletes, "table": "s.t_current"},
+    )
+    what = current_of(contract)
+    shape = Shape(what, upsert_columns(what, COLUMNS))
+    logs = {n: make_log(dice, by_source=by_source, unknowns=unknowns) for n in range(LOGS)}
+    plans = {n: list(in_batches(dice, log)) for n, log in logs.items()}
+    stored, memory = {}, []
+    for number in range(BATCHES):
+        fresh = [row_of(n, e) for n, plan in plans.items() for e in plan[number][0]]
+        found = merged(spark, shape, fresh, list(stored.values()), memory)
+        for row in found:
+            apply(row, stored, memory)
+        expected = {
+            (n, key): value
+            for n, plan in plans.items()
+            for key, value in current(plan[number][1], by_source=by_source, unknowns=unknowns).items()
+        }
+        actual = {key: row[2] for key, row in stored.items() if not row[-1]}
+        assert actual == expected, f"merge {number}"
+
+
+def merged(spark, shape, fresh, stored, memory):
+    ddl = columns_ddl(COLUMNS)
+    every = events(spark.createDataFrame(fresh, ddl), shape, COLUMNS, F.lit(NEW))
+    if stored:
+        mark = ", _deleted boolean" if shape.current.soft else ""
+        rows = [row if mark else row[:-1] for row in stored]
+        there = spark.createDataFrame(rows, ddl + mark)
+        columns = shape.columns if mark else COLUMNS
+        every = every.unionByName(events(there, shape, columns, F.lit(STORED), whole=shape.current.soft))
+    if memory:
+        past = spark.createDataFrame(
+            memory,
+            "key string, position string, epoch int, partition int, offset bigint, timestamp timestamp",
+        )
+        every = every.unionByName(remembered(past, shape))
+    winners = reduced(every, shape).localCheckpoint()
+    remember = {
+        row["key"]: tuple(row)[:-1]
+        for row in to_remember(winners.where((F.col(KIND) == DELETE) & (F.col(ORIGIN) == NEW))).collect()
+    }
+    names = winners.select(KEY, KIND, ORIGIN, "action", F.to_json(KEY).alias("text"), f"{ROW}.*").collect()
+    return [(row, remember.get(row["text"])) for row in names if row["action"] or row["text"] in remember]
+
+
+def apply(found, stored, memory):
+    row, remember = found
+    key = (row[KEY]["k0"], row[KEY]["k1"])
+    if remember:
+        memory.append(remember)
+    if row["action"] in {"insert", "update"}:
+        assert (key in stored) == (row["action"] == "update")
+        stored[key] = (row["log"], row["id"], row["v"], row["ts"], row["_kafka"], row[KIND] == DELETE)
+    elif row["action"] == "delete":
+        del stored[key]

@@ -1,0 +1,59 @@
+"""The oracle of upsert tables: a log replayed into a dictionary by key. Nothing of the product is used."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+UNKNOWN = "__debezium_unavailable_value"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One record: `ts` is the source's own order (None: it brings none), `value` None is a delete."""
+
+    key: int
+    partition: int
+    offset: int
+    ts: int | None
+    value: str | None
+    epoch: int = 0
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        return self.epoch, self.partition, self.offset
+
+
+def current(events: Iterable[Event], *, by_source: bool, unknowns: bool = False) -> dict[int, str]:
+    """Key -> value of the newest event of each key, without those whose newest event is a delete."""
+    by_key: dict[int, list[Event]] = {}
+    for event in dict.fromkeys(events):
+        by_key.setdefault(event.key, []).append(event)
+    found = {}
+    for key, mine in by_key.items():
+        ordered = sorted(mine, key=lambda e: _rank(e, mine, by_source))
+        if ordered[-1].value is not None:
+            found[key] = _value(ordered) if unknowns else ordered[-1].value
+    return found
+
+
+def _value(ordered: Sequence[Event]) -> str:
+    """The last one that was known since the last delete."""
+    newest = ordered[-1].value
+    for event in reversed(ordered):
+        if event.value is None:
+            break
+        if event.value != UNKNOWN:
+            return event.value
+    return newest or ""
+
+
+def _rank(event: Event, mine: Sequence[Event], by_source: bool) -> Any:
+    if not by_source:
+        return event.epoch, event.offset, event.partition
+    ts = event.ts
+    if ts is None and event.value is None:
+        before = [
+            e.ts for e in mine if e.epoch == event.epoch and e.offset < event.offset and e.ts is not None
+        ]
+        ts = max(before, default=None)
+    return (ts is not None, ts or 0, *event.place)
