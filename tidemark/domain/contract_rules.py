@@ -35,6 +35,12 @@ def setting_findings(said: ContractKeys) -> Iterator[Finding]:
     yield from _thresholds(said)
     yield from _partitions(said)
     yield from _table_properties(said)
+    if said.schema_changes.incompatible == "apply":
+        message = (
+            "apply is not possible: no column holds both types exactly, and nothing is ever dropped from a table; "
+            "review sends the writer's records to the quarantine once approved, quarantine at once"
+        )
+        yield Finding(("schema_changes", "incompatible"), message, "review")
     for place, rule in enumerate(said.quality):
         yield from (Finding(("quality", place, key), message) for key, message in rule_faults(rule))
     yield from (Finding(("quality", place), message) for place, message in same_names(said.quality))

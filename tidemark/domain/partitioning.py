@@ -1,6 +1,7 @@
 """Partition transforms as a contract writes them: `day(ordered_at)`, `bucket(16, customer_id)`, `country`."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
@@ -61,9 +62,12 @@ def column_parts(path: str) -> tuple[str, ...]:
 
 def quoted(path: str) -> str:
     """A column path as Spark SQL reads it: parts that are not plain words in backticks."""
-    return ".".join(
-        part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in column_parts(path)
-    )
+    return quoted_parts(column_parts(path))
+
+
+def quoted_parts(parts: Iterable[str]) -> str:
+    """The same from the names of a path."""
+    return ".".join(part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in parts)
 
 
 def parse_partition_field(value: Any) -> PartitionField:

@@ -16,8 +16,26 @@ from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.evolution import extended
 from tidemark.domain.types import ColumnType, Field, ListType, MapType, Struct
 
-Kind = Literal["add_column", "widen_type", "remove_column", "incompatible"]
+Kind = Literal[
+    "add_column",
+    "widen_type",
+    "make_optional",
+    "remove_column",
+    "incompatible",
+    "partition_spec",
+    "sort_order",
+    "format_version",
+    "property",
+    "comment",
+    "contract",
+    "create_table",
+    "layout",
+    "adopt",
+    "rename",
+    "release",
+]
 Verdict = Literal["apply", "review", "quarantine", "impossible"]
+_OF_WRITERS = frozenset({"incompatible", "remove_column"})
 _KINDS: Mapping[str, Kind] = {
     "missing": "add_column",
     "narrower": "widen_type",
@@ -27,24 +45,32 @@ _KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change at `path` (parts as Iceberg names them), why it is there, and what happens to it."""
+    """One change at `path` (parts as Iceberg names them), why it is there, and what happens to it.
+
+    Changes of columns lead from a type to a type, changes of everything else from a text to a text.
+    """
 
     kind: Kind
     path: tuple[str, ...]
-    old: ColumnType | None
-    new: ColumnType | None
+    old: ColumnType | str | None
+    new: ColumnType | str | None
     verdict: Verdict
     reason: str
-    schema_id: int
+    schema_id: int = 0
     doc: str = ""
+
+    @property
+    def column(self) -> ColumnType | None:
+        """The type that a column gets; None for changes that are not about the type of a column."""
+        return None if isinstance(self.new, str) else self.new
 
     def as_json(self) -> dict[str, Any]:
         """The shape of `plan --json`."""
         return {
             "kind": self.kind,
             "path": ".".join(self.path),
-            "from": str(self.old) if self.old else None,
-            "to": str(self.new) if self.new else None,
+            "from": None if self.old is None else str(self.old),
+            "to": None if self.new is None else str(self.new),
             "verdict": self.verdict,
             "reason": self.reason,
         }
@@ -52,17 +78,22 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class SchemaPlan:
-    """All changes of a table; `id` names exactly this set, so an approval can not reach another one."""
+    """All changes of a table; `id` names exactly what needs a decision, so an approval can not reach another plan."""
 
     table: str
     changes: tuple[Change, ...]
 
     @property
     def id(self) -> str:
-        """12 hex digits of what is changed; empty for a plan without changes."""
+        """12 hex digits of what waits for a decision, or else of all that is changed; empty without changes.
+
+        What is applied anyway does not count beside a decision: the id that someone was shown stays the same while
+        runs apply the rest.
+        """
         if not self.changes:
             return ""
-        content = [[c.kind, c.path, str(c.old), str(c.new)] for c in self.changes]
+        decided = self.of("review") or self.changes
+        content = [[c.kind, c.path, str(c.old), str(c.new)] for c in decided]
         return hashlib.sha256(json.dumps([self.table, content]).encode()).hexdigest()[:12]
 
     @property
@@ -74,6 +105,11 @@ class SchemaPlan:
         if "review" in found:
             return "review"
         return "apply" if found else "nothing"
+
+    @property
+    def unsupported(self) -> bool:
+        """Some writer cannot be followed by any approval; a layout that cannot be had is another matter."""
+        return any(c.verdict == "impossible" and c.kind in _OF_WRITERS for c in self.changes)
 
     def of(self, *verdicts: Verdict) -> tuple[Change, ...]:
         """The changes with one of these verdicts."""
@@ -106,8 +142,12 @@ def plan_schema(
     *,
     removed: frozenset[str] = frozenset(),
     settled: frozenset[int] = frozenset(),
+    pinned: Iterable[tuple[str, ...]] = (),
 ) -> SchemaPlan:
-    """What `columns` lack for `writers`; `removed` paths and `settled` schema ids have been dealt with before."""
+    """What `columns` lack for `writers`; `removed` paths and `settled` schema ids have been dealt with before.
+
+    `pinned` are the columns that the partition spec needs: a writer that drops one is refused.
+    """
     ordered = sorted((w for w in writers if w.id not in settled), key=lambda w: w.version)
     apart: list[Change] = []
     grown = columns
@@ -123,13 +163,14 @@ def plan_schema(
         apart += [_change(clash, writer, policy) for clash in clashes]
         grown = extended(grown, writer.columns)
     growth = [_change(d, _first_to_need(d, columns, ordered), policy) for d in covers(columns, grown)]
-    return SchemaPlan(table, (*growth, *apart, *_removals(columns, ordered, policy, removed)))
+    gone = judged_removals(removals(ordered, columns), policy, removed, pinned)
+    return SchemaPlan(table, (*growth, *apart, *gone))
 
 
 def applied(columns: Struct, changes: Iterable[Change]) -> Struct:
     """`columns` with the additions and widenings among `changes`; what `engine.evolve` makes of the table."""
     for change in changes:
-        if change.new is not None and change.kind in {"add_column", "widen_type"}:
+        if change.column is not None and change.kind in {"add_column", "widen_type"}:
             columns = _put(columns, change.path, change)
     return columns
 
@@ -170,29 +211,64 @@ def _impossible(writer: WriterColumns, why: str) -> Change:
     return Change("incompatible", ("*",), None, None, "impossible", why, writer.id)
 
 
-def _removals(
-    columns: Struct, writers: list[WriterColumns], policy: SchemaChanges, removed: frozenset[str]
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A writer no longer sends what earlier versions of its subject did."""
+
+    writer: WriterColumns
+    path: tuple[str, ...]
+    type: ColumnType
+
+
+def removals(writers: Iterable[WriterColumns], columns: Struct) -> list[Removal]:
+    """What each writer lacks of all versions before it, oldest writer first.
+
+    An old writer that never knew a column removes nothing. Columns that the contract itself declares have no earlier
+    version but the table.
+    """
+    found: list[Removal] = []
+    before: Struct | None = None
+    for writer in sorted((w for w in writers if not w.fault), key=lambda w: w.version):
+        known = before if writer.id else columns
+        if known is not None:
+            missing = (d for d in _differences(writer.columns, known) if d.kind == "missing")
+            found += [Removal(writer, d.path, d.wanted) for d in missing]
+        before = extended(before, writer.columns) if before else writer.columns
+    return found
+
+
+def judged_removals(
+    found: Iterable[Removal],
+    policy: SchemaChanges,
+    removed: frozenset[str],
+    pinned: Iterable[tuple[str, ...]],
 ) -> list[Change]:
-    """Columns that the newest writer no longer sends. They stay and read NULL; the contract may want to know."""
-    known = [w for w in writers if not w.fault]
-    if not known or policy.remove_column == "apply":
-        return []
-    newest = known[-1]
-    gone = [d for d in covers(newest.columns, columns) if d.kind == "missing" and d.dotted not in removed]
-    reason = f"{newest.named}: no longer there; the column stays and reads NULL"
-    return [
-        Change("remove_column", d.path, d.wanted, None, policy.remove_column, reason, newest.id) for d in gone
-    ]
+    """One change per column that is gone: it stays and reads NULL, and the contract may want to know."""
+    needed = tuple(pinned)
+    changes: dict[tuple[str, ...], Change] = {}
+    for each in found:
+        says = f"{each.writer.named}: no longer there"
+        if any(path[: len(each.path)] == each.path for path in needed):
+            verdict: Verdict = "impossible"
+            reason = f"{says}, but partition_by needs it: further rows would all fall into the NULL partition"
+        elif policy.remove_column == "apply" or ".".join(each.path) in removed:
+            continue
+        else:
+            verdict = policy.remove_column if each.writer.id else "review"
+            reason = f"{says}; the column stays and reads NULL; the contract says remove_column: {verdict}"
+        known = Change("remove_column", each.path, each.type, None, verdict, reason, each.writer.id)
+        changes.setdefault(each.path, known)
+    return list(changes.values())
 
 
 def _put(kind: ColumnType, path: tuple[str, ...], change: Change) -> Any:
     """`kind` with `change.new` at `path`."""
     if not path:
-        return change.new
+        return change.column
     head, rest = path[0], path[1:]
     match kind:
-        case Struct(fields) if kind.field(head) is None and change.new is not None:
-            return Struct((*fields, Field(head, change.new, change.doc)))
+        case Struct(fields) if kind.field(head) is None and change.column is not None:
+            return Struct((*fields, Field(head, change.column, change.doc)))
         case Struct(fields):
             return Struct(
                 tuple(

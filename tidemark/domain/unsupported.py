@@ -29,8 +29,6 @@ CONTRACT = (
     _not_yet("value.schema", "by_latest_schema", "pinned"),
     _not_yet("value.version"),
     _not_yet("columns.*.allow"),
-    _not_yet("schema_changes.incompatible", "apply"),
-    _not_yet("schema_changes.remove_column", "quarantine"),
 )
 PLATFORM = (_not_yet("openlineage"),)
 

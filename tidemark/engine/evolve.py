@@ -8,25 +8,26 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import count
 from typing import Any
-
-from pyiceberg.table import Table
-from pyiceberg.types import IcebergType, NestedField, StructType
-from pyiceberg.types import ListType as IcebergList
-from pyiceberg.types import MapType as IcebergMap
 
 from tidemark.domain.contract import Contract
 from tidemark.domain.errors import Refused
-from tidemark.domain.schema_plan import Change, SchemaPlan, WriterColumns, plan_schema
-from tidemark.domain.spark_types import quoted_name, quoted_text, spark_ddl
-from tidemark.domain.types import KAFKA_COLUMN, ColumnType, ListType, MapType, Primitive, Struct
+from tidemark.domain.schema_plan import (
+    Change,
+    SchemaPlan,
+    Verdict,
+    WriterColumns,
+    judged_removals,
+    plan_schema,
+    removals,
+)
+from tidemark.domain.table_plan import properties_after, with_table
+from tidemark.domain.types import KAFKA_COLUMN, Struct
+from tidemark.engine.alter import alter
 from tidemark.engine.decode import NO_ID
 from tidemark.engine.lake import Lake
-from tidemark.engine.publish import can_compare_and_set
 from tidemark.engine.schemas import TopicSchemas
-from tidemark.engine.table_state import TableState, load
-from tidemark.engine.tables import set_properties
+from tidemark.engine.table_state import TableState
 
 HISTORY = "tidemark.schema.history"
 SETTLED = "tidemark.schema.settled"
@@ -59,25 +60,47 @@ class Evolution:
 
 def plan_evolution(contract: Contract, state: TableState, schemas: TopicSchemas) -> SchemaPlan:
     """What the table lacks for the registered writers, judged by the contract. Pure reading."""
-    return plan_schema(
+    writers, columns, settled = _writers(schemas), value_columns(state), settled_ids(state)
+    plan = plan_schema(
         contract.table,
-        value_columns(state),
-        _writers(schemas),
+        columns,
+        writers,
         contract.schema_changes,
-        removed=frozenset(json.loads(state.properties.get(REMOVED, "[]"))),
-        settled=settled_ids(state),
+        removed=removed_paths(state),
+        settled=settled,
+        pinned=state.shape.partition_sources,
     )
+    clashing = {c.schema_id for c in plan.changes if c.kind == "incompatible"} | settled
+    sound = [w for w in writers if w.id not in clashing]
+    return with_table(plan, contract, columns, state.shape, sound)
 
 
 def refused_ids(contract: Contract, state: TableState, schemas: TopicSchemas) -> frozenset[int]:
     """Schema ids whose records go to quarantine: settled by an approval, or by the contract's `quarantine`."""
-    refused = set(settled_ids(state))
+    if schemas.plain is not None:
+        return frozenset()
+    refused = set(settled_ids(state)) | removing_ids(contract, state, schemas, "quarantine")
     for writer in _writers(schemas):
         alone = plan_schema(contract.table, value_columns(state), [writer], contract.schema_changes)
         needed = [c for c in alone.changes if c.kind != "remove_column"]
         if needed and all(c.verdict == "quarantine" for c in needed):
             refused.add(writer.id)
     return frozenset(refused)
+
+
+def removing_ids(
+    contract: Contract, state: TableState, schemas: TopicSchemas, *verdicts: Verdict
+) -> frozenset[int]:
+    """Schema ids that dropped a column which the contract, or the partition spec, does not let go."""
+    if schemas.plain is not None:
+        return frozenset()
+    columns, policy = value_columns(state), contract.schema_changes
+    pinned = state.shape.partition_sources
+    if policy.remove_column == "apply" and not pinned:
+        return frozenset()
+    found = removals((w for w in _writers(schemas) if w.id not in settled_ids(state)), columns)
+    judged = {c.path: c.verdict for c in judged_removals(found, policy, removed_paths(state), pinned)}
+    return frozenset(each.writer.id for each in found if judged.get(each.path) in verdicts)
 
 
 def evolve(
@@ -104,7 +127,7 @@ def evolve(
         )
     done = plan.of("apply", "review") if approval else plan.of("apply")
     if done:
-        _apply(lake, contract, state, done, _entry(plan, done, run_id, approval))
+        alter(lake, contract, done, _notes(contract, state, done, _entry(plan, done, run_id, approval)))
     return Evolution(plan, done)
 
 
@@ -114,7 +137,7 @@ def apply_changes(
     """Apply what may be applied of a plan that was made elsewhere, and write it into the table's history."""
     done = plan.of("apply")
     if done:
-        _apply(lake, contract, state, done, _entry(plan, done, run_id, None))
+        alter(lake, contract, done, _notes(contract, state, done, _entry(plan, done, run_id, None)))
     return done
 
 
@@ -122,6 +145,11 @@ def value_columns(state: TableState) -> Struct:
     """The table's columns without `_kafka`."""
     present = state.columns or Struct(())
     return Struct(tuple(f for f in present.fields if f.name != KAFKA_COLUMN.name))
+
+
+def removed_paths(state: TableState) -> frozenset[str]:
+    """Columns whose removal has been approved."""
+    return frozenset(json.loads(state.properties.get(REMOVED, "[]")))
 
 
 def settled_ids(state: TableState) -> frozenset[int]:
@@ -150,74 +178,21 @@ def _entry(
         "by": approval.by if approval else "contract",
         "reason": approval.reason if approval else "",
         "run_id": run_id,
-        "schema_ids": sorted({c.schema_id for c in done}),
+        "schema_ids": sorted({c.schema_id for c in done} - {NO_ID}),
         "changes": [c.as_json() for c in done],
     }
 
 
-def _apply(
-    lake: Lake, contract: Contract, state: TableState, done: Sequence[Change], entry: dict[str, Any]
-) -> None:
-    notes = {HISTORY: json.dumps([*history(state), entry][-KEPT:])}
+def _notes(
+    contract: Contract, state: TableState, done: Sequence[Change], entry: dict[str, Any]
+) -> dict[str, str | None]:
+    """The properties that go with the changes: history, what was decided, what the contract asks for."""
+    notes = properties_after(contract, done)
+    notes[HISTORY] = json.dumps([*history(state), entry][-KEPT:])
     settled = {c.schema_id for c in done if c.kind == "incompatible"}
     if settled:
         notes[SETTLED] = json.dumps(sorted(settled | settled_ids(state)))
     removed = {".".join(c.path) for c in done if c.kind == "remove_column"}
     if removed:
-        notes[REMOVED] = json.dumps(sorted(removed | set(json.loads(state.properties.get(REMOVED, "[]")))))
-    columns = [c for c in done if c.kind in {"add_column", "widen_type"}]
-    table = load(lake.catalog, contract.table)
-    if table is not None and can_compare_and_set(lake, table.metadata):
-        _commit(table, columns, notes)
-    else:
-        _alter(lake, contract.table, columns, notes)
-
-
-def _commit(table: Table, columns: Sequence[Change], notes: dict[str, str]) -> None:
-    """Columns and history in one commit."""
-    with table.transaction() as transaction:
-        with transaction.update_schema() as update:
-            for change in columns:
-                new = _iceberg(change.new, count(1))
-                if change.kind == "add_column":
-                    update.add_column(change.path, new, doc=change.doc or None)
-                else:
-                    update.update_column(change.path, field_type=new)
-        transaction.set_properties(notes)
-
-
-def _alter(lake: Lake, table: str, columns: Sequence[Change], notes: dict[str, str]) -> None:
-    """The same in Spark SQL, for tables that PyIceberg cannot write."""
-    spark, identifier = lake.spark(), lake.identifier(table)
-    added = [c for c in columns if c.kind == "add_column" and c.new]
-    if added:
-        listed = ", ".join(
-            f"{quoted_name(*c.path)} {spark_ddl(c.new)}" + (f" COMMENT {quoted_text(c.doc)}" if c.doc else "")
-            for c in added
-            if c.new
-        )
-        spark.sql(f"ALTER TABLE {identifier} ADD COLUMNS ({listed})")
-    for change in columns:
-        if change.kind == "widen_type" and change.new:
-            spark.sql(
-                f"ALTER TABLE {identifier} ALTER COLUMN {quoted_name(*change.path)} TYPE {spark_ddl(change.new)}"
-            )
-    set_properties(lake, table, dict(notes))
-
-
-def _iceberg(kind: ColumnType | None, ids: "count[int]") -> IcebergType:
-    """Our type as PyIceberg's; the ids are only placeholders, the table gives its own."""
-    match kind:
-        case Struct(fields):
-            return StructType(
-                *(NestedField(next(ids), f.name, _iceberg(f.type, ids), False, f.doc or None) for f in fields)
-            )
-        case ListType(element):
-            return IcebergList(next(ids), _iceberg(element, ids), element_required=False)
-        case MapType(key, value):
-            return IcebergMap(
-                next(ids), _iceberg(key, ids), next(ids), _iceberg(value, ids), value_required=False
-            )
-        case Primitive(name):
-            return IcebergType.model_validate(name)
-    raise ValueError(f"no column type: {kind}")
+        notes[REMOVED] = json.dumps(sorted(removed | removed_paths(state)))
+    return notes

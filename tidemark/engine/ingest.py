@@ -19,6 +19,7 @@ from tidemark.domain.guard import examine
 from tidemark.domain.ledger import Counts, Entry, Ledger
 from tidemark.domain.offsets import Offsets
 from tidemark.domain.outcome import Commit
+from tidemark.domain.schema_plan import SchemaPlan
 from tidemark.engine import quarantine
 from tidemark.engine.audit import audit
 from tidemark.engine.decode import decode
@@ -177,9 +178,9 @@ def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
     if all(offenders.get(p) == each.start for p, each in plan.ranges.items()):
         ids = sorted({g.schema_id for g in groups if g.fate == "uncovered" and g.schema_id is not None})
         parked = plan_evolution(plan.contract, plan.state, plan.schemas)
-        why = "; ".join(f"schema id {i}: {plan.schemas.why_uncovered(plan.columns, i)}" for i in ids)
+        why = "; ".join(f"schema id {i}: {_why_parked(plan, parked, i)}" for i in ids)
         raise Stopped(
-            "schema_unsupported" if parked.verdict == "impossible" else "schema_review",
+            "schema_unsupported" if parked.unsupported else "schema_review",
             plan.contract.table,
             f"Plan {parked.id} waits, and with it the records from offsets {offenders} on. {why}",
             plan=parked.id,
@@ -188,6 +189,11 @@ def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
             offsets={str(p): o for p, o in offenders.items()},
         )
     raise _PlanAgain(offenders)
+
+
+def _why_parked(plan: Plan, parked: SchemaPlan, schema_id: int) -> str:
+    removed = [c.reason for c in parked.changes if c.kind == "remove_column" and schema_id in plan.parked]
+    return plan.schemas.why_uncovered(plan.columns, schema_id) or "; ".join(removed)
 
 
 def _hold_back_flood(plan: Plan, counts: Mapping[int, Counts], groups: list[Group]) -> None:

@@ -13,7 +13,7 @@ from tidemark.domain.offsets import OffsetRange, Offsets, Ranges, cut, cut_befor
 from tidemark.domain.quality_results import Rules, row_rules, staged_rules
 from tidemark.domain.types import Struct
 from tidemark.engine.decode import NO_ID, Decoding, KeyDecoding
-from tidemark.engine.evolve import evolve, refused_ids, value_columns
+from tidemark.engine.evolve import evolve, refused_ids, removing_ids, value_columns
 from tidemark.engine.faults import pause_point
 from tidemark.engine.keys import key_decoding, required_columns
 from tidemark.engine.lake import Lake
@@ -39,6 +39,7 @@ class Plan:
     attempt_id: str
     refused: frozenset[int] = frozenset()
     key: KeyDecoding | None = None
+    parked: frozenset[int] = frozenset()
 
     @property
     def attempt(self) -> Attempt:
@@ -68,7 +69,10 @@ class Plan:
         return staged_rules(self.contract, table_columns(self.columns), accepted=self.accepted)
 
     def decoding(self) -> Decoding:
-        """How records become rows: every writer schema that the table holds exactly, in one pass."""
+        """How records become rows: every writer schema that the table holds exactly, in one pass.
+
+        Not those that the contract refuses or has parked, whatever the table could hold of them.
+        """
         return replace(
             self._value_decoding(),
             envelope=self.contract.value.envelope,
@@ -81,7 +85,8 @@ class Plan:
     def _value_decoding(self) -> Decoding:
         if self.schemas.plain is not None:
             return self._plain_decoding()
-        covered = self.schemas.covered(self.columns)
+        apart = self.refused | self.parked
+        covered = {i: w for i, w in self.schemas.covered(self.columns).items() if i not in apart}
         newest = max(covered.values(), key=lambda w: w.version, default=None)
         return Decoding(
             format=self.schemas.format,
@@ -126,7 +131,8 @@ def make_plan(
         raise Stopped("table_missing", contract.table, "Earlier runs have loaded it.", topic=contract.topic)
     topic = lake.topic(contract)
     schemas = read_schemas(lake, contract)
-    if state.ledger is None:
+    fresh = state.ledger is None
+    if fresh:
         if not _prepared(lake, contract, topic, schemas, run_id):
             return None
         state = lake.state(contract.table)
@@ -134,7 +140,7 @@ def make_plan(
     if ledger is None:
         raise Stopped("ledger_missing", contract.table, "Its first receipt vanished again.")
     settle(lake, contract, ledger)
-    state, refused = evolved(lake, contract, state, schemas, run_id)
+    state = evolved(lake, contract, state, schemas, run_id, fresh=fresh)
     check_rules(lake, contract, table_columns(value_columns(state)))
     finding = examine(ledger, topic)
     if finding:
@@ -160,27 +166,38 @@ def make_plan(
         ranges=ranges,
         batch_id=batch_id(contract.table, ledger.epoch, ranges),
         attempt_id=uuid4().hex[:8],
-        refused=refused,
         key=key,
+        refused=refused_ids(contract, state, schemas),
+        parked=removing_ids(contract, state, schemas, "review", "impossible"),
     )
 
 
 def evolved(
-    lake: Lake, contract: Contract, state: TableState, schemas: TopicSchemas, run_id: str
-) -> tuple[TableState, frozenset[int]]:
-    """The table after the schema changes that the contract applies, and the schema ids that it sends to quarantine.
+    lake: Lake,
+    contract: Contract,
+    state: TableState,
+    schemas: TopicSchemas,
+    run_id: str,
+    *,
+    fresh: bool = False,
+) -> TableState:
+    """The table after the changes that the contract applies; `fresh`: its first receipt was written just now.
+
+    Edits of the contract are looked for once: the receipts of a table say by which contract it was last written. A
+    run that still has the contract of yesterday lets the table be.
 
     Raises:
         Stopped: columns that the contract declares wait for an approval, or cannot be had.
         Overtaken: someone else changed the table's schema in the same moment.
     """
     if schemas.plain is not None:
-        return _with_declared(lake, contract, state, schemas, run_id), frozenset()
-    if not schemas.ids - frozenset(schemas.covered(value_columns(state))):
-        return state, frozenset()
+        state = _with_declared(lake, contract, state, schemas, run_id)
+    edited = state.ledger is not None and state.ledger.contract != contract.digest
+    if not edited and not fresh and not schemas.ids - frozenset(schemas.covered(value_columns(state))):
+        return state
     if evolve(lake, contract, state, schemas, run_id=run_id).done:
-        state = lake.state(contract.table)
-    return state, refused_ids(contract, state, schemas)
+        return lake.state(contract.table)
+    return state
 
 
 def _with_declared(
@@ -191,11 +208,20 @@ def _with_declared(
     Raises:
         Stopped: `schema_review` when the change waits for an approval, `table_incompatible` when none can help.
     """
-    if not _lacking(contract, state, schemas):
+    if not _lacking(contract, state, schemas) and contract.schema_changes.remove_column == "apply":
         return state
     evolution = evolve(lake, contract, state, schemas, run_id=run_id)
     state = lake.state(contract.table) if evolution.done else state
     missing = _lacking(contract, state, schemas)
+    gone = [".".join(c.path) for c in evolution.parked if c.kind == "remove_column"]
+    if gone:
+        raise Stopped(
+            "schema_review",
+            contract.table,
+            f"Plan {evolution.plan.id} waits. The contract no longer declares {', '.join(gone)}",
+            plan=evolution.plan.id,
+            topic=contract.topic,
+        )
     if not missing:
         return state
     hopeless = any(d.kind == "incompatible" for d in missing)

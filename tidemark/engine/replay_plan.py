@@ -77,9 +77,10 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
     settle(lake, contract, state.ledger)
     schemas = read_schemas(lake, contract)
     if dry_run:
-        refused = frozenset() if schemas.plain is not None else refused_ids(contract, state, schemas)
+        refused = refused_ids(contract, state, schemas)
     else:
-        state, refused = evolved(lake, contract, state, schemas, run_id)
+        state = evolved(lake, contract, state, schemas, run_id)
+        refused = refused_ids(contract, state, schemas)
     return Ground(contract, state, state.ledger, schemas, refused)  # type: ignore[arg-type]
 
 

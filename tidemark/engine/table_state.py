@@ -17,8 +17,10 @@ from pyiceberg.table.snapshots import Snapshot
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
 from tidemark.domain.merge_ledger import MergeLedger, is_merge_ledger
+from tidemark.domain.shape import Shape
 from tidemark.domain.types import Struct
 from tidemark.engine.iceberg_types import columns_of
+from tidemark.engine.shape import shape_of
 
 OWNED = "tidemark.topic"
 """A table that carries this property was loaded, or is being loaded, by Tidemark."""
@@ -50,6 +52,7 @@ class TableState:
     partition_fields: tuple[str, ...] = ()
     merged: MergeLedger | None = None
     delete_rows: int = 0
+    shape: Shape = field(default_factory=Shape)
 
     @property
     def paused(self) -> bool:
@@ -111,6 +114,7 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         partition_fields=tuple(f.name for f in metadata.spec().fields),
         merged=merge_ledger_of(receipt, table) if receipt and merges else None,
         delete_rows=int(summary.get("total-position-deletes", 0)),
+        shape=shape_of(metadata),
     )
 
 

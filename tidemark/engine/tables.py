@@ -10,20 +10,19 @@ from uuid import uuid4
 
 from tidemark import __version__
 from tidemark.domain.contract import Contract
+from tidemark.domain.contract_record import RECORD, record_text
 from tidemark.domain.coverage import covers
 from tidemark.domain.errors import Stopped
 from tidemark.domain.guard import Topic
 from tidemark.domain.layout import layout_faults
 from tidemark.domain.ledger import Kind, Ledger, batch_id, branch_name
 from tidemark.domain.spark_types import columns_ddl, quoted_name, quoted_text
+from tidemark.domain.table_properties import BASE, governance
 from tidemark.domain.types import KAFKA_COLUMN, TYPE_RULES, Struct
 from tidemark.engine.lake import Lake
 from tidemark.engine.publish import Attempt, drop_branch, open_branch, publish, write_receipt
 from tidemark.engine.start import starting_offsets
 from tidemark.engine.table_state import OWNED, TableState
-
-METADATA_VERSIONS = 20
-"""metadata.json files that are kept; each commit writes a new one."""
 
 
 def prepare(lake: Lake, contract: Contract, topic: Topic, columns: Struct, run_id: str) -> None:
@@ -157,28 +156,19 @@ def base_properties(contract: Contract) -> dict[str, str]:
     }
     return {
         "format-version": str(contract.format_version),
-        "write.parquet.compression-codec": "zstd",
-        "write.parquet.compression-level": "1",
-        "write.distribution-mode": "none",
-        "write.metadata.delete-after-commit.enabled": "true",
-        "write.metadata.previous-versions-max": str(METADATA_VERSIONS),
-        "commit.retry.num-retries": "10",
+        **BASE,
         **statistics,
     }
 
 
 def _own_properties(contract: Contract, topic: Topic) -> dict[str, str]:
-    freshness = contract.freshness.fail or contract.freshness.warn
     known = {
         OWNED: contract.topic,
         "tidemark.cluster": contract.cluster,
         "tidemark.cluster-id": topic.cluster_id,
         "tidemark.type-rules": str(TYPE_RULES),
-        "tidemark.deletes": "a tombstone is counted in the ledger, it makes no row",
-        "tidemark.freshness": str(freshness) if freshness else None,
-        "tidemark.owner.data": contract.owners.data,
-        "tidemark.owner.stream": contract.owners.stream,
-        "tidemark.runbook": contract.runbook,
+        RECORD: record_text(contract),
+        **governance(contract),
     }
     return {key: value for key, value in known.items() if value}
 

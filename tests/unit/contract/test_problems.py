@@ -117,6 +117,13 @@ MISTAKES = [
     ),
     ("lane: default\nlane: default", 3, "lane", "is given twice, first on line 2", None),
     ("<<: {a: b}", 2, "<<", "merge keys are not read", None),
+    (
+        "schema_changes: {incompatible: apply}",
+        2,
+        "schema_changes.incompatible",
+        "no column holds both",
+        "review",
+    ),
     ("owners: !secret x", 2, "owners", "the tag !secret is not understood", None),
     ("runbook: 'https://${HOSTS}/'", 2, "runbook", "the environment has no HOSTS", "HOST"),
     ("runbook: '${}'", 2, "runbook", "${} is not a reference to the environment", None),
@@ -166,7 +173,6 @@ NOT_YET = [
     ("events: {shop.OrderPlaced: shop.orders_placed}", "events"),
     ("value: {schema: by_latest_schema}", "value.schema"),
     ("columns: {email: {allow: [marts.contacts]}}", "columns.email.allow"),
-    ("schema_changes: {incompatible: apply}", "schema_changes.incompatible"),
 ]
 
 

@@ -103,12 +103,57 @@ class TestAPlan:
         assert "recursive" in plan.changes[0].reason
 
     def test_a_removed_column_is_told_only_to_contracts_that_want_to_know(self) -> None:
-        table, writer = (
-            Struct((Field("a", INT), Field("b", INT))),
-            WriterColumns(2, 2, Struct((Field("a", INT),))),
-        )
-        assert plan_schema("t", table, [writer], APPLY).verdict == "nothing"
+        table = Struct((Field("a", INT), Field("b", INT)))
+        writers = [WriterColumns(1, 1, table), WriterColumns(2, 2, Struct((Field("a", INT),)))]
+        assert plan_schema("t", table, writers, APPLY).verdict == "nothing"
         review = SchemaChanges(remove_column="review")
-        plan = plan_schema("t", table, [writer], review)
-        assert [(c.kind, c.path) for c in plan.changes] == [("remove_column", ("b",))]
-        assert plan_schema("t", table, [writer], review, removed=frozenset({"b"})).verdict == "nothing"
+        plan = plan_schema("t", table, writers, review)
+        assert [(c.kind, c.path, c.schema_id) for c in plan.changes] == [("remove_column", ("b",), 2)]
+        assert plan_schema("t", table, writers, review, removed=frozenset({"b"})).verdict == "nothing"
+
+    def test_an_old_writer_that_never_knew_a_column_removes_nothing(self) -> None:
+        old, new = Struct((Field("a", INT),)), Struct((Field("a", INT), Field("b", INT)))
+        review = SchemaChanges(remove_column="review")
+        assert (
+            plan_schema("t", new, [WriterColumns(1, 1, old), WriterColumns(2, 2, new)], review).verdict
+            == "nothing"
+        )
+
+    def test_a_column_removed_and_added_again_is_the_same_column(self) -> None:
+        with_b, without = Struct((Field("a", INT), Field("b", INT))), Struct((Field("a", INT),))
+        back = Struct((Field("a", INT), Field("b", LONG)))
+        writers = [WriterColumns(n, n, columns) for n, columns in enumerate((with_b, without, back), 1)]
+        plan = plan_schema("t", with_b, writers, APPLY)
+        assert [(c.kind, c.path) for c in plan.changes] == [("widen_type", ("b",))]
+        assert applied(with_b, plan.changes) == back
+
+    def test_a_column_that_the_partition_spec_needs_is_not_let_go(self) -> None:
+        table = Struct((Field("a", INT), Field("s", Struct((Field("day", INT),)))))
+        writers = [WriterColumns(1, 1, table), WriterColumns(2, 2, Struct((Field("a", INT),)))]
+        plan = plan_schema("t", table, writers, APPLY, pinned=[("s", "day")])
+        assert (plan.verdict, plan.unsupported) == ("impossible", True)
+        assert "partition_by needs it" in plan.changes[0].reason
+
+    def test_what_is_applied_meanwhile_does_not_change_the_id_of_what_waits(self) -> None:
+        policy = SchemaChanges(add_column="review")
+        table = Struct((Field("a", INT),))
+        writer = WriterColumns(1, 1, Struct((Field("a", LONG), Field("b", INT))))
+        before = plan_schema("t", table, [writer], policy)
+        after = plan_schema("t", applied(table, before.of("apply")), [writer], policy)
+        assert {c.kind for c in after.changes} == {"add_column"}
+        assert before.id == after.id
+
+    def test_a_field_of_a_struct_inside_a_list_inside_a_map_is_found(self) -> None:
+        def nested(*fields: Field) -> Struct:
+            return Struct((Field("m", MapType(STRING, ListType(Struct(fields)))),))
+
+        plan = plan_schema(
+            "t",
+            nested(Field("n", INT)),
+            [WriterColumns(1, 1, nested(Field("n", LONG), Field("x", STRING)))],
+            APPLY,
+        )
+        assert {(c.kind, c.path) for c in plan.changes} == {
+            ("widen_type", ("m", "value", "element", "n")),
+            ("add_column", ("m", "value", "element", "x")),
+        }

@@ -1,0 +1,139 @@
+"""Rule: an edited contract changes the table, never what is in it; what was written by another layout stays readable."""
+
+import pytest
+from topics import ORDER, order
+
+from tidemark.engine.evolve import history, plan_evolution
+from tidemark.engine.schemas import read_schemas
+
+
+def planned(lakehouse, table):
+    lake, contract = lakehouse.lake, table.contract
+    return plan_evolution(contract, lake.state(table.name), read_schemas(lake, contract))
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_layout_edited_in_the_contract_is_for_new_files_and_every_row_stays(lakehouse, version):
+    """Given a table partitioned by day, when the contract asks for buckets and an order, then both specs are read as one."""
+    topic = lakehouse.cluster.topic("relayout", 2)
+    topic.send(range(40))
+    common = {"format_version": version, "table_properties": {"mine": "1"}}
+    table = lakehouse.table(topic, partition_by=["day(at)"], **common)
+    table.run()
+    edited = {
+        "partition_by": ["bucket(4, id)", "hour(_kafka.timestamp)"],
+        "sort_by": ["customer"],
+        "description": "Orders of the shop",
+        "columns": {"customer": {"description": "who bought", "tags": ["pii"]}},
+        "table_properties": {"theirs": "$2"},
+        "format_version": version,
+    }
+    lakehouse.table(topic, **edited)
+    topic.send(range(40, 80))
+    assert table.run().state == "fresh"
+    assert table.ids() == list(range(80))
+    assert planned(lakehouse, table).changes == ()
+    loaded = table.iceberg()
+    assert {f.name for f in loaded.spec().fields} == {"id_bucket_4", "_kafka.timestamp_hour"}
+    assert len({file["spec_id"] for file in loaded.inspect.files().to_pylist()}) == 2
+    assert loaded.properties["theirs"] == "$2"
+    assert "mine" not in loaded.properties
+    assert loaded.properties["comment"] == "Orders of the shop"
+    assert loaded.schema().find_field("customer").doc == "who bought"
+    seen = {c["kind"] for c in history(lakehouse.lake.state(table.name))[-1]["changes"]}
+    assert seen == {"partition_spec", "sort_order", "property", "comment"}
+    by_day = lakehouse.spark().sql(f"SELECT count(*) FROM {table.name} WHERE id = 41").collect()[0][0]
+    assert by_day == 1
+    table.holds_everything()
+
+
+def with_ship(fields, *, customer=True):
+    ship = {"type": "record", "name": "Ship", "fields": fields}
+    kept = [{**f, "default": ""} if f["name"] == "customer" else f for f in ORDER["fields"]]
+    kept = [f for f in kept if customer or f["name"] != "customer"]
+    return {**ORDER, "fields": [*kept, {"name": "ship", "type": ["null", ship], "default": None}]}
+
+
+TO = {"name": "to", "type": "string"}
+FEE = {"name": "fee", "type": ["null", "int"], "default": None}
+WIDE_FEE = {"name": "fee", "type": ["null", "long"], "default": None}
+
+
+def test_writers_of_many_versions_interleaved_in_one_batch_are_read_each_by_its_own(lakehouse):
+    """Given five versions mixed over two partitions, NULL structs and a column that goes and comes back, when run once, then each value is there."""
+    topic = lakehouse.cluster.topic("mixed", 2)
+    topic.send([0])
+    table = lakehouse.table(topic)
+    table.run()
+    versions = [
+        (ORDER, {}),
+        (with_ship([TO]), {"ship": {"to": "a"}}),
+        (with_ship([TO, FEE]), {"ship": None}),
+        (with_ship([TO, WIDE_FEE], customer=False), {"ship": {"to": "b", "fee": 2**40}}),
+        (with_ship([TO, WIDE_FEE]), {"ship": {"to": "c", "fee": None}}),
+    ]
+    ready, expected = [], {0: ("c0", None)}
+    for schema, more in versions:
+        topic.use(schema)
+        for turn in range(4):
+            number = len(expected)
+            value = {**order(number), **more}
+            ready.append((turn, (b"k", topic.encode(value), turn % 2)))
+            has = any(f["name"] == "customer" for f in schema["fields"])
+            ship = more.get("ship")
+            expected[number] = (
+                value["customer"] if has else None,
+                ship and {"to": ship["to"], "fee": ship.get("fee")},
+            )
+    topic.send_raw(message for _, message in sorted(ready, key=lambda each: each[0]))
+    outcome = table.run()
+    assert (outcome.state, outcome.commits) == ("fresh", 1)
+    rows = table.iceberg().scan().to_arrow().to_pylist()
+    assert {row["id"]: (row["customer"], row["ship"]) for row in rows} == expected
+    table.holds_everything()
+
+
+def test_records_of_a_writer_that_drops_a_column_wait_or_go_aside_as_the_contract_says(lakehouse):
+    without = {**ORDER, "fields": [f for f in ORDER["fields"] if f["name"] != "customer"]}
+    topic = lakehouse.cluster.topic("dropping")
+    topic.send([0])
+    waits = lakehouse.table(topic, f"{topic.name}_waits", schema_changes={"remove_column": "review"})
+    aside = lakehouse.table(topic, f"{topic.name}_aside", schema_changes={"remove_column": "quarantine"})
+    pinned = lakehouse.table(topic, f"{topic.name}_pinned", partition_by=["customer"])
+    for table in (waits, aside, pinned):
+        table.run()
+    topic.use(without)
+    topic.send_raw([(b"k", topic.encode(order(1)), 0)])
+    topic.use(ORDER)
+    topic.send([2])
+    outcome = waits.run()
+    assert (outcome.state, waits.ids()) == ("schema_review", [0])
+    assert "customer" not in outcome.error["next_step"]
+    assert "no longer there" in outcome.error["message"]
+    assert (aside.run().state, aside.ids(), aside.causes()) == ("fresh", [0, 2], {"schema_not_allowed": 1})
+    stopped = pinned.run()
+    assert (stopped.state, pinned.ids()) == ("schema_unsupported", [0])
+    assert "partition_by needs it" in stopped.error["message"]
+    lakehouse.table(topic, pinned.name.partition(".")[2], partition_by=["day(at)"])
+    assert (pinned.run().state, pinned.ids()) == ("fresh", [0, 1, 2])
+    aside.holds_everything()
+    pinned.holds_everything()
+
+
+def test_a_type_change_inside_a_list_parks_just_its_records(lakehouse):
+    def tagged(kind):
+        return {
+            **ORDER,
+            "fields": [*ORDER["fields"], {"name": "tags", "type": {"type": "array", "items": kind}}],
+        }
+
+    topic = lakehouse.cluster.topic("listed", schema=tagged("string"))
+    topic.send_raw([(b"k", topic.encode({**order(0), "tags": ["a"]}), 0)])
+    table = lakehouse.table(topic)
+    table.run()
+    topic.use(tagged(["string", "long"]))
+    topic.send_raw([(b"k", topic.encode({**order(1), "tags": ["a", 1]}), 0)])
+    outcome = table.run()
+    assert (outcome.state, table.ids()) == ("schema_review", [0])
+    [change] = planned(lakehouse, table).changes
+    assert (change.kind, change.path) == ("incompatible", ("tags", "element"))

@@ -1,0 +1,284 @@
+"""Plans become commits on a real table: SQLite catalog, PyIceberg, no JVM."""
+
+import json
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestamptzType,
+)
+
+from tidemark.domain.avro import parse
+from tidemark.domain.avro_columns import columns as avro_columns
+from tidemark.domain.contract import Contract
+from tidemark.domain.contract_record import RECORD, record_text
+from tidemark.domain.table_properties import governance
+from tidemark.engine.evolve import Approval, evolve, history, plan_evolution, refused_ids, removing_ids
+from tidemark.engine.schemas import TopicSchemas, Writer
+from tidemark.engine.table_state import TableState, read_state
+
+TABLE = "shop.orders"
+
+
+def schema(*fields: Any, name: str = "Order") -> Any:
+    return parse(json.dumps({"type": "record", "name": name, "fields": list(fields)}))
+
+
+def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, **more}
+
+
+ITEM = {"type": "record", "name": "Item", "fields": [{"name": "n", "type": "int"}]}
+FIRST = (
+    field("id", "int"),
+    field("at", {"type": "long", "logicalType": "timestamp-micros"}),
+    field("who", "string"),
+    field("items", {"type": "array", "items": ITEM}),
+)
+
+
+def topic(*versions: Any, **unsupported: str) -> TopicSchemas:
+    made = tuple(
+        Writer(n, n, each, avro_columns(each).struct)
+        for n, each in enumerate((schema(*v) for v in versions), 1)
+    )
+    return TopicSchemas(writers=made, unsupported={int(k[1:]): v for k, v in unsupported.items()})
+
+
+def contract(**said: Any) -> Contract:
+    return Contract.model_validate({"topic": "orders", "table": TABLE, **said})
+
+
+class Lake:
+    """A lake without Spark: what PyIceberg can write needs none."""
+
+    def __init__(self, folder: Path) -> None:
+        self.platform = SimpleNamespace(catalog=SimpleNamespace(type="sql"))
+        self.catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
+        self.catalog.create_namespace("shop")
+
+    def create(self, said: Contract) -> None:
+        item = StructType(NestedField(6, "n", IntegerType(), required=False))
+        self.catalog.create_table(
+            TABLE,
+            Schema(
+                NestedField(1, "id", IntegerType(), required=False),
+                NestedField(2, "at", TimestamptzType(), required=False),
+                NestedField(3, "who", StringType(), required=False, doc="old"),
+                NestedField(4, "items", ListType(5, item, element_required=False), required=False),
+                NestedField(7, "strict", LongType(), required=True),
+            ),
+            properties={
+                RECORD: record_text(said),
+                **{k: v for k, v in governance(said).items() if v},
+                "format-version": "2",
+            },
+        )
+
+    def state(self) -> TableState:
+        return read_state(self.catalog, TABLE)
+
+    def append(self, *ids: int) -> None:
+        table = self.catalog.load_table(TABLE)
+        at = datetime(2026, 1, 1, tzinfo=UTC)
+        kinds = table.schema().as_arrow()
+        known = {"id": list(ids), "at": [at] * len(ids), "who": [f"w{i}" for i in ids], "strict": list(ids)}
+        table.append(
+            pa.table({f.name: pa.array(known.get(f.name, [None] * len(ids)), f.type) for f in kinds}, kinds)
+        )
+
+    def evolve(self, said: Contract, schemas: TopicSchemas, **how: Any) -> Any:
+        return evolve(self, said, self.state(), schemas, run_id="r", **how)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made = Lake(tmp_path)
+    made.create(contract())
+    return made
+
+
+NESTED = {
+    **ITEM,
+    "fields": [{"name": "n", "type": "long"}, {"name": "note", "type": ["null", "string"], "doc": "x"}],
+}
+SECOND = (
+    field("id", "long"),
+    FIRST[1],
+    field("who", "string", doc="the customer"),
+    field("items", {"type": "array", "items": NESTED}),
+    field(
+        "ship",
+        ["null", {"type": "record", "name": "Ship", "fields": [{"name": "to", "type": "string"}]}],
+        doc="s",
+    ),
+)
+
+
+class TestAPlanBecomesOneCommit:
+    def test_of_every_kind_at_once_and_nothing_is_left_to_plan(self, lake: Lake) -> None:
+        said = contract(
+            partition_by=["bucket(4, id)", "day(at)", "ship.to"],
+            sort_by=["who"],
+            description="Orders",
+            table_properties={"a": "1"},
+            runbook="https://wiki",
+        )
+        before = len(lake.catalog.load_table(TABLE).metadata.metadata_log)
+        found = lake.evolve(said, topic(FIRST, SECOND))
+        kinds = {c.kind for c in found.done}
+        assert kinds == {
+            *(
+                "add_column",
+                "widen_type",
+                "make_optional",
+                "comment",
+                "property",
+                "partition_spec",
+                "sort_order",
+            )
+        }
+        assert len(lake.catalog.load_table(TABLE).metadata.metadata_log) == before + 1
+        state = lake.state()
+        assert plan_evolution(said, state, topic(FIRST, SECOND)).changes == ()
+        assert state.shape.partition_by == ("bucket(4, id)", "day(at)", "ship.to")
+        assert (state.shape.sort_by, state.shape.required) == (("who",), ())
+        assert state.properties["comment"] == "Orders"
+        assert "items: list<struct<n: long, note: string>>" in str(state.columns)
+        [entry] = history(state)
+        assert (entry["by"], entry["run_id"], entry["schema_ids"]) == ("contract", "r", [2])
+
+    def test_a_second_look_commits_nothing(self, lake: Lake) -> None:
+        lake.evolve(contract(), topic(FIRST, SECOND))
+        at = lake.catalog.load_table(TABLE).metadata_location
+        assert lake.evolve(contract(), topic(FIRST, SECOND)).done == ()
+        assert lake.catalog.load_table(TABLE).metadata_location == at
+
+    def test_files_keep_the_spec_they_were_written_with_and_rows_stay(self, lake: Lake) -> None:
+        lake.append(1, 2, 3)
+        for by in (["who"], ["id"], [], ["id", "who"], ["strict"]):
+            lake.evolve(contract(partition_by=by), topic(FIRST))
+            assert lake.state().shape.partition_by == tuple(by)
+            lake.append(4)
+        table = lake.catalog.load_table(TABLE)
+        assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4, 4, 4, 4, 4]
+        files = table.inspect.files()
+        assert len(set(files["spec_id"].to_pylist())) == 5
+        assert table.scan(row_filter="id == 4").to_arrow().num_rows == 5
+
+    def test_sort_order_goes_and_comes_back(self, lake: Lake) -> None:
+        for by in (["who"], [], ["id", "who"], ["who"]):
+            lake.evolve(contract(sort_by=by), topic(FIRST))
+            assert lake.state().shape.sort_by == tuple(by)
+            assert plan_evolution(contract(sort_by=by), lake.state(), topic(FIRST)).changes == ()
+
+    def test_a_property_that_the_contract_drops_is_gone(self, lake: Lake) -> None:
+        lake.evolve(contract(table_properties={"mine": "1"}), topic(FIRST))
+        assert lake.state().properties["mine"] == "1"
+        lake.evolve(contract(), topic(FIRST))
+        assert "mine" not in lake.state().properties
+
+    def test_an_edit_is_remembered_when_nothing_else_changes(self, lake: Lake) -> None:
+        lake.evolve(contract(), topic(FIRST))
+        edited = contract(retention={"append": "7d"})
+        [change] = lake.evolve(edited, topic(FIRST)).done
+        assert (change.kind, change.path) == ("contract", ("retention.append",))
+        assert lake.evolve(edited, topic(FIRST)).plan.changes == ()
+
+
+class TestTwoAtOnce:
+    @pytest.mark.parametrize(
+        ("said", "versions"),
+        [
+            (contract(), (FIRST, SECOND)),
+            (contract(partition_by=["day(at)"]), (FIRST,)),
+            (contract(sort_by=["who"]), (FIRST,)),
+        ],
+    )
+    def test_of_two_runs_that_plan_the_same_change_one_makes_it(
+        self, lake: Lake, said: Contract, versions: Any
+    ) -> None:
+        lake.evolve(contract(), topic(FIRST))
+        state, schemas = lake.state(), topic(*versions)
+        barrier, results = threading.Barrier(2), []
+
+        def run() -> None:
+            barrier.wait()
+            try:
+                results.append(evolve(lake, said, state, schemas, run_id="r"))  # type: ignore[arg-type]
+            except Exception as error:  # noqa: BLE001 - what lost is looked at below
+                results.append(error)
+
+        threads = [threading.Thread(target=run) for _ in range(2)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        now = lake.state()
+        assert plan_evolution(said, now, schemas).changes == ()
+        names = [f.name for f in now.columns.fields]  # type: ignore[union-attr]
+        assert len(names) == len(set(names))
+        lost = [r for r in results if isinstance(r, Exception)]
+        assert all(isinstance(r, (CommitFailedException, ValueError)) for r in lost), lost
+
+    def test_the_one_that_comes_second_does_it_again_from_what_is_there(self, lake: Lake) -> None:
+        stale, schemas = lake.state(), topic(FIRST, SECOND)
+        lake.evolve(contract(), schemas)
+        with pytest.raises((CommitFailedException, ValueError)):
+            evolve(lake, contract(), stale, schemas, run_id="late")  # type: ignore[arg-type]
+        assert lake.evolve(contract(), schemas).done == ()
+
+
+REMOVED = (FIRST[0], FIRST[1], FIRST[3])
+
+
+class TestAColumnThatAWriterDrops:
+    def test_is_kept_and_nothing_waits_when_the_contract_lets_it_go(self, lake: Lake) -> None:
+        lake.evolve(contract(), topic(FIRST))
+        schemas = topic(FIRST, REMOVED)
+        assert lake.evolve(contract(), schemas).plan.changes == ()
+        assert (
+            removing_ids(contract(), lake.state(), schemas, "review", "impossible", "quarantine")
+            == frozenset()
+        )
+
+    def test_waits_for_review_with_its_records_until_approved(self, lake: Lake) -> None:
+        said, schemas = contract(schema_changes={"remove_column": "review"}), topic(FIRST, REMOVED, FIRST)
+        lake.evolve(said, topic(FIRST))
+        found = lake.evolve(said, schemas)
+        assert [(c.kind, c.path, c.schema_id) for c in found.parked] == [("remove_column", ("who",), 2)]
+        assert removing_ids(said, lake.state(), schemas, "review") == {2}
+        lake.evolve(said, schemas, approval=Approval(found.plan.id, "ann", "known"))
+        assert removing_ids(said, lake.state(), schemas, "review") == frozenset()
+        assert lake.evolve(said, schemas).plan.changes == ()
+
+    def test_sends_its_records_to_the_quarantine_when_the_contract_says_so(self, lake: Lake) -> None:
+        said, schemas = contract(schema_changes={"remove_column": "quarantine"}), topic(FIRST, REMOVED)
+        lake.evolve(said, topic(FIRST))
+        assert refused_ids(said, lake.state(), schemas) == {2}
+        assert lake.evolve(said, schemas).parked == ()
+
+    def test_is_refused_when_the_partition_spec_needs_it(self, lake: Lake) -> None:
+        said, schemas = contract(partition_by=["who"]), topic(FIRST, REMOVED)
+        lake.evolve(said, topic(FIRST))
+        plan = lake.evolve(said, schemas).plan
+        assert (plan.verdict, plan.unsupported) == ("impossible", True)
+        assert removing_ids(said, lake.state(), schemas, "review", "impossible") == {2}
+        elsewhere = contract(partition_by=["day(at)"])
+        lake.evolve(elsewhere, schemas)
+        assert plan_evolution(elsewhere, lake.state(), schemas).changes == ()
+        assert removing_ids(elsewhere, lake.state(), schemas, "review", "impossible") == frozenset()
