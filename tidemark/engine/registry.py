@@ -61,6 +61,17 @@ class Registry:
         """Whether any subject has a schema of this id."""
         return self._get(f"/schemas/ids/{schema_id}") is not None
 
+    def compatibility(self, subject: str) -> str | None:
+        """The compatibility mode that holds for `subject`, its own or the registry's; None when there is none.
+
+        Raises:
+            Outage: `registry_down`.
+            Stopped: `permission_denied`.
+        """
+        own = self._get(f"/config/{quote(subject, safe='')}") or self._get("/config") or {}
+        mode = own.get("compatibilityLevel") or own.get("compatibility")
+        return str(mode) if mode else None
+
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
