@@ -384,6 +384,8 @@ def test_a_missing_field_is_the_default_of_the_newest_schema(spark: SparkSession
         ("tags", mapping("string"), {"k": "v"}),
         ("kind", ["string", "null"], "unset"),
         ("note", ["null", "string"], None),
+        ("fee", ["null", "long"], None),
+        ("ship", ["null", record(("to", "string"), name="Ship")], None),
         ("needed", "string"),
     )
     decoding = Decoding(
@@ -393,7 +395,7 @@ def test_a_missing_field_is_the_default_of_the_newest_schema(spark: SparkSession
     row, tombstone = rows_of(spark, decoding, values)
     assert row["lines"] == [{"a": 2, "b": Decimal("2.56")}]
     assert (row["day"], row["tags"], row["kind"]) == (date(1969, 12, 31), [("k", "v")], "unset")
-    assert (row["note"], row["needed"]) == (None, None)
+    assert [row[name] for name in ("note", "fee", "ship", "needed")] == [None] * 4
     assert all(tombstone[field.name] is None for field in decoding.columns.fields)
 
 

@@ -77,9 +77,16 @@ def decoder_schema(root: Node, header_size: int) -> str:
     return json.dumps({"type": "record", "name": next(names), "fields": fields})
 
 
+DEFAULT = "default"
+
+
 def default_schema(node: Node) -> str:
-    """The schema alone, for a field's encoded default."""
-    return json.dumps(_schema(node, (f"n{number}" for number in count())))
+    """A record whose one field DEFAULT is the node, for a field's encoded default.
+
+    Alone, Spark would read the NULL of a union as 0, or as a struct of NULLs.
+    """
+    inner = _schema(node, (f"n{number}" for number in count()))
+    return json.dumps({"type": "record", "name": "d", "fields": [{"name": DEFAULT, "type": inner}]})
 
 
 def decoded_type(node: Node) -> ColumnType:

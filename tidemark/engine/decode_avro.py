@@ -14,6 +14,7 @@ from pyspark.sql.avro.functions import from_avro
 
 from tidemark.domain.avro_columns import branch_names, column_type, has_columns
 from tidemark.domain.avro_decoder import (
+    DEFAULT,
     decoded_names,
     decoded_type,
     default_schema,
@@ -94,7 +95,7 @@ def _missing(value: Column, field: Field, reader: Node | None) -> Column:
     declared = _reader_field(reader, field.name)
     if declared is None or declared.default is None or column_type(declared.type) is None:
         return F.lit(None).cast(spark_ddl(field.type))
-    default = from_avro(F.lit(declared.default), default_schema(declared.type), AVRO_OPTIONS)
+    default = from_avro(F.lit(declared.default), default_schema(declared.type), AVRO_OPTIONS)[DEFAULT]
     column = shaped(default, declared.type, field.type, declared.type)
     return F.when(value.isNotNull(), column)
 

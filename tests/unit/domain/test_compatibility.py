@@ -21,7 +21,9 @@ def test_a_registry_that_checks_nothing_lets_a_producer_stop_the_table(mode: str
     assert "waits for an approval" in found
 
 
-@pytest.mark.parametrize(("mode", "kinds"), [("BACKWARD", 3), ("FORWARD", 2), ("FULL_TRANSITIVE", 2), ("NONE", 4)])
+@pytest.mark.parametrize(
+    ("mode", "kinds"), [("BACKWARD", 3), ("FORWARD", 2), ("FULL_TRANSITIVE", 2), ("NONE", 4)]
+)
 def test_each_change_that_the_mode_allows_and_the_contract_holds_up_is_named(mode: str, kinds: int) -> None:
     assert len(disagreements(mode, STRICT)) == kinds
 
