@@ -61,11 +61,18 @@ def run(tables: Tables = None, *, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def plan(tables: Tables = None, *, as_json: AsJson = False) -> None:
+def plan(
+    tables: Tables = None,
+    *,
+    sample: Annotated[
+        int, typer.Option("--sample", min=0, help="Decode the last N records of each topic, too.")
+    ] = 0,
+    as_json: AsJson = False,
+) -> None:
     """What would change about the tables, and its verdict; exit 1 when something awaits review."""
     from tidemark.cli.plan import plan as command  # noqa: PLC0415
 
-    command(tables or [], as_json=as_json)
+    command(tables or [], sample=sample, as_json=as_json)
 
 
 @app.command()

@@ -1,23 +1,27 @@
 """`tidemark plan`: what would change about the tables, and its verdict."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import typer
+from rich.console import Console
 from rich.table import Table as RichTable
 
 from tidemark.cli.border import FINDING
 from tidemark.cli.choice import chosen
 from tidemark.cli.output import console, print_json
 from tidemark.engine.configuration import load_from_environment
-from tidemark.engine.foresee import Foresight, foresee
+from tidemark.engine.foresee import Foresight, foresee, foresee_releases
 from tidemark.engine.lake import Lake
+from tidemark.engine.sample import FATES
 
 
-def plan(tables: Sequence[str], *, as_json: bool) -> None:
+def plan(tables: Sequence[str], *, sample: int, as_json: bool) -> None:
     """Exit code 1 when something awaits review or cannot be done."""
     configuration = load_from_environment()
     lake = Lake(configuration)
-    found = [foresee(lake, contract) for contract in chosen(configuration, tables)]
+    found = [foresee(lake, contract, sample=sample) for contract in chosen(configuration, tables)]
+    found += [] if tables else foresee_releases(lake)
     if as_json:
         print_json([each.as_json() for each in found])
     else:
@@ -31,14 +35,30 @@ def _show(found: Sequence[Foresight]) -> None:
     for each in found:
         heading = f"{each.table}: {each.verdict}" + (f", plan {each.plan}" if each.plan else "")
         out.print(heading, style="bold", markup=False)
-        if not each.changes:
-            continue
-        table = RichTable(box=None, pad_edge=False)
-        for name in ("change", "column", "from", "to", "verdict", "why"):
-            table.add_column(name)
-        for change in each.changes:
-            cells = ("kind", "path", "from", "to", "verdict", "reason")
-            table.add_row(*(str(change[cell] or "") for cell in cells))
-        out.print(table)
+        if each.changes:
+            out.print(_table(each))
+            out.print(f"affects {', '.join(each.affects)}", style="dim", markup=False)
+        for finding in each.findings:
+            out.print(f"note: {finding}", style="yellow", markup=False)
+        if each.sample is not None:
+            _show_sample(out, each.sample)
         if each.verdict == "review":
             out.print(f"Next: tidemark approve {each.table} {each.plan} --reason …", markup=False)
+
+
+def _table(found: Foresight) -> RichTable:
+    table = RichTable(box=None, pad_edge=False)
+    for name in ("change", "column", "from", "to", "verdict", "why"):
+        table.add_column(name)
+    for change in found.changes:
+        cells = ("kind", "path", "from", "to", "verdict", "reason")
+        table.add_row(*(str(change[cell] or "") for cell in cells))
+    return table
+
+
+def _show_sample(out: Console, sample: Mapping[str, Any]) -> None:
+    fates = ", ".join(f"{sample[fate]} {fate}" for fate in FATES if sample[fate])
+    out.print(f"the last {sample['records']} records: {fates or 'the topic is empty'}", markup=False)
+    for cause in sample["causes"]:
+        where = f"partition {cause['partition']} offset {cause['offset']}"
+        out.print(f"  {cause['count']} {cause['cause']}: {cause['detail'] or ''} ({where})", markup=False)

@@ -2,10 +2,11 @@
 
 from tidemark.domain.contract import Contract
 from tidemark.domain.errors import Refused
-from tidemark.engine.evolve import Approval, evolve, plan_evolution
+from tidemark.engine.evolve import Approval, evolve, note_rename, plan_evolution
 from tidemark.engine.lake import Lake
 from tidemark.engine.operations import Operation, Signature, record
 from tidemark.engine.schemas import read_schemas
+from tidemark.engine.takeover import rename, renaming
 
 
 def approve(lake: Lake, contract: Contract, plan: str, signature: Signature) -> Operation:
@@ -21,7 +22,8 @@ def approve(lake: Lake, contract: Contract, plan: str, signature: Signature) -> 
             table=contract.table,
         )
     state, schemas = lake.state(contract.table), read_schemas(lake, contract)
-    waits = plan_evolution(contract, state, schemas)
+    moved = None if state.exists else renaming(lake, contract)
+    waits = moved or plan_evolution(contract, state, schemas)
     if plan != waits.id or not waits.of("review"):
         raise Refused(
             f"plan {plan} of {contract.table} is not what waits: {waits.id if waits.of('review') else 'nothing'} is",
@@ -30,7 +32,11 @@ def approve(lake: Lake, contract: Contract, plan: str, signature: Signature) -> 
         )
     if not signature.dry_run:
         approval = Approval(plan, signature.by, signature.reason)
-        evolve(lake, contract, state, schemas, run_id=signature.run_id, approval=approval)
+        if moved is not None:
+            rename(lake, contract, moved)
+            note_rename(lake, contract, lake.state(contract.table), moved, approval, signature.run_id)
+        else:
+            evolve(lake, contract, state, schemas, run_id=signature.run_id, approval=approval)
     operation = Operation(
         by=signature.by,
         verb="approve",

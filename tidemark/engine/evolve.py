@@ -141,6 +141,14 @@ def apply_changes(
     return done
 
 
+def note_rename(
+    lake: Lake, contract: Contract, state: TableState, plan: SchemaPlan, approval: Approval, run_id: str
+) -> None:
+    """Write a rename into the history of the renamed table."""
+    entry = _entry(plan, plan.changes, run_id, approval)
+    alter(lake, contract, (), {HISTORY: json.dumps([*history(state), entry][-KEPT:])})
+
+
 def value_columns(state: TableState) -> Struct:
     """The table's columns without `_kafka`."""
     present = state.columns or Struct(())

@@ -4,17 +4,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tidemark.domain.contract import Contract
+from tidemark.domain.compatibility import disagreements
+from tidemark.domain.contract import REGISTRY_FORMATS, Contract
+from tidemark.domain.errors import Overtaken
 from tidemark.domain.layout import layout_faults
-from tidemark.domain.schema_plan import SchemaPlan, applied
+from tidemark.domain.schema_plan import Change, SchemaPlan, applied
 from tidemark.domain.types import Struct
 from tidemark.engine.evolve import Evolution, evolve, plan_evolution, value_columns
 from tidemark.engine.lake import Lake
 from tidemark.engine.outages import named
 from tidemark.engine.quality_plan import rule_faults
-from tidemark.engine.schemas import TopicSchemas, read_schemas
+from tidemark.engine.sample import sample as take_sample
+from tidemark.engine.schemas import TopicSchemas, read_schemas, subject_of
+from tidemark.engine.table_state import TableState
 from tidemark.engine.tables import table_columns
+from tidemark.engine.takeover import adoption, releases, renaming
 
+LOOKS = 3
+"""Times that a table is looked at while others change it in the same moment."""
 Verdict = Literal["nothing", "apply", "review", "impossible"]
 
 
@@ -26,22 +33,28 @@ class Foresight:
     plan: str
     verdict: Verdict
     changes: tuple[Mapping[str, Any], ...]
+    affects: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    sample: Mapping[str, Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """{"table", "plan", "verdict", "changes", "affects"}."""
-        affects = [self.table] if self.changes else []
-        changes = [dict(change) for change in self.changes]
-        return {
+        """{"table", "plan", "verdict", "changes", "affects"}, and "findings" and "sample" where there are any."""
+        found: dict[str, Any] = {
             "table": self.table,
             "plan": self.plan,
             "verdict": self.verdict,
-            "changes": changes,
-            "affects": affects,
+            "changes": [dict(change) for change in self.changes],
+            "affects": list(self.affects) if self.changes else [],
         }
+        if self.findings:
+            found["findings"] = list(self.findings)
+        if self.sample is not None:
+            found["sample"] = dict(self.sample)
+        return found
 
 
-def foresee(lake: Lake, contract: Contract) -> Foresight:
-    """The plan of one table as of now.
+def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
+    """The plan of one table as of now; `sample` records are decoded against the table as it would be.
 
     Raises:
         Outage: catalog or registry do not answer.
@@ -49,12 +62,73 @@ def foresee(lake: Lake, contract: Contract) -> Foresight:
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         state, schemas = lake.state(contract.table, ledger=False), read_schemas(lake, contract)
+        moved = None if state.exists else renaming(lake, contract)
+        if moved is not None:
+            return _complete(lake, contract, _of(moved))
+        plan: SchemaPlan | None = None
         if not state.exists:
             found, columns = _new_table(contract, schemas), schemas.wanted()
         else:
-            plan = plan_evolution(contract, state, schemas)
+            plan = with_adoption(contract, state, schemas, plan_evolution(contract, state, schemas))
             found, columns = _of(plan), applied(value_columns(state), plan.of("apply"))
-        return found if columns is None else _with_rules(lake, contract, found, columns)
+        checked = found if columns is None else _with_rules(lake, contract, found, columns)
+        decoded = take_sample(lake, contract, state, schemas, plan, sample) if sample else None
+        return replace(_complete(lake, contract, checked), sample=decoded)
+
+
+def foresee_releases(lake: Lake) -> list[Foresight]:
+    """Tables that the contracts no longer name.
+
+    Raises:
+        Outage: the catalog does not answer.
+    """
+    with named("the catalog"):
+        return [replace(_of(plan), affects=(asset(plan.table),)) for plan in releases(lake)]
+
+
+def with_adoption(
+    contract: Contract, state: TableState, schemas: TopicSchemas, plan: SchemaPlan
+) -> SchemaPlan:
+    """The plan, with whose table it is: someone else's that is taken over, or one of another topic."""
+    taken = adoption(contract, state, schemas.wanted())
+    if taken is not None:
+        own = (taken,) if taken.verdict == "impossible" else (taken, *plan.changes)
+        return replace(plan, changes=own)
+    topic = state.ledger.topic if state.ledger else contract.topic
+    if topic == contract.topic:
+        return plan
+    reason = (
+        f"the table's ledger counts offsets of {topic}; records of {contract.topic} begin a new epoch: "
+        f"tidemark accept {contract.table} --new-epoch"
+    )
+    moved = Change("contract", ("topic",), topic, contract.topic, "impossible", reason)
+    return replace(plan, changes=(moved, *plan.changes))
+
+
+def asset(table: str) -> str:
+    """The asset key of a table as Dagster prints it."""
+    return table.replace(".", "/")
+
+
+def _complete(lake: Lake, contract: Contract, found: Foresight) -> Foresight:
+    affects = [contract.table]
+    if contract.upsert and contract.upsert.table:
+        affects.append(contract.upsert.table)
+    return replace(
+        found, affects=tuple(asset(each) for each in affects), findings=compatibility_findings(lake, contract)
+    )
+
+
+def compatibility_findings(lake: Lake, contract: Contract) -> tuple[str, ...]:
+    """What the registry lets producers do and the contract holds up; a finding, not a change.
+
+    Raises:
+        Outage: `registry_down`.
+    """
+    if contract.value.format not in REGISTRY_FORMATS:
+        return ()
+    mode = lake.registry(contract.cluster).compatibility(subject_of(contract))
+    return tuple(disagreements(mode, contract.schema_changes))
 
 
 def evolve_now(lake: Lake, contract: Contract, run_id: str) -> Evolution | None:
@@ -65,10 +139,17 @@ def evolve_now(lake: Lake, contract: Contract, run_id: str) -> Evolution | None:
         Overtaken: someone else changed the table in the same moment; look again.
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
-        state = lake.state(contract.table, ledger=False)
-        if not state.exists or state.ledger is None:
-            return None
-        return evolve(lake, contract, state, read_schemas(lake, contract), run_id=run_id)
+        for turn in range(LOOKS):
+            state = lake.state(contract.table, ledger=False)
+            if not state.exists or state.ledger is None:
+                return None
+            try:
+                with named(contract.table):
+                    return evolve(lake, contract, state, read_schemas(lake, contract), run_id=run_id)
+            except Overtaken:
+                if turn == LOOKS - 1:
+                    raise
+        return None
 
 
 def _of(plan: SchemaPlan) -> Foresight:

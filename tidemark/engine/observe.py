@@ -79,9 +79,13 @@ def _event_metrics(event_time: EventTime | None) -> list[Column]:
 
 def second_look(decoded: DataFrame) -> list[Group]:
     """Everything that was not written, grouped; reads the batch once more."""
+    return grouped(decoded.where(F.col(FATE) != "written"))
+
+
+def grouped(decoded: DataFrame) -> list[Group]:
+    """Every record of `decoded` by partition, fate, cause and schema id."""
     rows = (
-        decoded.where(F.col(FATE) != "written")
-        .groupBy(
+        decoded.groupBy(
             F.col("_kafka.partition").alias("partition"),
             F.col(FATE).alias("fate"),
             F.col(CAUSE).alias("cause"),

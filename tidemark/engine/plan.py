@@ -23,6 +23,7 @@ from tidemark.engine.schemas import TopicSchemas, read_schemas, subject_of
 from tidemark.engine.settle import settle
 from tidemark.engine.table_state import ACCEPTED_BATCH, TableState
 from tidemark.engine.tables import prepare, table_columns
+from tidemark.engine.takeover import renaming, taken_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +248,7 @@ def _lacking(contract: Contract, state: TableState, schemas: TopicSchemas) -> tu
 def _prepared(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchemas, run_id: str) -> bool:
     wanted = schemas.wanted()
     if wanted is not None:
+        _first_of_its_name(lake, contract)
         check_rules(lake, contract, table_columns(wanted))
         prepare(lake, contract, topic, wanted, run_id)
         return True
@@ -261,6 +263,27 @@ def _prepared(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchema
             f"{subject_of(contract)}. If the values are not in the registry, say so with `value: {{format: raw}}`.",
         )
     return False
+
+
+def _first_of_its_name(lake: Lake, contract: Contract) -> None:
+    """Nothing is loaded anew that was only renamed, nor into a folder that another table's files are in.
+
+    Raises:
+        Stopped: `schema_review` with the plan that renames, `misconfigured` when the name's folder is in use.
+    """
+    if lake.state(contract.table, ledger=False).exists:
+        return
+    moved = renaming(lake, contract)
+    if moved is not None:
+        why = "; ".join(change.reason for change in moved.changes)
+        raise Stopped("schema_review", contract.table, f"Plan {moved.id} waits. {why}", plan=moved.id)
+    other = taken_folder(lake, contract.table)
+    if other is not None:
+        raise Stopped(
+            "misconfigured",
+            contract.table,
+            f"{other} had this name before, and its files lie in the folder of it. Name another table.",
+        )
 
 
 def _batch(
