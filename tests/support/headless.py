@@ -118,9 +118,18 @@ def run(tables: Sequence[str]) -> int:
     lake = Lake(configuration)
     run_id = f"headless-{uuid.uuid4().hex[:8]}"
     wanted = [contract for contract in configuration.contracts if contract.table in tables]
+    if os.environ.get("HEADLESS") == "maintain":
+        return _maintain(lake, wanted)
     outcomes = [catch_up(lake, contract, run_id).as_json() for contract in wanted]
     print(json.dumps(outcomes))
     return int(any(outcome["error"] for outcome in outcomes))
+
+
+def _maintain(lake: Any, contracts: Sequence[Any]) -> int:
+    from tidemark.engine.maintain import maintain  # noqa: PLC0415
+
+    print(json.dumps([gain.as_json() for contract in contracts for gain in maintain(lake, contract)]))
+    return 0
 
 
 if __name__ == "__main__":

@@ -53,11 +53,11 @@ def keep(
     limits: Snapshots,
     now: int,
     *,
-    read_up_to: int | None = None,
+    read_on_from: Collection[int] = (),
 ) -> Keep:
     """What stays of `snapshots` at `now` (ms). `named` are ids that others still name.
 
-    `read_up_to` is the snapshot that a consumer reads on from: everything on main since stays.
+    `read_on_from` are those of main that a consumer reads on from: everything since stays.
     """
     by_id = {each.id: each for each in snapshots}
     head = next((ref.snapshot for ref in refs if ref.name == MAIN), None)
@@ -71,11 +71,9 @@ def keep(
     for wanted in named:
         if wanted in by_id:
             kept.setdefault(wanted, "named by a consumer")
-    if read_up_to in {each.id for each in lineage}:
-        for each in lineage:
-            kept.setdefault(each.id, "not read by a consumer yet")
-            if each.id == read_up_to:
-                break
+    still = [rank for rank, each in enumerate(lineage) if each.id in read_on_from]
+    for each in lineage[: max(still, default=-1) + 1]:
+        kept.setdefault(each.id, "not read by a consumer yet")
     _loose(kept, by_id, refs, limits, now)
     for each_id in list(kept):
         for link in _to_receipt(by_id, each_id):

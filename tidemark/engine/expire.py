@@ -79,7 +79,7 @@ def plan_expiry(metadata: TableMetadata, limits: Snapshots, named: Named) -> Kee
         Snap(s.snapshot_id, s.parent_snapshot_id, s.timestamp_ms, LEDGER_PROPERTY in summary_of(s))
         for s in metadata.snapshots
     ]
-    return keep(snapshots, refs_of(metadata), named.ids, limits, _now(), read_up_to=named.read_up_to)
+    return keep(snapshots, refs_of(metadata), named.ids, limits, _now(), read_on_from=named.read_on_from)
 
 
 def _now() -> int:

@@ -10,19 +10,20 @@ from datetime import UTC, datetime
 from pyiceberg.table import Table
 
 from tidemark.domain.contract import Contract
-from tidemark.domain.ledger import LEDGER_PROPERTY
+from tidemark.domain.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.domain.maintenance import Gain
+from tidemark.domain.offsets import Offsets
 from tidemark.domain.retention import EXPIRED_BEFORE, FIRST, expired_before, retention_cut
 from tidemark.engine.compact import CONFLICTS, TRIES
 from tidemark.engine.faults import pause_point
 from tidemark.engine.lake import Lake
-from tidemark.engine.maintenance_lease import lease
-from tidemark.engine.named_snapshots import Named
+from tidemark.engine.maintenance_lease import lease, wanted_by_ingest
+from tidemark.engine.merge_state import merged_upto, named_snapshots
 from tidemark.engine.table_state import ancestors, load, summary_of
 from tidemark.engine.tables import set_properties
 
 
-def expire_rows(lake: Lake, contract: Contract, named: Named, *, dry_run: bool = False) -> Gain:
+def expire_rows(lake: Lake, contract: Contract, *, dry_run: bool = False) -> Gain:
     """Delete the append rows that are older than `retention.append`.
 
     Raises:
@@ -33,10 +34,16 @@ def expire_rows(lake: Lake, contract: Contract, named: Named, *, dry_run: bool =
     table = load(lake.catalog, name)
     if contract.retention is None or table is None or table.metadata.current_snapshot_id is None:
         return Gain(name, "retention", acted=False, reason="rows are kept for ever")
-    why = None if contract.upsert is None else _not_merged(table, named)
-    if why:
-        return Gain(name, "retention", acted=False, reason=why)
-    needed = _oldest_unmerged(lake, contract, named) if contract.upsert else None
+    if standing_back := wanted_by_ingest(table.metadata.properties):
+        return Gain(name, "retention", acted=False, reason=standing_back)
+    needed: datetime | None = None
+    if contract.upsert is not None:
+        merged = merged_upto(lake, contract)
+        if merged is None or _replayed(table, named_snapshots(lake, contract)):
+            return Gain(
+                name, "retention", acted=False, reason="the upsert table has rows to read again first"
+            )
+        needed = _oldest_unmerged(lake, contract, *merged)
     cut = retention_cut(datetime.now(UTC), contract.retention.append, needed)
     where = f"_kafka.timestamp >= '{FIRST.isoformat()}' and _kafka.timestamp < '{cut.isoformat()}'"
     tasks = list(table.scan(row_filter=where).plan_files())
@@ -74,22 +81,20 @@ def _delete(lake: Lake, name: str, cut: datetime) -> None:
             return
 
 
-def _not_merged(table: Table, named: Named) -> str | None:
-    """Why nothing may be deleted under the upsert table, or None."""
-    if named.read_up_to is None:
-        return "the upsert table has merged nothing yet"
+def _replayed(table: Table, read_on_from: frozenset[int]) -> bool:
+    """Whether a replay has put rows below the merged offsets since."""
     for snapshot in ancestors(table.metadata, table.metadata.current_snapshot_id):
-        if snapshot.snapshot_id == named.read_up_to:
-            return None
-        if '"kind":"replay"' in summary_of(snapshot).get(LEDGER_PROPERTY, "").replace(" ", ""):
-            return "a replay waits to be merged"
-    return "the snapshot that the upsert table has merged is no ancestor of main"
+        if snapshot.snapshot_id in read_on_from:
+            return False
+        text = summary_of(snapshot).get(LEDGER_PROPERTY)
+        if text and Ledger.from_json(text, table="-").kind == "replay":
+            return True
+    return True
 
 
-def _oldest_unmerged(lake: Lake, contract: Contract, named: Named) -> datetime | None:
+def _oldest_unmerged(lake: Lake, contract: Contract, epoch: int, next_: Offsets) -> datetime | None:
     """The record time of the oldest row that the upsert table has not merged; None when it has all of them."""
-    merged = [f"(_kafka.partition = {p} AND _kafka.offset < {o})" for p, o in sorted(named.offsets.items())]
-    epoch = named.epoch or 0
+    merged = [f"(_kafka.partition = {p} AND _kafka.offset < {o})" for p, o in sorted(next_.items())]
     within = " OR ".join(merged) or "false"
     (row,) = (
         lake.spark()

@@ -7,12 +7,13 @@ from datetime import timedelta
 from tidemark.domain.contract import Contract
 from tidemark.domain.errors import Outage, Overtaken, TidemarkError, error_fields
 from tidemark.domain.maintenance import ASSETS, Asset, Gain, Kind
+from tidemark.domain.upsert import current_of
 from tidemark.engine.compact import compact
 from tidemark.engine.expire import expire
 from tidemark.engine.expire_rows import expire_rows
 from tidemark.engine.lake import Lake
 from tidemark.engine.maintenance_lease import Held
-from tidemark.engine.named_snapshots import Named, named_snapshots, upsert_table
+from tidemark.engine.named_snapshots import Named, named_snapshots
 from tidemark.engine.operations import Operation, Signature, record
 from tidemark.engine.orphans import remove_orphans
 from tidemark.engine.outages import named
@@ -23,8 +24,9 @@ BUDGET = timedelta(minutes=10)
 
 def tables_of(contract: Contract) -> list[str]:
     """The tables that one contract stands for."""
-    upsert = upsert_table(contract)
-    return [contract.table, contract.quarantine_table, *((upsert,) if upsert else ())]
+    current = current_of(contract)
+    merged = (current.contract.table, current.memory) if current else ()
+    return [contract.table, contract.quarantine_table, *merged]
 
 
 def maintain(
@@ -94,7 +96,7 @@ def _expiry(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]:
             lake,
             contract.table,
             "retention",
-            lambda: expire_rows(lake, contract, named_snapshots(lake, contract), dry_run=dry_run),
+            lambda: expire_rows(lake, contract, dry_run=dry_run),
         )
     for table in tables_of(contract):
 

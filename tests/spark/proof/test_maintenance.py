@@ -11,11 +11,14 @@ import pytest
 from topics import order
 
 from tidemark.domain.errors import Overtaken
+from tidemark.domain.upsert import current_of
 from tidemark.engine import expire, ingest
 from tidemark.engine.health import health
 from tidemark.engine.maintain import maintain
 from tidemark.engine.maintenance_lease import INGEST_FIRST, Held, lease
+from tidemark.engine.merge_catch_up import merge_up
 from tidemark.engine.reconcile import reconcile
+from tidemark.engine.table_state import read_state
 
 SOON = {"compaction": {"min_input_files": 2}, "snapshots": {"max_age": "1s", "min_keep": 1}}
 """A hot partition then waits for eight files; only what is needed outlives an expiry."""
@@ -174,6 +177,47 @@ def test_rows_go_with_age_and_reconcile_still_knows_every_offset(lakehouse):
     assert not gains(table, "snapshot_expiry")[table.name, "retention"].acted
     lakehouse.spark().sql(f"DELETE FROM {table.name} WHERE id = 27")
     assert reconcile(lakehouse.lake, table.contract).counts[0].gaps == [(27, 28)]
+
+
+def test_an_upsert_table_is_maintained_with_its_topic_and_nothing_unmerged_goes(lakehouse):
+    """Given old records, merged up to the second batch, when maintained between merges, then the map is right, deletes are merged away, the named snapshot stays, and only merged rows go with age."""
+    topic = lakehouse.cluster.topic("mapped", 1)
+    table = lakehouse.table(topic, upsert=["customer"], retention={"append": "30d"}, maintenance=SOON)
+    current = current_of(table.contract)
+    old = int(time.time() * 1000) - 40 * DAY_MS
+
+    def batch(first, age=old):
+        producer = topic._new_producer()
+        for n in range(first, first + 7):
+            producer.produce(topic.name, topic.encode(order(n)), str(n).encode(), 0, timestamp=age + n)
+        producer.flush(30)
+        assert table.run().error is None
+
+    batch(0)
+    assert "to read again" in gains(table, "snapshot_expiry")[table.name, "retention"].reason
+    for first in (7, 14):
+        assert merge_up(lakehouse.lake, current, "test").error is None
+        batch(first)
+    upsert = current.contract.table
+    found = gains(table, "compaction", "snapshot_expiry")
+    assert not found[table.name, "retention"].acted, "the cut is the midnight before the oldest unmerged row"
+    metadata = table.iceberg().metadata
+    merged = read_state(lakehouse.catalog, upsert).merged
+    assert metadata.snapshot_by_id(merged.append_snapshot) is not None
+    compacted = found[upsert, "compaction"]
+    assert compacted.acted, compacted
+    assert compacted.numbers["delete_files_after"] == 0
+    assert merge_up(lakehouse.lake, current, "test").error is None
+    batch(21, int(time.time() * 1000))
+    assert gains(table, "snapshot_expiry")[table.name, "retention"].numbers["rows_deleted"] == 21
+    assert merge_up(lakehouse.lake, current, "test").error is None
+    rows = (
+        lakehouse.catalog.load_table(upsert).scan(selected_fields=("id", "customer")).to_arrow().to_pylist()
+    )
+    assert {row["customer"]: row["id"] for row in rows} == {f"c{n % 7}": n for n in range(21, 28)}
+    assert len(rows) == 7
+    by_spark = lakehouse.spark().sql(f"SELECT id FROM {upsert}").collect()
+    assert sorted(row["id"] for row in by_spark) == list(range(21, 28))
 
 
 def test_maintenance_in_the_middle_of_everything_loses_nothing(lakehouse):
