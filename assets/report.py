@@ -94,6 +94,7 @@ def _metadata(outcome: Outcome) -> dict[str, Any]:
         "tombstones": outcome.rows.tombstones,
         "skipped": outcome.rows.skipped,
         "rows_late": outcome.late,
+        "unrouted": outcome.unrouted,
     }
     return {
         **_shared(outcome),

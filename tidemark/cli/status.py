@@ -82,6 +82,11 @@ def _show(found: Sequence[Status]) -> None:
     out.print(table)
     calm = sum(each.state == "fresh" for each in found)
     out.print(f"{calm} of {len(found)} fresh", style="dim")
+    for each in found:
+        if each.unrouted:
+            out.print(
+                f"{each.table}: {number(each.unrouted)} records of {each.topic} match no route of `events`"
+            )
 
 
 def _cells(each: Status) -> list[str]:

@@ -133,11 +133,11 @@ def _expand(
     left_out: list[Problem] = []
     problems: list[Problem] = []
     for each, topic in wanted:
-        found = resolve(each, topic, namespace)
-        if isinstance(found, Resolved):
-            contracts.append(found)
-        else:
-            (left_out if each.said.topics else problems).append(found)
+        for found in resolve(each, topic, namespace):
+            if isinstance(found, Resolved):
+                contracts.append(found)
+            else:
+                (left_out if each.said.topics else problems).append(found)
     for loser, problem in list(clashes(contracts)):
         contracts.remove(loser)
         (left_out if loser.expanded else problems).append(problem)

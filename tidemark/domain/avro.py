@@ -65,15 +65,27 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
-    """A schema as written by a producer."""
+    """A schema as written by a producer.
+
+    `routes` is set where the table is for one record of a top-level union: for each branch that is not null, whether
+    it is the table's `own`, `routed` to another table or `unrouted`.
+    """
 
     root: Node
     notes: tuple[Note, ...] = ()
+    routes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str | None:
         """The full name of the top-level record, by which events are routed; None for other types."""
         return self.root.name if isinstance(self.root, Record) else None
+
+    @property
+    def table_root(self) -> Node:
+        """What the table's columns are made from: the own branch of a union, or everything."""
+        if self.routes and isinstance(self.root, Union):
+            return self.root.values[self.routes.index("own")]
+        return self.root
 
 
 def parse(text: str, references: Sequence[str] = (), *, connect: bool = False) -> AvroSchema:

@@ -91,7 +91,7 @@ def columns(schema: AvroSchema) -> AvroColumns:
     Raises SchemaUnsupported, with the path, for names that clash (`check_names`), for reserved names, for
     more nesting than an expression may have and for a schema that has nothing to store.
     """
-    root = schema.root
+    root = schema.table_root
     if isinstance(root, Record):
         struct = _struct(root)
     else:

@@ -223,10 +223,14 @@ class Declaration(ContractKeys):
 
 
 class Contract(ContractKeys):
-    """One topic and the append table it becomes, resolved."""
+    """One topic and the append table it becomes, resolved.
+
+    Of a contract with `events` there is one for each record type, which is `event`.
+    """
 
     topic: Topic
     table: str
+    event: str | None = None
 
     @property
     def namespace(self) -> str:
@@ -253,5 +257,5 @@ class Contract(ContractKeys):
     @cached_property
     def digest(self) -> str:
         """The first 16 hex digits of the sha256 of the resolved content."""
-        content = self.model_dump(mode="json", context=REVEAL)
+        content = self.model_dump(mode="json", context=REVEAL, exclude=None if self.event else {"event"})
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

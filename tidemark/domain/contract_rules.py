@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from tidemark.domain.contract import REGISTRY_FORMATS, ContractKeys, Declaration, Value
 from tidemark.domain.debezium import json_documents
 from tidemark.domain.errors import SchemaUnsupported
+from tidemark.domain.event_rules import event_findings
 from tidemark.domain.json_columns import declared
 from tidemark.domain.key_rules import key_findings
 from tidemark.domain.layering import Finding
@@ -25,6 +26,7 @@ def declaration_findings(said: Declaration, platform: Platform | None) -> Iterat
     """Everything that is wrong with one whole contract; names are looked up when there is a platform."""
     yield from _topic(said)
     yield from _value(said.value)
+    yield from event_findings(said)
     yield from setting_findings(said)
     if platform:
         yield from _names(said, platform)
@@ -91,6 +93,9 @@ def _value(value: Value) -> Iterator[Finding]:
         yield Finding(("value", "version"), message)
     if value.message is not None and value.format not in _NEEDS_MESSAGE_FORMAT:
         yield Finding(("value", "message"), "is for Protobuf only")
+    if value.message is None and value.format == "protobuf" and mode != "by_schema_id":
+        message = f"is missing: with schema: {mode} nothing in a value says which message it is"
+        yield Finding(("value", "message"), message)
     if value.fields is not None and value.format != "json":
         yield Finding(("value", "fields"), "is for format: json only")
     elif value.fields is not None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tidemark.domain.ledger import Counts
-from tidemark.domain.offsets import OffsetRange
+from tidemark.domain.offsets import OffsetRange, Ranges
 from tidemark.domain.quality_results import RuleResult
+from tidemark.domain.routes import UNROUTED
 
 Fate = Literal["written", "quarantined", "tombstone", "skipped", "uncovered"]
 
@@ -19,6 +20,7 @@ Fate = Literal["written", "quarantined", "tombstone", "skipped", "uncovered"]
 class Evidence:
     """Observed in the pass: records and records not written per partition, and totals by fate.
 
+    `tombstones`, `skipped` and `unrouted` are counted per partition only where a topic has several record types.
     `max_timestamp` is in Unix milliseconds; records dated more than an hour ahead are left out and counted in
     `future`. `watermark` is the newest event time in Unix microseconds, `late` the rows before the last watermark.
     `rules`: what the rules that are judged while decoding came to.
@@ -33,6 +35,9 @@ class Evidence:
     watermark: int | None = None
     late: int = 0
     rules: Mapping[str, RuleResult] = field(default_factory=dict)
+    tombstones: Mapping[int, int] | None = None
+    skipped: Mapping[int, int] | None = None
+    unrouted: Mapping[int, int] | None = None
 
     @property
     def clean(self) -> bool:
@@ -51,6 +56,31 @@ class Group:
     count: int
     first: int
     last: int
+
+
+def settled(evidence: Evidence, ranges: Ranges) -> list[Group] | None:
+    """What was not written, without a second look: None unless all of it was skipped or a tombstone.
+
+    Believed only where each offset of the ranges was counted exactly once: no gap hides what a repeated task adds.
+    """
+    if evidence.skipped is None or evidence.tombstones is None or evidence.unrouted is None:
+        return None
+    groups = []
+    for p, each in ranges.items():
+        skipped, tombstones, unrouted = evidence.skipped[p], evidence.tombstones[p], evidence.unrouted[p]
+        if evidence.read[p] != each.end - each.start or evidence.unwritten[p] != skipped + tombstones:
+            return None
+        found: list[tuple[Fate, str | None, int]] = [
+            ("tombstone", None, tombstones),
+            ("skipped", None, skipped - unrouted),
+            ("skipped", UNROUTED, unrouted),
+        ]
+        groups += [
+            Group(p, fate, cause, None, count, each.start, each.end - 1)
+            for fate, cause, count in found
+            if count
+        ]
+    return groups
 
 
 def counts_of(evidence: Evidence, groups: Iterable[Group], partitions: Iterable[int]) -> dict[int, Counts]:
@@ -101,3 +131,21 @@ def is_flood(counts: Iterable[Counts], fail: float) -> bool:
     listed = list(counts)
     bad, read = sum(c.quarantined for c in listed), sum(c.read for c in listed)
     return bad >= FLOOD_FLOOR and bad > fail * read
+
+
+UNREADABLE = frozenset(
+    {"no_magic_byte", "undecodable", "wrong_message_type", "invalid_against_schema", "type_mismatch"}
+)
+"""Causes of a record that is not what the contract says the topic holds."""
+
+
+def nothing_decodes(counts: Iterable[Counts], groups: Iterable[Group]) -> bool:
+    """Whether every record of the batch with a value is unreadable: the contract is wrong, not the data."""
+    causes = {group.cause for group in groups if group.fate == "quarantined"}
+    listed = list(counts)
+    return bool(causes) and causes <= UNREADABLE and not any(c.written or c.skipped for c in listed)
+
+
+def unrouted(groups: Iterable[Group]) -> int:
+    """Records whose type no table is for."""
+    return sum(group.count for group in groups if group.fate == "skipped" and group.cause == UNROUTED)

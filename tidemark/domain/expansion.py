@@ -47,7 +47,8 @@ class Resolved:
         """Dotted key -> where its value was set."""
         merged = self.declared.merged
         found = {}
-        for path in leaves(self.contract.model_dump(mode="json")):
+        event = None if self.contract.event else {"event"}
+        for path in leaves(self.contract.model_dump(mode="json", exclude=event)):
             found[dotted(path)] = _origin(merged, path)
         if self.expanded:
             found["topic"] = merged.origin(("topics",))
@@ -86,19 +87,26 @@ def matches(declared: Declared, topics: Collection[str], taken: Collection[str])
     ]
 
 
-def resolve(declared: Declared, topic: str, namespace: str) -> Resolved | Problem:
-    """The contract of one topic, or why there can be none; `namespace` is the platform's default."""
+def resolve(declared: Declared, topic: str, namespace: str) -> Iterator[Resolved | Problem]:
+    """The contracts of one topic, one for each event, or why there can be none; `namespace` is the default one."""
     said = declared.said
+    if said.events:
+        for event, table in said.events.items():
+            yield _contract(declared, topic, table, event)
+        return
     table = said.table or default_table(namespace, topic)
     if said.topics is not None and said.table:
         table = _filled(said.table, re.compile(said.topics).fullmatch(topic))
     if fault := table_fault(table):
         hint = "" if said.table else ": name a table in the contract"
-        return declared.merged.problem(Finding(("table",), f"topic {topic}: {fault}{hint}"))
-    contract, findings = validate(Contract, _complete(declared, topic, table))
-    if contract is None:
-        return declared.merged.problem(findings[0])
-    return Resolved(contract, declared)
+        yield declared.merged.problem(Finding(("table",), f"topic {topic}: {fault}{hint}"))
+        return
+    yield _contract(declared, topic, table, None)
+
+
+def _contract(declared: Declared, topic: str, table: str, event: str | None) -> Resolved | Problem:
+    contract, findings = validate(Contract, _complete(declared, topic, table, event))
+    return Resolved(contract, declared) if contract else declared.merged.problem(findings[0])
 
 
 def _filled(table: str, found: re.Match[str] | None) -> str:
@@ -106,12 +114,14 @@ def _filled(table: str, found: re.Match[str] | None) -> str:
     return PLACEHOLDER.sub(lambda place: as_identifier(groups.get(place[1]) or ""), table)
 
 
-def _complete(declared: Declared, topic: str, table: str) -> dict[str, Any]:
+def _complete(declared: Declared, topic: str, table: str, event: str | None) -> dict[str, Any]:
     """The merged tree with everything filled in that depends on other keys."""
     said = declared.said
     tree = {key: value for key, value in declared.merged.tree.items() if key != "topics"}
     tree |= {"topic": topic, "table": table}
-    if said.value.format in REGISTRY_FORMATS:
+    if event:
+        tree["event"] = event
+    elif said.value.format in REGISTRY_FORMATS:
         tree["value"] = {"subject": f"{topic}-value", **(tree.get("value") or {})}
     if not said.approvers and said.owners.data:
         tree["approvers"] = [said.owners.data]
@@ -146,17 +156,16 @@ def clashes(resolved: Sequence[Resolved]) -> Iterator[tuple[Resolved, Problem]]:
 
 def _clash(each: Resolved, name: str, other: Resolved, taken: str) -> str:
     topic = f" (topic {each.contract.topic})" if each.expanded else ""
-    where = f"{other.declared.file} (topic {other.contract.topic})"
+    event = f", event {other.contract.event}" if other.contract.event else ""
+    where = f"{other.declared.file} (topic {other.contract.topic}{event})"
     if name == taken:
         return f"table {name}{topic} is also made by {where}"
     return f"table {name}{topic} differs only by case from {taken}, which is made by {where}"
 
 
 def _table_names(contract: Contract) -> dict[KeyPath, str]:
-    names: dict[KeyPath, str] = {
-        ("table",): contract.table,
-        ("table", "quarantine"): contract.quarantine_table,
-    }
+    place: KeyPath = ("events", contract.event) if contract.event else ("table",)
+    names: dict[KeyPath, str] = {place: contract.table, (*place, "quarantine"): contract.quarantine_table}
     if contract.upsert and contract.upsert.table:
         names["upsert", "table"] = contract.upsert.table
         if contract.upsert.deletes == "hard":

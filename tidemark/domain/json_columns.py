@@ -59,6 +59,7 @@ class JsonDocuments:
     """How documents of one writer are read; `schema` is the JSON Schema they must follow, None without one.
 
     `shape` is what stands around the document that `root` describes; with `truncates` a truncation is a row.
+    `title` is the schema's, by which events are routed.
     """
 
     root: Node
@@ -66,6 +67,7 @@ class JsonDocuments:
     notes: tuple[Note, ...] = ()
     shape: Shape = "plain"
     truncates: bool = False
+    title: str | None = None
 
 
 DOCUMENT = JsonDocuments(Leaf("document"))

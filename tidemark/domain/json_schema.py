@@ -65,7 +65,8 @@ def parse(text: str) -> JsonDocuments:
             raise SchemaUnsupported("$schema", f"{draft} is not read: drafts 7 and 2020-12 are")
     reader = _Reader(schema)
     root = reader.node(schema, (), ())
-    return JsonDocuments(root, text, tuple(reader.notes))
+    title = schema.get("title") if isinstance(schema, dict) else None
+    return JsonDocuments(root, text, tuple(reader.notes), title=title if isinstance(title, str) else None)
 
 
 @dataclass

@@ -96,6 +96,8 @@ class Ledger(BaseModel):
     max_timestamp: datetime | None = None
     watermark: datetime | None = None
     """The newest `event_time` of all rows so far, where the contract names one."""
+    unrouted: int = 0
+    """Of the skipped records since the epoch began, those whose type no table of the topic is for."""
     contract: str = ""
     tidemark: str = ""
 
@@ -159,6 +161,7 @@ class Ledger(BaseModel):
                 "schema_ids": sorted(entry.schema_ids),
                 "max_timestamp": later(self.max_timestamp, entry.max_timestamp),
                 "watermark": later(self.watermark, entry.watermark),
+                "unrouted": self.unrouted + entry.unrouted,
                 "contract": entry.contract,
                 "tidemark": entry.tidemark,
                 "settlement": None,
@@ -187,6 +190,7 @@ class Entry:
     schema_ids: frozenset[int] = frozenset()
     max_timestamp: datetime | None = None
     watermark: datetime | None = None
+    unrouted: int = 0
 
 
 def batch_id(table: str, epoch: int, ranges: Ranges) -> str:

@@ -35,6 +35,7 @@ class Commit:
     quality: Mapping[str, RuleResult] = field(default_factory=dict)
     changes: Changes | None = None
     """Of a merge."""
+    unrouted: int = 0
 
     @property
     def rows(self) -> Counts:
@@ -68,6 +69,8 @@ class Outcome:
     quality: Mapping[str, RuleResult] = field(default_factory=dict)
     """What the contract's rules came to, by name."""
     changes: Changes | None = None
+    unrouted: int = 0
+    """Skipped records whose type no table of the topic is for."""
 
     @property
     def stopped(self) -> bool:
@@ -102,6 +105,7 @@ class Tally:
     schema_ids: frozenset[int] = frozenset()
     late: int = 0
     quality: Mapping[str, RuleResult] = field(default_factory=dict)
+    unrouted: int = 0
     last: Commit | None = None
     changes: Changes | None = None
 
@@ -116,6 +120,7 @@ class Tally:
         self.bytes += commit.bytes
         self.late += commit.late
         self.quality = add_results(self.quality, commit.quality)
+        self.unrouted += commit.unrouted
         self.schema_ids |= commit.schema_ids
         self.last = commit
         if commit.changes:

@@ -67,7 +67,7 @@ class ProtobufMessage:
     """One message of a compiled schema.
 
     `descriptors` is a serialized FileDescriptorSet, dependencies first; `index` the message's place in its last
-    file, as the wire format gives it.
+    file, as the wire format gives it; it is empty where values are the message alone.
     """
 
     descriptors: bytes

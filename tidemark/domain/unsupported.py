@@ -24,12 +24,7 @@ def _not_yet(path: str, *values: str) -> NotYet:
     return NotYet(tuple(path.split(".")), frozenset(values) or None)
 
 
-CONTRACT = (
-    _not_yet("events"),
-    _not_yet("value.schema", "by_latest_schema", "pinned"),
-    _not_yet("value.version"),
-    _not_yet("columns.*.allow"),
-)
+CONTRACT = (_not_yet("columns.*.allow"),)
 PLATFORM = (_not_yet("openlineage"),)
 
 

@@ -96,6 +96,7 @@ def summarise(
         bytes=tally.bytes,
         late=tally.late,
         quality=tally.quality,
+        unrouted=tally.unrouted,
         schema_ids=tally.schema_ids,
         last=tally.last,
         stream_clock=_quietly(lambda: lake.kafka(contract.cluster).clock(topic.name, topic.end))

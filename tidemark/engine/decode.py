@@ -18,6 +18,7 @@ from tidemark.domain.debezium import CDC, Envelope
 from tidemark.domain.json_columns import JsonDocuments
 from tidemark.domain.protobuf_columns import ProtobufMessage
 from tidemark.domain.quality_results import Rules
+from tidemark.domain.routes import UNROUTED, Route
 from tidemark.domain.types import KAFKA_COLUMN, Struct
 from tidemark.engine.decode_debezium import SKIP
 from tidemark.engine.decode_key import key_cause, key_detail, part_of
@@ -52,6 +53,8 @@ class Decoding:
     reader    the newest schema of the subject: its defaults stand in for fields that a writer lacks
     uncovered ids that the registry lists for the subject but the table does not cover yet
     skipped   ids of record types that are routed to another table, or to none
+    unrouted  those of them that no table is for
+    indexes   Protobuf: message indexes, as bytes of the value, of record types that are skipped, by schema id
     framing   `confluent`: a zero byte and the schema id before the value; `bare`: the value alone
     rules     of the contract's `quality`, for each row that would be written
     payload   the column of the Kafka record that is decoded
@@ -69,6 +72,8 @@ class Decoding:
     reader: AvroSchema | None = None
     uncovered: frozenset[int] = frozenset()
     skipped: frozenset[int] = frozenset()
+    unrouted: frozenset[int] = frozenset()
+    indexes: Mapping[int, Mapping[bytes, Route]] = field(default_factory=dict)
     framing: Framing = "confluent"
     payload: str = "value"
     envelope: Envelope = "none"
@@ -102,8 +107,9 @@ def decode(raw: DataFrame, decoding: Decoding) -> DataFrame:
     `raw` has the columns of Spark's Kafka source with includeHeaders: key, value, topic, partition, offset,
     timestamp, timestampType, headers. The result has `decoding.columns` in their order and types, then
     `_kafka`, and four working columns: VALUE (the value's bytes), FATE (never NULL), CAUSE (CONTRACT.md; NULL
-    unless quarantined) and DETAIL (words for a cause that the value alone does not explain, else NULL). Value columns
-    are meaningful where FATE is `written`; a tombstone has NULLs but for what its key fills.
+    unless quarantined, or `unrouted` for a record that no table is for) and DETAIL (words for a cause that the value
+    alone does not explain, else NULL). Value columns are meaningful where FATE is `written`; a tombstone has NULLs but
+    for what its key fills.
 
     A record is decoded once however often the result's columns are used, as long as each action runs once.
     """
@@ -181,7 +187,7 @@ def _fate(decoding: Decoding) -> Column:
     tombstone = "written" if decoding.upserts else "tombstone"
     return (
         F.when(F.col(VALUE).isNull() & F.col(CAUSE).isNull(), tombstone)
-        .when(schema_id.isin(*sorted(decoding.skipped)) | (F.col(CAUSE) == SKIP), "skipped")
+        .when(schema_id.isin(*sorted(decoding.skipped)) | F.col(CAUSE).isin(SKIP, UNROUTED), "skipped")
         .when(schema_id.isin(*sorted(decoding.uncovered)), "uncovered")
         .when(F.col(CAUSE).isNotNull(), "quarantined")
         .otherwise("written")

@@ -22,6 +22,7 @@ from tidemark.domain.types import BINARY, Field, Primitive
 from tidemark.engine.decode_avro import AVRO_OPTIONS, record_field, shaped
 from tidemark.engine.decode_checks import fits, sound
 from tidemark.engine.decode_debezium import Change
+from tidemark.engine.decode_routes import branch_of, branch_route, route_of
 from tidemark.engine.decode_shipped import decoded as shipped_decoder
 from tidemark.engine.decode_text import exactly
 
@@ -74,7 +75,8 @@ def _decode_shipped(raw: DataFrame, decoding: "Decoding") -> Parts:
     writers = {i: schema for i, schema in decoding.writers.items() if not isinstance(schema, AvroSchema)}
     schema_id, column = F.col(decoding.id_column), f"_tidemark_decoded_{decoding.payload}"
     identified = raw.withColumn(decoding.id_column, _schema_id(decoding))
-    wrote = schema_id.isin(*writers)
+    elsewhere = route_of(decoding, schema_id)
+    wrote = schema_id.isin(*writers) if elsewhere is None else schema_id.isin(*writers) & elsewhere.isNull()
     value = F.when(wrote, F.col(decoding.payload))
     header = 0 if decoding.framing == "bare" else HEADER_SIZE
     rows = identified.select(
@@ -82,6 +84,8 @@ def _decode_shipped(raw: DataFrame, decoding: "Decoding") -> Parts:
     )
     columns = {each.name: F.col(column)["row"][each.name] for each in decoding.columns.fields}
     cause = _cause([(wrote, F.col(column)["cause"])], decoding)
+    if elsewhere is not None:
+        cause = F.coalesce(elsewhere, cause)
     return Parts(
         rows, columns, cause, _null("int") if decoding.format == "json" else schema_id, _null("string")
     )
@@ -89,10 +93,14 @@ def _decode_shipped(raw: DataFrame, decoding: "Decoding") -> Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Writer schemas that differ in names of types, docs and defaults only: one decoder serves them."""
+    """Writer schemas that differ in names of types, docs and defaults only: one decoder serves them.
+
+    `routes` are those of a top-level union's branches, see `AvroSchema`.
+    """
 
     ids: tuple[int, ...]
     root: Node
+    routes: tuple[str, ...]
     column: str
     id_column: str
 
@@ -105,6 +113,18 @@ class _Group:
     def value(self) -> Column:
         return F.col(self.column)["value"]
 
+    @property
+    def ended(self) -> Column:
+        """True where the bytes follow the schema to their end."""
+        return F.col(self.column)["sentinel"].eqNullSafe(F.lit(SENTINEL))
+
+    @property
+    def own(self) -> tuple[Column, Node]:
+        """What the table's columns are made from, and its node."""
+        if not self.routes:
+            return self.value, self.root
+        return branch_of(self.value, self.root, self.routes.index("own"))
+
     def change(self, decoding: "Decoding") -> Change | None:
         """The change that each record is, in a topic of Debezium's."""
         if decoding.envelope == "none":
@@ -113,13 +133,15 @@ class _Group:
 
 
 def _groups(decoding: "Decoding") -> tuple[_Group, ...]:
-    by_skeleton: dict[Node, list[int]] = {}
+    alike: dict[tuple[Node, tuple[str, ...]], list[int]] = {}
     for schema_id, schema in sorted(decoding.writers.items()):
         if isinstance(schema, AvroSchema):
-            by_skeleton.setdefault(skeleton(schema.root), []).append(schema_id)
+            alike.setdefault((skeleton(schema.root), schema.routes), []).append(schema_id)
     return tuple(
-        _Group(tuple(ids), root, f"_tidemark_decoded_{decoding.payload}_{position}", decoding.id_column)
-        for position, (root, ids) in enumerate(by_skeleton.items())
+        _Group(
+            tuple(ids), root, routes, f"_tidemark_decoded_{decoding.payload}_{position}", decoding.id_column
+        )
+        for position, ((root, routes), ids) in enumerate(alike.items())
     )
 
 
@@ -137,11 +159,15 @@ def _decode_avro(raw: DataFrame, decoding: "Decoding") -> Parts:
         )
         for field in decoding.columns.fields
     }
+    routes = [(g.wrote & g.ended, branch_route(g.value, g.root, g.routes)) for g in groups if g.routes]
+    found = [F.when(wrote, route) for wrote, route in routes]
+    if (elsewhere := route_of(decoding, F.col(decoding.id_column))) is not None:
+        found.append(elsewhere)
     details = [F.when(wrote, change.detail()) for wrote, change in changes]
     return Parts(
         decoded,
         columns,
-        _cause(faults, decoding),
+        F.coalesce(*found, _cause(faults, decoding)),
         F.col(decoding.id_column),
         F.coalesce(*details, _null("string")),
     )
@@ -177,16 +203,13 @@ def _decoded(group: _Group, decoding: "Decoding") -> Column:
 
 
 def _column(group: _Group, field: Field, decoding: "Decoding") -> Column:
-    reader = decoding.reader.root if decoding.reader else None
+    reader = decoding.reader.table_root if decoding.reader else None
     if change := group.change(decoding):
         return change.column(field, reader_row(reader, decoding.envelope) if reader else None)
-    if isinstance(group.root, Record):
-        return record_field(group.value, group.root, field, reader)
-    return (
-        shaped(group.value, group.root, field.type)
-        if field.name == WHOLE_VALUE
-        else _null(spark_ddl(field.type))
-    )
+    value, root = group.own
+    if isinstance(root, Record):
+        return record_field(value, root, field, reader)
+    return shaped(value, root, field.type) if field.name == WHOLE_VALUE else _null(spark_ddl(field.type))
 
 
 def _cause(faults: Sequence[tuple[Column, Column]], decoding: "Decoding") -> Column:
@@ -203,13 +226,13 @@ def _cause(faults: Sequence[tuple[Column, Column]], decoding: "Decoding") -> Col
 
 
 def _fault(group: _Group, change: Change | None) -> Column:
-    ended = F.col(group.column)["sentinel"].eqNullSafe(F.lit(SENTINEL))
-    fault = F.when(~ended, "undecodable")
-    if (is_sound := sound(group.value, group.root)) is not None:
+    value, root = group.own
+    fault = F.when(~group.ended, "undecodable")
+    if (is_sound := sound(value, root)) is not None:
         fault = fault.when(~is_sound, "undecodable")
     if change is not None:
         return fault.otherwise(change.fault())
-    if (in_range := fits(group.value, group.root)) is not None:
+    if (in_range := fits(value, root)) is not None:
         fault = fault.when(~in_range, "value_out_of_range")
     return fault
 

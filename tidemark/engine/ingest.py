@@ -11,10 +11,12 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from pyspark.sql import DataFrame
+
 from tidemark import __version__
 from tidemark.domain.contract import Contract
 from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
-from tidemark.domain.evidence import Group, first_offenders, is_flood
+from tidemark.domain.evidence import Group, first_offenders, is_flood, nothing_decodes, settled, unrouted
 from tidemark.domain.guard import examine
 from tidemark.domain.ledger import Counts, Entry, Ledger
 from tidemark.domain.offsets import Offsets
@@ -34,8 +36,9 @@ from tidemark.engine.quality_stage import judge_stage
 from tidemark.engine.quarantine_rows import quarantined_rows
 from tidemark.engine.read import read_ranges
 from tidemark.engine.schemas import read_schemas
-from tidemark.engine.stage import stage
+from tidemark.engine.stage import Staged, stage
 from tidemark.engine.stopwatch import Stopwatch
+from tidemark.engine.subjects import reading_of
 from tidemark.engine.table_state import ACCEPTED_BATCH
 from tidemark.engine.tables import set_properties
 
@@ -48,9 +51,10 @@ LOST_OFTEN = 3
 
 
 class _PlanAgain(TidemarkError):
-    def __init__(self, ceiling: Mapping[int, int]) -> None:
+    def __init__(self, ceiling: Mapping[int, int], seen: frozenset[int] = frozenset()) -> None:
         super().__init__("the pass has found what the plan must respect", next_step="plan again")
         self.ceiling = ceiling
+        self.seen = seen
 
 
 def microbatch(
@@ -63,6 +67,7 @@ def microbatch(
         Outage: a service does not answer; a later attempt continues from the table.
     """
     ceiling: dict[int, int] = {}
+    seen: frozenset[int] = frozenset()
     last: TidemarkError | None = None
     reached: Ledger | None = None
     turn = lost = 0
@@ -70,9 +75,10 @@ def microbatch(
         turn += 1
         try:
             with named(contract.table, topic=contract.topic, cluster=contract.cluster):
-                return _attempt(lake, contract, run_id, known=known, goal=goal, ceiling=ceiling)
+                return _attempt(lake, contract, run_id, known=known, goal=goal, ceiling=ceiling, seen=seen)
         except _PlanAgain as found:
             ceiling |= found.ceiling
+            seen |= found.seen
             last = found
         except Overtaken as overtaken:
             last = overtaken
@@ -86,11 +92,18 @@ def microbatch(
 
 
 def _attempt(
-    lake: Lake, contract: Contract, run_id: str, *, known: bool, goal: Offsets | None, ceiling: Offsets
+    lake: Lake,
+    contract: Contract,
+    run_id: str,
+    *,
+    known: bool,
+    goal: Offsets | None,
+    ceiling: Offsets,
+    seen: frozenset[int],
 ) -> Commit | None:
     watch = Stopwatch({})
     with watch("plan"):
-        plan = make_plan(lake, contract, run_id, known=known, goal=goal, ceiling=ceiling)
+        plan = make_plan(lake, contract, run_id, known=known, goal=goal, ceiling=ceiling, seen=seen)
     if plan is None:
         return None
     with watch("branch"):
@@ -109,7 +122,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
         decoded = decode(read_ranges(lake, contract, plan.ranges), plan.decoding())
         staged = stage(lake, plan, decoded)
     with watch("audit"):
-        groups = [] if staged.evidence.clean else second_look(decoded)
+        groups = _unwritten(staged, plan, decoded)
         _respect(lake, plan, groups)
         counts = audit(lake, staged, groups, epoch=plan.ledger.epoch, ranges=plan.ranges)
         _hold_back_flood(plan, counts, groups)
@@ -127,6 +140,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
             schema_ids=staged.evidence.schema_ids,
             max_timestamp=moment(staged.evidence.max_timestamp),
             watermark=moment(staged.evidence.watermark, per_second=1_000_000),
+            unrouted=unrouted(groups),
         )
         ledger = plan.ledger.after(plan.ranges, counts, entry)
         receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
@@ -160,7 +174,16 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
         watermark=ledger.watermark,
         late=staged.evidence.late,
         quality=quality,
+        unrouted=unrouted(groups),
     )
+
+
+def _unwritten(staged: Staged, plan: Plan, decoded: DataFrame) -> list[Group]:
+    """What was not written; read a second time only where the pass itself could not count it by cause."""
+    if staged.evidence.clean:
+        return []
+    found = settled(staged.evidence, plan.ranges)
+    return second_look(decoded) if found is None else found
 
 
 def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
@@ -169,9 +192,11 @@ def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
     Raises:
         Stopped: such a record is the very next one.
     """
-    unknown = {g.schema_id for g in groups if g.cause == "unknown_schema_id" and g.schema_id is not None}
-    if unknown and unknown & (read_schemas(lake, plan.contract).ids - plan.schemas.ids):
-        raise _PlanAgain({})
+    unknown = frozenset(
+        g.schema_id for g in groups if g.cause == "unknown_schema_id" and g.schema_id is not None
+    )
+    if unknown and unknown & (read_schemas(lake, plan.contract, unknown).known - plan.schemas.known):
+        raise _PlanAgain({}, unknown)
     offenders = first_offenders(groups)
     if not offenders:
         return
@@ -197,9 +222,16 @@ def _why_parked(plan: Plan, parked: SchemaPlan, schema_id: int) -> str:
 
 
 def _hold_back_flood(plan: Plan, counts: Mapping[int, Counts], groups: list[Group]) -> None:
-    """Raises Stopped(`quarantine_flood`) unless someone has accepted this very batch."""
+    """Raises Stopped unless someone has accepted this very batch: `misconfigured` when nothing of it decodes.
+
+    Values that do not say their schema are known by decoding alone, so there a single record is enough as long as
+    none was ever written; the next readable record resolves it. Otherwise it takes a flood.
+    """
     contract = plan.contract
-    if plan.accepted or not is_flood(counts.values(), contract.quarantine.fail):
+    unreadable = nothing_decodes(counts.values(), groups)
+    unproven = plan.schemas.framing == "bare" and not any(c.written for c in plan.ledger.totals.values())
+    flood = is_flood(counts.values(), contract.quarantine.fail)
+    if not (flood or (unreadable and unproven)) or plan.accepted:
         return
     causes: dict[str, int] = {}
     for group in groups:
@@ -207,9 +239,13 @@ def _hold_back_flood(plan: Plan, counts: Mapping[int, Counts], groups: list[Grou
             causes[str(group.cause)] = causes.get(str(group.cause), 0) + group.count
     bad, read = sum(c.quarantined for c in counts.values()), sum(c.read for c in counts.values())
     raise Stopped(
-        "quarantine_flood",
+        "misconfigured" if unreadable else "quarantine_flood",
         contract.table,
-        f"{bad} of {read} records, above {contract.quarantine.fail:.1%}: "
+        (
+            f"None of {read} records can be read as {reading_of(contract)}: "
+            if unreadable
+            else f"{bad} of {read} records, above {contract.quarantine.fail:.1%}: "
+        )
         + ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items())),
         topic=contract.topic,
         causes=causes,

@@ -132,6 +132,7 @@ class Serving:
             bytes=self.tally.bytes,
             late=self.tally.late,
             quality=self.tally.quality,
+            unrouted=self.tally.unrouted,
             schema_ids=self.tally.schema_ids,
             last=last,
             table_clock=self.clock,

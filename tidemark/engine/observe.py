@@ -1,15 +1,16 @@
 """Counting during the one pass, and the second look at what was not written."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import get_args
+from typing import Any, get_args
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.evidence import Evidence, Fate, Group
 from tidemark.domain.quality_results import Rules
+from tidemark.domain.routes import UNROUTED
 from tidemark.domain.spark_types import quoted_name
 from tidemark.engine.decode import CAUSE, FATE
 from tidemark.engine.quality_rows import rule_metrics, rule_results
@@ -32,6 +33,8 @@ def observed(
     observation: Observation,
     event_time: EventTime | None = None,
     rules: Rules | None = None,
+    *,
+    several_types: bool = False,
 ) -> DataFrame:
     """`decoded` with the counting of `evidence` attached to its next pass."""
     partition, fate = F.col("_kafka.partition"), F.col(FATE)
@@ -47,6 +50,12 @@ def observed(
     for p in partitions:
         metrics.append(F.count_if(partition == p).alias(f"read_{p}"))
         metrics.append(F.count_if((partition == p) & (fate != "written")).alias(f"unwritten_{p}"))
+        if several_types:
+            metrics += [
+                F.count_if((partition == p) & (fate == "tombstone")).alias(f"tombstones_{p}"),
+                F.count_if((partition == p) & (fate == "skipped")).alias(f"skipped_{p}"),
+                F.count_if((partition == p) & (F.col(CAUSE) == UNROUTED)).alias(f"unrouted_{p}"),
+            ]
     return decoded.observe(observation, *metrics)
 
 
@@ -64,7 +73,16 @@ def evidence(observation: Observation, partitions: Iterable[int], rules: Rules |
         watermark=seen["watermark"],
         late=seen["late"],
         rules=rule_results(rules, seen) if rules else {},
+        tombstones=_per_partition(seen, "tombstones", listed),
+        skipped=_per_partition(seen, "skipped", listed),
+        unrouted=_per_partition(seen, "unrouted", listed),
     )
+
+
+def _per_partition(seen: Mapping[str, Any], name: str, partitions: list[int]) -> dict[int, int] | None:
+    """None where it was not counted."""
+    counted = all(f"{name}_{p}" in seen for p in partitions)
+    return {p: seen[f"{name}_{p}"] for p in partitions} if counted else None
 
 
 def _event_metrics(event_time: EventTime | None) -> list[Column]:

@@ -11,16 +11,18 @@ from tidemark.domain.guard import Topic, examine
 from tidemark.domain.ledger import Ledger, batch_id, branch_name
 from tidemark.domain.offsets import OffsetRange, Offsets, Ranges, cut, cut_before, total, waiting
 from tidemark.domain.quality_results import Rules, row_rules, staged_rules
+from tidemark.domain.states import State
 from tidemark.domain.types import Struct
 from tidemark.engine.decode import NO_ID, Decoding, KeyDecoding
-from tidemark.engine.evolve import evolve, refused_ids, removing_ids, value_columns
+from tidemark.engine.evolve import evolve, plan_evolution, refused_ids, removing_ids, value_columns
 from tidemark.engine.faults import pause_point
 from tidemark.engine.keys import key_decoding, required_columns
 from tidemark.engine.lake import Lake
 from tidemark.engine.publish import Attempt
 from tidemark.engine.quality_plan import check_rules
-from tidemark.engine.schemas import TopicSchemas, read_schemas, subject_of
+from tidemark.engine.schemas import TopicSchemas, read_schemas
 from tidemark.engine.settle import settle
+from tidemark.engine.subjects import subject_of
 from tidemark.engine.table_state import ACCEPTED_BATCH, TableState
 from tidemark.engine.tables import prepare, table_columns
 from tidemark.engine.takeover import renaming, taken_folder
@@ -96,7 +98,10 @@ class Plan:
             writers={writer_id: writer.schema for writer_id, writer in covered.items()},
             reader=newest.schema if newest and isinstance(newest.schema, AvroSchema) else None,
             uncovered=self.schemas.ids - frozenset(covered) - self.refused,
-            skipped=self.schemas.bookkeeping,
+            skipped=self.schemas.bookkeeping | frozenset(self.schemas.skips.ids),
+            unrouted=self.schemas.skips.unrouted,
+            indexes=self.schemas.skips.indexes,
+            framing=self.schemas.framing,
         )
 
     def _plain_decoding(self) -> Decoding:
@@ -114,11 +119,13 @@ def make_plan(
     known: bool = False,
     goal: Offsets | None = None,
     ceiling: Offsets | None = None,
+    seen: frozenset[int] = frozenset(),
 ) -> Plan | None:
     """The next batch of a table, or None when nothing waits or the table is paused.
 
     A table that is not there yet is made first, unless it is `known` to have been loaded before. `goal` bounds the
-    offsets from above, `ceiling` does so for partitions whose further records the table does not cover.
+    offsets from above, `ceiling` does so for partitions whose further records the table does not cover; `seen` are
+    schema ids that an earlier pass came upon.
 
     Raises:
         Stopped: any stop state that table and topic show.
@@ -131,7 +138,7 @@ def make_plan(
     if known and not state.exists:
         raise Stopped("table_missing", contract.table, "Earlier runs have loaded it.", topic=contract.topic)
     topic = lake.topic(contract)
-    schemas = read_schemas(lake, contract)
+    schemas = read_schemas(lake, contract, seen.union(state.ledger.schema_ids if state.ledger else ()))
     fresh = state.ledger is None
     if fresh:
         if not _prepared(lake, contract, topic, schemas, run_id):
@@ -157,6 +164,8 @@ def make_plan(
     pause_point("planned")
     if not ranges:
         return None
+    if schemas.framing == "bare":
+        require_covered(contract, state, schemas)
     key = key_decoding(lake, contract, value_columns(state))
     return Plan(
         contract=contract,
@@ -199,6 +208,32 @@ def evolved(
     if evolve(lake, contract, state, schemas, run_id=run_id).done:
         return lake.state(contract.table)
     return state
+
+
+def require_covered(contract: Contract, state: TableState, schemas: TopicSchemas) -> None:
+    """Values without a schema id are all read with one schema: while the table does not hold it, none can be read.
+
+    Raises:
+        Stopped: `schema_review` when a plan waits, `schema_unsupported` when no plan can help, `misconfigured` when
+            the contract or an approval has sent the schema's records to quarantine.
+    """
+    columns = value_columns(state)
+    lacking = sorted(schemas.ids - frozenset(schemas.covered(columns)))
+    if not lacking:
+        return
+    waiting_plan = plan_evolution(contract, state, schemas)
+    why = "; ".join(f"schema id {i}: {schemas.why_uncovered(columns, i)}" for i in lacking)
+    stop: State = "schema_unsupported" if waiting_plan.verdict == "impossible" else "schema_review"
+    refused = refused_ids(contract, state, schemas)
+    raise Stopped(
+        "misconfigured" if refused else stop,
+        contract.table,
+        f"Values carry no schema id, and the table does not hold {subject_of(contract)}. {why}. "
+        + ("Pin a version that it holds." if refused else f"Plan {waiting_plan.id} waits."),
+        plan=waiting_plan.id,
+        topic=contract.topic,
+        schema_ids=lacking,
+    )
 
 
 def _with_declared(

@@ -4,7 +4,7 @@ Belongs here: which message the values are, and what its fields hold. The text o
 descriptors by `protoc`; what a node becomes as a column is in `domain.protobuf_columns`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -76,17 +76,26 @@ def read(descriptors: bytes, name: str | None = None, *, nanos: bool = False) ->
     pool = DescriptorPool()
     for file in files:
         pool.AddSerializedFile(file.SerializeToString())
-    places = dict(_places(files[-1].message_type, f".{files[-1].package}".rstrip("."), ())) if files else {}
-    if not places:
+    indexes = _indexes(files)
+    if not indexes:
         raise SchemaUnsupported("", "the schema has no message")
-    if name is not None and name not in places:
-        raise SchemaUnsupported("", f"the schema has no message {name}: {', '.join(places)}")
-    chosen = name or next(iter(places))
+    if name is not None and name not in indexes:
+        raise SchemaUnsupported("", f"the schema has no message {name}: {', '.join(indexes)}")
+    chosen = name or next(iter(indexes))
     reader = _Reader(dict(comment for file in files for comment in _comments(file)), nanos)
     root = reader.message(pool.FindMessageTypeByName(chosen), (), ())
     if not isinstance(root, Message):
         raise SchemaUnsupported("", f"{chosen} has no field to store")
-    return ProtobufMessage(descriptors, places[chosen], root, tuple(reader.notes))
+    return ProtobufMessage(descriptors, indexes[chosen], root, tuple(reader.notes))
+
+
+def places(descriptors: bytes) -> dict[str, tuple[int, ...]]:
+    """Full names and message indexes of every message in the last file of a FileDescriptorSet."""
+    return _indexes(FileDescriptorSet.FromString(descriptors).file)
+
+
+def _indexes(files: Sequence[FileDescriptorProto]) -> dict[str, tuple[int, ...]]:
+    return dict(_places(files[-1].message_type, f".{files[-1].package}".rstrip("."), ())) if files else {}
 
 
 def _places(

@@ -16,7 +16,7 @@ from tidemark.engine.lake import Lake
 from tidemark.engine.plan import Plan
 from tidemark.engine.quality_rows import details
 from tidemark.engine.read import read_ranges
-from tidemark.engine.schemas import subject_of
+from tidemark.engine.subjects import subject_of
 
 IDS_LOOKED_UP = 100
 _KAFKA = ("topic", "epoch", "partition", "offset", "timestamp", "timestamp_type", "key")

@@ -46,6 +46,7 @@ class Registry:
             headers=headers, auth=block.basic_auth, timeout=TIMEOUT, verify=_tls(block), trust_env=False
         )
         self._versions: dict[tuple[str, int], RegisteredSchema] = {}
+        self._by_id: dict[int, RegisteredSchema] = {}
 
     def versions(self, subject: str) -> tuple[RegisteredSchema, ...]:
         """Every version that the registry lists for `subject`, oldest first, soft-deleted ones too; () when unknown.
@@ -54,8 +55,51 @@ class Registry:
             Outage: `registry_down`.
             Stopped: `permission_denied`.
         """
-        numbers = self._get(f"/subjects/{quote(subject, safe='')}/versions", deleted="true")
-        return tuple(self._version(subject, int(number)) for number in sorted(numbers or []))
+        return tuple(self._version(subject, number) for number in self.numbers(subject))
+
+    def latest(self, subject: str) -> RegisteredSchema | None:
+        """The newest version that is not deleted; None when the subject has none. Asked anew each time.
+
+        Raises:
+            Outage: `registry_down`.
+            Stopped: `permission_denied`.
+        """
+        found = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        return self._version(subject, int(found["version"])) if found else None
+
+    def version(self, subject: str, number: int) -> RegisteredSchema | None:
+        """One version, be it soft-deleted; None when the registry does not list it.
+
+        Raises:
+            Outage: `registry_down`.
+            Stopped: `permission_denied`.
+        """
+        listed = (subject, number) in self._versions or number in self.numbers(subject)
+        return self._version(subject, number) if listed else None
+
+    def numbers(self, subject: str) -> tuple[int, ...]:
+        """The version numbers of a subject, soft-deleted ones too; () when unknown."""
+        found = self._get(f"/subjects/{quote(subject, safe='')}/versions", deleted="true")
+        return tuple(sorted(int(number) for number in found or []))
+
+    def by_id(self, schema_id: int) -> RegisteredSchema | None:
+        """A schema by its id, under whatever subject; None when the registry does not know the id.
+
+        Raises:
+            Outage: `registry_down`.
+            Stopped: `permission_denied`.
+        """
+        if schema_id not in self._by_id:
+            found = self._get(f"/schemas/ids/{schema_id}")
+            if found is None:
+                return None
+            self._by_id[schema_id] = self._registered(found, schema_id, 0)
+        return self._by_id[schema_id]
+
+    def subjects(self, schema_id: int) -> tuple[str, ...]:
+        """The subjects under which the registry lists a schema id."""
+        found = self._get(f"/schemas/ids/{schema_id}/versions")
+        return tuple(sorted({str(each["subject"]) for each in found or []}))
 
     def exists(self, schema_id: int) -> bool:
         """Whether any subject has a schema of this id."""
@@ -88,15 +132,18 @@ class Registry:
                 f"version {number} of {subject} vanished while it was read",
                 cluster=self.cluster,
             )
-        schema = RegisteredSchema(
-            id=int(found["id"]),
+        schema = self._registered(found, int(found["id"]), number)
+        self._versions[subject, number] = schema
+        return schema
+
+    def _registered(self, found: Mapping[str, Any], schema_id: int, number: int) -> RegisteredSchema:
+        return RegisteredSchema(
+            id=schema_id,
             version=number,
             type=str(found.get("schemaType") or "AVRO"),
             text=str(found["schema"]),
             imports=self._references(found.get("references") or [], ()),
         )
-        self._versions[subject, number] = schema
-        return schema
 
     def _references(
         self, references: list[Mapping[str, Any]], seen: tuple[tuple[str, str], ...]

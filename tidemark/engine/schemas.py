@@ -1,7 +1,7 @@
 """The writer schemas of a topic, and the columns they ask for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidemark.domain import json_schema, protobuf_columns
 from tidemark.domain.avro import parse
@@ -13,13 +13,17 @@ from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.domain.evolution import first_columns
 from tidemark.domain.json_columns import DOCUMENT, JsonDocuments, declared
 from tidemark.domain.json_columns import columns as json_columns
+from tidemark.domain.protobuf_columns import ProtobufMessage
+from tidemark.domain.routes import NO_SKIPS, Events, Skips, avro_event
 from tidemark.domain.types import BINARY, STRING, Field, Struct
 from tidemark.engine import protobuf
-from tidemark.engine.decode import Format, WriterSchema
+from tidemark.engine.decode import Format, Framing, WriterSchema
 from tidemark.engine.decode_shipped import check_validator
+from tidemark.engine.event_routes import events_of, skips
 from tidemark.engine.lake import Lake
 from tidemark.engine.protoc import compile_proto
 from tidemark.engine.registry import RegisteredSchema
+from tidemark.engine.subjects import read_listed, subject_of
 
 _PLAIN = {"string": STRING, "raw": BINARY}
 FORMATS: Mapping[str, Format] = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
@@ -42,7 +46,8 @@ class TopicSchemas:
 
     `writers` are the schemas that have exact columns, oldest version first; `unsupported` names, by id, why the
     others have none; all are of one `format`. `plain` is set for formats without a registry, `documents` beside it
-    for JSON. `bookkeeping` are schemas of Debezium's own records, which are no rows.
+    for JSON. `bookkeeping` are schemas of Debezium's own records, which are no rows; `skips` the record types of the
+    topic's other tables, or of none.
     """
 
     writers: tuple[Writer, ...] = ()
@@ -51,11 +56,18 @@ class TopicSchemas:
     documents: JsonDocuments | None = None
     format: Format = "avro"
     bookkeeping: frozenset[int] = frozenset()
+    framing: Framing = "confluent"
+    skips: Skips = NO_SKIPS
 
     @property
     def ids(self) -> frozenset[int]:
-        """Every id that the registry lists for the subject."""
+        """Every id that the registry lists for the table's records."""
         return frozenset(w.id for w in self.writers) | frozenset(self.unsupported)
+
+    @property
+    def known(self) -> frozenset[int]:
+        """Every id whose records have a place, this table or another."""
+        return self.ids | frozenset(self.skips.ids)
 
     def wanted(self) -> Struct | None:
         """The columns of a new table; None when nothing is registered yet."""
@@ -92,13 +104,10 @@ class NoRows(Exception):
     """A schema of records that are no rows."""
 
 
-def subject_of(contract: Contract) -> str:
-    """The registry subject of the values."""
-    return contract.value.subject or f"{contract.topic}-value"
+def read_schemas(lake: Lake, contract: Contract, seen: frozenset[int] = frozenset()) -> TopicSchemas:
+    """Every writer schema that the registry lists for the table's records now.
 
-
-def read_schemas(lake: Lake, contract: Contract) -> TopicSchemas:
-    """Every writer schema that the registry lists for the topic now.
+    `seen` are ids that records of the topic were found to carry; of several types in a topic they name the others.
 
     Raises:
         Outage: `registry_down`.
@@ -109,14 +118,17 @@ def read_schemas(lake: Lake, contract: Contract) -> TopicSchemas:
         return TopicSchemas(plain=Struct((Field(WHOLE_VALUE, plain),)))
     if contract.value.format == "json":
         return _documents(contract)
+    listed, events = read_listed(lake, contract), events_of(contract)
+    found = format_of(contract, listed.versions)
+    others = skips(lake, contract, listed.versions, seen, events) if events else NO_SKIPS
     writers: dict[int, Writer] = {}
     unsupported: dict[int, str] = {}
     bookkeeping: set[int] = set()
-    versions = lake.registry(contract.cluster).versions(subject_of(contract))
-    found = format_of(contract, versions)
-    for version in versions:
+    for version in listed.versions:
+        if version.id in others.ids:
+            continue
         try:
-            writers[version.id] = _writer(version, contract)
+            writers[version.id] = _writer(version, contract, events, listed.framing)
         except SchemaUnsupported as error:
             unsupported[version.id] = f"version {version.version}: {error}"
         except NoRows:
@@ -126,6 +138,8 @@ def read_schemas(lake: Lake, contract: Contract) -> TopicSchemas:
         unsupported=unsupported,
         format=found,
         bookkeeping=frozenset(bookkeeping),
+        framing=listed.framing,
+        skips=others,
     )
 
 
@@ -167,16 +181,14 @@ def format_of(contract: Contract, versions: Sequence[RegisteredSchema]) -> Forma
     return "avro"
 
 
-def _writer(version: RegisteredSchema, contract: Contract) -> Writer:
+def _writer(version: RegisteredSchema, contract: Contract, events: Events | None, framing: Framing) -> Writer:
     envelope = contract.value.envelope
     if envelope != "none" and version.type != "AVRO":
         raise SchemaUnsupported(
             "", f"envelope: {envelope} is read from Avro or JSON, not from {version.type}"
         )
     if version.type == "PROTOBUF":
-        compiled = compile_proto(version.text, version.imports)
-        nanos = "timestamp_nanos" in (contract.value.types or {})
-        message = protobuf.read(compiled, contract.value.message, nanos=nanos)
+        message = _message(version, contract, framing)
         return Writer(version.id, version.version, message, protobuf_columns.columns(message))
     if version.type == "JSON":
         documents = json_schema.parse(version.text)
@@ -185,4 +197,20 @@ def _writer(version: RegisteredSchema, contract: Contract) -> Writer:
     schema = parse(version.text, version.references, connect=envelope != "none")
     if envelope != "none" and is_bookkeeping(schema.name):
         raise NoRows
+    schema = (events and avro_event(schema, events)) or schema
     return Writer(version.id, version.version, schema, avro_columns(schema, envelope).struct)
+
+
+def _message(version: RegisteredSchema, contract: Contract, framing: Framing) -> ProtobufMessage:
+    name = contract.event or contract.value.message
+    if framing == "bare" and name is None:
+        raise Stopped(
+            "misconfigured",
+            contract.table,
+            f"subject {subject_of(contract)} holds Protobuf: with schema: {contract.value.schema_mode} the contract "
+            "must name the message, for nothing in a value does.",
+            topic=contract.topic,
+        )
+    nanos = "timestamp_nanos" in (contract.value.types or {})
+    message = protobuf.read(compile_proto(version.text, version.imports), name, nanos=nanos)
+    return replace(message, index=()) if framing == "bare" else message

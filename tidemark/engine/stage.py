@@ -38,8 +38,9 @@ def stage(lake: Lake, plan: Plan, decoded: DataFrame) -> Staged:
     """Write the good rows of `decoded` to the open attempt branch."""
     observation = Observation(f"batch {plan.batch_id} {plan.attempt_id}")
     names = [f"`{f.name.replace('`', '``')}`" for f in plan.columns.fields]
-    rows = observed(decoded, plan.ranges, observation, _event_time(plan), plan.row_rules)
-    rows = rows.where(F.col(FATE) == "written")
+    several, event_time = plan.contract.event is not None, _event_time(plan)
+    counted = observed(decoded, plan.ranges, observation, event_time, plan.row_rules, several_types=several)
+    rows = counted.where(F.col(FATE) == "written")
     writer = rows.select(*names, KAFKA_COLUMN.name).writeTo(branch_identifier(lake, plan.attempt))
     for option, value in _layout(plan).items():
         writer = writer.option(option, value)

@@ -89,6 +89,8 @@ class Status:
     rows: int | None
     quarantined: int | None
     remedy: str
+    unrouted: int | None = None
+    """Records of types that no table of the topic is for; None where a topic has one table."""
 
     @property
     def gravity(self) -> tuple[int, float]:
@@ -98,8 +100,10 @@ class Status:
         return rank + fine, -(self.lag_seconds or 0.0)
 
     def as_json(self) -> dict[str, Any]:
-        """The stable shape of `status --json`."""
+        """The stable shape of `status --json`; `unrouted` is there for tables of an `events` contract alone."""
+        several = {} if self.unrouted is None else {"unrouted": self.unrouted}
         return {
+            **several,
             "table": self.table,
             "topic": self.topic,
             "state": self.state,
@@ -143,6 +147,7 @@ def judge(facts: Facts, *, poll: timedelta, now: datetime) -> Status:
         delete_files=known.delete_files if known else 0 if table else None,
         rows=known.rows if known else 0 if table else None,
         quarantined=facts.quarantined,
+        unrouted=(known.ledger.unrouted if known and known.ledger else 0) if contract.event else None,
         remedy=remedy(state, table=contract.table, topic=contract.topic, cluster=contract.cluster),
     )
 

@@ -170,8 +170,6 @@ def test_a_mistake_in_a_contract(installation, text, line, key, message, suggest
 
 
 NOT_YET = [
-    ("events: {shop.OrderPlaced: shop.orders_placed}", "events"),
-    ("value: {schema: by_latest_schema}", "value.schema"),
     ("columns: {email: {allow: [marts.contacts]}}", "columns.email.allow"),
 ]
 

@@ -51,7 +51,7 @@ class Reader:
     def __init__(self, descriptors: bytes, index: tuple[int, ...], root: Message) -> None:
         self.arguments = (descriptors, index, root)
         self.root = root
-        prefix = _varint(len(index)) + b"".join(map(_varint, index))
+        prefix = _varint(len(index)) + b"".join(map(_varint, index)) if index else b""
         self.prefixes = (prefix, b"\0") if index == (0,) else (prefix,)
         self._made: tuple[Any, DescriptorPool] | None = None
 

@@ -1,0 +1,130 @@
+"""Rule: of several record types each is a table's own, routed to another table, or counted as unrouted."""
+
+import json
+
+import pytest
+
+from tidemark.domain import avro
+from tidemark.domain.avro_columns import columns
+from tidemark.domain.evidence import Evidence, Group, nothing_decodes, settled, unrouted
+from tidemark.domain.ledger import Counts
+from tidemark.domain.offsets import OffsetRange
+from tidemark.domain.routes import Events, avro_event, avro_types, message_prefixes
+from tidemark.engine.event_routes import holds, type_names
+from tidemark.engine.registry import RegisteredSchema
+
+PLACED = {"type": "record", "name": "Placed", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
+PAID = {"type": "record", "name": "shop.Paid", "fields": [{"name": "by", "type": "string"}]}
+AUDIT = {"type": "record", "name": "Audit", "fields": [{"name": "who", "type": "string"}]}
+EVENTS = Events("shop.Paid", frozenset({"shop.Placed", "shop.Paid"}))
+
+
+def parsed(schema):
+    return avro.parse(json.dumps(schema))
+
+
+def registered(schema, kind="AVRO"):
+    return RegisteredSchema(7, 1, kind, schema if isinstance(schema, str) else json.dumps(schema))
+
+
+def test_a_record_is_its_own_type():
+    assert avro_types(parsed(PLACED)) == ("shop.Placed",)
+    assert avro_event(parsed(PLACED), EVENTS) is None
+    assert avro_event(parsed(PAID), EVENTS) == parsed(PAID)
+
+
+def test_a_union_has_the_types_of_its_branches_and_the_columns_of_the_own_one():
+    union = avro_event(parsed([PLACED, "null", PAID, AUDIT]), EVENTS)
+    assert union.routes == ("routed", "own", "unrouted")
+    assert [field.name for field in columns(union).struct.fields] == ["by"]
+    assert avro_event(parsed([PLACED, AUDIT]), EVENTS) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind", "names"),
+    [
+        (PLACED, "AVRO", ("shop.Placed",)),
+        (AUDIT, "AVRO", ("Audit",)),
+        (["null", PLACED, "shop.Paid"], "AVRO", ("shop.Placed", "shop.Paid")),
+        ({"type": "array", "items": "long"}, "AVRO", (None,)),
+        ({"title": "shop.Placed", "type": "object"}, "JSON", ("shop.Placed",)),
+        ({"type": "object"}, "JSON", (None,)),
+        ("no json", "JSON", (None,)),
+        (
+            'syntax = "proto3"; package shop; message A { message B { int32 x = 1; } B b = 1; } message C { A a = 1; }',
+            "PROTOBUF",
+            ("shop.A", "shop.A.B", "shop.C"),
+        ),
+    ],
+)
+def test_the_names_of_record_types_are_read_from_the_registered_text(schema, kind, names):
+    assert type_names(registered(schema, kind)) == names
+
+
+def test_a_schema_that_cannot_be_read_still_has_its_name():
+    recursive = {
+        "type": "record",
+        "name": "shop.Paid",
+        "fields": [{"name": "next", "type": ["null", "shop.Paid"]}],
+    }
+    assert holds(registered(recursive), EVENTS)
+
+
+def test_a_schema_without_the_own_type_is_routed_only_when_all_its_types_are():
+    assert EVENTS.gravest(["shop.Placed"]) == "routed"
+    assert EVENTS.gravest(["shop.Placed", "Audit"]) == "unrouted"
+    assert EVENTS.gravest([]) == "unrouted"
+
+
+def test_message_indexes_are_zigzag_varints_and_the_first_message_is_a_zero():
+    assert message_prefixes((0,)) == (b"\x02\x00", b"\x00")
+    assert message_prefixes((1,)) == (b"\x02\x02",)
+    assert message_prefixes((0, 100)) == (b"\x04\x00\xc8\x01",)
+
+
+def evidence(read, unwritten, skipped, tombstones=0, unrouted=0):
+    return Evidence(
+        {0: read},
+        {0: unwritten},
+        {},
+        tombstones={0: tombstones},
+        skipped={0: skipped},
+        unrouted={0: unrouted},
+    )
+
+
+def test_skipped_records_need_no_second_look():
+    groups = settled(evidence(10, 6, 5, 1, 2), {0: OffsetRange(5, 15)})
+    assert [(g.fate, g.cause, g.count) for g in groups] == [
+        ("tombstone", None, 1),
+        ("skipped", None, 3),
+        ("skipped", "unrouted", 2),
+    ]
+    assert unrouted(groups) == 2
+
+
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        (evidence(10, 7, 5, 1), "one is neither skipped nor a tombstone"),
+        (evidence(11, 6, 5, 1), "a task was counted twice"),
+        (evidence(9, 6, 5, 1), "an offset without a record could hide what was counted twice"),
+        (Evidence({0: 10}, {0: 6}, {}), "nothing was counted by fate"),
+    ],
+)
+def test_anything_else_is_looked_at_again(seen, why):
+    assert settled(seen, {0: OffsetRange(5, 15)}) is None, why
+
+
+def bad(cause, count=3, fate="quarantined"):
+    return Group(0, fate, cause, 7, count, 0, count - 1)
+
+
+def test_nothing_decodes_when_every_value_is_unreadable():
+    assert nothing_decodes([Counts(3, 0, 3)], [bad("undecodable")])
+    assert nothing_decodes([Counts(4, 0, 3, 1)], [bad("wrong_message_type"), bad(None, 1, "tombstone")])
+    assert not nothing_decodes([Counts(4, 1, 3)], [bad("undecodable")])
+    assert not nothing_decodes([Counts(3, 0, 3)], [bad("value_out_of_range")])
+    assert not nothing_decodes([Counts(3, 0, 3)], [bad("quality:not_null(a)")])
+    assert not nothing_decodes([Counts(4, 0, 3, 0, 1)], [bad("undecodable"), bad(None, 1, "skipped")])
+    assert not nothing_decodes([Counts(1, 0, 0, 1)], [bad(None, 1, "tombstone")])
