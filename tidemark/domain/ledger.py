@@ -98,6 +98,8 @@ class Ledger(BaseModel):
     """The newest `event_time` of all rows so far, where the contract names one."""
     unrouted: int = 0
     """Of the skipped records since the epoch began, those whose type no table of the topic is for."""
+    others: list[int] = Field(default_factory=list)
+    """Schema ids of the topic's other record types that were met since the epoch began."""
     contract: str = ""
     tidemark: str = ""
 
@@ -162,6 +164,7 @@ class Ledger(BaseModel):
                 "max_timestamp": later(self.max_timestamp, entry.max_timestamp),
                 "watermark": later(self.watermark, entry.watermark),
                 "unrouted": self.unrouted + entry.unrouted,
+                "others": sorted({*self.others, *entry.others}),
                 "contract": entry.contract,
                 "tidemark": entry.tidemark,
                 "settlement": None,
@@ -191,6 +194,7 @@ class Entry:
     max_timestamp: datetime | None = None
     watermark: datetime | None = None
     unrouted: int = 0
+    others: frozenset[int] = frozenset()
 
 
 def batch_id(table: str, epoch: int, ranges: Ranges) -> str:

@@ -15,7 +15,8 @@ from tidemark.engine.lake import Lake
 from tidemark.engine.outages import named
 from tidemark.engine.quality_plan import rule_faults
 from tidemark.engine.sample import sample as take_sample
-from tidemark.engine.schemas import TopicSchemas, read_schemas, subject_of
+from tidemark.engine.schemas import TopicSchemas, read_schemas
+from tidemark.engine.subjects import subjects_of
 from tidemark.engine.table_state import TableState
 from tidemark.engine.tables import table_columns
 from tidemark.engine.takeover import adoption, releases, renaming
@@ -127,8 +128,9 @@ def compatibility_findings(lake: Lake, contract: Contract) -> tuple[str, ...]:
     """
     if contract.value.format not in REGISTRY_FORMATS:
         return ()
-    mode = lake.registry(contract.cluster).compatibility(subject_of(contract))
-    return tuple(disagreements(mode, contract.schema_changes))
+    registry = lake.registry(contract.cluster)
+    found = (disagreements(registry.compatibility(s), contract.schema_changes) for s in subjects_of(contract))
+    return tuple(dict.fromkeys(finding for findings in found for finding in findings))
 
 
 def evolve_now(lake: Lake, contract: Contract, run_id: str) -> Evolution | None:

@@ -141,6 +141,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
             max_timestamp=moment(staged.evidence.max_timestamp),
             watermark=moment(staged.evidence.watermark, per_second=1_000_000),
             unrouted=unrouted(groups),
+            others=staged.evidence.schema_ids & frozenset(plan.schemas.skips.ids),
         )
         ledger = plan.ledger.after(plan.ranges, counts, entry)
         receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id

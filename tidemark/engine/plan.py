@@ -138,7 +138,7 @@ def make_plan(
     if known and not state.exists:
         raise Stopped("table_missing", contract.table, "Earlier runs have loaded it.", topic=contract.topic)
     topic = lake.topic(contract)
-    schemas = read_schemas(lake, contract, seen.union(state.ledger.schema_ids if state.ledger else ()))
+    schemas = read_schemas(lake, contract, seen.union(state.ledger.others if state.ledger else ()))
     fresh = state.ledger is None
     if fresh:
         if not _prepared(lake, contract, topic, schemas, run_id):

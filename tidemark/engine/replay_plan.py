@@ -75,7 +75,7 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
             table=contract.table,
         )
     settle(lake, contract, state.ledger)
-    schemas = read_schemas(lake, contract)
+    schemas = read_schemas(lake, contract, frozenset(state.ledger.others))
     if dry_run:
         refused = refused_ids(contract, state, schemas)
     else:

@@ -1,0 +1,120 @@
+"""Rule: values without the registry's header are read with the one schema that the contract names, or nothing is."""
+
+import io
+import json
+import uuid
+
+import fastavro
+import httpx
+import pytest
+from topics import Topic
+
+FIRST = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
+SECOND = {**FIRST, "fields": [*FIRST["fields"], {"name": "note", "type": "string", "default": ""}]}
+THIRD = {**FIRST, "fields": [*SECOND["fields"], {"name": "more", "type": "long", "default": 0}]}
+PROTO = """syntax = "proto3"; package shop; message Other { string text = 1; }
+message Order { int32 id = 1; optional string note = 2; }"""
+ITEM = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
+
+
+@pytest.fixture
+def topic(lakehouse):
+    made = Topic(lakehouse.cluster, f"bare_{uuid.uuid4().hex[:6]}", {})
+    made.create(1)
+    return made
+
+
+def register(topic, schema, kind="AVRO"):
+    answer = httpx.post(
+        f"{topic.cluster.registry_url}/subjects/{topic.name}-value/versions",
+        json={"schema": schema if isinstance(schema, str) else json.dumps(schema), "schemaType": kind},
+        trust_env=False,
+        timeout=30,
+    )
+    assert answer.is_success, answer.text
+    return int(answer.json()["id"])
+
+
+def encoded(schema, value):
+    sink = io.BytesIO()
+    fastavro.schemaless_writer(sink, fastavro.parse_schema(dict(schema), _write_hint=False), value)
+    return sink.getvalue()
+
+
+def send(topic, *values):
+    topic.send_raw((b"k", value, 0) for value in values)
+
+
+def rows(table):
+    found = table.iceberg().scan().to_arrow().sort_by("id").to_pylist()
+    return [{name: row[name] for name in row if name != "_kafka"} for row in found]
+
+
+def test_the_newest_version_is_followed_and_a_batch_of_something_else_stops_the_table(lakehouse, topic):
+    """Given bare Avro, when a version is added, then the table grows and decoding follows; then nothing decodes."""
+    table = lakehouse.table(topic, value={"schema": "by_latest_schema"})
+    missing = table.run()
+    assert missing.state == "misconfigured"
+    assert f"no subject {topic.name}-value" in missing.error["message"]
+    first = register(topic, FIRST)
+    send(topic, b"\xff\xff")
+    unread = table.run()
+    assert (unread.state, unread.rows.read) == ("misconfigured", 0)
+    assert f"can be read as the newest version of subject {topic.name}-value: undecodable 1" in str(
+        unread.error
+    )
+    send(topic, *(encoded(FIRST, {"id": n}) for n in range(99)))
+    assert table.run().rows[:3] == (100, 99, 1)
+    second = register(topic, SECOND)
+    send(topic, encoded(SECOND, {"id": 99, "note": "x"}))
+    assert table.run().rows.written == 1
+    assert rows(table)[-2:] == [{"id": 98, "note": None}, {"id": 99, "note": "x"}]
+    ids = table.iceberg().scan(selected_fields=("_kafka",)).to_arrow()["_kafka"].to_pylist()
+    assert {kafka["schema_id"] for kafka in ids} == {first, second}
+    table.holds_everything()
+    register(topic, THIRD)
+    send(topic, encoded(THIRD, {"id": 100, "note": "", "more": 1}))
+    careful = lakehouse.table(
+        topic, value={"schema": "by_latest_schema"}, schema_changes={"add_column": "review"}
+    )
+    waits = careful.run()
+    assert (waits.state, waits.rows.read) == ("schema_review", 0)
+    assert "more: missing" in waits.error["message"]
+
+
+def test_a_pinned_version_stays_and_must_exist(lakehouse, topic):
+    register(topic, FIRST)
+    register(topic, SECOND)
+    send(topic, *(encoded(FIRST, {"id": n}) for n in range(3)))
+    wrong = lakehouse.table(topic, value={"schema": "pinned", "version": 7}).run()
+    assert wrong.state == "misconfigured"
+    assert "has no version 7: there are 1, 2" in wrong.error["message"]
+    table = lakehouse.table(topic, value={"schema": "pinned", "version": 1})
+    assert table.run().rows.written == 3
+    assert rows(table) == [{"id": 0}, {"id": 1}, {"id": 2}]
+
+
+def test_a_protobuf_message_without_index_is_the_one_that_the_contract_names(lakehouse, topic):
+    register(topic, PROTO, "PROTOBUF")
+    send(topic, *(b"\x08" + bytes([n]) + b"\x12\x01x" for n in range(1, 13)), b"\x0a\x01t")
+    nameless = lakehouse.table(topic, value={"schema": "by_latest_schema"}).run()
+    assert nameless.state == "misconfigured"
+    assert "must name the message" in nameless.error["message"]
+    other = lakehouse.table(topic, value={"schema": "by_latest_schema", "message": "shop.Others"}).run()
+    assert other.state == "schema_unsupported"
+    assert "no message shop.Others: shop.Other, shop.Order" in str(other.error)
+    table = lakehouse.table(
+        topic, value={"schema": "by_latest_schema", "message": "shop.Order"}, quarantine={"fail": 0.1}
+    )
+    assert table.run().rows[:3] == (13, 12, 1)
+    assert rows(table)[0] == {"id": 1, "note": "x"}
+    assert table.causes() == {"invalid_against_schema": 1}
+
+
+def test_a_json_document_without_header_is_held_to_its_schema(lakehouse, topic):
+    register(topic, ITEM, "JSON")
+    send(topic, b'{"id": 1}', b'{"id": 2, "more": [1.50]}', b'{"no": 1}')
+    table = lakehouse.table(topic, value={"schema": "by_latest_schema"}, quarantine={"fail": 0.5})
+    assert table.run().rows[:3] == (3, 2, 1)
+    assert rows(table) == [{"id": 1, "_extra": None}, {"id": 2, "_extra": '{"more":[1.50]}'}]
+    assert table.causes() == {"invalid_against_schema": 1}

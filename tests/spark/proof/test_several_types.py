@@ -1,0 +1,150 @@
+"""Rule: of several record types in one topic each lands in its own table; what no table is for is counted, not lost."""
+
+import io
+import json
+import struct
+import uuid
+
+import fastavro
+import httpx
+import pytest
+from lakehouse import Table
+from topics import Topic
+
+from tidemark.cli import status
+
+AUDIT = {"type": "record", "name": "Audit", "fields": [{"name": "text", "type": "string"}]}
+PROTO = """syntax = "proto3"; package shop; message Placed { int32 id = 1; } message Paid { int32 id = 1; int32 cents = 2; }
+message Audit { string text = 1; }"""
+
+
+@pytest.fixture
+def topic(lakehouse):
+    made = Topic(lakehouse.cluster, f"several_{uuid.uuid4().hex[:6]}", {})
+    made.create(2)
+    return made
+
+
+def register(topic, subject, schema, kind="AVRO"):
+    answer = httpx.post(
+        f"{topic.cluster.registry_url}/subjects/{subject}/versions",
+        json={"schema": schema if isinstance(schema, str) else json.dumps(schema), "schemaType": kind},
+        trust_env=False,
+        timeout=30,
+    )
+    assert answer.is_success, answer.text
+    return int(answer.json()["id"])
+
+
+def framed(schema_id, payload):
+    return struct.pack(">bI", 0, schema_id) + payload
+
+
+def encoded(schema, value):
+    sink = io.BytesIO()
+    fastavro.schemaless_writer(sink, fastavro.parse_schema(schema, _write_hint=False), value)
+    return sink.getvalue()
+
+
+def send(topic, *values):
+    topic.send_raw((b"k", value, n % topic.partitions) for n, value in enumerate(values))
+
+
+def record(name, *fields):
+    return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields]}
+
+
+def tables(lakehouse, topic, *records, **contract):
+    """The tables of one contract with events, by record name."""
+    events = {name: f"proof.{topic.name}_{name.rpartition('.')[2].lower()}" for name in records}
+    path = lakehouse.contracts / f"{topic.name}.yaml"
+    path.write_text(json.dumps({"topic": topic.name, "events": events, **contract}))
+    return [Table(lakehouse, topic, table) for table in events.values()]
+
+
+def rows(table):
+    found = table.iceberg().scan().to_arrow().sort_by("id").to_pylist()
+    return [{name: row[name] for name in row if name != "_kafka"} for row in found]
+
+
+def test_records_go_to_the_table_of_their_name_under_any_subject_strategy(lakehouse, topic):
+    """Given types registered by record and by topic and record, when run, then each offset has one fate per table."""
+    space = topic.name
+    placed = record(f"{space}.Placed", ("id", "long"), ("who", "string"))
+    paid = record(f"{space}.Paid", ("id", "long"), ("cents", "int"))
+    wider = record(f"{space}.Paid", ("id", "long"), ("cents", "long"))
+    first = register(topic, f"{space}.Placed", placed)
+    second = register(topic, f"{space}-{space}.Paid", paid)
+    audit = register(topic, f"{space}-audit", AUDIT)
+    log = framed(audit, encoded(AUDIT, {"text": "x"}))
+    good = [framed(first, encoded(placed, {"id": n, "who": "a"})) for n in range(20)]
+    good += [framed(second, encoded(paid, {"id": n, "cents": n})) for n in range(10)]
+    send(topic, *good, log, log, None, b"garbage", framed(first, b""))
+    left, right = tables(lakehouse, topic, f"{space}.Placed", f"{space}.Paid", quarantine={"fail": 0.1})
+    one, two = left.run(), right.run()
+    assert (one.error, one.rows) == (None, (35, 20, 2, 1, 12))
+    assert (two.error, two.rows) == (None, (35, 10, 1, 1, 23))
+    assert (one.unrouted, two.unrouted) == (2, 2)
+    assert (left.ledger["unrouted"], right.ledger["unrouted"]) == (2, 2)
+    assert left.causes() == {"no_magic_byte": 1, "undecodable": 1}
+    assert right.causes() == {"no_magic_byte": 1}
+    assert rows(right)[:2] == [{"id": 0, "cents": 0}, {"id": 1, "cents": 1}]
+    third = register(topic, f"{space}-{space}.Paid", wider)
+    send(topic, framed(third, encoded(wider, {"id": 10, "cents": 2**40})), log, log, good[0])
+    assert right.run().rows == (4, 1, 0, 0, 3)
+    assert rows(right)[-1] == {"id": 10, "cents": 2**40}
+    assert left.run().rows == (4, 1, 0, 0, 3)
+    assert left.ledger["unrouted"] == 4
+    for table in (left, right):
+        [report] = [r for r in statuses_of(lakehouse, table) if r.table == table.name]
+        assert (report.state, report.unrouted) == ("fresh", 4)
+
+
+def statuses_of(lakehouse, table):
+    return status.statuses_of(lakehouse.lake, [table.contract], lakehouse.contracts.parent)
+
+
+def test_a_union_under_the_topics_subject_is_taken_apart_by_branch(lakehouse, topic):
+    placed = record("shop.Placed", ("id", "long"), ("tags", {"type": "map", "values": "string"}))
+    paid = record("shop.Paid", ("id", "long"), ("cents", "int"))
+    union = ["null", placed, AUDIT, paid]
+    schema_id = register(topic, f"{topic.name}-value", union)
+    values = [("shop.Placed", {"id": 1, "tags": {"a": "b"}}), ("Audit", {"text": "x"}), None]
+    values += [("shop.Paid", {"id": 2, "cents": 3}), ("shop.Paid", {"id": 3, "cents": -3})]
+    send(topic, *(framed(schema_id, encoded(union, value)) for value in values))
+    left, right = tables(lakehouse, topic, "shop.Placed", "shop.Paid")
+    assert left.run().rows == (5, 1, 0, 0, 4)
+    outcome = right.run()
+    assert (outcome.rows, outcome.unrouted) == ((5, 2, 0, 0, 3), 2)
+    assert rows(left) == [{"id": 1, "tags": [("a", "b")]}]
+    assert rows(right) == [{"id": 2, "cents": 3}, {"id": 3, "cents": -3}]
+
+
+def test_messages_of_one_protobuf_file_are_told_apart_by_their_index(lakehouse, topic):
+    schema_id = register(topic, f"{topic.name}-value", PROTO, "PROTOBUF")
+    values = (b"\x00\x08\x01", b"\x02\x02\x08\x02\x10\x05", b"\x02\x04\x0a\x01x", b"\x02\x00\x08\x03")
+    send(topic, *(framed(schema_id, value) for value in values))
+    left, right = tables(lakehouse, topic, "shop.Placed", "shop.Paid")
+    one, two = left.run(), right.run()
+    assert (one.error, one.rows, one.unrouted) == (None, (4, 2, 0, 0, 2), 1)
+    assert (two.error, two.rows, two.unrouted) == (None, (4, 1, 0, 0, 3), 1)
+    assert rows(left) == [{"id": 1}, {"id": 3}]
+    assert rows(right) == [{"id": 2, "cents": 5}]
+
+
+def test_titles_of_json_schemas_route_and_a_type_that_was_never_registered_waits_for_its_schema(
+    lakehouse, topic
+):
+    placed = {"title": "Placed", "type": "object", "properties": {"id": {"type": "integer"}}}
+    paid = {**placed, "title": "Paid"}
+    first = register(topic, f"{topic.name}-Placed", placed, "JSON")
+    send(topic, framed(first, b'{"id": 1}'))
+    left, right = tables(lakehouse, topic, "Placed", "Paid")
+    assert left.run().rows.written == 1
+    nothing = right.run()
+    assert nothing.state == "misconfigured"
+    assert f"{topic.name}-value or Paid or {topic.name}-Paid" in nothing.error["message"]
+    second = register(topic, f"{topic.name}-Paid", paid, "JSON")
+    send(topic, framed(second, b'{"id": 2}'))
+    assert right.run().rows == (2, 1, 0, 0, 1)
+    assert left.run().rows == (1, 0, 0, 0, 1)
