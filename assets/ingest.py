@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import dagster as dg
 
 from assets.names import pool_of
+from assets.quality import ingest_checks
 from assets.specs import Columns, table_spec
 from resources.lake import LakeResource
 from tidemark.domain.contract import Contract
@@ -20,6 +21,7 @@ def ingest_assets(
     @dg.multi_asset(
         name=f"ingest_{name}",
         specs=[table_spec(each, catalog, columns.get(each.table, ())) for each in contracts],
+        check_specs=[check for each in contracts for check in ingest_checks(each)],
         can_subset=True,
         pool=pool_of(name),
     )

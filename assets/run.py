@@ -9,6 +9,7 @@ import dagster as dg
 
 from assets.handover import Handover
 from assets.names import SENSOR, STOPPED_TAG, TRIGGER_TAG, table_key, table_of
+from assets.quality import evaluations, ingest_checks
 from assets.report import failure, observation, quarantine_landed, result
 from resources.lake import LakeResource
 from tidemark.domain.contract import Contract
@@ -53,7 +54,10 @@ def run_tables(
             outcome, contract = report.outcome, contracts[report.outcome.table]
             if not report.final:
                 context.log_event(observation(contract, outcome))
-            elif outcome.stopped:
+                continue
+            for evaluation in evaluations(contract, outcome) if make_work is None else ():
+                context.log_event(evaluation)
+            if outcome.stopped:
                 stopped.append(outcome)
                 context.log.error("%s stopped: %s", outcome.table, outcome.state)
             elif not outcome.next:
@@ -83,10 +87,11 @@ def _reports(
     work = make_work(lake, context.run_id, _known(context, chosen), stop)
     if not _by_sensor(context):
         return catch_up_all(work, chosen, lane, stop=stop, catch_up=work.catch_up)
+    checks = sum(len(ingest_checks(each)) for each in chosen) if make_work is LakeWork else 0
     return serve(
         work,
         chosen,
-        lane.model_copy(update={"max_run": run_length(lane.max_run, len(chosen))}),
+        lane.model_copy(update={"max_run": run_length(lane.max_run, len(chosen), checks)}),
         report_every=report_period(lake.platform.report_every, 2 * len(lake.configuration.contracts)),
         stop=stop,
         called_away=Handover(context.instance, context.run_id, pool),

@@ -20,7 +20,9 @@ CONTRACTS = {
     "tags: {domain: sales}\nrunbook: https://wiki/orders\ndescription: Orders\nfreshness: {silence: 24h}\n"
     "columns: {customer: {tags: [pii], description: who bought}}\n",
     "clicks": "topic: clicks\ntable: web.clicks\ntarget_lag: 5m\n",
-    "audit": "topic: audit\ntable: shop.audit\nlane: slow\ncluster: other\n",
+    "audit": "topic: audit\ntable: shop.audit\nlane: slow\ncluster: other\nquality:\n"
+    "  - {column: id, check: not_null}\n  - {check: min_rows, min: 1}\n"
+    "  - {name: amount_is_small, sql: amount < 9, on_failure: warn}\n",
 }
 PLATFORM = """
 kafka:

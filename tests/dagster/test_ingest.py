@@ -18,6 +18,7 @@ from tidemark.domain.events import report_period, run_length
 from tidemark.domain.guard import Topic
 from tidemark.domain.ledger import Counts
 from tidemark.domain.outcome import Commit, Outcome, Tally
+from tidemark.domain.quality_results import RuleResult, Sample
 from tidemark.engine.lane_table import Standing
 
 SENSOR = {"tidemark/trigger": "sensor", "tidemark/lane": "default"}
@@ -30,6 +31,7 @@ class FakeWork:
     waiting: dict[str, int]
     trouble: dict[str, Exception]
     known: set[str]
+    quality: dict[str, RuleResult]
 
     def __init__(self, lake, run_id, known, stop):  # noqa: ARG002
         self.lake, self.stop = lake, stop
@@ -51,7 +53,7 @@ class FakeWork:
         counts = {0: Counts(count, count - 1, 1)}
         return Commit(
             contract.table, "b", "a", 2**60, None, {0: 10 - count}, {0: 10}, counts, frozenset({7}),
-            NOON, {"stage": 0.25, "publish": 0.5}, 3, 4096, NOON,
+            NOON, {"stage": 0.25, "publish": 0.5}, 3, 4096, NOON, quality=FakeWork.quality,
         )  # fmt: skip
 
     def catch_up(self, contract):
@@ -78,6 +80,7 @@ class FakeWork:
             stages=dict(tally.stages),
             files=tally.files,
             bytes=tally.bytes,
+            quality=tally.quality,
             schema_ids=tally.schema_ids,
             last=tally.last,
             stream_clock=NOON,
@@ -92,7 +95,7 @@ class FakeWork:
 def run(defs, instance, lake, monkeypatch):
     """Runs tables of the default lane in this process."""
     monkeypatch.setattr(run_module, "LakeWork", FakeWork)
-    FakeWork.waiting, FakeWork.trouble = {}, {}
+    FakeWork.waiting, FakeWork.trouble, FakeWork.quality = {}, {}, {}
     lake.ends |= {"orders": {0: 10}, "clicks": {0: 10}}
     lake.tables |= {"shop.orders": {"next": {0: 10}}, "web.clicks": {"next": {0: 10}}}
 
@@ -214,8 +217,61 @@ def test_a_check_of_a_table_that_cannot_be_judged_fails_by_name_and_not_the_run(
     assert evaluated.metadata["state"].value == "topic_missing"
 
 
+@pytest.fixture
+def checks_of(instance):
+    """The evaluations that the ingest step of a run has stored, by name."""
+
+    def read(result):
+        logged = instance.all_logs(result.run_id, of_type=DagsterEventType.ASSET_CHECK_EVALUATION)
+        events = [entry.dagster_event for entry in logged]
+        found = [e.asset_check_evaluation_data for e in events if e.step_key.startswith("ingest_")]
+        return {each.check_name: each for each in found}
+
+    return read
+
+
+def test_rules_of_the_contract_are_checks_with_counts_and_samples(run, checks_of):
+    FakeWork.waiting = {"shop.audit": 4}
+    broken = RuleResult("amount_is_small", "warn", "", 3, (Sample(0, 7, (("amount", "12"),)),))
+    FakeWork.quality = {"amount_is_small": broken}
+    found = checks_of(run("shop.audit"))
+    assert {name: each.passed for name, each in found.items()} == {
+        "not_null_id": True,
+        "amount_is_small": False,
+        "min_rows": True,
+        "quarantine_rate": False,
+        "reconciliation": True,
+    }
+    warned = found["amount_is_small"]
+    assert (warned.severity, warned.metadata["rows_failed"].value) == (dg.AssetCheckSeverity.WARN, 3)
+    assert warned.metadata["samples"].value == [{"partition": 0, "offset": 7, "values": {"amount": "12"}}]
+    assert found["quarantine_rate"].metadata["share"].value == 0.25
+    assert found["reconciliation"].metadata["unaccounted"].value == 0
+
+
+def test_a_batch_that_was_blocked_or_flooded_fails_its_check_by_name(run, checks_of):
+    rules = [
+        {"rule": "min_rows", "on_failure": "block", "expectation": "", "failed": 2, "samples": []},
+        {"rule": "not_null_id", "on_failure": "quarantine", "expectation": "", "failed": 0, "samples": []},
+    ]
+    FakeWork.trouble = {"shop.audit": Stopped("quality_blocked", "shop.audit", "", rules=rules)}
+    blocked = checks_of(run("shop.audit"))
+    assert {name: each.passed for name, each in blocked.items()} == {
+        "min_rows": False,
+        "not_null_id": True,
+        "amount_is_small": True,
+    }
+    assert blocked["min_rows"].severity == dg.AssetCheckSeverity.ERROR
+    causes = {"quality:not_null_id": 7, "undecodable": 3}
+    flood = Stopped("quarantine_flood", "shop.audit", "", causes=causes, read=20)
+    FakeWork.trouble = {"shop.audit": flood}
+    (rate,) = checks_of(run("shop.audit")).values()
+    assert (rate.passed, rate.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert rate.metadata["causes"].value == causes
+
+
 def test_the_freshness_check_passes_when_nothing_waits(run):
-    (evaluated,) = run("shop.orders").get_asset_check_evaluations()
+    evaluated = {e.check_name: e for e in run("shop.orders").get_asset_check_evaluations()}["freshness"]
     assert evaluated.passed
     assert evaluated.metadata["lag_records"].value == 0
 
@@ -224,9 +280,12 @@ def test_three_hundred_busy_tables_write_less_than_a_gigabyte_a_day(run, instanc
     FakeWork.waiting = {"shop.orders": 4}
     result = run("shop.orders")
     size = defaultdict(int)
+    evaluations = []
     for entry in instance.all_logs(result.run_id):
         if entry.dagster_event and entry.dagster_event.step_key in {None, "ingest_default"}:
             event = entry.dagster_event
+            if event.event_type == DagsterEventType.ASSET_CHECK_EVALUATION:
+                evaluations.append(len(serialize_value(entry)))
             own = event.asset_key and event.asset_key.path != ["shop", "orders"]
             size[entry.dagster_event_type.value] += 0 if own else len(serialize_value(entry))
     wide = 12 * len('"11": 1000000000, ') * 2  # offsets of 12 partitions in the outcome
@@ -241,7 +300,11 @@ def test_three_hundred_busy_tables_write_less_than_a_gigabyte_a_day(run, instanc
         len(serialize_value(observation(contract, outcome))) + 800 + row
     )  # 800: the entry around it
     tables = 300
-    runs = timedelta(days=1) / run_length(timedelta(minutes=5), tables)
+    assert len(evaluations) == 2
+    evaluated = 2 * (max(evaluations) + row)
     reports = timedelta(days=1) / report_period(timedelta(minutes=1), 2 * tables)
     ticks = 86_400 / 5 * 29_000  # tests/dagster/test_cursor.py
-    assert tables * runs * result_bytes + 2 * tables * reports * observed + ticks < 1e9
+    for checks in (2, 7):
+        runs = timedelta(days=1) / run_length(timedelta(minutes=5), tables, tables * checks)
+        results = tables * runs * (result_bytes + checks * evaluated)
+        assert results + 2 * tables * reports * observed + ticks < 1e9

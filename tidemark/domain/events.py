@@ -9,6 +9,8 @@ OBSERVATIONS_A_DAY = 30_000
 """Of all tables and topics together."""
 RESULTS_A_DAY = 20_000
 """Of all tables of a lane: one per table and run."""
+EVALUATION = 0.25
+"""What the result of one asset check takes, in results of a table."""
 
 
 def report_period(wanted: timedelta, reporters: int) -> timedelta:
@@ -16,6 +18,6 @@ def report_period(wanted: timedelta, reporters: int) -> timedelta:
     return max(wanted, timedelta(days=1) * reporters / OBSERVATIONS_A_DAY)
 
 
-def run_length(wanted: timedelta, tables: int) -> timedelta:
-    """`wanted`, or longer when runs so short would report more results of so many tables than the budget has."""
-    return max(wanted, timedelta(days=1) * tables / RESULTS_A_DAY)
+def run_length(wanted: timedelta, tables: int, checks: int = 0) -> timedelta:
+    """`wanted`, or longer when so many `tables` with so many `checks` in all would exceed the budget of results."""
+    return max(wanted, timedelta(days=1) * (tables + EVALUATION * checks) / RESULTS_A_DAY)

@@ -1,0 +1,124 @@
+"""Asset checks that an ingest run evaluates itself: the contract's rules, the quarantine rate, the reconciliation.
+
+They are logged once per table and run, as events and not as outputs of the step: a run of the sensor selects no checks.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+
+from assets.names import table_key
+from tidemark.domain.contract import Contract
+from tidemark.domain.outcome import Outcome
+from tidemark.domain.quality import QualityRule
+from tidemark.domain.quality_results import RuleResult
+
+QUARANTINE_RATE = "quarantine_rate"
+RECONCILIATION = "reconciliation"
+_SEVERITY = {
+    "block": dg.AssetCheckSeverity.ERROR,
+    "quarantine": dg.AssetCheckSeverity.WARN,
+    "warn": dg.AssetCheckSeverity.WARN,
+}
+_THEN = {
+    "block": "else nothing of the batch is published",
+    "quarantine": "else the row goes to quarantine",
+    "warn": "else the row is counted",
+}
+
+
+def ingest_checks(contract: Contract) -> list[dg.AssetCheckSpec]:
+    """One per rule of the contract, and two that every table has."""
+    key, limits = table_key(contract.table), contract.quarantine
+    return [
+        dg.AssetCheckSpec(
+            QUARANTINE_RATE,
+            asset=key,
+            description=f"Share of records that could not enter: warns above {limits.warn:.2%}; above "
+            f"{limits.fail:.2%} nothing of a batch is published.",
+        ),
+        dg.AssetCheckSpec(
+            RECONCILIATION,
+            asset=key,
+            description="Every record that was read is a row, in quarantine, a tombstone or skipped.",
+        ),
+        *(
+            dg.AssetCheckSpec(
+                rule.title, asset=key, description=f"{rule.expectation}; {_THEN[rule.on_failure]}."
+            )
+            for rule in contract.quality
+        ),
+    ]
+
+
+def evaluations(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckEvaluation]:
+    """What a run found out about a table; nothing when it read nothing."""
+    error = outcome.error or {}
+    blocked = {each["rule"]: each for each in error.get("rules") or ()}
+    if outcome.commits or blocked:
+        yield from (_of_rule(contract, rule, outcome, blocked) for rule in contract.quality)
+    if outcome.state == "quarantine_flood" and error.get("read"):
+        yield _rate(contract, sum(error["causes"].values()), error["read"], error["causes"])
+    elif outcome.commits:
+        yield _rate(contract, outcome.rows.quarantined, outcome.rows.read, {})
+    if outcome.commits:
+        yield _reconciled(contract, outcome)
+
+
+def _of_rule(
+    contract: Contract, rule: QualityRule, outcome: Outcome, blocked: Mapping[str, Any]
+) -> dg.AssetCheckEvaluation:
+    found = outcome.quality.get(rule.title, RuleResult.of(rule)).as_json()
+    if rule.title in blocked and blocked[rule.title]["failed"]:
+        found = blocked[rule.title]
+    metadata: dict[str, Any] = {"rows_failed": found["failed"], "rows_read": outcome.rows.read}
+    if found["samples"]:
+        metadata["samples"] = dg.MetadataValue.json(found["samples"])
+    return _evaluation(
+        contract,
+        rule.title,
+        passed=not found["failed"],
+        severity=_SEVERITY[rule.on_failure],
+        metadata=metadata,
+    )
+
+
+def _rate(contract: Contract, bad: int, read: int, causes: Mapping[str, int]) -> dg.AssetCheckEvaluation:
+    share, limits = bad / max(1, read), contract.quarantine
+    severity = dg.AssetCheckSeverity.ERROR if share > limits.fail else dg.AssetCheckSeverity.WARN
+    metadata: dict[str, Any] = {"share": share, "rows_quarantined": bad, "rows_read": read}
+    if causes:
+        metadata["causes"] = dg.MetadataValue.json(dict(causes))
+    return _evaluation(
+        contract, QUARANTINE_RATE, passed=share <= limits.warn, severity=severity, metadata=metadata
+    )
+
+
+def _reconciled(contract: Contract, outcome: Outcome) -> dg.AssetCheckEvaluation:
+    rows = outcome.rows
+    placed = rows.written + rows.quarantined + rows.tombstones + rows.skipped
+    return _evaluation(
+        contract,
+        RECONCILIATION,
+        passed=rows.balanced,
+        severity=dg.AssetCheckSeverity.ERROR,
+        metadata={"rows_read": rows.read, "unaccounted": rows.read - placed},
+    )
+
+
+def _evaluation(
+    contract: Contract,
+    name: str,
+    *,
+    passed: bool,
+    severity: dg.AssetCheckSeverity,
+    metadata: Mapping[str, Any],
+) -> dg.AssetCheckEvaluation:
+    return dg.AssetCheckEvaluation(
+        asset_key=table_key(contract.table),
+        check_name=name,
+        passed=passed,
+        severity=severity,
+        metadata=metadata,
+    )
