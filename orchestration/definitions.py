@@ -19,6 +19,7 @@ from jobs.ingest import ingest_job
 from jobs.maintain import maintain_job
 from jobs.maintenance import maintenance_schedules
 from jobs.operations import operator_jobs
+from jobs.recovery import recovery_jobs
 from jobs.schema import schema_schedule
 from jobs.upsert import upsert_job
 from resources.lake import LakeResource, configuration_of, places_now
@@ -49,21 +50,22 @@ def build_defs(
     merged: dict[str, list[Contract]] = defaultdict(list)
     for each in upserts:
         merged[each.lane].append(each)
+    assets = [
+        *topic_specs(contracts),
+        *(
+            ingest_assets(name, platform.lanes[name], served, catalog, columns)
+            for name, served in by_lane.items()
+        ),
+        *(quarantine_spec(each, catalog) for each in contracts),
+        *(
+            upsert_assets(name, platform.lanes[name], tables, catalog, columns)
+            for name, tables in merged.items()
+        ),
+        *((schemas,) if schemas else ()),
+        *maintenance_assets(contracts),
+    ]
     return dg.Definitions(
-        assets=[
-            *topic_specs(contracts),
-            *(
-                ingest_assets(name, platform.lanes[name], served, catalog, columns)
-                for name, served in by_lane.items()
-            ),
-            *(quarantine_spec(each, catalog) for each in contracts),
-            *(
-                upsert_assets(name, platform.lanes[name], tables, catalog, columns)
-                for name, tables in merged.items()
-            ),
-            *((schemas,) if schemas else ()),
-            *maintenance_assets(contracts),
-        ],
+        assets=assets,
         asset_checks=[
             *(freshness_checks(name, served) for name, served in by_lane.items()),
             *health_checks(contracts),
@@ -72,6 +74,7 @@ def build_defs(
             *((ingest_job(contracts),) if contracts else ()),
             *((upsert_job(upserts),) if upserts else ()),
             *operator_jobs(),
+            *recovery_jobs(assets),
             maintain_job(),
         ],
         schedules=[

@@ -48,7 +48,7 @@ class Forked:
 
 
 def start(tables: Sequence[str], environ: Mapping[str, str], output: Path, log: Path) -> Forked:
-    """Run tables, one after the other, in a process of their own."""
+    """Run tables, one after the other, in a process of their own; a word of JSON names another verb (`change`)."""
     server = _server()
     order = {"tables": list(tables), "environ": dict(environ), "output": str(output), "log": str(log)}
     server.stdin.write(json.dumps(order) + "\n")
@@ -120,6 +120,10 @@ def run(tables: Sequence[str]) -> int:
     wanted = [contract for contract in configuration.contracts if contract.table in tables]
     if os.environ.get("HEADLESS") == "maintain":
         return _maintain(lake, wanted)
+    verbs = [json.loads(word) for word in tables if word.startswith("{")]
+    if verbs:
+        print(json.dumps([change(lake, contract, run_id, **verbs[0]) for contract in wanted], default=str))
+        return 0
     outcomes = [catch_up(lake, contract, run_id).as_json() for contract in wanted]
     print(json.dumps(outcomes))
     return int(any(outcome["error"] for outcome in outcomes))
@@ -130,6 +134,22 @@ def _maintain(lake: Any, contracts: Sequence[Any]) -> int:
 
     print(json.dumps([gain.as_json() for contract in contracts for gain in maintain(lake, contract)]))
     return 0
+
+
+def change(lake: Any, contract: Any, run_id: str, *, verb: str, **options: Any) -> dict[str, Any]:
+    """A verb that takes records back or in again; `options` as the launchpad names them."""
+    from tidemark.engine.operations import Signature  # noqa: PLC0415
+    from tidemark.engine.replay import replay  # noqa: PLC0415
+    from tidemark.engine.rollback import Target, rollback  # noqa: PLC0415
+
+    signature = Signature("ada", "a test", run_id)
+    if verb == "rollback":
+        return rollback(lake, contract, Target(options["snapshot"]), signature).as_json()
+    wanted = (options.get("partition"), options.get("from_offset"), options.get("to_offset"))
+    quarantine = options.get("quarantine", False)
+    return replay(
+        lake, contract, signature, wanted, quarantine=quarantine, cause=options.get("cause")
+    ).as_json()
 
 
 if __name__ == "__main__":

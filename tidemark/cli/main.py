@@ -192,6 +192,61 @@ def maintain(
     change("maintain", {**arguments, **kinds}, as_json=as_json)
 
 
+@app.command()
+def replay(  # noqa: PLR0913 - two replays, each with its own options
+    table: Table,
+    *,
+    quarantine: Annotated[
+        bool, typer.Option("--quarantine", help="Decode quarantined records again.")
+    ] = False,
+    cause: Annotated[str, typer.Option("--cause", help="Only quarantined records of this cause.")] = "",
+    partition: Annotated[int | None, typer.Option("--partition", help="The Kafka partition.")] = None,
+    first: Annotated[int | None, typer.Option("--from", help="The first offset.")] = None,
+    upto: Annotated[int | None, typer.Option("--to", help="The offset after the last.")] = None,
+    reason: Reason = "",
+    by: By = "",
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Move quarantined records that fit today into the table, or replace the rows of a range; exactly once."""
+    from tidemark.cli.recovery import replay as command  # noqa: PLC0415
+
+    signed = {"reason": reason, "by": by, "dry_run": dry_run}
+    command(table, (partition, first, upto), signed, quarantine=quarantine, cause=cause, as_json=as_json)
+
+
+@app.command()
+def rollback(
+    table: Table,
+    *,
+    snapshot: Annotated[int | None, typer.Option("--snapshot", help="A snapshot on the way to main.")] = None,
+    before: Annotated[str, typer.Option("--before", help="ISO 8601: the newest state before then.")] = "",
+    reason: Reason = "",
+    by: By = "",
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take table, offsets and quarantine back together; leaves the table paused, names what is stale."""
+    from tidemark.cli.recovery import rollback as command  # noqa: PLC0415
+
+    signed = {"reason": reason, "by": by, "dry_run": dry_run}
+    command(table, snapshot, before, signed, as_json=as_json)
+
+
+@app.command()
+def where(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic that a contract reads.")],
+    place: Annotated[str | None, typer.Argument(metavar="[P:O]", help="PARTITION:OFFSET")] = None,
+    *,
+    key: Annotated[str | None, typer.Option("--key", help="The Kafka key, as text or as 0x….")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The fate of a record, and where a row comes from."""
+    from tidemark.cli.where import where as command  # noqa: PLC0415
+
+    command(topic, place, key, as_json=as_json)
+
+
 Action = Literal["first-load", "new-epoch", "record-gap", "quarantine-batch"]
 
 

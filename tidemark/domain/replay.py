@@ -1,7 +1,7 @@
 """The ledger after records below `next` were moved, read again, or taken back. Pure arithmetic."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from tidemark.domain.ledger import LEDGER_VERSION, Counts, Entry, Ledger, later
@@ -11,7 +11,7 @@ from tidemark.domain.settlement import Settlement
 MOST_RANGES = 200
 """Ranges per partition that `reloaded` names; neighbours are joined beyond that, which only names more."""
 
-Runs = Mapping[int, Iterable[tuple[int, int]]]
+Runs = Mapping[int, Sequence[tuple[int, int]]]
 
 
 def replayed(
@@ -21,8 +21,12 @@ def replayed(
     touched: Runs,
     settlement: Settlement | None,
     entry: Entry,
+    *,
+    reread: bool = False,
 ) -> Ledger:
     """The ledger once the records of `touched`, which were counted as `before`, stand as `after`.
+
+    `reread` says that Kafka was read again: the ledger then names where from.
 
     Raises:
         ValueError: counts do not balance, or more is taken away than was ever counted.
@@ -39,7 +43,7 @@ def replayed(
         update={
             **_entry(entry),
             "kind": "replay",
-            "from_": {},
+            "from_": {p: min(runs)[0] for p, runs in touched.items()} if reread else {},
             "counts": {p: c for p, c in after.items() if any(c)},
             "totals": totals,
             "reloaded": joined(ledger.reloaded, touched),

@@ -28,6 +28,7 @@ from tidemark.engine.plan import Plan, evolved
 from tidemark.engine.publish import branch_identifier, publish, write_receipt
 from tidemark.engine.schemas import TopicSchemas, read_schemas
 from tidemark.engine.settle import settle
+from tidemark.engine.stage import Staged
 from tidemark.engine.table_state import TableState
 
 ATTEMPTS = 6
@@ -100,6 +101,18 @@ def persistent(table: str, attempt: Callable[[], T]) -> T:
     raise Stopped("failed", table, f"It was overtaken {ATTEMPTS} times: {last}")
 
 
+def judge_replay(lake: Lake, plan: Plan, staged: Staged, without: frozenset[str]) -> None:
+    """The contract's rules on the stage, but for checks that a part of a batch, or rows that are replaced, cannot meet.
+
+    Raises:
+        Stopped: `quality_blocked`.
+    """
+    if plan.staged_rules:
+        from tidemark.engine.quality_stage import judge_stage  # noqa: PLC0415 - only tables with rules pay for it
+
+        judge_stage(lake, plan, staged, without)
+
+
 def check_staged(plan: Plan, rows: int, expected: int) -> None:
     """Raises Stopped(`failed`) when the stage does not hold as many rows as were decoded."""
     if rows != expected:
@@ -136,9 +149,11 @@ def finish(
     evidence: Evidence,
     change: tuple[Mapping[int, Counts], Mapping[int, Counts], Runs],
     settlement: Settlement,
-    unchanged: Callable[[], None],
+    unchanged: Callable[[], None] | None = None,
 ) -> int:
     """Receipt, publish, settle; `change` is (counts before, counts after, offsets touched). Returns the receipt.
+
+    `unchanged` re-checks the topic; given where Kafka was read.
 
     Raises:
         Overtaken: main has moved since the plan.
@@ -153,11 +168,15 @@ def finish(
         max_timestamp=moment(evidence.max_timestamp),
         watermark=moment(evidence.watermark, per_second=1_000_000),
     )
-    ledger = replayed(plan.ledger, *change, settlement, entry)
+    ledger = replayed(plan.ledger, *change, settlement, entry, reread=unchanged is not None)
     receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
-    publish(lake, plan.attempt, written | {receipt}, unchanged)
+    publish(lake, plan.attempt, written | {receipt}, unchanged or _anyway)
     settle(lake, plan.contract, ledger)
     return receipt
+
+
+def _anyway() -> None:
+    """Nothing outside of the table was read."""
 
 
 def now_us() -> int:

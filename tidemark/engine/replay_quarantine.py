@@ -36,6 +36,7 @@ from tidemark.engine.replay_plan import (
     check_staged,
     finish,
     ground,
+    judge_replay,
     now_us,
     persistent,
 )
@@ -253,6 +254,7 @@ def _publish(
         staged = stage(lake, plan, fates.decoded.where(_among(leaving)))
         check_staged(plan, staged.rows, add_up(after.values()).written)
         check_each_once(lake, plan)
+        judge_replay(lake, plan, staged, frozenset({"min_rows"}))
         pause_point("audited")
         settlement = Settlement(
             id=plan.batch_id, epoch=on.ledger.epoch, run_id=run_id, at=now_us(), resolved=dict(leaving)
@@ -265,7 +267,6 @@ def _publish(
             staged.evidence,
             (before, after, leaving),
             settlement,
-            lambda: None,
         )
     except BaseException:
         with suppress(Exception):

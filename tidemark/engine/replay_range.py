@@ -27,7 +27,15 @@ from tidemark.engine.plan import Plan
 from tidemark.engine.publish import branch_head, branch_identifier, drop_branch, open_branch
 from tidemark.engine.quarantine_rows import explained_rows
 from tidemark.engine.read import read_ranges
-from tidemark.engine.replay_plan import Ground, check_each_once, finish, ground, now_us, persistent
+from tidemark.engine.replay_plan import (
+    Ground,
+    check_each_once,
+    finish,
+    ground,
+    judge_replay,
+    now_us,
+    persistent,
+)
 from tidemark.engine.stage import stage
 from tidemark.engine.table_state import load
 
@@ -138,6 +146,7 @@ def _replace(
     _respect(plan, groups)
     counts = audit(lake, staged, groups, epoch=plan.ledger.epoch, ranges=plan.ranges)
     check_each_once(lake, plan, only=staged.rows)
+    judge_replay(lake, plan, staged, frozenset({"min_rows", "unique"}))
     waits = _waiting(lake, plan)
     _keep_every_record(lake, plan, decoded, waits)
     before = _counts_before(lake, plan, old, waits, counts, groups)

@@ -1,0 +1,106 @@
+"""Replay and rollback as jobs: what the command line does, with the same arguments and the same entry in the log."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from assets.names import VERB_TAG, table_key
+from jobs.operations import Verb, change_table
+from resources.lake import LakeResource
+from tidemark.domain.naming import RESERVED_NAMESPACES
+
+Assets = Sequence[dg.AssetsDefinition | dg.AssetSpec]
+
+
+class Replay(Verb):
+    """`replay` of the quarantine, or of a range of offsets that Kafka still has."""
+
+    quarantine: bool = Field(
+        default=False, description="decode quarantined records again; else read Kafka again"
+    )
+    cause: str = Field(default="", description="quarantine only: records of this cause; all when empty")
+    partition: int | None = Field(default=None, description="which partition; needed to read Kafka again")
+    from_offset: int | None = Field(default=None, description="the first offset")
+    to_offset: int | None = Field(default=None, description="the offset after the last")
+
+
+class Rollback(Verb):
+    """`rollback` names its target in one of two ways."""
+
+    snapshot: int | None = Field(default=None, description="id of a snapshot on the way to main")
+    before: str = Field(
+        default="", description="ISO 8601: the newest state published before; UTC without an offset"
+    )
+
+
+@dg.op
+def replay_table(context: dg.OpExecutionContext, config: Replay, lake: LakeResource) -> None:
+    """Move quarantined records that fit today into the table, or replace the rows of a range; exactly once."""
+    from tidemark.engine.replay import replay  # noqa: PLC0415 - only a step pays for the engine's imports
+
+    wanted = (config.partition, config.from_offset, config.to_offset)
+    change_table(
+        context,
+        config,
+        lake,
+        lambda lake, contract, signature: replay(
+            lake, contract, signature, wanted, quarantine=config.quarantine, cause=config.cause or None
+        ),
+    )
+
+
+def recovery_jobs(assets: Assets) -> list[dg.JobDefinition]:
+    """The jobs `replay` and `rollback`; `assets` say what is stale after a rollback."""
+    ops = {"replay": replay_table, "rollback": _rollback_op(lambda table: downstream(assets, table))}
+    return [
+        dg.GraphDefinition(name=verb, description=op.description, node_defs=[op]).to_job(
+            tags={VERB_TAG: verb}
+        )
+        for verb, op in ops.items()
+    ]
+
+
+def _rollback_op(stale: Callable[[str], list[str]]) -> dg.OpDefinition:
+    @dg.op
+    def rollback_table(context: dg.OpExecutionContext, config: Rollback, lake: LakeResource) -> None:
+        """Take table, offsets and quarantine back to an earlier snapshot; leaves the table paused."""
+        from tidemark.engine.rollback import Target, rollback  # noqa: PLC0415
+
+        target = Target(config.snapshot, moment_of(config.before) if config.before else None)
+        change_table(
+            context,
+            config,
+            lake,
+            lambda lake, contract, signature: rollback(
+                lake, contract, target, signature, downstream=stale(config.table)
+            ),
+        )
+
+    return rollback_table
+
+
+def moment_of(text: str) -> datetime:
+    """An ISO 8601 time; without an offset it is UTC. Raises ValueError."""
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def downstream(assets: Assets, table: str) -> list[str]:
+    """Everything that is made from a table, nearest first, as `a/b` asset keys; but for its quarantine."""
+    graph: Any = dg.Definitions(assets=list(assets)).resolve_asset_graph()
+    key = table_key(table)
+    if not graph.has(key):
+        return []
+    found: list[dg.AssetKey] = []
+    ahead = [key]
+    while ahead:
+        for child in sorted(graph.get(ahead.pop(0)).child_keys):
+            if child.path[0] in RESERVED_NAMESPACES or child == table_key(f"{table}_quarantine"):
+                continue
+            if child not in found:
+                found.append(child)
+                ahead.append(child)
+    return [each.to_user_string() for each in found]

@@ -1,0 +1,151 @@
+"""Rule: replay and rollback may die at any line; nothing is in two places or in none, and repeating them ends them."""
+
+import json
+
+import pytest
+from topics import ORDER, order
+
+from tidemark.engine.operations import Signature
+from tidemark.engine.pause import resume
+from tidemark.engine.reconcile import reconcile
+
+NEWER = {**ORDER, "doc": "the same fields, another schema"}
+BEFORE = ["branched", "receipted", "publishing"]
+"""Nothing has changed when the process dies there."""
+
+
+@pytest.fixture
+def table(lakehouse):
+    """Forty orders, and six in quarantine that can be read by now; format 2."""
+    topic = lakehouse.cluster.topic("recovered", 2)
+    topic.send(range(40))
+    elsewhere, known = lakehouse.cluster.topic("elsewhere", schema=NEWER).schema_id, topic.schema_id
+    topic.schema_id = elsewhere
+    topic.send_raw((str(n).encode(), topic.encode(order(n)), n % 2) for n in range(40, 46))
+    topic.schema_id = known
+    topic.send_raw([(None, b"poison", 0)])
+    made = lakehouse.table(topic)
+    made.run()
+    topic.use(NEWER)
+    return made
+
+
+def test_a_replay_of_the_quarantine_dies_again_and_again(lakehouse, table):
+    verb = {"verb": "replay", "quarantine": True}
+    for point in [*BEFORE, "staged", "audited"]:
+        killed(table, verb, point)
+        sound(table, rows=40, waiting=7)
+    killed(table, verb, "published")
+    sound(table, rows=46, waiting=1)
+    assert table.causes()["schema_not_allowed"] == 6, "the marks are still to be made"
+    killed(table, verb, "settling")
+    sound(table, rows=46, waiting=1)
+    assert finished(table, verb)["arguments"]["moved"] == 0
+    assert table.ids() == list(range(46))
+    assert table.holds_everything().quarantined == 1
+
+
+def test_a_replay_of_a_range_dies_again_and_again(lakehouse, table):
+    end = table.ledger["next"]["0"]
+    verb = {"verb": "replay", "partition": 0, "from_offset": 0, "to_offset": end}
+    for point in [*BEFORE, "staged", "audited"]:
+        killed(table, verb, point)
+        sound(table, rows=40, waiting=7)
+    killed(table, verb, "published")
+    sound(table, rows=43, waiting=4)
+    killed(table, verb, "settling")
+    sound(table, rows=43, waiting=4)
+    assert table.run().commits == 0, "a run has nothing to read, and carries out what is left"
+    assert table.holds_everything().quarantined == 4
+    assert finished(table, verb)["arguments"]["written"] == 23
+    assert table.holds_everything().quarantined == 4
+
+
+def test_a_rollback_dies_again_and_again(lakehouse, table):
+    target = table.head
+    finished(table, {"verb": "replay", "quarantine": True})
+    table.topic.send(range(46, 60))
+    table.run()
+    verb = {"verb": "rollback", "snapshot": target}
+    for point in BEFORE:
+        killed(table, verb, point)
+        sound(table, rows=60, waiting=1)
+    killed(table, verb, "published")
+    sound(table, rows=40, waiting=7)
+    killed(table, verb, "settling")
+    sound(table, rows=40, waiting=7)
+    assert finished(table, verb)["arguments"]["already_there"]
+    assert table.holds_everything(caught_up=False).quarantined == 7
+    assert table.run().state == "paused"
+    resume(lakehouse.lake, table.contract, Signature("ada", "a test"))
+    table.run()
+    finished(table, {"verb": "replay", "quarantine": True})
+    assert table.ids() == list(range(60))
+    assert table.holds_everything().quarantined == 1
+
+
+@pytest.mark.parametrize("first", ["ingest", "rollback"])
+def test_an_ingest_that_meets_a_rollback_loses_or_is_undone(lakehouse, table, first):
+    """Given a batch that is about to be published, when a rollback comes between, either side goes first and the end is right."""
+    target = table.head
+    table.topic.send(range(46, 60))
+    table.run()
+    table.topic.send(range(60, 70))
+    table.topic.send_raw([(None, b"poison", 1)])
+    ingest = table.start(pause_at="publishing")
+    ingest.reaches_its_pause()
+    back = started(table, {"verb": "rollback", "snapshot": target}, "publishing")
+    back.reaches_its_pause()
+    (ingest if first == "ingest" else back).release()
+    (ingest if first == "ingest" else back).result()
+    (back if first == "ingest" else ingest).release()
+    (back if first == "ingest" else ingest).result()
+    sound(table, rows=40, waiting=7)
+    resume(lakehouse.lake, table.contract, Signature("ada", "a test"))
+    table.run()
+    finished(table, {"verb": "replay", "quarantine": True})
+    assert table.ids() == list(range(70))
+    assert table.holds_everything().quarantined == 2
+
+
+def test_two_replays_and_an_ingest_at_once_move_each_record_once(lakehouse, table):
+    table.topic.send(range(46, 60))
+    verb = {"verb": "replay", "quarantine": True}
+    runs = [
+        started(table, verb, "publishing"),
+        started(table, verb, "publishing"),
+        table.start(pause_at="publishing"),
+    ]
+    for run in runs:
+        run.reaches_its_pause()
+    for run in runs:
+        run.release()
+    moved = [run.result()[0] for run in runs[:2]]
+    assert sorted(each["arguments"]["moved"] for each in moved) == [0, 6]
+    assert runs[2].result()[0]["error"] is None
+    table.run()
+    assert table.ids() == list(range(60))
+    assert table.holds_everything().quarantined == 1
+
+
+def started(table, verb, point=None):
+    from lakehouse import Run  # noqa: PLC0415 - the fixture of the same name
+
+    return Run.start(table.lakehouse, [table.name, json.dumps(verb)], pause_at=point)
+
+
+def killed(table, verb, point):
+    run = started(table, verb, point)
+    run.reaches_its_pause()
+    run.kill()
+
+
+def finished(table, verb):
+    return started(table, verb).result()[0]
+
+
+def sound(table, *, rows, waiting):
+    """Reconcile finds every record once, at this very moment."""
+    found = reconcile(table.lakehouse.lake, table.contract)
+    assert found.sound, [each.as_json() for each in found.counts]
+    assert (sum(c.rows for c in found.counts), sum(c.quarantined for c in found.counts)) == (rows, waiting)

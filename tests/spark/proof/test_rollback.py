@@ -1,0 +1,124 @@
+"""Rule: a rollback takes rows, offsets and quarantine back together, and what is read again is read once."""
+
+import struct
+
+import pytest
+from lakehouse import until
+from topics import ORDER, order
+
+from tidemark.domain.errors import Refused
+from tidemark.engine.operations import Signature
+from tidemark.engine.pause import resume
+from tidemark.engine.quarantined import unresolved
+from tidemark.engine.reconcile import reconcile
+from tidemark.engine.replay_quarantine import Selection, replay_quarantine
+from tidemark.engine.replay_range import replay_range
+from tidemark.engine.rollback import Target, rollback
+from tidemark.engine.where import where_key, where_offset
+
+NEWER = {**ORDER, "doc": "the same fields, another schema"}
+ADA = Signature("ada", "a test", run_id="replay-1")
+UNKNOWN = struct.pack(">bI", 0, 999_999) + b"\x02\x02"
+
+
+@pytest.mark.parametrize("format_version", [2, 3])
+def test_a_bad_deployment_is_undone_with_all_that_came_after_it(lakehouse, format_version):
+    """Given loads, a replay of the quarantine and one of a range, when rolled back before all of them, then the quarantine waits as it did, and a resumed run catches up."""
+    topic = lakehouse.cluster.topic("undone", 2)
+    topic.send(range(40))
+    elsewhere, known = lakehouse.cluster.topic("elsewhere", schema=NEWER).schema_id, topic.schema_id
+    topic.schema_id = elsewhere
+    topic.send_raw((str(n).encode(), topic.encode(order(n)), n % 2) for n in range(40, 44))
+    topic.schema_id = known
+    table = lakehouse.table(topic, format_version=format_version)
+    table.run()
+    target, following = table.head, table.ledger["next"]
+    topic.use(NEWER)
+    replay_quarantine(lakehouse.lake, table.contract, Selection(), ADA)
+    topic.send(range(44, 60))
+    topic.send_raw([(b"k", UNKNOWN, 1)])
+    table.run()
+    replay_range(lakehouse.lake, table.contract, 0, 0, 10, Signature("ada", "again", run_id="replay-2"))
+    assert table.holds_everything().quarantined == 1
+
+    told = rollback(lakehouse.lake, table.contract, Target(target), ADA, downstream=["shop/mart"]).as_json()
+    assert told["arguments"]["next"] == following
+    assert (told["arguments"]["replays_undone"], told["arguments"]["stale"]) == (2, ["shop/mart"])
+    assert table.ids() == list(range(40))
+    assert table.causes() == {"schema_not_allowed": 4}
+    assert table.holds_everything(caught_up=False).quarantined == 4
+    assert reconcile(lakehouse.lake, table.contract).sound
+    assert table.run().state == "paused"
+    again = rollback(lakehouse.lake, table.contract, Target(target), ADA).arguments
+    assert again["already_there"]
+
+    resume(lakehouse.lake, table.contract, ADA)
+    assert table.run().rows.written == 16
+    assert replay_quarantine(lakehouse.lake, table.contract, Selection(), ADA).arguments["moved"] == 4
+    assert table.ids() == list(range(60))
+    assert table.holds_everything().quarantined == 1
+
+
+def test_a_rollback_to_what_is_gone_is_refused_and_changes_nothing(lakehouse):
+    topic = lakehouse.cluster.topic("refused")
+    table = lakehouse.table(topic)
+    heads = []
+    for batch in range(3):
+        topic.send(range(batch * 10, batch * 10 + 10))
+        table.run()
+        heads.append(table.head)
+
+    def refused(target):
+        with pytest.raises(Refused) as found:
+            rollback(lakehouse.lake, table.contract, target, ADA)
+        return str(found.value)
+
+    staged = table.iceberg().snapshot_by_id(heads[1]).parent_snapshot_id
+    assert f"name snapshot {heads[1]}" in refused(Target(staged))
+    assert "oldest that is left" in refused(Target(42))
+    topic.delete_records({0: 15})
+    assert "partition 0: offsets 10 to 14 are gone" in refused(Target(heads[0]))
+    assert (table.head, table.run().state) == (heads[2], "fresh")
+    dry = Signature("ada", "a test", dry_run=True)
+    assert rollback(lakehouse.lake, table.contract, Target(heads[1]), dry).arguments["next"] == {"0": 20}
+    assert (table.head, table.run().state) == (heads[2], "fresh")
+
+
+def test_the_fate_of_every_record_can_be_told_without_spark(lakehouse):
+    topic = lakehouse.cluster.topic("fates")
+    topic.send(range(10))
+    topic.send_tombstones([3])
+    topic.send_raw([(b"bad", b"poison", 0)])
+    with topic.transaction(abort=True) as transaction:
+        transaction.send([11])
+    topic.send([14])
+    table = lakehouse.table(topic)
+    until(lambda: lakehouse.lake.topic(table.contract).end[0] == 15, "the transaction to be aborted")
+    table.run(run_id="loader")
+    topic.send([99])
+    lake = lakehouse.open_lake(session=_no_spark)
+
+    def fate(offset):
+        return where_offset(lake, table.contract, 0, offset).as_json()
+
+    row = fate(4)
+    assert (row["fate"], row["run_id"], row["snapshot_id"]) == ("published", "loader", table.head)
+    assert row["record"]["key"] == "4"
+    assert row["schema"] == {"id": topic.schema_id, "subject": f"{topic.name}-value", "version": 1}
+    assert row["contract"] == table.contract.digest
+    told = fate(11)
+    assert (told["fate"], told["cause"]) == ("quarantined", "no_magic_byte")
+    assert told["record"]["value"] == "poison"
+    assert [fate(o)["fate"] for o in (10, 12, 13, 14)] == ["tombstone", "aborted", "compacted", "published"]
+    assert [fate(o)["fate"] for o in (15, 500)] == ["not_yet", "not_yet"]
+    lakehouse.spark().sql(f"DELETE FROM {table.name} WHERE _kafka.offset = 7")
+    assert fate(7)["fate"] == "deleted"
+    topic.delete_records({0: 8})
+    assert fate(7)["fate"] == "unknown"
+    assert [each.offset for each in where_key(lake, table.contract, b"4")] == [4]
+    assert [each.fate for each in where_key(lake, table.contract, b"bad")] == ["quarantined"]
+    assert unresolved(lake, table.contract.quarantine_table, lake.state(table.name).ledger) == 1
+
+
+def _no_spark():
+    raise AssertionError("Spark was asked")
