@@ -1,8 +1,8 @@
 """Replay and rollback as jobs: what the command line does, with the same arguments and the same entry in the log."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -90,14 +90,15 @@ def moment_of(text: str) -> datetime:
 
 def downstream(assets: Assets, table: str) -> list[str]:
     """Everything that is made from a table, nearest first, as `a/b` asset keys; but for its quarantine."""
-    graph: Any = dg.Definitions(assets=list(assets)).resolve_asset_graph()
-    key = table_key(table)
-    if not graph.has(key):
-        return []
+    children: dict[dg.AssetKey, set[dg.AssetKey]] = defaultdict(set)
+    for each in assets:
+        for spec in each.specs if isinstance(each, dg.AssetsDefinition) else (each,):
+            for dep in spec.deps:
+                children[dep.asset_key].add(spec.key)
     found: list[dg.AssetKey] = []
-    ahead = [key]
+    ahead = [table_key(table)]
     while ahead:
-        for child in sorted(graph.get(ahead.pop(0)).child_keys):
+        for child in sorted(children[ahead.pop(0)]):
             if child.path[0] in RESERVED_NAMESPACES or child == table_key(f"{table}_quarantine"):
                 continue
             if child not in found:
