@@ -12,6 +12,7 @@ from resources.lake import LakeResource
 from tidemark.domain.contract import Contract
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.maintenance import Asset, Gain
+from tidemark.engine.alive import alive
 from tidemark.engine.health import health
 from tidemark.engine.maintain import maintain
 
@@ -25,15 +26,17 @@ def maintain_tables(
         dg.Failure: at the end, naming the tables that could not be maintained.
     """
     failed: dict[str, dg.MetadataValue] = {}
+    idle: list[str] = []
     scheduled = SCHEDULE_NAME_TAG in context.run.tags
-    with resource.open() as lake:
+    with alive(resource.places.home, context.run_id), resource.open() as lake:
         for contract in contracts:
             gains = list(maintain(lake, contract, (kind,)))
-            for gain in gains:
-                context.log.info("%s %s: %s", gain.table, gain.kind, gain.reason)
+            idle += [f"{gain.table} {gain.kind}: {gain.reason}" for gain in gains if not gain.acted]
             failed |= {g.table: dg.MetadataValue.json(dict(g.error)) for g in gains if g.error}
             if not scheduled or any(gain.acted for gain in gains):
                 yield _result(contract, kind, gains)
+    if idle:
+        context.log.info("Nothing was done where nothing was needed:\n%s", "\n".join(idle))
     if failed:
         raise dg.Failure(f"not maintained: {', '.join(failed)}", metadata=failed, allow_retries=False)
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import dagster as dg
 
+from assets.maintenance import POOL
 from assets.names import pool_of
 from resources.lake import LakeResource
 from sensors.cursor import dump, parse
@@ -30,7 +31,8 @@ def answer(
 ) -> dg.SensorResult:
     """One tick. Trouble with a service is a reason to skip, never an exception."""
     try:
-        bury(context.instance, resource.places.home, pool_of(name))
+        for pool in (pool_of(name), POOL):
+            bury(context.instance, resource.places.home, pool)
         lake = resource.shared()
         tick = Tick(lake, context.instance, name, lane, contracts, parse(context.cursor))
         decision = tick.decide()

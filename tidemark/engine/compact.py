@@ -17,7 +17,7 @@ from tidemark.domain.spark_types import quoted_text
 from tidemark.engine.faults import pause_point
 from tidemark.engine.lake import Lake
 from tidemark.engine.layout import counts_of, read_layout
-from tidemark.engine.maintenance_lease import lease, wanted_by_ingest
+from tidemark.engine.maintenance_lease import existing, lease, wanted_by_ingest
 from tidemark.engine.table_state import load
 
 TRIES = 3
@@ -76,7 +76,7 @@ def compact(lake: Lake, name: str, limits: Compaction, *, until: float, dry_run:
         )
     with lease(lake, name):
         done = _act(lake, name, limits, plan, until)
-    after = read_layout(_there(lake, name))
+    after = read_layout(existing(lake, name))
     return Gain(
         name,
         "compaction",
@@ -93,7 +93,7 @@ def compact(lake: Lake, name: str, limits: Compaction, *, until: float, dry_run:
 def _act(lake: Lake, name: str, limits: Compaction, plan: CompactionPlan, until: float) -> _Done:
     done = _Done()
     for rewrite in plan.rewrites:
-        table = _there(lake, name)
+        table = existing(lake, name)
         done.stopped = wanted_by_ingest(table.metadata.properties) or ""
         if time.monotonic() > until:
             done.stopped = "its time was up; the rest goes on next time"
@@ -153,10 +153,6 @@ def rewrite_call(lake: Lake, table: Table, limits: Compaction, rewrite: Rewrite)
         f"{quoted_text('.'.join(table.name()))}, strategy => '{'sort' if sort else 'binpack'}', "
         f"options => map({listed}){where})"
     )
-
-
-def _there(lake: Lake, name: str) -> Table:
-    return lake.catalog.load_table(name)
 
 
 def _before(layout: Layout, limits: Compaction) -> dict[str, float]:

@@ -21,7 +21,7 @@ from tidemark.domain.snapshot_keep import Keep, Ref, Snap, hazards, keep
 from tidemark.domain.spark_types import quoted_text
 from tidemark.engine.faults import pause_point
 from tidemark.engine.lake import Lake
-from tidemark.engine.maintenance_lease import lease
+from tidemark.engine.maintenance_lease import existing, lease
 from tidemark.engine.named_snapshots import Named
 from tidemark.engine.publish import can_compare_and_set
 from tidemark.engine.table_state import load, summary_of
@@ -54,10 +54,10 @@ def expire(lake: Lake, name: str, limits: Snapshots, named: Named, *, dry_run: b
     with lease(lake, name):
         for branch in plan.dead_branches:
             lake.spark().sql(f"ALTER TABLE {lake.identifier(name)} DROP BRANCH IF EXISTS `{branch}`")
-        table = lake.catalog.load_table(name)
+        table = existing(lake, name)
         plan = plan_expiry(table.metadata, limits, named)
         deleted, how = _remove(lake, table, plan.expired)
-    after = lake.catalog.load_table(name).metadata
+    after = existing(lake, name).metadata
     return Gain(
         name,
         "snapshot_expiry",

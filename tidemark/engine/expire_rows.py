@@ -17,7 +17,7 @@ from tidemark.domain.retention import EXPIRED_BEFORE, FIRST, expired_before, ret
 from tidemark.engine.compact import CONFLICTS, TRIES
 from tidemark.engine.faults import pause_point
 from tidemark.engine.lake import Lake
-from tidemark.engine.maintenance_lease import lease, wanted_by_ingest
+from tidemark.engine.maintenance_lease import existing, lease, wanted_by_ingest
 from tidemark.engine.merge_state import merged_upto, named_snapshots
 from tidemark.engine.table_state import ancestors, load, summary_of
 from tidemark.engine.tables import set_properties
@@ -58,7 +58,7 @@ def expire_rows(lake: Lake, contract: Contract, *, dry_run: bool = False) -> Gai
             set_properties(lake, name, {EXPIRED_BEFORE: cut.isoformat()})
         pause_point("retention_noted")
         _delete(lake, name, cut)
-    gone = _rows(table) - _rows(lake.catalog.load_table(name))
+    gone = _rows(table) - _rows(existing(lake, name))
     numbers = {"files": len(tasks), "rows_deleted": max(0, gone), "seconds": time.perf_counter() - began}
     return Gain(
         name, "retention", acted=True, reason=f"rows before {cut:%Y-%m-%d %H:%M} UTC", numbers=numbers

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
+from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
 from tidemark.domain.errors import Stopped
@@ -54,7 +55,7 @@ def lease(lake: Lake, table: str) -> Iterator[None]:
 
 def _take(lake: Lake, table: str) -> tuple[str, list[str]]:
     """The new lease, and those that have ended. Any commit that comes between fails this one."""
-    metadata = _metadata(lake, table)
+    metadata = existing(lake, table).metadata
     numbers, head = _leases(metadata), metadata.current_snapshot()
     if head is None:
         raise Held("it has no snapshot")
@@ -71,7 +72,7 @@ def _take(lake: Lake, table: str) -> tuple[str, list[str]]:
             f"AS OF VERSION {head.snapshot_id} RETAIN {minutes} MINUTES"
         )
     except Exception as error:
-        if mine in _leases(_metadata(lake, table)):
+        if mine in _leases(existing(lake, table).metadata):
             raise Held("another maintenance was faster") from error
         raise
     return f"{LEASE_PREFIX}{mine}", [f"{LEASE_PREFIX}{number}" for number in numbers]
@@ -91,11 +92,16 @@ def ask_for_room(lake: Lake, table: str) -> None:
     set_properties(lake, table, {INGEST_FIRST: until.isoformat(timespec="seconds")})
 
 
-def _metadata(lake: Lake, table: str) -> TableMetadata:
+def existing(lake: Lake, table: str) -> Table:
+    """The table as it is now.
+
+    Raises:
+        Stopped: `table_missing`.
+    """
     loaded = load(lake.catalog, table)
     if loaded is None:
         raise Stopped("table_missing", table, "It was dropped while it was maintained.")
-    return loaded.metadata
+    return loaded
 
 
 def _leases(metadata: TableMetadata) -> dict[int, float]:

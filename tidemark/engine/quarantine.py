@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.offsets import Ranges
 from tidemark.domain.spark_types import quoted_text
+from tidemark.domain.table_properties import BASE
 from tidemark.engine.faults import pause_point
 from tidemark.engine.lake import Lake
 from tidemark.engine.publish import ref_at
@@ -37,6 +38,7 @@ def ensure(lake: Lake, quarantine: str, topic: str) -> None:
         "format-version": "2",
         "write.merge.mode": "merge-on-read",
         "write.delete.mode": "merge-on-read",
+        **{key: value for key, value in BASE.items() if key.startswith("write.metadata.")},
     }
     listed = ", ".join(f"{quoted_text(key)} = {quoted_text(value)}" for key, value in keep.items())
     lake.spark().sql(
