@@ -23,7 +23,9 @@ def governance(contract: Contract) -> dict[str, str | None]:
     """What the contract says about the table, None where it says nothing; kept current."""
     freshness = contract.freshness.fail or contract.freshness.warn
     return {
-        "tidemark.deletes": "a tombstone is counted in the ledger, it makes no row",
+        "tidemark.deletes": "a tombstone is a row with the columns of its key"
+        if contract.upsert
+        else "a tombstone is counted in the ledger, it makes no row",
         "tidemark.freshness": str(freshness) if freshness else None,
         "tidemark.owner.data": contract.owners.data,
         "tidemark.owner.stream": contract.owners.stream,

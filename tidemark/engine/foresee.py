@@ -11,6 +11,7 @@ from tidemark.domain.layout import layout_faults
 from tidemark.domain.schema_plan import Change, SchemaPlan, applied
 from tidemark.domain.types import Struct
 from tidemark.engine.evolve import Evolution, evolve, plan_evolution, value_columns
+from tidemark.engine.keys import key_fault
 from tidemark.engine.lake import Lake
 from tidemark.engine.outages import named
 from tidemark.engine.quality_plan import rule_faults
@@ -72,7 +73,9 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
         else:
             plan = with_adoption(contract, state, schemas, plan_evolution(contract, state, schemas))
             found, columns = _of(plan), applied(value_columns(state), plan.of("apply"))
-        checked = found if columns is None else _with_rules(lake, contract, found, columns)
+        checked = found
+        if columns is not None:
+            checked = _with_key(lake, contract, _with_rules(lake, contract, found, columns), columns)
         decoded = take_sample(lake, contract, state, schemas, plan, sample) if sample else None
         return replace(_complete(lake, contract, checked), sample=decoded)
 
@@ -178,6 +181,15 @@ def _with_rules(lake: Lake, contract: Contract, found: Foresight, columns: Struc
     changes = tuple(_change("quality", "", None, "impossible", fault) for fault in faults)
     verdict: Verdict = "impossible" if faults else found.verdict
     return replace(found, verdict=verdict, changes=(*found.changes, *changes))
+
+
+def _with_key(lake: Lake, contract: Contract, found: Foresight, columns: Struct) -> Foresight:
+    """What `key` says, and neither these columns nor the keys' schemas can give."""
+    fault = key_fault(lake, contract, columns)
+    if fault is None:
+        return found
+    change = _change("key", "", None, "impossible", fault)
+    return replace(found, verdict="impossible", changes=(*found.changes, change))
 
 
 def _change(kind: str, path: str, new: str | None, verdict: Verdict, reason: str) -> Mapping[str, Any]:

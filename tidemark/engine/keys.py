@@ -48,6 +48,19 @@ def key_decoding(lake: Lake, contract: Contract, table: Struct) -> KeyDecoding |
     return found if needed else None
 
 
+def key_fault(lake: Lake, contract: Contract, table: Struct) -> str | None:
+    """Why `key` does not fit the table or the key's schemas; None when it does.
+
+    Raises:
+        Outage: `registry_down`.
+    """
+    try:
+        _decoding(lake, contract, table)
+    except SchemaUnsupported as error:
+        return str(error)
+    return None
+
+
 def _decoding(lake: Lake, contract: Contract, table: Struct) -> KeyDecoding | None:
     fields, kind = _names(contract), contract.key.format
     targets = key_targets(table, fields)

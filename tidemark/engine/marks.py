@@ -57,6 +57,7 @@ class Count:
     """One partition, offsets [start, end); runs are half-open.
 
     `unknown`: rows where a read_committed consumer gets no record: compacted away since, or never committed.
+    `unplaced`: tombstones that are no rows.
     """
 
     partition: int
@@ -71,6 +72,7 @@ class Count:
     gaps: Runs = field(default_factory=list)
     duplicates: Runs = field(default_factory=list)
     unknown: Runs = field(default_factory=list)
+    unplaced: Runs = field(default_factory=list)
 
     def add(self, marks: Marks, first: int) -> None:
         """Count a stretch that begins at offset `first`; what Kafka no longer has can only show duplicates."""
@@ -86,14 +88,20 @@ class Count:
         self.rows += int((marks & ROW != 0).sum())
         self.quarantined += int((marks & QUARANTINED != 0).sum())
         self.tombstones += int((tombstone & ~placed).sum())
+        self.unplaced += runs(tombstone & ~placed, first)
         self.missing += int(lost.sum())
         self.gaps += runs(lost, first)
         self.unknown += runs(placed & ~recorded, first)
 
-    def settle(self, skipped: int) -> None:
-        """Records in no place are skips as far as the ledger has counted so many; one more, and all are gaps."""
+    def settle(self, skipped: int, tombstones: int) -> None:
+        """Records in no place are skips as far as the ledger has counted so many; one more, and all are gaps.
+
+        The same for tombstones, which are rows where an upsert table is fed.
+        """
         if self.missing and self.missing <= skipped:
             self.skipped, self.gaps = self.missing, []
+        if self.tombstones > tombstones:
+            self.gaps = sorted([*self.gaps, *self.unplaced])
 
     def as_json(self) -> dict[str, Any]:
         """The stable shape of `reconcile --json`."""

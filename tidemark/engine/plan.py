@@ -285,6 +285,7 @@ def _prepared(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchema
     if wanted is not None:
         _first_of_its_name(lake, contract)
         check_rules(lake, contract, table_columns(wanted))
+        key_decoding(lake, contract, wanted)
         prepare(lake, contract, topic, wanted, run_id)
         return True
     if schemas.unsupported:

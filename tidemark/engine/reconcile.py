@@ -17,7 +17,7 @@ from pyiceberg.table import Table as IcebergTable
 from tidemark.domain.contract import Contract
 from tidemark.domain.errors import Overtaken, Refused, Stopped
 from tidemark.domain.guard import Topic, examine
-from tidemark.domain.ledger import Gap, Ledger
+from tidemark.domain.ledger import Counts, Gap, Ledger
 from tidemark.domain.offsets import OffsetRange
 from tidemark.domain.retention import expired_before
 from tidemark.engine.committed import read_committed
@@ -91,7 +91,8 @@ def reconcile(
             work.compare(window)
         beyond = work.rows_beyond()
         for each in work.counts.values():
-            each.settle(ledger.totals[each.partition].skipped if each.partition in ledger.totals else 0)
+            totals = ledger.totals.get(each.partition, Counts())
+            each.settle(totals.skipped, totals.tombstones)
         return Reconciliation(
             table=contract.table,
             epoch=ledger.epoch,

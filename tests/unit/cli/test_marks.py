@@ -19,6 +19,7 @@ def count(
     quarantined: list[int],
     start: int = 10,
     skipped: int = 0,
+    counted: int = 30,
 ) -> Count:
     marks = np.zeros(30, dtype=np.uint8)
     for offsets, bit in (
@@ -31,7 +32,7 @@ def count(
             mark(marks, 10, np.array(part, dtype=np.int64), bit)
     made = Count(0, start, 40)
     made.add(marks, 10)
-    made.settle(skipped)
+    made.settle(skipped, counted)
     return made
 
 
@@ -53,6 +54,13 @@ def test_gaps_and_duplicates_are_what_a_plain_count_finds(
     assert within(found.unknown) == [o for o in sorted(set(placed) - values - tombstones) if o >= start]
     assert found.kafka_records == len([o for o in values | tombstones if o >= start])
     assert found.tombstones == len([o for o in tombstones - set(placed) if o >= start])
+
+
+def test_tombstones_that_are_rows_are_missed_when_they_are_gone() -> None:
+    lost = count(values=[10], tombstones=[11, 12, 14], rows=[10, 14], quarantined=[], counted=1)
+    assert lost.gaps == [(11, 13)]
+    counted = count(values=[10], tombstones=[11, 12, 14], rows=[10, 14], quarantined=[], counted=2)
+    assert (counted.gaps, counted.tombstones) == ([], 2)
 
 
 def test_holes_of_transactions_and_compaction_are_no_gaps() -> None:

@@ -92,7 +92,7 @@ class Rows:
         name = str(schema.get("name")) if isinstance(schema, dict) else ""
         if name:
             return name.startswith("io.debezium.") and name.rpartition(".")[2] in _BOOKKEEPING
-        if any(prop.name in payload for prop in self.root.properties):
+        if self.envelope == "debezium_flat" and any(prop.name in payload for prop in self.root.properties):
             return False
         heartbeat = "ts_ms" in payload and payload.keys() <= _TIMES
         transaction = payload.get("status") in {"BEGIN", "END"} and {"id", "event_count"} <= payload.keys()

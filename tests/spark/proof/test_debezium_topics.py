@@ -1,0 +1,195 @@
+"""Debezium's topics go the whole way: every op in its place, types read back as they were sent, columns that come later."""
+
+import io
+import json
+import uuid
+
+import fastavro
+import httpx
+import pytest
+from topics import Topic
+
+from tests.support import debezium
+from tests.support.debezium import change, framed, semantic
+
+TIME = debezium.TIME
+COLUMNS = {
+    "at": semantic("long", f"{TIME}MicroTimestamp"),
+    "price": debezium.decimal(2, 10),
+    "note": "string",
+}
+KEY = {
+    "type": "record",
+    "name": "Key",
+    "namespace": debezium.PREFIX,
+    "fields": [{"name": "id", "type": "long"}],
+    "connect.name": f"{debezium.PREFIX}.Key",
+}
+
+
+@pytest.fixture
+def topic(lakehouse):
+    made = Topic(lakehouse.cluster, f"debezium_{uuid.uuid4().hex[:6]}", {})
+    made.create(1)
+    return made
+
+
+def register(topic, side, schema):
+    url, subject = topic.cluster.registry_url, f"{topic.name}-{side}"
+    answer = httpx.post(
+        f"{url}/subjects/{subject}/versions",
+        json={"schema": json.dumps(schema)},
+        trust_env=False,
+        timeout=30,
+    )
+    assert answer.is_success, answer.text
+    rules = (
+        f"{url.removesuffix('/apis/ccompat/v7')}/apis/registry/v2/groups/default/artifacts/{subject}/rules"
+    )
+    rule = {"type": "COMPATIBILITY", "config": "NONE"}  # ccompat's NONE falls back on the global rule
+    httpx.post(rules, json=rule, trust_env=False, timeout=30)
+    return int(answer.json()["id"])
+
+
+def row(number, **more):
+    return {"id": number, **dict.fromkeys(COLUMNS), **more}
+
+
+def test_a_topic_of_envelopes_becomes_rows_with_their_changes(lakehouse, topic):
+    """Given a snapshot, changes, deletes and Debezium's own records, when run, then nothing is lost or twice."""
+    schema = debezium.envelope_schema(COLUMNS)
+    keys, values = register(topic, "key", KEY), register(topic, "value", schema)
+    beats = register(topic, "value", debezium.HEARTBEAT)
+
+    def key(number):
+        return framed(keys, KEY, {"id": number})
+
+    def value(*args, **more):
+        return framed(values, schema, change(*args, **more))
+
+    price = debezium.unscaled(-12345)
+    records = [
+        (key(1), value("r", after=row(1, at=-1, price=price, note="é"))),
+        (key(2), value("c", after=row(2, note="b"))),
+        (key(1), value("u", before=row(1), after=row(1, note="__debezium_unavailable_value"))),
+        (key(2), value("d", before=row(2, note="b"))),
+        (key(2), None),
+        (key(3), value("c", after=row(3))),
+        (key(1), value("d")),
+        (key(1), None),
+        (b"poison", value("d")),
+        (key(4), value("c", after=row(4, price=debezium.unscaled(10**10)))),
+        (None, framed(beats, debezium.HEARTBEAT, {"ts_ms": 5})),
+        (None, value("m")),
+        (None, value("t")),
+        (key(5), framed(values, schema, change("c", after=row(5)))[:-1]),
+    ]
+    topic.send_raw((k, v, 0) for k, v in records)
+    table = lakehouse.table(
+        topic, value={"envelope": "debezium"}, key={"format": "avro"}, upsert=["id"], quarantine={"fail": 1}
+    )
+    outcome = table.run()
+    assert (outcome.state, outcome.error) == ("fresh", None)
+    assert outcome.rows._asdict() == {
+        "read": 14,
+        "written": 9,
+        "quarantined": 3,
+        "tombstones": 0,
+        "skipped": 2,
+    }
+    assert table.causes() == {"undecodable": 2, "value_out_of_range": 1}
+    names = [field.name for field in table.iceberg().schema().fields]
+    assert names == ["id", "at", "price", "note", "_cdc", "_kafka"]
+    by_offset = {r["_kafka"]["offset"]: r for r in table.iceberg().scan().to_arrow().to_pylist()}
+    for offset, (sent_key, sent) in enumerate(records):
+        if offset not in by_offset:
+            continue
+        landed = by_offset[offset]
+        assert landed["_kafka"]["key"] == sent_key
+        if sent is None:
+            assert (landed["_cdc"], landed["note"], landed["id"]) == (
+                None,
+                None,
+                decoded(KEY, sent_key)["id"],
+            )
+            continue
+        event = decoded(schema, sent)
+        image = event["before"] if event["op"] == "d" else event["after"]
+        assert landed["note"] == (image and image["note"])
+        assert landed["price"] == (image and image["price"])
+        assert landed["id"] == (decoded(KEY, sent_key)["id"] if event["op"] != "t" else None)
+        assert (landed["_cdc"]["op"], json.loads(landed["_cdc"]["source"])) == (event["op"], event["source"])
+    by_spark = lakehouse.spark().sql(f"SELECT id, _cdc.op, cast(at AS string) AS at FROM lake.{table.name}")
+    seen = sorted(((r["id"] or 0, r["op"] or "", r["at"]) for r in by_spark.collect()), key=str)
+    assert (1, "r", "1969-12-31 23:59:59.999999") in seen
+    assert [op for _, op, _ in seen].count("t") == 1
+    _a_column_comes(table, topic, keys, records)
+
+
+def _a_column_comes(table, topic, keys, records):
+    """The database's table gets a column: a new envelope, a new column; the old writer goes on."""
+    grown = debezium.envelope_schema({**COLUMNS, "tag": "string"})
+    later = register(topic, "value", grown)
+    topic.send_raw(
+        [
+            (
+                framed(keys, KEY, {"id": 9}),
+                framed(later, grown, change("c", after={**row(9), "tag": "new"})),
+                0,
+            ),
+            (*records[1], 0),
+        ]
+    )
+    assert table.run().rows.written == 2
+    rows = table.iceberg().scan(selected_fields=("id", "tag")).to_arrow().to_pylist()
+    assert [r["id"] for r in rows if r["tag"] == "new"] == [9]
+    assert sum(r["tag"] is None for r in rows) == 10
+
+
+def decoded(schema, value):
+    """An independent decode of what was sent."""
+    schema = json.loads(json.dumps(schema).replace('"precision": 64', '"precision": 38'))
+    return fastavro.schemaless_reader(io.BytesIO(value[5:]), fastavro.parse_schema(schema))
+
+
+def test_json_envelopes_with_their_schema(lakehouse, topic):
+    """Deletes take their key from the JSON key; a heartbeat is counted; without upsert a tombstone is too."""
+    fields = [
+        {"type": "int64", "optional": False, "field": "id"},
+        debezium.connect_field("at", "int64", f"{TIME}MicroTimestamp"),
+        debezium.connect_field("price", "bytes", f"{debezium.CONNECT}Decimal", scale="2"),
+    ]
+    key = json.dumps(
+        {"schema": {"type": "struct", "fields": [{"type": "int64", "field": "id"}]}, "payload": {"id": 1}}
+    ).encode()
+    created = change("c", after={"id": 1, "at": -1, "price": debezium.base64_of(-12345)})
+    topic.send_raw(
+        (key, value, 0)
+        for value in [
+            debezium.with_schema(fields, created),
+            debezium.with_schema(fields, change("d")),
+            None,
+            b'{"ts_ms": 1}',
+            b'{"op": "c"}',
+        ]
+    )
+    declared = {"id": "bigint", "at": "timestamp_ntz", "price": "decimal(10,2)"}
+    value = {"format": "json", "envelope": "debezium", "fields": declared}
+    table = lakehouse.table(
+        topic, value=value, key={"format": "json", "fields": ["id"]}, quarantine={"fail": 1}
+    )
+    assert table.run().rows._asdict() == {
+        "read": 5,
+        "written": 2,
+        "quarantined": 1,
+        "tombstones": 1,
+        "skipped": 1,
+    }
+    rows = table.iceberg().scan().to_arrow().to_pylist()
+    first, gone = sorted(rows, key=lambda r: r["_kafka"]["offset"])
+    assert (first["id"], str(first["at"]), str(first["price"])) == (
+        1,
+        "1969-12-31 23:59:59.999999",
+        "-123.45",
+    )
+    assert (gone["id"], gone["price"], gone["_cdc"]["op"]) == (1, None, "d")
