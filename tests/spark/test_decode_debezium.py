@@ -227,6 +227,22 @@ def test_with_an_upsert_table_tombstones_and_truncations_are_rows(spark: SparkSe
     assert rows[2][DETAIL] == "the Kafka key 0x67617262616765 does not decode"
 
 
+def test_a_key_that_nobody_declared_may_be_missing_where_the_row_has_its_columns(spark: SparkSession) -> None:
+    """Tables without a primary key have no key; without a row before the change there is nothing to go by."""
+    declared = avro_decoding().key
+    assert declared is not None
+    decoding = avro_decoding(key=KeyDecoding(declared.decoding, declared.columns, certain=False))
+    gone = framed(ENVELOPE, SCHEMA, change("d", before=full(id=3)))
+    rows = rows_of(
+        spark, decoding, [(None, gone), (None, framed(ENVELOPE, SCHEMA, change("d"))), (key_of(8), gone)]
+    )
+    assert [(row[FATE], row["id"], row[CAUSE]) for row in rows] == [
+        ("written", 3, None),
+        ("quarantined", None, "null_key"),
+        ("written", 8, None),
+    ]
+
+
 def test_flattened_records_keep_what_was_added_to_them(spark: SparkSession) -> None:
     fields = [
         {"name": "id", "type": "long"},

@@ -133,7 +133,7 @@ def _with_key(parts: Parts, decoding: Decoding, key: KeyDecoding) -> Parts:
         name: F.when(asked, F.coalesce(filled[name], column)).otherwise(column) if name in filled else column
         for name, column in parts.columns.items()
     }
-    cause = key_cause(found.cause, list(filled.values()) if key.certain else [])
+    cause = key_cause(found.cause, filled, parts.columns, certain=key.certain)
     rows = found.rows.withColumn(_KEY_CAUSE, F.when(asked, cause))
     detail = F.coalesce(parts.detail, key_detail(F.col(_KEY_CAUSE)))
     return Parts(rows, columns, F.coalesce(F.col(_VALUE_CAUSE), F.col(_KEY_CAUSE)), parts.schema_id, detail)

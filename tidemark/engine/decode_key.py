@@ -3,7 +3,7 @@
 Belongs here: expressions over a decoded key. Which columns it fills is planned in `keys`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import reduce
 
 from pyspark.sql import Column
@@ -20,14 +20,21 @@ _WHY = {
 }
 
 
-def key_cause(cause: Column, certain: Sequence[Column]) -> Column:
-    """The cause that a decoded key gives to a record that needs it; `certain` are columns that it must fill."""
-    null = reduce(lambda one, other: one | other.isNull(), certain, F.col("key").isNull())
-    framing = F.when(cause == "no_magic_byte", "undecodable").when(
-        cause == "unknown_schema_id", "undecodable"
-    )
-    found = F.coalesce(framing, cause)
-    return F.when(F.col("key").isNull(), "null_key").when(cause.isNotNull(), found).when(null, "null_key")
+def key_cause(
+    cause: Column, filled: Mapping[str, Column], given: Mapping[str, Column], *, certain: bool
+) -> Column:
+    """The cause that a decoded key gives to a record that needs it.
+
+    `filled` are the columns from the key, `given` those of the value. A `certain` key must fill all of them; another
+    may be NULL where the value has a column itself.
+    """
+    framing = F.when(cause.isin("no_magic_byte", "unknown_schema_id"), "undecodable")
+    found = F.when(cause.isNotNull(), F.coalesce(framing, cause))
+    if certain:
+        null = reduce(lambda one, other: one | other.isNull(), filled.values(), F.col("key").isNull())
+        return found.when(null, "null_key")
+    bare = reduce(lambda one, name: one & given[name].isNull(), filled, F.col("key").isNull())
+    return found.when(bare, "null_key")
 
 
 def key_detail(cause: Column) -> Column:

@@ -16,8 +16,9 @@ from tidemark.domain.json_columns import JsonDocuments, node_of
 from tidemark.domain.json_columns import columns as json_columns
 from tidemark.domain.json_nodes import Object, Property
 from tidemark.domain.key_columns import check_types, key_targets, named_parts
+from tidemark.domain.layout import resolve
 from tidemark.domain.partitioning import column_parts
-from tidemark.domain.types import BINARY, STRING, ColumnType, Field, Struct
+from tidemark.domain.types import BINARY, KAFKA_COLUMN, STRING, ColumnType, Field, Struct
 from tidemark.engine import protobuf
 from tidemark.engine.decode import NO_ID, Decoding, Format, KeyDecoding, WriterSchema
 from tidemark.engine.decode_key import KEY_PAYLOAD
@@ -28,9 +29,15 @@ from tidemark.engine.registry import RegisteredSchema
 from tidemark.engine.schemas import FORMATS
 
 
-def required_columns(contract: Contract) -> tuple[tuple[str, ...], ...]:
-    """The columns of the upsert key by path: a row without one of them has no place in the upsert table."""
-    return tuple(column_parts(key) for key in contract.upsert.keys) if contract.upsert else ()
+def required_columns(contract: Contract, table: Struct) -> tuple[tuple[str, ...], ...]:
+    """The columns of the upsert key by path: a row without one of them has no place in the upsert table.
+
+    Names that the table does not have are the upsert table's to refuse.
+    """
+    if contract.upsert is None:
+        return ()
+    known = Struct((*table.fields, KAFKA_COLUMN))
+    return tuple(column_parts(key) for key in contract.upsert.keys if resolve(known, key) is not None)
 
 
 def key_decoding(lake: Lake, contract: Contract, table: Struct) -> KeyDecoding | None:
@@ -158,7 +165,7 @@ def _of(
         {i: writer.schema for i, writer in alike.items()},
         unfit=ids - frozenset(alike),
     )
-    return _decoding_of(decoding, names, certain=all(writer.names == names for writer in alike.values()))
+    return _decoding_of(decoding, names, certain=bool(contract.key.fields))
 
 
 def _decoding_of(decoding: Decoding, names: Mapping[str, str], *, certain: bool = True) -> KeyDecoding:

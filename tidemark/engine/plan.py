@@ -81,7 +81,7 @@ class Plan:
             envelope=self.contract.value.envelope,
             upserts=self.contract.upsert is not None,
             key=self.key,
-            required=required_columns(self.contract),
+            required=required_columns(self.contract, self.columns),
             rules=self.row_rules,
         )
 

@@ -21,8 +21,10 @@ from tidemark.domain.ledger import Counts, Entry, Ledger, batch_id
 from tidemark.domain.offsets import Ranges
 from tidemark.domain.replay import Runs, replayed
 from tidemark.domain.settlement import Settlement
-from tidemark.engine.evolve import refused_ids
+from tidemark.engine.decode import KeyDecoding
+from tidemark.engine.evolve import refused_ids, value_columns
 from tidemark.engine.ingest import moment
+from tidemark.engine.keys import key_decoding
 from tidemark.engine.lake import Lake
 from tidemark.engine.plan import Plan, evolved
 from tidemark.engine.publish import branch_identifier, publish, write_receipt
@@ -44,6 +46,7 @@ class Ground:
     ledger: Ledger
     schemas: TopicSchemas
     refused: frozenset[int]
+    key: KeyDecoding | None = None
 
     def plan(self, ranges: Ranges, topic: Topic | None = None) -> Plan:
         """A replay of `ranges`; its batch id is its own, for the same range may be replayed again."""
@@ -58,6 +61,7 @@ class Ground:
             batch_id=batch_id(f"{self.contract.table}|replay {attempt}", ledger.epoch, ranges),
             attempt_id=attempt,
             refused=self.refused,
+            key=self.key,
         )
 
 
@@ -82,7 +86,8 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
     else:
         state = evolved(lake, contract, state, schemas, run_id)
         refused = refused_ids(contract, state, schemas)
-    return Ground(contract, state, state.ledger, schemas, refused)  # type: ignore[arg-type]
+    key = key_decoding(lake, contract, value_columns(state))
+    return Ground(contract, state, state.ledger, schemas, refused, key)  # type: ignore[arg-type]
 
 
 def persistent(table: str, attempt: Callable[[], T]) -> T:

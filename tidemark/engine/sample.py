@@ -14,6 +14,7 @@ from tidemark.domain.schema_plan import SchemaPlan, applied
 from tidemark.domain.types import Struct
 from tidemark.engine.decode import decode
 from tidemark.engine.evolve import refused_ids, removing_ids, value_columns
+from tidemark.engine.keys import key_decoding, key_fault
 from tidemark.engine.lake import Lake
 from tidemark.engine.observe import grouped
 from tidemark.engine.plan import Plan
@@ -46,7 +47,8 @@ def sample(
     counts = dict.fromkeys(FATES, 0)
     if columns is None or not ranges:
         return {"records": 0, **counts, "causes": []}
-    candidate = _candidate(contract, state, schemas, columns, topic, ranges)
+    key = None if key_fault(lake, contract, columns) else key_decoding(lake, contract, columns)
+    candidate = replace(_candidate(contract, state, schemas, columns, topic, ranges), key=key)
     groups = grouped(decode(read_ranges(lake, contract, ranges), candidate.decoding()))
     for group in groups:
         counts[_PLURAL.get(group.fate, group.fate)] += group.count

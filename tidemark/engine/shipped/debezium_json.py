@@ -124,7 +124,9 @@ class Keys:
         schema, payload = opened(document)
         names = [prop.name for prop in self.root.properties]
         if not isinstance(payload, dict):
-            if len(names) != 1 or not self.certain:
+            if not self.certain:
+                return {}
+            if len(names) != 1:
                 raise JsonFault("type_mismatch", f"one value where {', '.join(names)} belong")
             return {names[0]: meant(payload, schema, self.root.properties[0].node)}
         if self.certain and len(names) == len(payload) == 1:
