@@ -3,6 +3,7 @@
     tidemark services up
     python bench/ingest.py microbatch              # medians of 20 one-record batches, by stage
     python bench/ingest.py drain --records 1000000 # beside the same read without Tidemark, in one run
+    python bench/ingest.py rules --records 1000000 # the same backlog into tables with 0, 1 and 5 row rules
 
 Figures depend on the machine: quote the ratios. CPU is that of the Spark server and of this process.
 """
@@ -80,6 +81,31 @@ def drain(lake: Lake, stack: dict[str, Any], records: int) -> None:
         )
 
 
+RULES = (
+    {"column": "amount", "check": "in_range", "min": 0},
+    {"column": "order_id", "check": "not_null"},
+    {"column": "status", "check": "in_set", "values": ["NEW", "PAID", "SENT", "RETURNED"]},
+    {"column": "status", "check": "matches", "pattern": "[A-Z]+"},
+    {"sql": "amount >= 0 or status = 'RETURNED'"},
+)
+
+
+def rules(lake: Lake, stack: dict[str, Any], records: int) -> None:
+    """What quality rules cost that every record keeps: the first table is a warm-up."""
+    topic = f"bench_{uuid4().hex[:8]}"
+    produce(stack, topic, create(stack, topic, 4), 0, records, 4)
+    chosen = {"warm-up": RULES, "none": (), "one": RULES[:1], "five": RULES, "sql alone": RULES[4:]}
+    chosen["one that blocks"] = ({**RULES[0], "on_failure": "block"},)
+    base = 0.0
+    print(f"{'rules':>16} {'records/s':>10} {'CPU µs/record':>14} {'more':>8}")
+    for place, (name, listed) in enumerate(chosen.items()):
+        contract = Contract(topic=topic, table=f"bench.{topic}_{place}", quality=listed)
+        cpu, seconds = _measured(stack, lambda: catch_up(lake, contract, "bench"))  # noqa: B023 - called at once
+        each = cpu / records * 1e6
+        base = each if name == "none" else base
+        print(f"{name:>16} {records / seconds:>10,.0f} {each:>14.2f} {each - base:>8.2f}")
+
+
 def _plan(lake: Lake, contract: Contract) -> Plan:
     state, topic = lake.state(contract.table), lake.topic(contract)
     if state.ledger is None:
@@ -108,12 +134,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["microbatch", "drain"])
+    parser.add_argument("what", choices=["microbatch", "drain", "rules"])
     parser.add_argument("--records", type=int, default=1_000_000)
     arguments = parser.parse_args()
     stack = Stack(Path(os.environ.get("TIDEMARK_HOME", ".tidemark"))).status()
     lake = Lake(load_from_environment())
-    {"microbatch": microbatch, "drain": drain}[arguments.what](lake, stack, arguments.records)
+    {"microbatch": microbatch, "drain": drain, "rules": rules}[arguments.what](lake, stack, arguments.records)
     lake.close()
 
 

@@ -136,6 +136,55 @@ def test_an_attempt_that_loses_at_the_last_moment_takes_its_quarantine_rows_back
     assert table.holds_everything().quarantined == 1
 
 
+def test_rows_that_a_killed_loser_left_in_quarantine_go_when_the_next_batch_is_published(lakehouse):
+    """Given a loser killed between its quarantine commit and its undo, when the winner has published the record as a row and another batch follows, then no quarantine row contradicts the table."""
+    topic = lakehouse.cluster.topic("left_behind")
+    topic.send(range(30))
+    topic.send_raw([(b"k", b"poison", 0)])
+    table = lakehouse.table(topic)
+    table.run()
+    old = topic.schema
+    elsewhere = lakehouse.cluster.topic("elsewhere", schema=NEWER)
+    topic.schema_id = elsewhere.schema_id
+    topic.send_raw([(b"k", topic.encode(order(30)), 0), (b"k", b"poison", 0)])
+    loser = table.start(pause_at="receipted,quarantined")
+    loser.reaches_its_pause()
+    topic.use(NEWER)
+    topic.use(old)
+    winner = table.start(pause_at="publishing")
+    winner.reaches_its_pause()
+    loser.release()
+    loser.reaches_its_pause()
+    loser.kill()
+    winner.release()
+    assert winner.result()[0]["rows"] == {
+        "read": 2,
+        "written": 1,
+        "quarantined": 1,
+        "tombstones": 0,
+        "skipped": 0,
+    }
+    assert table.causes() == {"no_magic_byte": 2, "schema_not_allowed": 1}
+    topic.send([31])
+    assert table.run().error is None
+    assert table.ids() == list(range(32))
+    assert table.causes() == {"no_magic_byte": 2}
+    assert table.holds_everything().quarantined == 2
+
+
+def test_a_quarantine_that_has_lost_rows_of_the_last_batch_stops_the_table(lakehouse):
+    topic = lakehouse.cluster.topic("emptied")
+    topic.send(range(5))
+    topic.send_raw([(b"k", b"poison", 0)])
+    table = lakehouse.table(topic, quarantine={"fail": 0.9})
+    table.run()
+    lakehouse.spark().sql(f"DELETE FROM lake.{table.name}_quarantine")
+    topic.send([5])
+    outcome = table.run()
+    assert (outcome.state, table.branches) == ("failed", set())
+    assert "holds 0 of 1 rows that the last batch put there" in outcome.error["message"]
+
+
 def test_a_topic_recreated_between_plan_and_publish_stops_the_attempt(lakehouse):
     topic = lakehouse.cluster.topic("swapped", 2)
     topic.send(range(50))

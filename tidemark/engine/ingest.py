@@ -33,6 +33,7 @@ from tidemark.engine.outages import named
 from tidemark.engine.plan import Plan, make_plan
 from tidemark.engine.publish import drop_branch, open_branch, publish, write_receipt
 from tidemark.engine.quality_stage import judge_stage
+from tidemark.engine.quarantine_repair import repair
 from tidemark.engine.quarantine_rows import quarantined_rows
 from tidemark.engine.read import read_ranges
 from tidemark.engine.schemas import read_schemas
@@ -146,6 +147,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
         ledger = plan.ledger.after(plan.ranges, counts, entry)
         receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
     with watch("quarantine"):
+        repair(lake, plan)
         change = _publish_quarantine(lake, plan, groups, run_id)
     with watch("publish"):
         try:
