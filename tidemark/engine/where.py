@@ -21,9 +21,9 @@ from tidemark.engine.evolve import history
 from tidemark.engine.lake import Lake
 from tidemark.engine.outages import named
 from tidemark.engine.peek import peek
-from tidemark.engine.schemas import subject_of
 from tidemark.engine.settle import pending
 from tidemark.engine.standing import NEEDED, OPEN, standing
+from tidemark.engine.subjects import subject_of
 from tidemark.engine.table_state import TableState, ancestors, ledger_of, load, summary_of
 
 SHOWN = 2_000

@@ -1,0 +1,122 @@
+"""One row, one rule: what breaks it and what does not, without a broker."""
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - as everywhere
+from pyspark.sql.types import StructType
+
+from tidemark.domain.quality import QualityRule
+from tidemark.domain.quality_results import Rules
+from tidemark.domain.spark_types import spark_json
+from tidemark.domain.types import (
+    BINARY,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    Field,
+    MapType,
+    Struct,
+    decimal,
+)  # fmt: skip
+from tidemark.engine.quality_rows import BROKEN, judged
+from tidemark.engine.spark import connect
+
+COLUMNS = Struct(
+    (
+        Field("id", LONG),
+        Field("part", INT),
+        Field("money", decimal(38, 2)),
+        Field("ratio", FLOAT),
+        Field("exact", DOUBLE),
+        Field("text", STRING),
+        Field("raw", BINARY),
+        Field("day", DATE),
+        Field("at", TIMESTAMPTZ),
+        Field("local", TIMESTAMP),
+        Field("tags", MapType(STRING, STRING)),
+        Field("_cdc", Struct((Field("op", STRING),))),
+        Field("_kafka", Struct((Field("partition", INT), Field("offset", LONG), Field("tombstone", STRING)))),
+    )
+)
+NAN = float("nan")
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+CASES = [
+    ({"check": "in_range", "column": "id", "min": 9007199254740993}, "id", [9007199254740993, None], [9007199254740992]),
+    ({"check": "in_range", "column": "part", "max": 1.5}, "part", [1, -5], [2]),
+    ({"check": "in_range", "column": "money", "max": "0.105"}, "money", [Decimal("0.10")], [Decimal("0.11")]),
+    ({"check": "in_range", "column": "ratio", "max": 0.1}, "ratio", [0.1, -0.0], [0.2, NAN]),
+    ({"check": "in_range", "column": "exact", "min": "-.inf"}, "exact", [float("-inf"), 1e308], [NAN]),
+    ({"check": "in_range", "column": "text", "min": "b"}, "text", ["b", "ä"], ["B", ""]),
+    ({"check": "in_range", "column": "day", "min": "1970-01-01"}, "day", [date(1970, 1, 1)], [date(1969, 12, 31)]),
+    ({"check": "in_range", "column": "at", "max": "2026-01-01T13:00:00+01:00"}, "at", [NOON], [NOON.replace(microsecond=1)]),
+    ({"check": "in_range", "column": "local", "max": "2026-01-01T12:00:00"}, "local", [datetime.fromisoformat("2026-01-01T12:00:00")], [datetime.fromisoformat("2026-01-01T12:00:01")]),
+    ({"check": "in_set", "column": "exact", "values": [1, ".nan"]}, "exact", [1.0, NAN, None], [2.0]),
+    ({"check": "in_set", "column": "money", "values": ["1.10", 2]}, "money", [Decimal("1.1"), Decimal(2)], [Decimal("1.11")]),
+    ({"check": "not_in_set", "column": "text", "values": ["NO"]}, "text", ["no", None], ["NO"]),
+    ({"check": "matches", "column": "text", "pattern": "a|b"}, "text", ["a", "b", None], ["ab", "a\n", ""]),
+    ({"check": "length", "column": "text", "max": 2}, "text", ["äö", "\U0001f600\U0001f600"], ["abc"]),
+    ({"check": "length", "column": "raw", "min": 1}, "raw", [b"\0"], [b""]),
+    ({"check": "length", "column": "tags", "min": 1}, "tags", [{"a": None}, None], [{}]),
+    ({"check": "not_null", "column": "tags"}, "tags", [{}], [None]),
+    ({"sql": "10 / part > 1", "name": "divided"}, "part", [5, None], [0, 20]),
+    ({"sql": "10 / part < 9", "name": "divided_too"}, "part", [5], [0, 1]),
+    ({"sql": "cast(text as int) > 1", "name": "number"}, "text", ["2", None], ["two", "1"]),
+    ({"sql": "map_keys(tags)[0] = 'a'", "name": "first"}, "tags", [{"a": "1"}], [{}, {"b": "1"}]),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def spark(stack):
+    session = connect(stack["spark"]["remote"])
+    yield session
+    session.stop()
+
+
+def rows_of(spark, values):
+    """One row per (column, value, op, tombstone); the offset is its place."""
+    schema = StructType.fromJson(spark_json(COLUMNS))
+    names = [field.name for field in COLUMNS.fields[:-2]]
+    rows = [
+        (*(value if name == column else None for name in names), (op,), (0, place, tombstone))
+        for place, (column, value, op, tombstone) in enumerate(values)
+    ]
+    frame = spark.createDataFrame(rows, schema)
+    kafka = F.struct(
+        F.col("_kafka.partition"),
+        F.col("_kafka.offset"),
+        F.coalesce(F.col("_kafka.tombstone") == "yes", F.lit(False)).alias("tombstone"),
+    )
+    return frame.withColumns({"_kafka": kafka, "fate": F.lit("written"), "cause": F.lit(None).cast("string")})
+
+
+def test_each_rule_is_broken_by_what_is_false_and_by_nothing_else(spark):
+    rules = Rules(tuple(QualityRule.model_validate(said) for said, *_ in CASES), COLUMNS)
+    values, good, bad = [], {}, {}
+    for place, (_, column, kept, broken) in enumerate(CASES):
+        good[place] = set(range(len(values), len(values) + len(kept)))
+        values += [(column, value, "c", "no") for value in kept]
+        bad[place] = set(range(len(values), len(values) + len(broken)))
+        values += [(column, value, "c", "no") for value in broken]
+    found = judged(rows_of(spark, values), rules, "fate", "cause").toArrow().to_pylist()
+    for place, (said, *_) in enumerate(CASES):
+        broke = {row["_kafka"]["offset"] for row in found if row[f"{BROKEN}{place}"]}
+        assert broke & (good[place] | bad[place]) == bad[place], said
+
+
+def test_deletes_are_not_judged(spark):
+    rules = Rules((QualityRule(check="not_null", column="id"),), COLUMNS)
+    values = [
+        ("id", None, op, tombstone)
+        for op, tombstone in (("d", "no"), ("t", "no"), ("u", "no"), (None, "no"), (None, "yes"))
+    ]
+    found = judged(rows_of(spark, values), rules, "fate", "cause").toArrow().to_pylist()
+    assert [(row["_kafka"]["offset"], row["cause"]) for row in found if row["fate"] == "quarantined"] == [
+        (2, "quality:not_null"), (3, "quality:not_null"),
+    ]  # fmt: skip
