@@ -7,12 +7,14 @@ from threading import Event
 
 import dagster as dg
 
+from assets.evolution import ingest_evolved
 from assets.handover import Handover
 from assets.names import SENSOR, STOPPED_TAG, TRIGGER_TAG, table_key, table_of
 from assets.quality import evaluations, ingest_checks
 from assets.report import failure, observation, quarantine_landed, result
 from resources.lake import LakeResource
 from tidemark.domain.contract import Contract
+from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.events import report_period, run_length
 from tidemark.domain.outcome import Outcome
 from tidemark.domain.platform import Lane
@@ -52,6 +54,8 @@ def run_tables(
     ):
         for report in reports:
             outcome, contract = report.outcome, contracts[report.outcome.table]
+            if report.final:
+                _show_evolution(context, lake, contract)
             if not report.final:
                 context.log_event(observation(contract, outcome))
                 continue
@@ -73,6 +77,17 @@ def run_tables(
             context.run_id, {STOPPED_TAG: json.dumps({each.table: each.state for each in stopped})}
         )
         raise failure(stopped)
+
+
+def _show_evolution(context: dg.AssetExecutionContext, lake: Lake, contract: Contract) -> None:
+    """Changes that the run made to the table's columns are shown on its `schema/…` asset; the table keeps them."""
+    try:
+        shown = ingest_evolved(lake, contract, context.run_id)
+    except (Outage, Stopped) as error:
+        context.log.warning("%s: whether its schema changed is not known now: %s", contract.table, error)
+        return
+    if shown is not None:
+        context.log_event(shown)
 
 
 def _reports(

@@ -1,4 +1,8 @@
-"""Schema evolution as assets of their own: `schema/<namespace>/<table>` plans, applies what may be, parks the rest."""
+"""Schema evolution as assets of their own: `schema/<namespace>/<table>` plans, applies what may be, parks the rest.
+
+Two checks tell what waits for a person, before the first record that needs it: a change that is parked, and a registry
+that lets producers register what the contract would hold up.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,15 +13,22 @@ from resources.lake import LakeResource
 from tidemark.domain.contract import REGISTRY_FORMATS, Contract
 
 GROUP = "schema"
+REVIEW = "schema_review"
+COMPATIBILITY = "registry_compatibility"
 
 
 def schema_assets(contracts: Sequence[Contract]) -> dg.AssetsDefinition | None:
-    """One asset per table whose values come with registered schemas; None when there is no such table."""
-    by_table = {each.table: each for each in contracts if each.value.format in REGISTRY_FORMATS}
+    """One asset per table: edits of its contract are changes too. None when there is no table."""
+    by_table = {each.table: each for each in contracts}
     if not by_table:
         return None
 
-    @dg.multi_asset(name="evolve_schemas", specs=[_spec(each) for each in by_table.values()], can_subset=True)
+    @dg.multi_asset(
+        name="evolve_schemas",
+        specs=[_spec(each) for each in by_table.values()],
+        check_specs=[spec for each in by_table.values() for spec in _checks(each)],
+        can_subset=True,
+    )
     def evolve_schemas(
         context: dg.AssetExecutionContext, lake: LakeResource
     ) -> Iterator[dg.MaterializeResult[None]]:
@@ -39,3 +50,12 @@ def _spec(contract: Contract) -> dg.AssetSpec:
         owners=list(contract.approvers) or ([contract.owners.data] if contract.owners.data else []),
         kinds={"iceberg"},
     )
+
+
+def _checks(contract: Contract) -> list[dg.AssetCheckSpec]:
+    key = schema_key(contract.table)
+    checks = [dg.AssetCheckSpec(REVIEW, asset=key, description="No change of the table waits for a person.")]
+    if contract.value.format in REGISTRY_FORMATS:
+        says = "The registry lets producers register nothing that `schema_changes` would hold up."
+        checks.append(dg.AssetCheckSpec(COMPATIBILITY, asset=key, description=says))
+    return checks

@@ -65,7 +65,7 @@ class FakeLake:
             for name, end in found.items()
         }
 
-    def state(self, table):
+    def state(self, table, *, ledger=True):
         self.reads.append(table)
         if "catalog" in self.down:
             raise Outage("catalog_down", table, "database is locked")

@@ -76,6 +76,29 @@ def plan(
 
 
 @app.command()
+def schema(table: Table, *, as_json: AsJson = False) -> None:
+    """A table's columns with ids and comments, and the history of its changes: plan, approver, run, time."""
+    from tidemark.cli.schema import schema as command  # noqa: PLC0415
+
+    command(table, as_json=as_json)
+
+
+@app.command()
+def new(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic on the cluster.")],
+    *,
+    cluster: Annotated[str, typer.Option("--cluster", help="A Kafka cluster of platform.yaml.")] = "main",
+    sample: Annotated[int, typer.Option("--sample", min=1, help="Records to look at.")] = 1000,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a contract from the registry and a sample, and say whether the topic fits."""
+    from tidemark.cli.new import new as command  # noqa: PLC0415
+
+    command(topic, cluster=cluster, sample=sample, dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
 def status(
     tables: Tables = None,
     *,

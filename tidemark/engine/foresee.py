@@ -146,7 +146,10 @@ def evolve_now(lake: Lake, contract: Contract, run_id: str) -> Evolution | None:
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         for turn in range(LOOKS):
             state = lake.state(contract.table, ledger=False)
-            if not state.exists or state.ledger is None:
+            if not state.exists:
+                moved = renaming(lake, contract)
+                return Evolution(moved, ()) if moved else None
+            if state.ledger is None:
                 return None
             try:
                 with named(contract.table):

@@ -16,6 +16,7 @@ from tidemark.engine.decode import decode
 from tidemark.engine.evolve import refused_ids, removing_ids, value_columns
 from tidemark.engine.keys import key_decoding, key_fault
 from tidemark.engine.lake import Lake
+from tidemark.engine.newest import newest
 from tidemark.engine.observe import grouped
 from tidemark.engine.plan import Plan
 from tidemark.engine.quarantine_rows import quarantined_rows
@@ -54,21 +55,6 @@ def sample(
         counts[_PLURAL.get(group.fate, group.fate)] += group.count
     causes = [*_quarantined(lake, candidate, groups), *_waiting(candidate, groups)]
     return {"records": sum(counts.values()), **counts, "causes": causes}
-
-
-def newest(topic: Topic, records: int) -> dict[int, OffsetRange]:
-    """The last offsets of each partition, `records` in all, fairly shared; what a partition lacks the others give."""
-    left = {p: end - topic.log_start[p] for p, end in topic.end.items() if end > topic.log_start[p]}
-    share = dict.fromkeys(left, 0)
-    room = min(records, sum(left.values()))
-    while room:
-        open_ = [p for p in sorted(left) if share[p] < left[p]]
-        each = max(1, room // len(open_))
-        for p in open_:
-            more = min(each, left[p] - share[p], room)
-            share[p] += more
-            room -= more
-    return {p: OffsetRange(topic.end[p] - taken, topic.end[p]) for p, taken in share.items() if taken}
 
 
 def _candidate(

@@ -1,0 +1,85 @@
+"""A proposed contract says no more than it must, and the verdict says why."""
+
+from dataclasses import replace
+
+from tidemark.domain.contract import Contract, Declaration
+from tidemark.domain.proposal import Keys, Proposal, Reason, Seen, Sizes, propose
+from tidemark.domain.types import DATE, LONG, STRING, TIMESTAMPTZ, Field, ListType, MapType, Struct
+
+SMALL, BIG = Sizes(100, 10, 200), Sizes(10**9, 10**7, 200)
+PLAIN = Struct((Field("id", LONG), Field("name", STRING)))
+
+
+def seen(columns: Struct = PLAIN, sizes: Sizes = SMALL, **more: object) -> Seen:
+    return replace(Seen("orders", "lake.orders", "main", {}, columns, sizes), **more)  # type: ignore[arg-type]
+
+
+def proposed(found: Seen) -> Proposal:
+    made = propose(found, "lake.orders")
+    said = Declaration.model_validate(dict(made.contract))
+    Contract.model_validate({**dict(made.contract), "table": found.table})
+    assert said.topic == found.topic
+    return made
+
+
+def notes(made: Proposal) -> str:
+    return " | ".join(reason.text for reason in made.reasons)
+
+
+def test_a_topic_with_a_schema_needs_one_line() -> None:
+    assert dict(proposed(seen()).contract) == {"topic": "orders"}
+
+
+def test_another_cluster_and_a_name_that_is_no_table_name_are_said() -> None:
+    made = proposed(replace(seen(), topic="2024.orders", table="lake.t_2024_orders", cluster="eu"))
+    assert dict(made.contract) == {"topic": "2024.orders", "cluster": "eu", "table": "lake.t_2024_orders"}
+
+
+def test_one_time_column_partitions_by_day_or_month_as_the_volume_asks() -> None:
+    timed = Struct((*PLAIN.fields, Field("bought", TIMESTAMPTZ)))
+    assert proposed(seen(timed)).contract["partition_by"] == ["month(bought)"]
+    assert proposed(seen(timed, BIG)).contract["partition_by"] == ["day(bought)"]
+
+
+def test_of_several_time_columns_the_one_with_a_known_name_is_taken_or_someone_chooses() -> None:
+    known = Struct((Field("birth", DATE), Field("ordered_at", TIMESTAMPTZ)))
+    assert proposed(seen(known)).contract["event_time"] == "ordered_at"
+    unknown = proposed(seen(Struct((Field("birth", DATE), Field("bought", TIMESTAMPTZ)))))
+    assert "event_time" not in unknown.contract
+    assert "choose event_time among birth, bought" in notes(unknown)
+
+
+def test_a_large_topic_without_times_is_partitioned_by_the_record_time() -> None:
+    assert proposed(seen(sizes=BIG)).contract["partition_by"] == ["day(_kafka.timestamp)"]
+
+
+def test_debezium_is_recognised_by_its_fields() -> None:
+    envelope = Struct(tuple(Field(name, STRING) for name in ("before", "after", "op", "source", "ts_ms")))
+    assert proposed(seen(envelope)).contract["value"] == {"envelope": "debezium"}
+    flat = Struct((*PLAIN.fields, Field("__op", STRING)))
+    assert proposed(seen(flat)).contract["value"] == {"envelope": "debezium_flat"}
+
+
+def test_what_belongs_downstream_is_a_note_and_no_obstacle() -> None:
+    deep = Struct((Field("a", ListType(Struct((Field("b", MapType(STRING, LONG)),)))),))
+    made = proposed(seen(deep, json_text=("payload",), largest=5_000_000))
+    assert made.fits
+    assert all(
+        text in notes(made)
+        for text in ("flatten it downstream", "take it apart downstream", "keep large objects")
+    )
+
+
+def test_keys_that_come_again_speak_for_an_upsert_table() -> None:
+    again = proposed(seen(keys=Keys(100, 0, 40, ("id",)), compacted=True))
+    assert "40% distinct" in notes(again)
+    assert "by id" in notes(again)
+    assert "compacted" in notes(again)
+    assert "no record has a key" in notes(proposed(seen(keys=Keys(100, 100, 0))))
+    assert notes(proposed(seen(keys=Keys(100, 0, 100)))) == ""
+
+
+def test_a_reason_against_it_is_a_verdict() -> None:
+    made = proposed(seen(reasons=(Reason("no_fit", "a schema contains itself"),)))
+    assert not made.fits
+    assert made.as_json()["fit"] is False

@@ -1,0 +1,148 @@
+"""A table belongs to the topic of its ledger: renamed in the contract it is renamed, without one it is released."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from tidemark.domain.contract import Contract
+from tidemark.domain.ledger import LEDGER_PROPERTY, Ledger
+from tidemark.domain.types import LONG, STRING, Field, Struct
+from tidemark.engine.evolve import Approval, history, note_rename
+from tidemark.engine.table_state import read_state
+from tidemark.engine.takeover import adoption, releases, rename, renaming, taken_folder
+
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
+
+
+def contract(table: str, topic: str = "orders", **said: Any) -> Contract:
+    return Contract.model_validate({"topic": topic, "table": table, **said})
+
+
+class Lake:
+    def __init__(self, folder: Path) -> None:
+        self.catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
+        self.platform = SimpleNamespace(catalog=SimpleNamespace(type="sql"))
+        self.configuration = SimpleNamespace(contracts=())
+
+    def state(self, table: str, *, ledger: bool = True) -> Any:
+        return read_state(self.catalog, table, required=ledger)
+
+    def load(self, table: str, topic: str = "orders") -> None:
+        """A table as an ingest leaves it."""
+        self.catalog.create_namespace_if_not_exists(table.partition(".")[0])
+        made = self.catalog.create_table(
+            table, ROWS.schema, properties={"tidemark.topic": topic, "tidemark.cluster": "main"}
+        )
+        ledger = Ledger(cluster_id="c", topic_id="t", topic=topic, next={0: 2})
+        made.append(ROWS, snapshot_properties={LEDGER_PROPERTY: ledger.to_json()})
+
+    def declare(self, *contracts: Contract) -> None:
+        self.configuration = SimpleNamespace(contracts=contracts)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Any:
+    return Lake(tmp_path)
+
+
+class TestATableThatTheContractNamesAnew:
+    def test_waits_for_a_review_and_is_renamed_with_ledger_history_and_quarantine(self, lake: Any) -> None:
+        lake.load("shop.orders")
+        lake.catalog.create_table("shop.orders_quarantine", ROWS.schema)
+        now = contract("sales.orders")
+        lake.declare(now)
+        plan = renaming(lake, now)
+        [change] = plan.changes
+        assert (plan.verdict, change.kind, change.old, change.new) == (
+            "review",
+            "rename",
+            "shop.orders",
+            "sales.orders",
+        )
+        rename(lake, now, plan)
+        state = lake.state("sales.orders")
+        note_rename(lake, now, state, plan, Approval(plan.id, "ann", "moved"), "r")
+        assert renaming(lake, now) is None
+        assert lake.state("sales.orders").ledger.next == {0: 2}
+        assert [entry["by"] for entry in history(lake.state("sales.orders"))] == ["ann"]
+        assert lake.catalog.table_exists("sales.orders_quarantine")
+        assert lake.catalog.load_table("sales.orders").scan().to_arrow().num_rows == 2
+
+    def test_is_renamed_though_an_earlier_attempt_died_in_the_middle(self, lake: Any) -> None:
+        lake.load("shop.orders")
+        lake.catalog.create_table("shop.orders_quarantine", ROWS.schema)
+        now = contract("shop.bought")
+        lake.declare(now)
+        plan = renaming(lake, now)
+        lake.catalog.rename_table("shop.orders_quarantine", "shop.bought_quarantine")
+        again = renaming(lake, now)
+        assert again.id == plan.id
+        rename(lake, now, again)
+        assert lake.state("shop.bought").exists
+
+    def test_leaves_a_name_behind_that_no_other_table_gets_its_files_under(self, lake: Any) -> None:
+        lake.load("shop.orders")
+        now = contract("shop.bought")
+        lake.declare(now)
+        rename(lake, now, renaming(lake, now))
+        assert taken_folder(lake, "shop.orders") == "shop.bought"
+        lake.catalog.drop_table("shop.bought")
+        assert taken_folder(lake, "shop.orders") is None
+
+    def test_is_not_guessed_among_several(self, lake: Any) -> None:
+        lake.load("shop.orders")
+        lake.load("shop.orders_old")
+        now = contract("shop.bought")
+        lake.declare(now)
+        assert renaming(lake, now).verdict == "impossible"
+
+    def test_is_not_taken_from_a_contract_that_has_it_nor_from_another_topic_or_cluster(
+        self, lake: Any
+    ) -> None:
+        lake.load("shop.orders")
+        lake.load("shop.clicks", topic="clicks")
+        second = contract("shop.second")
+        lake.declare(contract("shop.orders"), second)
+        assert renaming(lake, second) is None
+        elsewhere = contract("shop.other", cluster="eu")
+        lake.declare(elsewhere)
+        assert renaming(lake, elsewhere) is None
+
+
+class TestATableWithoutAContract:
+    def test_is_released_and_stays(self, lake: Any) -> None:
+        lake.load("shop.orders")
+        lake.load("shop.clicks", topic="clicks")
+        lake.declare(contract("shop.clicks", topic="clicks"))
+        [plan] = releases(lake)
+        assert (plan.table, plan.verdict, plan.changes[0].kind) == ("shop.orders", "apply", "release")
+        assert lake.state("shop.orders").rows == 2
+
+    def test_is_not_released_when_its_contract_only_renames_it(self, lake: Any) -> None:
+        lake.load("shop.orders")
+        lake.declare(contract("shop.bought"))
+        assert releases(lake) == []
+
+    def test_of_someone_else_is_none_of_ours(self, lake: Any) -> None:
+        lake.catalog.create_namespace("marts")
+        lake.catalog.create_table("marts.theirs", ROWS.schema)
+        assert releases(lake) == []
+
+
+class TestATableOfSomeoneElse:
+    def test_is_adopted_when_its_columns_fit_and_refused_with_the_columns_when_not(self, lake: Any) -> None:
+        lake.catalog.create_namespace("shop")
+        lake.catalog.create_table("shop.orders", ROWS.schema)
+        said = contract("shop.orders")
+        change = adoption(said, lake.state("shop.orders"), Struct((Field("id", LONG), Field("note", STRING))))
+        assert (change.kind, change.verdict) == ("adopt", "impossible")
+        assert "note: missing" in change.reason
+        assert "_kafka: missing" in change.reason
+
+    def test_is_ours_once_it_was_adopted(self, lake: Any) -> None:
+        lake.load("shop.orders")
+        assert adoption(contract("shop.orders"), lake.state("shop.orders"), None) is None

@@ -1,0 +1,82 @@
+"""`tidemark new TOPIC`: a contract for a topic that has none, and whether it fits."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import typer
+import yaml
+
+from tidemark.cli.border import FINDING
+from tidemark.cli.output import console, number, print_json
+from tidemark.domain.errors import Refused
+from tidemark.domain.naming import default_table
+from tidemark.domain.proposal import Proposal, propose
+from tidemark.engine.configuration import load_from_environment, places
+from tidemark.engine.lake import Lake
+from tidemark.engine.survey import survey
+
+SCHEMA_LINE = "# yaml-language-server: $schema=../docs/contract.schema.json\n"
+
+
+def new(topic: str, *, cluster: str, sample: int, dry_run: bool, as_json: bool) -> None:
+    """Exit code 1 when the topic does not fit: then nothing is written.
+
+    Raises:
+        Refused: no such topic, or it has a contract, or the file is there.
+    """
+    configuration = load_from_environment()
+    taken = [c.table for c in configuration.contracts if (c.topic, c.cluster) == (topic, cluster)]
+    if taken:
+        raise Refused(
+            f"topic {topic} has a contract already: it makes {taken[0]}",
+            next_step=f"tidemark plan {taken[0]}",
+        )
+    file = places(os.environ).contracts_dir / f"{topic}.yaml"
+    if file.exists() and not dry_run:
+        raise Refused(f"{file} is there already", next_step="--dry-run prints what would be written")
+    lake = Lake(configuration)
+    found = propose(
+        survey(lake, topic, cluster, sample), default_table(configuration.platform.default_namespace, topic)
+    )
+    text = SCHEMA_LINE + yaml.safe_dump(dict(found.contract), sort_keys=False, allow_unicode=True)
+    written = found.fits and not dry_run
+    if written:
+        _write(file, text)
+    _tell(found, file, text, written=written, as_json=as_json)
+    if not found.fits:
+        raise typer.Exit(FINDING)
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(text)
+    except FileExistsError:
+        raise Refused(
+            f"{file} is there already", next_step="--dry-run prints what would be written"
+        ) from None
+
+
+def _tell(found: Proposal, file: Path, text: str, *, written: bool, as_json: bool) -> None:
+    told: dict[str, Any] = {**found.as_json(), "file": str(file), "written": written, "yaml": text}
+    if as_json:
+        print_json(told)
+        return
+    out = console()
+    out.print(f"{found.seen.topic}: {'fits' if found.fits else 'does not fit'}", style="bold", markup=False)
+    size, keys = found.seen.sizes, found.seen.keys
+    out.print(
+        f"{number(size.records)} records, {number(size.records_per_day)} in the last day, {number(size.record_bytes)} "
+        f"bytes each; {number(keys.distinct)} distinct keys in {number(keys.sampled)} records"
+    )
+    for reason in found.reasons:
+        style = "red" if reason.level == "no_fit" else "yellow"
+        out.print(
+            f"{'no fit' if reason.level == 'no_fit' else 'note'}: {reason.text}", style=style, markup=False
+        )
+    out.print(f"{file}{'' if written else ' (not written)'}:", style="dim", markup=False)
+    out.print(text, markup=False)
+    if written:
+        out.print(f"Next: tidemark check, then tidemark plan {found.seen.table} --sample 1000", markup=False)
