@@ -1,0 +1,152 @@
+"""Rule: what a plan foresees is what happens; a topic is judged by what it holds; a renamed table is never loaded anew."""
+
+import json
+
+import pytest
+from topics import ORDER, order
+
+from tidemark.domain.errors import Refused
+from tidemark.domain.proposal import propose
+from tidemark.engine.approve import approve
+from tidemark.engine.foresee import foresee
+from tidemark.engine.operations import Signature
+from tidemark.engine.schema_report import schema_report
+from tidemark.engine.survey import survey
+
+ANN = Signature("ann", "moved to sales", "run-1")
+WITH_NOTE = {
+    **ORDER,
+    "fields": [
+        *ORDER["fields"],
+        {"name": "note", "type": ["null", "string"], "default": None, "doc": "by hand"},
+    ],
+}
+OTHER = {
+    **ORDER,
+    "fields": [
+        {**f, "type": ["string", "boolean"]} if f["name"] == "customer" else f for f in ORDER["fields"]
+    ],
+}
+
+
+def test_a_sample_is_decoded_against_the_table_as_it_would_be(lakehouse):
+    """Given an addition under review, an incompatible writer and a poison record, when sampled, then each record's fate is told and nothing is written."""
+    topic = lakehouse.cluster.topic("sampled", 2)
+    topic.send(range(10))
+    table = lakehouse.table(topic, schema_changes={"add_column": "review"})
+    table.run()
+    topic.use(WITH_NOTE)
+    topic.send_raw([(b"k", topic.encode({**order(10), "note": "x"}), 0)])
+    topic.use(OTHER)
+    topic.send_raw([(b"k", topic.encode({**order(11), "customer": True}), 0)])
+    topic.send_raw([(b"k", b"no order", 1), (b"k", None, 1)])
+    head = table.head
+    found = foresee(lakehouse.lake, table.contract, sample=1000).as_json()
+    assert (found["verdict"], found["affects"]) == ("review", [table.name.replace(".", "/")])
+    assert [(c["kind"], c["path"]) for c in found["changes"]] == [
+        ("add_column", "note"),
+        ("incompatible", "customer"),
+    ]
+    sample = found["sample"]
+    assert [sample[k] for k in ("records", "written", "quarantined", "tombstones", "waiting")] == [
+        14,
+        11,
+        1,
+        1,
+        1,
+    ]
+    assert [(c["cause"], c["count"], c["partition"]) for c in sample["causes"]] == [
+        ("no_magic_byte", 1, 1),
+        ("schema_review", 1, 0),
+    ]
+    assert table.head == head
+
+
+def test_a_table_renamed_in_the_contract_is_renamed_once_approved_and_goes_on(lakehouse):
+    topic = lakehouse.cluster.topic("renamed")
+    topic.send(range(20))
+    topic.send_raw([(None, b"poison", 0)])
+    old = lakehouse.table(topic, quarantine={"fail": 0.5})
+    old.run()
+    old.iceberg()
+    (lakehouse.contracts / f"{old.name}.yaml").unlink()
+    new = lakehouse.table(topic, f"{topic.name}_now", quarantine={"fail": 0.5})
+    topic.send(range(20, 30))
+    lake = lakehouse.open_lake()
+    waits = new.run(lake=lake)
+    assert waits.state == "schema_review"
+    assert not lakehouse.catalog.table_exists(new.name)
+    plan = foresee(lake, new.contract)
+    assert [(c["kind"], c["from"], c["verdict"]) for c in plan.changes] == [("rename", old.name, "review")]
+    assert waits.error["plan"] == plan.plan
+    approve(lake, new.contract, plan.plan, ANN)
+    assert new.run(lake=lake).state == "fresh"
+    assert new.ids() == list(range(30))
+    assert new.holds_everything().quarantined == 1
+    told = schema_report(lake, new.contract)
+    assert [(e["by"], e["changes"][0]["kind"]) for e in told["history"]] == [("ann", "rename")]
+    assert {c["path"]: c["type"] for c in told["columns"]}["amount"] == "double"
+    with pytest.raises(Refused, match="does not exist"):
+        schema_report(lake, lakehouse.table(lakehouse.cluster.topic("nothing")).contract)
+    lake.close()
+
+
+def test_a_topic_without_a_contract_is_told_by_its_schema_or_its_records(lakehouse):
+    lake, cluster = lakehouse.lake, lakehouse.cluster
+
+    def proposed(topic):
+        found = survey(lake, topic.name, "main", 100)
+        return propose(found, f"lake.{topic.name}")
+
+    registered = cluster.topic("new_avro", 2)
+    registered.send(range(40))
+    made = proposed(registered)
+    assert made.fits
+    assert dict(made.contract) == {
+        "topic": registered.name,
+        "event_time": "at",
+        "partition_by": ["month(at)"],
+    }
+    told = made.as_json()
+    assert (told["size"]["records"], told["size"]["records_per_day"], told["keys"]["unique"]) == (40, 40, 1.0)
+
+    plain = bare(cluster, "new_json")
+    documents = [
+        {"id": n, "at": "2026-01-01T00:00:00Z", "tags": ["a"], "mixed": n if n % 2 else "x"} for n in range(9)
+    ]
+    plain.send_raw((str(d["id"]).encode(), json.dumps(d).encode(), 0) for d in documents)
+    made = proposed(plain)
+    assert made.contract["value"] == {
+        "format": "json",
+        "fields": {"id": "bigint", "at": "timestamp", "tags": "array<string>"},
+    }
+    assert made.seen.keys.columns == ("id",)
+    assert any("mixed is not declared" in reason.text for reason in made.reasons)
+
+    text = bare(cluster, "new_text")
+    text.send_raw([(None, "grüß {".encode(), 0)])
+    assert proposed(text).contract["value"] == {"format": "string"}
+    octets = bare(cluster, "new_raw")
+    octets.send_raw([(None, b"\xff\x00", 0), (None, None, 0)])
+    assert proposed(octets).contract["value"] == {"format": "raw"}
+    made = proposed(bare(cluster, "new_empty"))
+    assert not made.fits
+    assert "empty" in made.reasons[0].text
+
+    foreign = cluster.topic("new_foreign")
+    foreign.send_raw([(None, b"plain text", 0)])
+    assert "begin with no schema id" in proposed(foreign).reasons[0].text
+    with pytest.raises(Refused) as missing:
+        survey(lake, registered.name[:-1], "main", 10)
+    assert registered.name in missing.value.next_step
+
+
+def bare(cluster, name):
+    """A topic that the registry knows nothing of."""
+    from uuid import uuid4  # noqa: PLC0415 - used here alone
+
+    from topics import Topic  # noqa: PLC0415
+
+    topic = Topic(cluster, f"{name}_{uuid4().hex[:6]}", ORDER)
+    topic.create(1)
+    return topic

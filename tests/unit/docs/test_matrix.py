@@ -1,0 +1,135 @@
+"""Every row of the published matrix is a test; the page is printed from the rows that are tested."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from matrix import AVRO, CHANGES, EDITS, JSON_FIELDS, JSON_SCHEMA, PROTOBUF, ChangeRow, EditRow, TypeRow, page
+
+from tidemark.domain import avro_columns, json_columns, json_schema, protobuf_columns
+from tidemark.domain.avro import parse
+from tidemark.domain.contract import Contract
+from tidemark.domain.contract_record import RECORD, record_text
+from tidemark.domain.errors import SchemaUnsupported
+from tidemark.domain.schema_plan import SchemaPlan, WriterColumns, plan_schema
+from tidemark.domain.shape import Shape, spelled, spelled_columns
+from tidemark.domain.table_plan import with_table
+from tidemark.domain.table_properties import governance
+from tidemark.domain.types import LONG, STRING, TIMESTAMPTZ, Field, Struct
+from tidemark.engine.decode_shipped import arrow_type, rows_of
+from tidemark.engine.protobuf import read
+from tidemark.engine.protoc import compile_proto
+
+PAGE = Path(__file__).parents[3] / "docs" / "matrix.md"
+
+
+def test_the_page_is_current() -> None:
+    if os.environ.get("TIDEMARK_WRITE_SNAPSHOTS"):
+        PAGE.write_text(page())
+    assert PAGE.read_text() == page(), "TIDEMARK_WRITE_SNAPSHOTS=1 writes it anew"
+
+
+def by_name(row: Any) -> str:
+    return str(getattr(row, "written", None) or getattr(row, "change", None) or row.edit)
+
+
+@pytest.mark.parametrize("row", AVRO, ids=by_name)
+def test_an_avro_type_has_its_column(row: TypeRow) -> None:
+    schema = parse(json.dumps({"type": "record", "name": "R", "fields": [{"name": "v", "type": row.schema or ["null", "long"]}]}))
+    assert str(avro_columns.columns(schema).struct.fields[0].type) == row.column
+
+
+@pytest.mark.parametrize("row", JSON_FIELDS, ids=by_name)
+def test_a_declared_json_type_lands_exactly(row: TypeRow) -> None:
+    landed(json_columns.declared({"v": row.schema}), row)
+
+
+@pytest.mark.parametrize("row", JSON_SCHEMA, ids=by_name)
+def test_a_json_schema_type_lands_exactly(row: TypeRow) -> None:
+    text = {"type": "object", "properties": {"v": row.schema}}
+    landed(json_schema.parse(json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **text})), row)
+
+
+def landed(documents: json_columns.JsonDocuments, row: TypeRow) -> None:
+    columns = json_columns.columns(documents)
+    assert str(columns.fields[0].type) == row.column
+    causes, rows = rows_of(documents, arrow_type(columns))([f'{{"v": {row.value}}}'.encode()])
+    assert causes == [None]
+    assert rows.to_pylist()[0]["v"] == row.lands
+
+
+@pytest.mark.parametrize("row", PROTOBUF, ids=by_name)
+def test_a_protobuf_type_lands_exactly(row: TypeRow) -> None:
+    text = f'syntax = "proto3"; message M {{ {row.schema} }}'
+    compiled = compile_proto(text, ())
+    schema = read(compiled, None)
+    columns = protobuf_columns.columns(schema)
+    assert str(columns.fields[0].type) == row.column
+    pool = descriptor_pool.DescriptorPool()
+    for file in descriptor_pb2.FileDescriptorSet.FromString(compiled).file:
+        pool.AddSerializedFile(file.SerializeToString())
+    make = message_factory.GetMessageClass(pool.FindMessageTypeByName("M"))
+    message = make() if row.value is None else make(v=row.value)
+    causes, rows = rows_of(schema, arrow_type(columns))([b"\0" + message.SerializeToString()])
+    assert causes == [None]
+    assert rows.to_pylist()[0]["v"] == row.lands
+
+
+def writer(number: int, fields: list[dict[str, Any]]) -> WriterColumns:
+    try:
+        schema = parse(json.dumps({"type": "record", "name": "R", "fields": fields}))
+        return WriterColumns(number, number, avro_columns.columns(schema).struct)
+    except SchemaUnsupported as error:
+        return WriterColumns(number, number, Struct(()), str(error))
+
+
+def planned(row: ChangeRow, **policy: str) -> SchemaPlan:
+    said = Contract.model_validate(
+        {"topic": "t", "table": "a.b", "partition_by": row.partition_by, "schema_changes": policy}
+    )
+    writers = [writer(1, row.before), writer(2, row.after)]
+    columns = writers[0].columns
+    pinned = [(field,) for field in row.partition_by]
+    plan = plan_schema(said.table, columns, writers, said.schema_changes, pinned=pinned)
+    clashing = {c.schema_id for c in plan.changes if c.kind == "incompatible"}
+    return with_table(plan, said, columns, made_by(said), [w for w in writers if w.id not in clashing])
+
+
+def made_by(said: Contract) -> Shape:
+    own = {k: v for k, v in governance(said).items() if v is not None}
+    return Shape(
+        partition_by=spelled(said.partitioning),
+        sort_by=spelled_columns(said.sort_by),
+        format_version=said.format_version,
+        properties={**own, **said.table_properties, RECORD: record_text(said)},
+    )
+
+
+@pytest.mark.parametrize("row", CHANGES, ids=by_name)
+def test_a_schema_change_is_planned_with_its_verdict(row: ChangeRow) -> None:
+    changes = planned(row).changes
+    quiet = row.kind == "remove_column" and row.default == "apply"  # nothing is done, so nothing is planned
+    if row.kind is None or quiet:
+        assert changes == ()
+    else:
+        assert [(c.kind, ".".join(c.path), c.verdict) for c in changes] == [(row.kind, row.path, row.default)]
+
+
+@pytest.mark.parametrize("row", [row for row in CHANGES if row.key], ids=by_name)
+@pytest.mark.parametrize("says", ["review", "quarantine"])
+def test_the_contract_chooses_another_verdict(row: ChangeRow, says: str) -> None:
+    [change] = planned(row, **{row.key: says}).changes
+    assert (change.kind, ".".join(change.path), change.verdict) == (row.kind, row.path, says)
+
+
+COLUMNS = Struct((Field("id", LONG), Field("at", TIMESTAMPTZ), Field("who", STRING)))
+
+
+@pytest.mark.parametrize("row", EDITS, ids=by_name)
+def test_an_edit_of_the_contract_is_planned_with_its_verdict(row: EditRow) -> None:
+    before, after = (Contract.model_validate({"topic": "t", "table": "a.b", **s}) for s in (row.before, row.after))
+    plan = with_table(SchemaPlan("a.b", ()), after, COLUMNS, made_by(before), [])
+    assert (row.kind, row.verdict) in {(c.kind, c.verdict) for c in plan.changes}
