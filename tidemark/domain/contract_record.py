@@ -14,10 +14,14 @@ from tidemark.domain.shape import spelled, spelled_columns
 from tidemark.domain.units import format_duration, parse_duration
 
 RECORD = "tidemark.contract"
-LAYOUT = frozenset({"partition_by", "sort_by", "table_properties"})
-"""Remembered, and planned by the table's own state rather than by what is remembered."""
+EVENT = "event"
+_ELSEWHERE = frozenset({EVENT, "partition_by", "sort_by", "table_properties"})
+"""Remembered for other plans: those of the layout go by the table's own state, a rename by the event."""
 _AS_READ = "records from the next batch on are read so; rows that are there stay as they are"
-_REBUILD = "rows that were merged so far followed the old rule, the upsert table has to be built again"
+_REBUILD = (
+    "the upsert table was made by the old rule and takes no more rows (table_incompatible) until it is built again: "
+    "name another `upsert.table`, or drop it"
+)
 _REASONS: Mapping[str, tuple[Verdict, str]] = {
     "value": ("apply", _AS_READ),
     "key": ("apply", _AS_READ),
@@ -43,6 +47,7 @@ def record_of(contract: Contract) -> dict[str, Any]:
         "value.types": value.types,
         "key.format": key.format,
         "key.fields": list(key.fields),
+        EVENT: contract.event,
         "event_time": contract.event_time,
         "retention.append": format_duration(contract.retention.append) if contract.retention else None,
         "upsert": contract.upsert is not None,
@@ -76,7 +81,7 @@ def contract_edits(contract: Contract, properties: Mapping[str, str]) -> Iterato
     before, now = remembered(properties), record_of(contract)
     merged = bool(before.get("upsert") and now["upsert"])
     for key in sorted(now):
-        if key in LAYOUT or key not in before or before[key] == now[key]:
+        if key in _ELSEWHERE or key not in before or before[key] == now[key]:
             continue
         if merged or not key.startswith("upsert."):
             verdict, reason = _judged(key, before[key], now[key])

@@ -11,6 +11,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError
 
 from tidemark.domain.configuration import Configuration
 from tidemark.domain.contract import Contract
+from tidemark.domain.contract_record import EVENT, remembered
 from tidemark.domain.coverage import covers
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.schema_plan import Change, SchemaPlan
@@ -142,6 +143,7 @@ def _same_topic(state: TableState, contract: Contract) -> bool:
         state.ledger is not None
         and state.ledger.topic == contract.topic
         and state.properties.get(CLUSTER, contract.cluster) == contract.cluster
+        and remembered(state.properties).get(EVENT) == contract.event
     )
 
 
