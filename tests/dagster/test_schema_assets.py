@@ -1,0 +1,85 @@
+"""Rules of the schema assets: what waits is a failed check before its first record; what ingest changed is shown."""
+
+import json
+
+import dagster as dg
+import pytest
+
+import assets.evolution as module
+from assets.evolution import ingest_evolved
+from assets.names import schema_key
+from assets.schema import COMPATIBILITY, REVIEW
+from tidemark.domain.errors import Outage
+from tidemark.domain.schema_plan import Change, SchemaPlan
+from tidemark.domain.types import LONG
+from tidemark.engine.evolve import HISTORY, Evolution
+
+ADDED = Change("add_column", ("note",), None, LONG, "apply", "schema id 2", 2)
+PARKED = Change("incompatible", ("a",), LONG, LONG, "review", "schema id 3", 3)
+HOPELESS = Change("incompatible", ("*",), None, None, "impossible", "it is recursive", 4)
+
+
+@pytest.fixture
+def look(monkeypatch, defs, instance, lake):
+    """Materialize the schema asset of shop.orders when a look at the table finds `evolution`."""
+
+    def look(evolution, findings=()):
+        def evolve_now(lake, contract, run_id):
+            if isinstance(evolution, Exception):
+                raise evolution
+            return evolution
+
+        monkeypatch.setattr(module, "evolve_now", evolve_now)
+        monkeypatch.setattr(module, "compatibility_findings", lambda *_: tuple(findings))
+        lake.tables["shop.orders"] = {"next": {0: 1}}
+        key = schema_key("shop.orders")
+        job = defs.resolve_implicit_global_asset_job_def()
+        result = job.execute_in_process(instance=instance, asset_selection=[key], raise_on_error=False)
+        checks = {e.check_name: e for e in result.get_asset_check_evaluations()}
+        return result, checks
+
+    return look
+
+
+def test_what_was_applied_is_a_result_and_both_checks_pass(look):
+    result, checks = look(Evolution(SchemaPlan("shop.orders", (ADDED,)), (ADDED,)))
+    assert result.success
+    assert {name: check.passed for name, check in checks.items()} == {REVIEW: True, COMPATIBILITY: True}
+
+
+def test_what_waits_fails_the_check_and_names_the_next_command(look):
+    plan = SchemaPlan("shop.orders", (PARKED,))
+    result, checks = look(Evolution(plan, ()), ["the registry (NONE) lets producers register anything"])
+    assert result.success
+    review = checks[REVIEW]
+    assert (review.passed, review.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert plan.id in str(review.metadata["next"].value)
+    assert (checks[COMPATIBILITY].passed, checks[COMPATIBILITY].severity) == (
+        False,
+        dg.AssetCheckSeverity.WARN,
+    )
+
+
+def test_what_no_approval_can_help_is_an_error(look):
+    _, checks = look(Evolution(SchemaPlan("shop.orders", (HOPELESS,)), ()))
+    assert checks[REVIEW].severity == dg.AssetCheckSeverity.ERROR
+
+
+def test_a_registry_that_does_not_answer_fails_the_run_and_no_check(look):
+    result, checks = look(Outage("registry_down", "shop.orders", "it is away"))
+    assert not result.success
+    assert checks == {}
+
+
+def test_what_an_ingest_run_has_changed_is_shown_on_the_schema_asset(lake):
+    entry = {"plan": "p1", "run_id": "mine", "changes": [ADDED.as_json()], "by": "contract"}
+    lake.tables["shop.orders"] = {
+        "next": {0: 1},
+        "properties": {HISTORY: json.dumps([{**entry, "run_id": "other"}, entry])},
+    }
+    [contract] = [c for c in lake.configuration.contracts if c.table == "shop.orders"]
+    shown = ingest_evolved(lake, contract, "mine")
+    assert shown is not None
+    assert shown.asset_key == schema_key("shop.orders")
+    assert shown.metadata["applied"].value == 1
+    assert ingest_evolved(lake, contract, "third") is None
