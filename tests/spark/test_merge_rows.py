@@ -125,7 +125,7 @@ def merged(spark, shape, fresh, stored, memory):
     ddl = columns_ddl(COLUMNS)
     every = events(spark.createDataFrame(fresh, ddl), shape, COLUMNS, F.lit(NEW))
     if stored:
-        mark = ", _deleted boolean" if shape.current.soft else ""
+        mark = ", _is_deleted boolean" if shape.current.soft else ""
         rows = [row if mark else row[:-1] for row in stored]
         there = spark.createDataFrame(rows, ddl + mark)
         columns = shape.columns if mark else COLUMNS

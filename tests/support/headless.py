@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import psutil
@@ -75,7 +76,7 @@ def serve() -> None:
     """Fork a process per line of input, until the input ends; answers with its pid."""
     import pyspark.sql.connect.session  # noqa: F401, PLC0415 - what the forks find done
 
-    from tidemark.engine import catch_up, configuration, lake  # noqa: F401, PLC0415
+    from tidemark.engine import catch_up, configuration, lake, merge_work  # noqa: F401, PLC0415
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while line := sys.stdin.readline():
@@ -112,6 +113,7 @@ def run(tables: Sequence[str]) -> int:
     from tidemark.engine.catch_up import catch_up  # noqa: PLC0415 - the tests' own process starts without them
     from tidemark.engine.configuration import load  # noqa: PLC0415
     from tidemark.engine.lake import Lake  # noqa: PLC0415
+    from tidemark.engine.merge_work import MergeWork  # noqa: PLC0415
 
     home = Path(os.environ["TIDEMARK_HOME"])
     configuration = load(None, Path(os.environ["TIDEMARK_CONTRACTS"]), environ=os.environ, home=home)
@@ -125,6 +127,9 @@ def run(tables: Sequence[str]) -> int:
         print(json.dumps([change(lake, contract, run_id, **verbs[0]) for contract in wanted], default=str))
         return 0
     outcomes = [catch_up(lake, contract, run_id).as_json() for contract in wanted]
+    merging = MergeWork(lake, run_id, (), Event())
+    upserts = [each.contract for name, each in merging.tables.items() if name in tables]
+    outcomes += [merging.catch_up(each).as_json() for each in upserts]
     print(json.dumps(outcomes))
     return int(any(outcome["error"] for outcome in outcomes))
 

@@ -9,8 +9,9 @@ from tidemark.domain.partitioning import column_parts
 from tidemark.domain.suggest import nearest
 from tidemark.domain.types import KAFKA_COLUMN, Field, Primitive, Struct
 
-SOFT_COLUMN = Field("_deleted", Primitive("boolean"), "true: the newest event of this key is a delete")
+SOFT_COLUMN = Field("_is_deleted", Primitive("boolean"), "true: the newest event of this key is a delete")
 CDC = "_cdc"
+"""Not `_deleted`: Iceberg keeps that name for a metadata column, and Spark refuses a MERGE into a table that has it."""
 DELETED_FOR_DAYS = 7
 """How long a hard delete is remembered: an older event that comes later than this would bring the row back."""
 _FLOATING = frozenset({"float", "double"})
@@ -74,6 +75,11 @@ class Current:
     def by_source(self) -> bool:
         """The order comes from columns of the source, so Kafka's order may contradict it."""
         return any(path[0] != KAFKA_COLUMN.name for path in self.order)
+
+    @property
+    def remembers(self) -> bool:
+        """Hard deletes are remembered beside the table: an older event may come after one, and no row would say so."""
+        return self.by_source and not self.soft
 
 
 def current_of(contract: Contract) -> Current | None:

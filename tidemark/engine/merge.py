@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 
 from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
 from tidemark.domain.ledger import Counts
-from tidemark.domain.merge_ledger import MergeLedger
+from tidemark.domain.merge_ledger import Changes, MergeLedger
 from tidemark.domain.outcome import Commit
 from tidemark.domain.upsert import Current
 from tidemark.engine.lake import Lake
-from tidemark.engine.merge_batch import Batch, read_batch
+from tidemark.engine.merge_batch import read_batch
 from tidemark.engine.merge_plan import MergePlan, make_merge_plan
-from tidemark.engine.merge_stage import StagedMerge, stage_merge
+from tidemark.engine.merge_stage import NOTHING_STAGED, StagedMerge, stage_merge
 from tidemark.engine.outages import named
 from tidemark.engine.publish import drop_branch, open_branch, publish, write_receipt
 from tidemark.engine.stopwatch import Stopwatch
@@ -50,8 +50,6 @@ def _attempt(lake: Lake, current: Current, run_id: str, *, known: bool) -> Commi
         plan = make_merge_plan(lake, current, run_id, known=known)
     if plan is None:
         return None
-    if plan.action == "back":
-        return _go_back(lake, plan, watch)
     with watch("branch"):
         made = open_branch(lake, plan.attempt)
     try:
@@ -62,29 +60,30 @@ def _attempt(lake: Lake, current: Current, run_id: str, *, known: bool) -> Commi
         raise
 
 
-def _go_back(lake: Lake, plan: MergePlan, watch: Stopwatch) -> Commit:
-    raise NotImplementedError
-
-
 def _stage_and_publish(lake: Lake, plan: MergePlan, made: frozenset[int], watch: Stopwatch) -> Commit:
-    with watch("read"):
-        batch = read_batch(lake, plan)
-    with watch("stage"):
-        staged = stage_merge(lake, plan, batch)
-    with watch("receipt"):
+    staged = NOTHING_STAGED
+    if plan.after and plan.action == "back":
+        ledger = plan.ledger(Changes(), plan.after.truncated, None)
+    else:
+        with watch("read"):
+            batch = read_batch(lake, plan)
+        with watch("stage"):
+            staged = stage_merge(lake, plan, batch)
         ledger = plan.ledger(staged.changes, batch.truncated, batch.max_timestamp)
+    with watch("receipt"):
         receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
     with watch("publish"):
         publish(lake, plan.attempt, made | staged.snapshots | {receipt}, lambda: None)
-    return _commit(plan, ledger, receipt, watch, batch, staged)
+    return _commit(plan, ledger, receipt, watch, staged)
 
 
 def _commit(
-    plan: MergePlan, ledger: MergeLedger, receipt: int, watch: Stopwatch, batch: Batch, staged: StagedMerge
+    plan: MergePlan, ledger: MergeLedger, receipt: int, watch: Stopwatch, staged: StagedMerge
 ) -> Commit:
     changes = ledger.changes
     written, deleted = changes.inserted + changes.updated, changes.deleted + changes.absent
-    counts = Counts(changes.read, written, 0, deleted, changes.read - written - deleted)
+    read = max(changes.read, written + deleted)  # rows that a replay or a truncation touched were not read
+    counts = Counts(read, written, 0, deleted, read - written - deleted)
     return Commit(
         table=plan.current.contract.table,
         batch_id=plan.id,
@@ -95,7 +94,7 @@ def _commit(
         next=ledger.next,
         counts={0: counts},
         schema_ids=frozenset(),
-        max_timestamp=batch.max_timestamp,
+        max_timestamp=ledger.max_timestamp,
         seconds=watch.seconds,
         files=staged.files,
         bytes=staged.bytes,

@@ -184,9 +184,7 @@ def _stored(
 def _remembered(lake: Lake, plan: MergePlan, keys: DataFrame) -> DataFrame | None:
     """The deletes of these keys that left no row behind; only needed where an older event may follow."""
     current = plan.current
-    if current.soft or not (current.by_source or plan.rows.reloaded):
-        return None
-    rows = memory(lake, current)
+    rows = memory(lake, current) if current.remembers else None
     if rows is None:
         return None
     found = remembered(rows, plan.shape).join(F.broadcast(keys), KEY, "left_semi")

@@ -36,6 +36,8 @@ class MergePlan:
     run_id: str
     id: str
     attempt_id: str
+    back_to: int | None = None
+    """An own receipt, for the action `back`."""
 
     @property
     def current(self) -> Current:
@@ -52,7 +54,8 @@ class MergePlan:
     @property
     def attempt(self) -> Attempt:
         """The branch of this attempt alone."""
-        return Attempt(self.current.contract.table, branch_name(self.id, self.attempt_id), self.state.head)
+        branch = branch_name(self.id, self.attempt_id)
+        return Attempt(self.current.contract.table, branch, self.state.head, self.back_to)
 
     @property
     def shape(self) -> Shape:
@@ -72,7 +75,9 @@ class MergePlan:
             action=self.action,
             append_table=self.current.append.table,
             append_uuid=append.uuid if append else "",
-            append_snapshot=self.append_snapshot,
+            append_snapshot=self.after.append_snapshot
+            if self.action == "back" and self.after
+            else self.append_snapshot,
             epoch=self.rows.end_epoch,
             next=dict(self.rows.end),
             truncated=dict(truncated),
@@ -102,6 +107,12 @@ def make_merge_plan(lake: Lake, current: Current, run_id: str, *, known: bool = 
     step = next_step(lake, pair, LIMIT)
     if step is None:
         return None
+    if isinstance(step, Rebuild) and pair.trimmed and pair.state.rows:
+        raise Stopped(
+            "ledger_missing",
+            current.contract.table,
+            f"{step.why}, and it cannot be made anew: retention has deleted rows of {current.append.table}.",
+        )
     state = pair.state
     if not isinstance(step, GoBack):
         state = prepare(lake, current, state, pair.columns, run_id)
@@ -126,7 +137,7 @@ def _planned(pair: Pair, state: TableState, step: Merge | GoBack | Rebuild, run_
             upto = rows.end_epoch, rows.end
             id_ = merge_id(table, head, upto)
             return MergePlan(pair, state, rows, "rebuild", None, why, run_id, id_, attempt)
-        case GoBack(_, ledger, why):
+        case GoBack(snapshot, ledger, why):
             rows = Unmerged(ledger.epoch, ledger.next, ledger.epoch, ledger.next)
             id_ = merge_id(table, head, (ledger.epoch, ledger.next))
-            return MergePlan(pair, state, rows, "back", ledger, why, run_id, id_, attempt)
+            return MergePlan(pair, state, rows, "back", ledger, why, run_id, id_, attempt, snapshot)

@@ -46,12 +46,15 @@ class StagedMerge:
     bytes: int
 
 
+NOTHING_STAGED = StagedMerge(frozenset(), Changes(), 0, 0)
+
+
 def stage_merge(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
     """Write what the winners ask for; the branch holds exactly that, or Stopped(`failed`)."""
     tally = _tally(batch.winners)
     truncates = batch.truncates > 0 and bool(plan.state.rows)
     erased = _others_before(lake, plan, batch) if truncates else 0
-    if not plan.current.soft and tally.to_remember:
+    if plan.current.remembers and tally.to_remember:
         deletes = batch.winners.where((F.col(KIND) == DELETE) & (F.col(ORIGIN) == NEW))
         remember(lake, plan.current, to_remember(deletes))
         pause_point("remembered")

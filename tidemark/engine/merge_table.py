@@ -1,7 +1,6 @@
 """How an upsert table comes to be, follows its append table's columns, and remembers hard deletes."""
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame
@@ -141,8 +140,9 @@ def remember(lake: Lake, current: Current, deletes: DataFrame) -> None:
     spark, identifier = lake.spark(), lake.identifier(current.memory)
     table = load(lake.catalog, current.memory)
     if table is None:
-        properties: Mapping[str, str] = {
-            **base_properties(current.contract.model_copy(update={"format_version": 2})),
+        base = base_properties(current.contract.model_copy(update={"format_version": 2}))
+        properties = {
+            **{key: value for key, value in base.items() if "metrics.column" not in key},
             OWNED: current.append.topic,
             UPSERT_OF: current.append.table,
         }

@@ -1,0 +1,122 @@
+"""Rules of upsert tables in Dagster: assets downstream of their append tables, merged apart from ingest, when it is time."""
+
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+from dagster import AssetKey
+
+import resources.lake as configuration_module
+import sensors.merge_tick as tick_module
+from assets.report import result
+from orchestration.definitions import build_defs
+from resources.lake import configuration_of
+from tidemark.domain.errors import Outage
+from tidemark.domain.ledger import Ledger
+from tidemark.domain.merge_ledger import Changes, MergeLedger
+from tidemark.domain.merge_plan import AppendHistory, AppendReceipt
+from tidemark.domain.outcome import Outcome
+from tidemark.domain.types import KAFKA_COLUMN, LONG, Field, Struct
+from tidemark.domain.upsert import SOFT_COLUMN, currents
+from tidemark.engine.merge_state import Pair
+from tidemark.engine.table_state import TableState
+
+PAYMENTS = "topic: payments\ntable: shop.payments\nupsert: {keys: [id], target_lag: 2m, partition_by: [id]}\n"
+CURRENT = AssetKey(["shop", "payments_current"])
+
+
+@pytest.fixture
+def upserting(where):
+    """The scratch configuration with one more contract."""
+    (where.contracts_dir / "payments.yaml").write_text(PAYMENTS)
+    configuration_module._configuration.cache_clear()
+    return where
+
+
+@pytest.fixture
+def with_upsert(upserting, lake, resource):
+    return build_defs({"lake": resource}, upserting)
+
+
+@pytest.fixture
+def ticking(with_upsert, lake, resource, instance):
+    def tick():
+        with dg.build_sensor_context(
+            instance=instance, definitions=with_upsert, resources={"lake": resource}
+        ) as context:
+            return with_upsert.resolve_sensor_def("upsert_lag").evaluate_tick(context)
+
+    return tick
+
+
+def test_an_upsert_table_is_an_asset_downstream_of_its_append_table(with_upsert):
+    spec = next(s for s in with_upsert.resolve_all_asset_specs() if s.key == CURRENT)
+    assert [dep.asset_key for dep in spec.deps] == [AssetKey(["shop", "payments"])]
+    assert spec.group_name == "shop"
+    assert spec.metadata["target_lag"] == "2m"
+    assert spec.tags["tidemark/role"] == "data"
+    job = with_upsert.resolve_job_def("merge")
+    assert set(job.asset_layer.selected_asset_keys) == {CURRENT}
+    assert CURRENT not in with_upsert.resolve_job_def("ingest").asset_layer.selected_asset_keys
+
+
+def test_without_upsert_there_is_neither_job_nor_sensor(defs):
+    assert "merge" not in {job.name for job in defs.jobs}
+    assert not [s for s in defs.sensors if s.name.startswith("upsert")]
+
+
+def pair(where, *, merged, end, waited):
+
+    current = currents(configuration_of(where).contracts)["shop.payments_current"]
+    ledger = Ledger(cluster_id="c", topic_id="t", topic="payments", next=end or {})
+    history = AppendHistory("u", 2, (2,), (AppendReceipt(2, datetime.now(UTC) - waited, ledger),))
+    known = (
+        MergeLedger(append_table="shop.payments", append_uuid="u", append_snapshot=1, next=merged)
+        if merged
+        else None
+    )
+    state = TableState(current.contract.table, exists=bool(merged), head=7, receipt=7, merged=known)
+    return Pair(current, history if end else None, state, Struct(()))
+
+
+@pytest.mark.parametrize(
+    ("merged", "end", "waited", "due"),
+    [
+        ({0: 5}, {0: 9}, timedelta(minutes=2), True),
+        ({0: 5}, {0: 9}, timedelta(seconds=20), False),
+        ({0: 9}, {0: 9}, timedelta(hours=1), False),
+        (None, {0: 9}, timedelta(0), True),
+        (None, None, timedelta(0), False),
+    ],
+)
+def test_the_sensor_asks_when_rows_have_waited_for_the_target_lag(
+    ticking, upserting, monkeypatch, merged, end, waited, due
+):
+    """Given append and merge ledgers, when the sensor ticks, then it asks as target_lag says, without any Spark."""
+    found = pair(upserting, merged=merged, end=end, waited=waited)
+    monkeypatch.setattr(tick_module, "read_pairs", lambda *_: {"shop.payments_current": found})
+    result = ticking()
+    assert [r.asset_selection for r in result.run_requests or []] == ([[CURRENT]] if due else [])
+
+
+def test_a_catalog_that_is_down_is_a_reason_to_skip(ticking, monkeypatch):
+    down = Outage("catalog_down", "shop.payments_current", "database is locked")
+    monkeypatch.setattr(tick_module, "read_pairs", lambda *_: {"shop.payments_current": down})
+    result = ticking()
+    assert not result.run_requests
+    assert "catalog_down" in result.skip_message
+
+
+def test_a_merge_shows_its_rows_and_where_columns_come_from(upserting):
+
+    contract = currents(configuration_of(upserting).contracts)["shop.payments_current"].contract
+    outcome = Outcome(contract.table, "fresh", commits=1, next={0: 9}, changes=Changes(9, 4, 2, 1, stale=2))
+    state = TableState(contract.table, exists=True, rows=20, delete_rows=5, delete_files=2)
+    columns = Struct((Field("id", LONG), KAFKA_COLUMN, SOFT_COLUMN))
+    metadata = result(contract, outcome, 15, columns, state).metadata
+    shown = {key: metadata[key] for key in ("rows_inserted", "rows_updated", "rows_deleted", "rows_stale")}
+    assert shown == {"rows_inserted": 4, "rows_updated": 2, "rows_deleted": 1, "rows_stale": 2}
+    assert (metadata["delete_files"], metadata["share_deleted"]) == (2, 0.25)
+    lineage = metadata["dagster/column_lineage"].deps_by_column
+    assert lineage["id"] == [dg.TableColumnDep(AssetKey(["shop", "payments"]), "id")]
+    assert lineage["_is_deleted"] == [dg.TableColumnDep(AssetKey(["shop", "payments"]), "_kafka")]

@@ -1,0 +1,176 @@
+"""Upsert tables the whole way: topic, append table, merge; whatever comes, the table is the topic replayed into a map."""
+
+import json
+import threading
+import uuid
+
+import oracle
+import pytest
+from lakehouse import Run
+from topics import Topic
+
+from tidemark.domain.upsert import current_of
+from tidemark.engine.merge_catch_up import merge_up
+
+FIELDS = {"id": "bigint", "region": "string", "v": "string", "ts": "bigint"}
+
+
+class Upserted:
+    """A JSON topic with string keys, its append table and its upsert table."""
+
+    def __init__(self, lakehouse, *, partitions=2, format_version=2, **upsert):
+        self.lakehouse = lakehouse
+        self.topic = Topic(lakehouse.cluster, f"upsert_{uuid.uuid4().hex[:6]}", {})
+        self.topic.create(partitions)
+        self.append = lakehouse.table(
+            self.topic,
+            value={"format": "json", "fields": FIELDS},
+            key={"format": "string", "fields": ["id"]},
+            format_version=format_version,
+            quarantine={"fail": 1.0},
+            upsert={"keys": ["id"], **upsert},
+        )
+        self.current = current_of(self.append.contract)
+        self.name = self.current.contract.table
+
+    def send(self, *events):
+        """(id, value) or (id, value, ts) or (id, value, ts, region); value None is a tombstone."""
+        for key, value, *rest in events:
+            ts, region = (*rest, 0, "eu")[0], (*rest, "eu", "eu")[1] if len(rest) > 1 else "eu"
+            body = {"id": key, "region": region, "v": value, "ts": ts}
+            text = None if value is None else json.dumps(body).encode()
+            self.topic.send_raw([(str(key).encode(), text, key % self.topic.partitions)])
+
+    def merge(self, lake=None):
+        outcome = merge_up(lake or self.lakehouse.lake, self.current, "test")
+        assert outcome.error is None, outcome.error["message"]
+        return outcome.changes
+
+    def both(self, *events):
+        """Send, ingest, merge; what the merge did."""
+        self.send(*events)
+        outcome = self.append.run()
+        assert outcome.error is None, outcome.error
+        return self.merge()
+
+    def table(self):
+        return self.lakehouse.catalog.load_table(self.name)
+
+    def rows(self):
+        """id -> v as PyIceberg reads it; Spark reads the same, and each key once."""
+        found = self.table().scan().to_arrow().to_pylist()
+        by_spark = self.lakehouse.spark().sql(f"SELECT id, v, _kafka.offset AS o FROM {self.name}").collect()
+        seen = sorted((r["id"], r["v"], r["_kafka"]["offset"]) for r in found)
+        assert seen == sorted((r["id"], r["v"], r["o"]) for r in by_spark)
+        assert len({r["id"] for r in found}) == len(found)
+        return {r["id"]: r["v"] for r in found if not r.get("_is_deleted")}
+
+
+@pytest.mark.parametrize("format_version", [2, 3])
+def test_a_compacted_topic_becomes_its_current_state(lakehouse, format_version):
+    """Given updates, deletes and re-inserts in one batch and in many, then the table is the map that replaying gives."""
+    made = Upserted(lakehouse, format_version=format_version, partition_by=["region"])
+    done = made.both(*((n, f"a{n}") for n in range(10)), (3, None), (4, None), (4, "back"))
+    assert (done.inserted, done.absent, done.superseded) == (9, 1, 3)
+    expected = {n: f"a{n}" for n in range(10) if n != 3} | {4: "back"}
+    assert made.rows() == expected
+    identifiers = made.table().schema().identifier_field_ids
+    assert [made.table().schema().find_column_name(i) for i in identifiers] == ["id"]
+
+    done = made.both((0, "x"), (1, None), (11, "n"), (11, None), (12, "n"), (12, "m"), (2, "b", 0, "us"))
+    assert (done.inserted, done.updated, done.deleted, done.absent) == (1, 2, 1, 1)
+    expected |= {0: "x", 2: "b", 12: "m"}
+    del expected[1]
+    assert made.rows() == expected, "a row whose partition changed has moved, and is there once"
+
+    lakehouse.spark().sql(f"CALL lake.system.rewrite_data_files(table => '{made.name}')")
+    lakehouse.spark().sql(f"CALL lake.system.rewrite_data_files(table => '{made.append.name}')")
+    assert made.merge() is None
+    assert made.rows() == expected, "compaction brings nothing back"
+
+    before = made.table().metadata.current_snapshot_id
+    first = oracle.ledgers(made.table())[0]["snapshot_id"]
+    lakehouse.spark().sql(f"CALL lake.system.rollback_to_snapshot('{made.name}', {first})")
+    assert made.table().metadata.current_snapshot_id != before
+    made.merge()
+    assert made.rows() == expected, "what a rollback of the upsert table undid is merged again"
+
+
+def test_an_older_event_never_overwrites_a_newer_row(lakehouse):
+    """Given a source order, when older events come in the same and in a later merge, or after a delete, then they lose."""
+    made = Upserted(lakehouse, order_by=["ts"])
+    made.both((1, "new", 10), (1, "old", 5), (2, "b", 7), (3, "c", 7))
+    assert made.rows() == {1: "new", 2: "b", 3: "c"}
+    done = made.both((1, "older", 3), (2, None), (3, "c2", 8))
+    assert (done.stale, done.deleted, done.updated) == (1, 1, 1)
+    done = made.both((2, "late", 6), (1, "newest", 11))
+    assert (done.stale, done.updated, done.inserted) == (1, 1, 0), "the delete is remembered"
+    assert made.rows() == {1: "newest", 3: "c2"}
+    made.both((2, "again", 9))
+    assert made.rows() == {1: "newest", 2: "again", 3: "c2"}
+
+
+def test_soft_deletes_keep_the_row_and_mark_it(lakehouse):
+    made = Upserted(lakehouse, deletes="soft")
+    made.both((1, "a"), (2, "b"))
+    done = made.both((1, None), (3, None))
+    assert (done.deleted, done.absent) == (1, 1)
+    found = {r["id"]: (r["v"], r["_is_deleted"]) for r in made.table().scan().to_arrow().to_pylist()}
+    assert found == {1: ("a", True), 2: ("b", False), 3: (None, True)}
+    made.both((1, "c"))
+    assert made.rows() == {1: "c", 2: "b"}
+
+
+def test_two_merges_at_once_do_the_work_once(lakehouse):
+    """Given the same rows to merge, when two processes start together, then each row is there once and nothing is lost."""
+    made = Upserted(lakehouse)
+    made.both(*((n, "a") for n in range(20)))
+    made.send(*((n, "b") for n in range(10, 30)))
+    made.append.run()
+    lakes = [lakehouse.open_lake(), lakehouse.open_lake()]
+    results = []
+    threads = [threading.Thread(target=lambda each=each: results.append(made.merge(each))) for each in lakes]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert sum(each.read for each in results if each) == 20
+    assert made.rows() == dict.fromkeys(range(10), "a") | dict.fromkeys(range(10, 30), "b")
+
+
+def test_the_history_of_the_append_table_is_followed_when_it_is_undone(lakehouse):
+    """Given a rolled back append table, when merged, then the upsert table goes back, and forward again with it."""
+    made = Upserted(lakehouse)
+    made.both((1, "a"), (2, "b"))
+    first = made.append.head
+    made.both((1, "bad"), (3, "bad"))
+    lakehouse.spark().sql(f"CALL lake.system.rollback_to_snapshot('{made.append.name}', {first})")
+    made.merge()
+    assert made.rows() == {1: "a", 2: "b"}
+    made.append.run()
+    made.merge()
+    assert made.rows() == {1: "bad", 2: "b", 3: "bad"}
+
+
+@pytest.mark.parametrize("format_version", [2, 3])
+def test_a_merge_killed_at_any_point_is_continued_exactly(lakehouse, format_version):
+    """Given merges killed one after the other at each line before they publish, then nothing of them is seen, and the next one does the work."""
+    made = Upserted(lakehouse, format_version=format_version, order_by=["ts"])
+    made.both(*((n, "a", 1) for n in range(6)))
+    made.send((0, "b", 2), (1, None), (9, "n", 2))
+    made.append.run()
+    points = ["planned", "branched", "remembered", "merged", "staged", "audited", "receipted", "publishing"]
+    for point in points:
+        run = Run.start(lakehouse, [made.name], pause_at=point)
+        run.reaches_its_pause()
+        run.kill()
+        assert made.rows() == dict.fromkeys(range(6), "a"), point
+    run = Run.start(lakehouse, [made.name], pause_at="published")
+    run.reaches_its_pause()
+    run.kill()
+    expected = {0: "b", 9: "n", **dict.fromkeys(range(2, 6), "a")}
+    assert made.rows() == expected
+    made.merge()
+    done = made.both((1, "late", 0), (2, "c", 3))
+    assert (done.stale, done.updated) == (1, 1)
+    assert made.rows() == expected | {2: "c"}
