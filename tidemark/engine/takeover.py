@@ -13,7 +13,7 @@ from tidemark.domain.configuration import Configuration
 from tidemark.domain.contract import Contract
 from tidemark.domain.contract_record import EVENT, remembered
 from tidemark.domain.coverage import covers
-from tidemark.domain.errors import SchemaUnsupported
+from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.domain.schema_plan import Change, SchemaPlan
 from tidemark.domain.types import Struct
 from tidemark.engine.lake import Lake
@@ -125,8 +125,11 @@ def unclaimed(lake: Lake) -> Iterator[TableState]:
             table = ".".join(identifier[-2:])
             if table.lower() in ours or len(identifier) != 2:  # noqa: PLR2004 - namespace and name
                 continue
-            with named(table):
-                state = read_state(catalog, table, required=False)
+            try:
+                with named(table):
+                    state = read_state(catalog, table, required=False)
+            except Stopped:
+                continue  # a table in trouble of its own, or another's: it must not stop this one
             if state.owned and state.ledger is not None:
                 yield state
 
