@@ -53,7 +53,7 @@ def pause_table(context: dg.OpExecutionContext, config: Verb, lake: LakeResource
     """Let nothing be ingested into a table until it is resumed."""
     from tidemark.engine.pause import pause  # noqa: PLC0415 - only a step pays for the engine's imports
 
-    change_table(context, config, lake, pause)
+    change_table(context, config, lake, pause, upserts=True)
 
 
 @dg.op
@@ -61,7 +61,7 @@ def resume_table(context: dg.OpExecutionContext, config: Verb, lake: LakeResourc
     """Undo `pause`; the next run continues where the ledger ends."""
     from tidemark.engine.pause import resume  # noqa: PLC0415
 
-    change_table(context, config, lake, resume)
+    change_table(context, config, lake, resume, upserts=True)
 
 
 @dg.op
@@ -87,13 +87,19 @@ def approve_table(context: dg.OpExecutionContext, config: Approve, lake: LakeRes
         config,
         lake,
         lambda lake, contract, signature: approve(lake, contract, config.plan, signature),
+        upserts=True,
     )
 
 
 def change_table(
-    context: dg.OpExecutionContext, config: Verb, resource: LakeResource, change: "Change"
+    context: dg.OpExecutionContext,
+    config: Verb,
+    resource: LakeResource,
+    change: "Change",
+    *,
+    upserts: bool = False,
 ) -> None:
-    """Make the change and show it on the op and on the table's asset.
+    """Make the change and show it on the op and on the table's asset; `upserts`: of an upsert table too.
 
     Raises:
         dg.Failure: it was refused, or a service does not answer.
@@ -103,7 +109,9 @@ def change_table(
     signature = Signature(config.who, config.reason, context.run_id, config.dry_run)
     try:
         with resource.open() as lake:
-            operation = change(lake, resource.configuration.contract(config.table), signature).as_json()
+            known = resource.configuration
+            contract = known.any_table(config.table) if upserts else known.contract(config.table)
+            operation = change(lake, contract, signature).as_json()
     except TidemarkError as error:
         raise dg.Failure(
             str(error), metadata={"error": dg.MetadataValue.json(error.as_json())}, allow_retries=False

@@ -16,6 +16,10 @@ from tidemark.engine.configuration import load_from_environment
 _KINDS: dict[str, type[TidemarkError]] = {"Refused": Refused}
 
 
+UPSERTS = frozenset({"pause", "resume", "approve"})
+"""Verbs that take an upsert table as well."""
+
+
 def change(verb: str, arguments: Mapping[str, Any], *, as_json: bool) -> None:
     """Run `verb` and print the operation as it was logged, with the config that does the same in the launchpad.
 
@@ -23,7 +27,8 @@ def change(verb: str, arguments: Mapping[str, Any], *, as_json: bool) -> None:
         Refused: it would do harm or has nothing to act on.
         Stopped, Outage: a service does not answer, or the table is in another stop state.
     """
-    load_from_environment().contract(arguments["table"])
+    known = load_from_environment()
+    (known.any_table if verb in UPSERTS else known.contract)(arguments["table"])
     asked = {**arguments, "by": arguments["by"] or getpass.getuser()}
     with dagster_instance() as instance:
         config = config_of(verb, asked)

@@ -8,6 +8,7 @@ from tidemark.domain.errors import Problem, Refused
 from tidemark.domain.layering import Origin
 from tidemark.domain.platform import Platform
 from tidemark.domain.suggest import nearest
+from tidemark.domain.upsert import currents
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,11 @@ class Configuration:
             next_step=f"did you mean {meant}?" if meant else "tidemark check lists the contracts",
             table=table,
         )
+
+    def any_table(self, table: str) -> Contract:
+        """As `contract`, upsert tables by their names included."""
+        found = currents(self.contracts).get(table)
+        return found.contract if found else self.contract(table)
 
     def lane(self, name: str) -> tuple[Contract, ...]:
         """The contracts whose tables share the runs of a lane."""

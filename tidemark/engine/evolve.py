@@ -132,12 +132,18 @@ def evolve(
 
 
 def apply_changes(
-    lake: Lake, contract: Contract, state: TableState, plan: SchemaPlan, *, run_id: str
+    lake: Lake,
+    contract: Contract,
+    state: TableState,
+    plan: SchemaPlan,
+    *,
+    run_id: str,
+    approval: Approval | None = None,
 ) -> tuple[Change, ...]:
     """Apply what may be applied of a plan that was made elsewhere, and write it into the table's history."""
-    done = plan.of("apply")
+    done = plan.of("apply", "review") if approval else plan.of("apply")
     if done:
-        alter(lake, contract, done, _notes(contract, state, done, _entry(plan, done, run_id, None)))
+        alter(lake, contract, done, _notes(contract, state, done, _entry(plan, done, run_id, approval)))
     return done
 
 

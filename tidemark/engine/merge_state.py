@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
+from tidemark.domain.contract import Contract
 from tidemark.domain.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.domain.merge_ledger import MergeLedger, is_merge_ledger
 from tidemark.domain.merge_plan import (
@@ -21,7 +22,7 @@ from tidemark.domain.merge_plan import (
 )
 from tidemark.domain.retention import EXPIRED_BEFORE
 from tidemark.domain.types import Struct
-from tidemark.domain.upsert import Current
+from tidemark.domain.upsert import Current, current_of
 from tidemark.engine.iceberg_types import columns_of
 from tidemark.engine.lake import Lake
 from tidemark.engine.table_state import TableState, ancestors, load, newest_receipt, read_state, summary_of
@@ -111,6 +112,34 @@ def own_receipts(lake: Lake, table: str) -> Receipts:
         if is_merge_ledger(text):
             found.append((snapshot.snapshot_id, MergeLedger.from_json(text, table=table)))
     return found
+
+
+def merged_upto(lake: Lake, contract: Contract) -> tuple[int, dict[int, int]] | None:
+    """(epoch, next offsets) before which all append rows are merged, for whoever deletes append rows.
+
+    A row of an earlier epoch, or of this one below `next` in its partition, may go. None: nothing may, the upsert
+    table has merged nothing of the append table that is there now. Only for contracts with `upsert`.
+    """
+    current = current_of(contract)
+    if current is None:
+        return None
+    append = load(lake.catalog, contract.table)
+    merged = lake.state(current.contract.table).merged
+    if append is None or merged is None or merged.append_uuid != str(append.metadata.table_uuid):
+        return None
+    history = read_history(append.metadata, contract.table, merged.append_snapshot)
+    if isinstance(plan_merge([(0, merged)], history), Rebuild):
+        return None
+    return merged.epoch, dict(merged.next)
+
+
+def named_snapshots(lake: Lake, contract: Contract) -> frozenset[int]:
+    """Snapshots of the append table that its upsert table names: they tell whether history was undone."""
+    current = current_of(contract)
+    if current is None:
+        return frozenset()
+    merged = lake.state(current.contract.table, ledger=False).merged
+    return frozenset({merged.append_snapshot}) if merged else frozenset()
 
 
 def _columns(append: Table, snapshot_id: int) -> Struct:
