@@ -78,7 +78,9 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
     pruned = ""
     if not alone:
         keys = _keys(lake, plan, fresh)
-        pruned = _pruned(shape, fresh, facts)
+        pruned = (
+            "" if plan.rows.reloaded else _pruned(shape, fresh, facts)
+        )  # a replay undoes rows of other keys
         found = found.unionByName(_stored(lake, plan, keys, truncated, pruned))
         if (past := _remembered(lake, plan, keys)) is not None:
             found = found.unionByName(past)
@@ -203,11 +205,13 @@ def _pruned(shape: Shape, fresh: DataFrame, facts: Mapping[str, Any]) -> str:
         name, kind = f"t.{quoted_name(*path)}", str(shape.type_of(*path))
         if facts["n"] <= FEW:
             found = {row[0] for row in fresh.select(F.col(KEY)[f"k{n}"]).distinct().collect()}
-            if found:
-                conditions.append(f"{name} IN ({', '.join(_literal(each, kind) for each in sorted(found))})")
-        elif facts[f"least{n}"] is not None:
-            conditions.append(f"{name} >= {_literal(facts[f'least{n}'], kind)}")
-            conditions.append(f"{name} <= {_literal(facts[f'most{n}'], kind)}")
+            sound = found and not any("\0" in str(each) for each in found)  # no literal has a NUL
+            listed = ", ".join(_literal(each, kind) for each in sorted(found)) if sound else ""
+            conditions += [f"{name} IN ({listed})"] if listed else []
+            continue
+        least, most = facts[f"least{n}"], facts[f"most{n}"]
+        if least is not None and "\0" not in f"{least}{most}":
+            conditions += [f"{name} >= {_literal(least, kind)}", f"{name} <= {_literal(most, kind)}"]
     return " AND ".join(conditions)
 
 

@@ -11,6 +11,8 @@ from topics import Topic
 
 from tidemark.domain.upsert import current_of
 from tidemark.engine.merge_catch_up import merge_up
+from tidemark.engine.operations import Signature
+from tidemark.engine.replay_range import replay_range
 
 FIELDS = {"id": "bigint", "region": "string", "v": "string", "ts": "bigint"}
 
@@ -174,3 +176,17 @@ def test_a_merge_killed_at_any_point_is_continued_exactly(lakehouse, format_vers
     done = made.both((1, "late", 0), (2, "c", 3))
     assert (done.stale, done.updated) == (1, 1)
     assert made.rows() == expected | {2: "c"}
+
+
+def test_a_replayed_range_changes_nothing_that_came_later(lakehouse):
+    """Given keys that were changed, deleted and made again after a range, when it is replayed, then they stay so."""
+    made = Upserted(lakehouse, partitions=1)
+    made.both((1, "a"), (2, "b"), (3, "c"), (4, "d"))
+    made.both((1, None), (2, "b2"), (4, None), (4, "d2"))
+    expected = {2: "b2", 3: "c", 4: "d2"}
+    assert made.rows() == expected
+    replay_range(lakehouse.lake, made.append.contract, 0, 0, 4, Signature("ada", "a test", run_id="r"))
+    done = made.merge()
+    assert done is not None, "the range is read again"
+    assert made.rows() == expected
+    assert made.merge() is None
