@@ -98,7 +98,9 @@ def test_without_an_upsert_table_tombstones_are_counted_and_keys_left_alone(lake
     topic.send_raw([(b"1", b'{"id": 1}', 0), (b"\xff", None, 0)])
     value = {"format": "json", "fields": {"id": "bigint"}}
     table = lakehouse.table(topic, value=value, key={"format": "string", "fields": ["id"]})
-    assert table.run().rows._asdict() == {
+    outcome = table.run()
+    assert outcome.error is None
+    assert outcome.rows._asdict() == {
         "read": 2,
         "written": 1,
         "quarantined": 0,
