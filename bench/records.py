@@ -26,10 +26,11 @@ SCHEMA: dict[str, Any] = {
 
 
 def create(stack: dict[str, Any], topic: str, partitions: int) -> int:
-    """A new topic with its schema registered; returns the schema id."""
+    """A topic, made unless it is there, with its schema registered; returns the schema id."""
     admin = AdminClient(stack["kafka"])
-    for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
-        future.result()
+    if topic not in admin.list_topics(timeout=20).topics:
+        for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+            future.result()
     url = f"{stack['schema_registry']['url']}/subjects/{topic}-value/versions"
     return int(httpx.post(url, json={"schema": json.dumps(SCHEMA)}).raise_for_status().json()["id"])
 

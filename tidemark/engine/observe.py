@@ -8,6 +8,7 @@ from typing import Any, get_args
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
+from tidemark.domain.errors import Outage
 from tidemark.domain.evidence import Evidence, Fate, Group
 from tidemark.domain.quality_results import Rules
 from tidemark.domain.routes import UNROUTED
@@ -60,9 +61,15 @@ def observed(
 
 
 def evidence(observation: Observation, partitions: Iterable[int], rules: Rules | None = None) -> Evidence:
-    """What the pass has counted."""
+    """What the pass has counted.
+
+    Raises:
+        Outage: the counts were lost on their way from the server; the batch is planned again.
+    """
     seen = observation.get
     listed = list(partitions)
+    if not all(f"read_{p}" in seen for p in listed):
+        raise Outage("spark_down", "-", "the write ended, but its counts did not arrive")
     return Evidence(
         read={p: seen[f"read_{p}"] for p in listed},
         unwritten={p: seen[f"unwritten_{p}"] for p in listed},
