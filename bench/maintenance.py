@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 from uuid import uuid4
 
 import psutil
@@ -98,7 +99,7 @@ class Bench:
             self._median(lambda s=s: self.lake.spark().sql(s).collect()) for s in (scan, scan + day)
         )
         files = len(list(table.scan().plan_files()))
-        size = Path(table.metadata_location.removeprefix("file://")).stat().st_size
+        size = Path(urlparse(table.metadata_location).path).stat().st_size
         head = table.current_snapshot()
         manifests = len(head.manifests(table.io)) if head else 0
         print(
