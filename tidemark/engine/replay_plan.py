@@ -28,10 +28,12 @@ from tidemark.engine.keys import key_decoding
 from tidemark.engine.lake import Lake
 from tidemark.engine.plan import Plan, evolved
 from tidemark.engine.publish import branch_identifier, publish, write_receipt
+from tidemark.engine.quality_plan import check_rules
 from tidemark.engine.schemas import TopicSchemas, read_schemas
 from tidemark.engine.settle import settle
 from tidemark.engine.stage import Staged
 from tidemark.engine.table_state import TableState
+from tidemark.engine.tables import table_columns
 
 ATTEMPTS = 6
 T = TypeVar("T")
@@ -70,7 +72,7 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
 
     Raises:
         Refused: the table was never loaded.
-        Stopped: its ledger is missing, or what the contract declares waits for an approval.
+        Stopped: its ledger is missing, what the contract declares waits for an approval, or its rules do not fit.
     """
     state = lake.state(contract.table)
     if state.ledger is None:
@@ -86,6 +88,7 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
     else:
         state = evolved(lake, contract, state, schemas, run_id)
         refused = refused_ids(contract, state, schemas)
+    check_rules(lake, contract, table_columns(value_columns(state)))
     key = key_decoding(lake, contract, value_columns(state))
     return Ground(contract, state, state.ledger, schemas, refused, key)  # type: ignore[arg-type]
 

@@ -153,8 +153,18 @@ def test_a_stop_state_that_only_a_run_can_see_comes_from_the_last_run() -> None:
             "hint": Hint(stopped="quarantine_flood", at=NOW),
             "table": table(properties={ACCEPTED_BATCH: "0:100"}),
         },
+        {
+            "hint": Hint(stopped="quality_blocked", at=NOW),
+            "table": table(properties={ACCEPTED_BATCH: "0:100"}),
+        },
     ],
-    ids=["nothing waits", "published since", "an outage is asked for, not remembered", "accepted since"],
+    ids=[
+        "nothing waits",
+        "published since",
+        "an outage is asked for, not remembered",
+        "a flood was accepted since",
+        "a blocked batch was accepted since",
+    ],
 )
 def test_the_last_run_is_not_believed_for_ever(changes: dict[str, Any]) -> None:
     known = {"topic": topic(150), "hint": Hint(stopped="misconfigured", at=NOW - timedelta(minutes=5))}
