@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
+from assets.column_lineage import Columns
 from assets.names import pool_of
 from assets.quality import ingest_checks
-from assets.specs import Columns, table_spec
+from assets.specs import table_spec
 from resources.lake import LakeResource
 from tidemark.domain.contract import Contract
 from tidemark.domain.platform import Lane

@@ -10,6 +10,7 @@ from typing import Any
 
 import dagster as dg
 
+from assets.column_lineage import from_topic
 from assets.names import table_key
 from assets.specs import column_schema
 from tidemark.domain.contract import Contract
@@ -36,9 +37,12 @@ def result(
     if row_count is not None:
         metadata["dagster/row_count"] = row_count
     if columns is not None:
-        metadata["dagster/column_schema"] = column_schema(contract, columns_to_json(columns))
-        if contract.upsert and contract.upsert.table == contract.table:
-            metadata["dagster/column_lineage"] = upsert_lineage(contract, columns)
+        listed = columns_to_json(columns)
+        upserted = contract.upsert is not None and contract.upsert.table == contract.table
+        metadata["dagster/column_schema"] = column_schema(contract, listed)
+        metadata["dagster/column_lineage"] = (
+            upsert_lineage(contract, columns) if upserted else from_topic(contract, listed)
+        )
     return dg.MaterializeResult(asset_key=table_key(outcome.table), metadata=metadata)
 
 

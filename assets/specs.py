@@ -1,16 +1,14 @@
 """From contract to asset specs: the append table, its quarantine and its topic."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
 
+from assets.column_lineage import Columns, from_topic
 from assets.names import LANE_TAG, ROLE_TAG, table_key, topic_key
 from tidemark.domain.contract import Contract
 from tidemark.domain.units import format_duration
-
-Columns = Sequence[Mapping[str, Any]]
-"""Columns of the discovery file: [{"name", "type", "doc", "required"}]."""
 
 
 def table_spec(contract: Contract, catalog: str, columns: Columns) -> dg.AssetSpec:
@@ -108,6 +106,7 @@ def _table_metadata(contract: Contract, name: str, columns: Columns) -> dict[str
         metadata["runbook"] = dg.MetadataValue.url(contract.runbook)
     if columns:
         metadata["dagster/column_schema"] = column_schema(contract, columns)
+        metadata["dagster/column_lineage"] = from_topic(contract, columns)
     return metadata
 
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
+from assets.column_lineage import Columns
 from assets.names import pool_of, upsert_lane
-from assets.specs import Columns, upsert_spec
+from assets.specs import upsert_spec
 from resources.lake import LakeResource
 from tidemark.domain.contract import Contract
 from tidemark.domain.platform import Lane

@@ -22,6 +22,7 @@ from jobs.operations import operator_jobs
 from jobs.recovery import recovery_jobs
 from jobs.schema import schema_schedule
 from jobs.upsert import upsert_job
+from orchestration.governance import governance
 from resources.lake import LakeResource, configuration_of, places_now
 from sensors.kafka_lag import lag_sensor
 from sensors.upsert_lag import upsert_sensor
@@ -64,7 +65,7 @@ def build_defs(
         *((schemas,) if schemas else ()),
         *maintenance_assets(contracts),
     ]
-    return dg.Definitions(
+    composed = dg.Definitions(
         assets=assets,
         asset_checks=[
             *(freshness_checks(name, served) for name, served in by_lane.items()),
@@ -89,6 +90,7 @@ def build_defs(
         resources={"lake": LakeResource.at(where), **(resource_overrides or {})},
         executor=dg.in_process_executor,
     )
+    return dg.Definitions.merge(composed, governance(platform, contracts, seen))
 
 
 defs = build_defs()

@@ -77,7 +77,7 @@ def describe(defs):
             sensor.name: {
                 "interval": sensor.minimum_interval_seconds,
                 "status": sensor.default_status.value,
-                "job": sensor.job_name,
+                "job": sensor.job_name if sensor.has_jobs else None,
             }
             for sensor in repository.sensor_defs
         },
@@ -129,10 +129,10 @@ def test_three_hundred_contracts_load_in_seconds(tmp_path):
     assert time.process_time() - began < 10
 
 
-def test_loading_imports_no_client_of_kafka_iceberg_or_data_frames(where):
+def test_loading_imports_no_client_of_kafka_iceberg_dbt_or_data_frames(where):
     program = (
         "import sys, orchestration.definitions\n"
-        "print([m for m in ('pandas', 'pyarrow', 'pyiceberg', 'confluent_kafka', 'pandera') if m in sys.modules])"
+        "print([m for m in ('pandas', 'pyarrow', 'pyiceberg', 'confluent_kafka', 'pandera', 'dbt', 'sqlglot') if m in sys.modules])"
     )
     environ = {
         **os.environ,

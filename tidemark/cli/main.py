@@ -1,5 +1,6 @@
 """`tidemark`: the command line. Every command imports what it needs when it is called, so that --help is quick."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -120,6 +121,32 @@ def reconcile(table: Table, *, as_json: AsJson = False) -> None:
     from tidemark.cli.reconcile import reconcile as command  # noqa: PLC0415
 
     command(table, as_json=as_json)
+
+
+@app.command()
+def report(
+    tables: Tables = None,
+    *,
+    out: Annotated[Path | None, typer.Option("--out", help="The folder of the page (= review).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The governance review pack: one HTML page that needs no network, or --json."""
+    from tidemark.cli.report import report as command  # noqa: PLC0415
+
+    command(tables or [], out, as_json=as_json)
+
+
+@app.command()
+def metrics(
+    tables: Tables = None,
+    *,
+    port: Annotated[int, typer.Option("--port", help="On 127.0.0.1.")] = 9464,
+    once: Annotated[bool, typer.Option("--once", help="Print the figures and stop.")] = False,
+) -> None:
+    """The figures of status for Prometheus, at /metrics."""
+    from tidemark.cli.metrics import metrics as command  # noqa: PLC0415
+
+    command(tables or [], port, once=once)
 
 
 @app.command()

@@ -31,6 +31,12 @@ def _user_info(value: str) -> str:
     return value
 
 
+def _transport(value: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(value.get("type"), str):
+        raise PydanticCustomError("transport", "needs a type: http, kafka, file, console …")
+    return value
+
+
 class KafkaCluster(FreeSection):
     """Client properties of one cluster, in librdkafka's words."""
 
@@ -124,7 +130,7 @@ class MaintenanceSchedules(Section):
 class OpenLineage(Section):
     """Where lineage events go."""
 
-    transport: dict[str, Any]
+    transport: Annotated[dict[str, Any], AfterValidator(_transport)]
 
 
 class Platform(Section):

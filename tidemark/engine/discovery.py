@@ -4,13 +4,13 @@ A cache and nothing more (DESIGN.md, Layers): sensors and runs refresh it, loadi
 missing, damaged or of another version it is empty. `<home>/discovery.json`:
 {"version": 1,
  "clusters": {cluster: {"topics": {topic: {"partitions": n, "id": …}}}},
- "tables": {table: {"columns": [{"name", "type", "doc", "required"}]}}}
+ "tables": {table: {"columns": [{"name", "type", "doc", "required", "from"}]}}}
 """
 
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -43,7 +43,11 @@ class Discovery:
 
     def with_columns(self, table: str, columns: Struct) -> "Discovery":
         """With the columns of a table replaced."""
-        return replace(self, tables={**self.tables, table: {"columns": columns_to_json(columns)}})
+        return self.with_described(table, columns_to_json(columns))
+
+    def with_described(self, table: str, columns: Sequence[Mapping[str, Any]]) -> "Discovery":
+        """The same of columns as the file holds them; `from` names what a column is made of: [[table, column]]."""
+        return replace(self, tables={**self.tables, table: {"columns": list(columns)}})
 
 
 def columns_to_json(columns: Struct) -> list[dict[str, Any]]:

@@ -134,7 +134,7 @@ MISTAKES = [
     ("maintenance: {compaction: '0 0 30 2 *'}", 5, "maintenance.compaction", "never comes", None),
     ("maintenance: {compaction: '@dayly'}", 5, "maintenance.compaction", "is not a cron schedule", "@daily"),
     ("report_every: 1 minute", 5, "report_every", "is not a duration", "1m"),
-    ("openlineage: {transport: {type: http}}", 5, "openlineage", "is not supported yet", None),
+    ("openlineage: {transport: {kind: http}}", 5, "openlineage.transport", "needs a type", None),
     ("defaults:\n  tabel: x", 6, "defaults.tabel", "unknown key", "table"),
     ("defaults:\n  lane: defalt", 6, "defaults.lane", "has no lane 'defalt'", "default"),
     ("defaults: {topic: x}", 5, "defaults.topic", "is not a default", None),

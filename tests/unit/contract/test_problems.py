@@ -169,18 +169,6 @@ def test_a_mistake_in_a_contract(installation, text, line, key, message, suggest
     assert found.suggestion == suggestion
 
 
-NOT_YET = [
-    ("columns: {email: {allow: [marts.contacts]}}", "columns.email.allow"),
-]
-
-
-@pytest.mark.parametrize(("text", "key"), NOT_YET)
-def test_what_is_valid_and_not_executed_is_refused_by_name(installation, text, key):
-    found = installation.contract(f"topic: orders\n{text}\n").problem()
-    assert (found.line, found.key) == (2, key)
-    assert found.message.endswith("is not supported yet")
-
-
 def test_a_contract_without_a_topic(installation):
     found = installation.contract("\n\ntable: shop.orders\n").problem()
     assert (found.file, found.line, found.key) == ("contracts/orders.yaml", 3, "topic")

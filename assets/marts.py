@@ -1,0 +1,101 @@
+"""The marts: dbt models on the lake, run when the tables beneath them have moved.
+
+Specs come from `dbt_project/assets.json`, made by dagster-dbt's translator (assets/marts_translator.py): dbt itself is
+imported by the step that builds, never by a process that only loads the definitions.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from assets.column_lineage import Columns, column_metadata
+from assets.names import ROLE_TAG, table_key
+from resources.lake import LakeResource
+from tidemark.domain.contract import Contract
+from tidemark.domain.marts import Mart
+
+POOL = "tidemark_marts"
+Event = dg.MaterializeResult[None] | dg.AssetCheckResult
+ALLOWED = "tagged_columns_are_allowed"
+
+
+def mart_assets(
+    marts: Sequence[Mart], contracts: Sequence[Contract], catalog: str, columns: Mapping[str, Columns]
+) -> dg.AssetsDefinition | None:
+    """One multi-asset for all marts, dbt's tests and the tag check as asset checks; None without marts."""
+    if not marts:
+        return None
+    by_table = {mart.table: mart for mart in marts}
+
+    @dg.multi_asset(
+        name="build_marts",
+        specs=[_spec(each, contracts, catalog, columns) for each in marts],
+        check_specs=[spec for each in marts for spec in _checks(each)],
+        can_subset=True,
+        pool=POOL,
+    )
+    def build_marts(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[Event]:
+        from assets.marts_build import build  # noqa: PLC0415 - only this step pays for dbt's imports
+
+        yield from build(context, lake, by_table, contracts)
+
+    return build_marts
+
+
+def when_upstream_moved() -> dg.AutomationCondition[Any]:
+    """When a mart is built: any table beneath it was materialized since, and all of them are there.
+
+    - `any_deps_updated`, not a schedule: a quiet lake costs nothing, a busy one is built once per ingest run.
+    - `since_last_handled`: what moves while a build runs asks for one more build, not for one per event.
+    - no `any_deps_in_progress` (as `eager()` has it): a busy lane always has a run in progress, it lingers; the mart
+      would never be built.
+    - `~any_deps_missing`: before the first load of a table dbt would fail with "table not found".
+    - `~in_progress`: two builds of one mart would only wait for each other.
+    """
+    moved = dg.AutomationCondition.any_deps_updated() | dg.AutomationCondition.newly_missing()
+    return (
+        moved.since_last_handled()
+        & ~dg.AutomationCondition.any_deps_missing()
+        & ~dg.AutomationCondition.in_progress()
+    ).with_label("upstream_moved")
+
+
+def _spec(
+    mart: Mart, contracts: Sequence[Contract], catalog: str, columns: Mapping[str, Columns]
+) -> dg.AssetSpec:
+    described = [{"name": each.name, "type": "", "doc": each.description} for each in mart.columns]
+    return dg.AssetSpec(
+        table_key(mart.table),
+        deps=[table_key(table) for table in mart.upstream],
+        description=mart.description,
+        metadata={
+            "dagster/table_name": f"{catalog}.{mart.table}",
+            "dbt_model": mart.unique_id,
+            **column_metadata(mart.table, contracts, columns, described),
+        },
+        skippable=True,
+        group_name=mart.table.partition(".")[0],
+        code_version=mart.code_version,
+        owners=list(mart.owners),
+        tags={ROLE_TAG: "data"},
+        kinds={"dbt", "spark", "iceberg"},
+        automation_condition=when_upstream_moved(),
+    )
+
+
+def _checks(mart: Mart) -> Iterator[dg.AssetCheckSpec]:
+    key = table_key(mart.table)
+    for each in mart.checks:
+        yield dg.AssetCheckSpec(
+            each.name,
+            asset=key,
+            description=each.description or "A test of the dbt project.",
+            additional_deps=[table_key(table) for table in each.deps],
+            metadata={"dbt_test": each.unique_id},
+        )
+    yield dg.AssetCheckSpec(
+        ALLOWED,
+        asset=key,
+        description="No column carries a contract's tag (pii …) unless `columns.<name>.allow` names this table.",
+    )

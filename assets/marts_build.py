@@ -1,0 +1,163 @@
+"""One build of some marts: dbt over the same Spark Connect server, its events as results and checks."""
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from dagster_dbt import DbtCliResource
+
+from assets.column_lineage import column_metadata, lineage_of
+from assets.marts import ALLOWED, Event
+from assets.marts_translator import MartTranslator
+from assets.names import table_key, table_of
+from resources.lake import LakeResource
+from tidemark.domain.column_lineage import Lineage, exposures
+from tidemark.domain.contract import Contract
+from tidemark.domain.marts import Mart
+from tidemark.domain.platform import Platform
+from tidemark.engine import discovery
+from tidemark.engine.marts import digest_of, project_folder
+
+_OURS = frozenset({"dagster/column_schema", "dagster/column_lineage"})
+
+
+def build(
+    context: dg.AssetExecutionContext,
+    resource: LakeResource,
+    marts: Mapping[str, Mart],
+    contracts: Sequence[Contract],
+) -> Iterator[Event]:
+    """`dbt build` of the selected marts with their tests.
+
+    Raises:
+        dagster_dbt.DagsterDbtCliRuntimeError: a model or a blocking test failed; what was built before is reported.
+    """
+    chosen = [marts[table] for table in sorted(table_of(key) for key in context.selected_asset_keys)]
+    home = resource.places.home
+    with _environment(resource.configuration.platform):
+        dbt = DbtCliResource(project_dir=str(project_folder()), dbt_executable=_executable())
+        invocation = dbt.cli(
+            [
+                "build",
+                "--indirect-selection",
+                "cautious",
+                "--select",
+                " ".join(each.model for each in chosen),
+            ],
+            manifest=_manifest(dbt, home),
+            dagster_dbt_translator=MartTranslator(),
+            target_path=home / "dbt" / context.run_id,
+        )
+        for event in invocation.stream().fetch_column_metadata():
+            if isinstance(event, dg.AssetMaterialization):
+                yield from _built(event, home, contracts, marts)
+            elif isinstance(event, dg.AssetCheckEvaluation):
+                yield _checked(event)
+
+
+def _built(
+    event: dg.AssetMaterialization, home: Path, contracts: Sequence[Contract], marts: Mapping[str, Mart]
+) -> Iterator[Event]:
+    """The result of one mart and the verdict on its tags; its columns go into the discovery file."""
+    mart = marts[table_of(event.asset_key)]
+    seen = _remember(home, mart.table, event)
+    columns = {table: seen.columns(table) for table in seen.tables}
+    described = [{"name": each.name, "type": "", "doc": each.description} for each in mart.columns]
+    yield dg.MaterializeResult(
+        asset_key=event.asset_key,
+        metadata={
+            **{name: value for name, value in event.metadata.items() if name not in _OURS},
+            **column_metadata(mart.table, contracts, columns, described),
+        },
+    )
+    yield _allowed(mart.table, lineage_of(columns), contracts)
+
+
+def _remember(home: Path, table: str, event: dg.AssetMaterialization) -> discovery.Discovery:
+    schema = event.metadata.get("dagster/column_schema")
+    lineage = event.metadata.get("dagster/column_lineage")
+    made_of = (
+        lineage.value.deps_by_column if isinstance(lineage, dg.TableColumnLineageMetadataValue) else None
+    )
+    if isinstance(schema, dg.TableSchemaMetadataValue):
+        listed = [
+            {"name": each.name, "type": each.type, "doc": each.description or "", "required": False}
+            | ({"from": _pairs(made_of.get(each.name, ()))} if made_of is not None else {})
+            for each in schema.value.columns
+        ]
+        discovery.update(home, lambda seen: seen.with_described(table, listed))
+    return discovery.read(home)
+
+
+def _pairs(deps: Sequence[dg.TableColumnDep]) -> list[list[str]]:
+    return sorted([table_of(each.asset_key), each.column_name] for each in deps)
+
+
+def _allowed(table: str, lineage: Lineage, contracts: Sequence[Contract]) -> dg.AssetCheckResult:
+    """Whether only columns came in that may; a mart whose lineage is unknown has not shown that."""
+    found = exposures(lineage, contracts, table)
+    known = bool(lineage.get(table))
+    metadata: dict[str, Any] = {"columns_with_known_lineage": len(lineage.get(table, {}))}
+    if found:
+        metadata["exposed"] = dg.MetadataValue.md("\n".join(f"- {each}" for each in found))
+        metadata["next"] = f"drop the column, or name {table} in columns.<name>.allow of the contract"
+    return dg.AssetCheckResult(
+        asset_key=table_key(table),
+        check_name=ALLOWED,
+        passed=not found and known,
+        severity=dg.AssetCheckSeverity.ERROR if found else dg.AssetCheckSeverity.WARN,
+        metadata=metadata,
+    )
+
+
+def _checked(event: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        asset_key=event.asset_key,
+        check_name=event.check_name,
+        passed=event.passed,
+        severity=event.severity,
+        metadata=event.metadata,
+    )
+
+
+def _manifest(dbt: DbtCliResource, home: Path) -> Path:
+    """Dbt's manifest of the project as it is now, parsed once."""
+    folder = home / "dbt" / digest_of(project_folder())
+    manifest = folder / "manifest.json"
+    if not manifest.exists():
+        dbt.cli(["parse"], target_path=folder).wait()
+        json.loads(manifest.read_text(encoding="utf-8"))
+    return manifest
+
+
+@contextmanager
+def _environment(platform: Platform) -> Iterator[None]:
+    """What `profiles.yml` and dbt's Spark session read, for dbt's process and for its adapter in this one."""
+    added = {
+        "SPARK_REMOTE": platform.spark.address,
+        "TIDEMARK_CATALOG": platform.catalog.name,
+        "DBT_PROFILES_DIR": str(project_folder()),
+        "DO_NOT_TRACK": "1",
+        "PYTHONWARNINGS": "ignore",
+    }
+    warnings.filterwarnings("ignore", message="Failed to set spark.sql.catalogImplementation")
+    before = {name: os.environ.get(name) for name in added}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _executable() -> str:
+    return str(Path(sys.executable).with_name("dbt"))

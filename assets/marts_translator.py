@@ -1,0 +1,82 @@
+"""How dbt's nodes become assets: what `dbt_project/assets.json` is made with, and what the events of a build speak of.
+
+Imports dbt, a second and a half of every process that does: never at load (docs/adr/0030).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+from dagster_dbt import DagsterDbtTranslator
+from dagster_dbt.asset_utils import build_dbt_specs
+
+from assets.names import ROLE_TAG, table_of
+from tidemark.domain.marts import Mart, MartCheck, MartColumn, Project
+
+
+class MartTranslator(DagsterDbtTranslator):
+    """Keys and owners by `meta.dagster`, the group is the namespace; it reads as one lake with the append tables."""
+
+    def get_group_name(self, dbt_resource_props: Mapping[str, Any]) -> str | None:
+        """The namespace."""
+        return str(self.get_asset_key(dbt_resource_props).path[0])
+
+    def get_tags(self, dbt_resource_props: Mapping[str, Any]) -> Mapping[str, str]:
+        """A data node, like tables and topics."""
+        return {**super().get_tags(dbt_resource_props), ROLE_TAG: "data"}
+
+    def get_description(self, dbt_resource_props: Mapping[str, Any]) -> str:
+        """What the project says, without the SQL."""
+        return str(dbt_resource_props.get("description") or "")
+
+
+def described(manifest: Mapping[str, Any], digest: str) -> Project:
+    """A manifest as the definitions need it."""
+    translator = MartTranslator()
+    specs, checks = build_dbt_specs(
+        translator=translator,
+        manifest=manifest,
+        select="fqn:*",
+        exclude="",
+        selector="",
+        io_manager_key=None,
+        project=None,
+    )
+    return Project(
+        digest=digest,
+        sources={
+            table_of(translator.get_asset_key(source)): source["meta"]["topic"]
+            for source in manifest["sources"].values()
+        },
+        marts=tuple(
+            _mart(manifest, spec, checks) for spec in sorted(specs, key=lambda each: each.key.to_string())
+        ),
+    )
+
+
+def _mart(manifest: Mapping[str, Any], spec: dg.AssetSpec, checks: Sequence[dg.AssetCheckSpec]) -> Mart:
+    node = manifest["nodes"][spec.metadata["dagster_dbt/unique_id"]]
+    return Mart(
+        table=table_of(spec.key),
+        model=node["name"],
+        unique_id=node["unique_id"],
+        description=spec.description or "",
+        owners=tuple(spec.owners),
+        code_version=spec.code_version,
+        upstream=tuple(sorted(table_of(each.asset_key) for each in spec.deps)),
+        columns=tuple(
+            MartColumn(name=each["name"], description=each["description"])
+            for each in node["columns"].values()
+        ),
+        checks=tuple(
+            MartCheck(
+                name=each.name,
+                unique_id=each.metadata["dagster_dbt/unique_id"],
+                description=each.description or "",
+                deps=tuple(sorted(table_of(dep.asset_key) for dep in each.additional_deps)),
+                blocking=each.blocking,
+            )
+            for each in sorted(checks, key=lambda each: each.name)
+            if each.asset_key == spec.key
+        ),
+    )

@@ -1,0 +1,39 @@
+"""The review pack as an asset: made anew every morning, kept under Tidemark's home."""
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from resources.lake import LakeResource
+from tidemark.domain.contract import Contract
+
+KEY = dg.AssetKey("review_pack")
+GROUP = "governance"
+FOLDER = "review"
+
+
+def review_asset(contracts: Sequence[Contract]) -> dg.AssetsDefinition | None:
+    """One page over all tables; None without contracts."""
+    if not contracts:
+        return None
+
+    @dg.asset(
+        key=KEY,
+        group_name=GROUP,
+        kinds={"html"},
+        description="What reviewers ask of each table, as one HTML page: owners, lineage, schema history, freshness, "
+        "reconciliation, quarantine, recovery point, operational contract.",
+    )
+    def review_pack(lake: LakeResource) -> dg.MaterializeResult[None]:
+        from tidemark.review.collect import reviews  # noqa: PLC0415 - only a step pays for the engine's imports
+        from tidemark.review.write import write  # noqa: PLC0415
+
+        with lake.open() as opened:
+            found = reviews(opened, contracts, lake.places.home)
+            file = write(found, opened.platform.catalog.name, lake.places.home / FOLDER)
+        states = sorted({f"{each.contract.table}: {each.status.state}" for each in found})
+        return dg.MaterializeResult(
+            metadata={"page": dg.MetadataValue.url(file.as_uri()), "tables": len(found), "states": states}
+        )
+
+    return review_pack

@@ -1,0 +1,33 @@
+"""What is built on the tables and told about them: marts, and who hears of it. Composed like the rest, no logic."""
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from assets.marts import mart_assets
+from assets.review import review_asset
+from jobs.marts import marts_job, marts_sensor
+from jobs.review import review_schedule
+from sensors.alerts import alert_sensor
+from sensors.lineage import lineage_sensor
+from tidemark.domain.contract import Contract
+from tidemark.domain.platform import Platform
+from tidemark.engine.discovery import Discovery
+from tidemark.engine.marts import read_project
+
+
+def governance(platform: Platform, contracts: Sequence[Contract], seen: Discovery) -> dg.Definitions:
+    """Marts whose sources are there, and the sensors that tell others."""
+    project = read_project()
+    marts = project.marts_for(contracts) if project else []
+    tables = [*(each.table for each in contracts), *(each.table for each in marts)]
+    columns = {table: seen.columns(table) for table in tables}
+    built = mart_assets(marts, contracts, platform.catalog.name, columns)
+    review = review_asset(contracts)
+    told = [each for each in (lineage_sensor(platform), alert_sensor()) if each]
+    return dg.Definitions(
+        assets=[each for each in (built, review) if each],
+        jobs=[marts_job(marts)] if marts else [],
+        sensors=[*([marts_sensor(marts)] if marts else []), *told],
+        schedules=[review_schedule()] if review else [],
+    )

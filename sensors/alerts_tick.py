@@ -1,0 +1,103 @@
+"""One tick of the alert sensor: failures since the cursor, as one message."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import dagster as dg
+import httpx
+from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
+
+from assets.names import table_of
+from tidemark.domain.alerts import Alert, message, stopped
+
+AT_ONCE = 50
+_TIMEOUT = 10.0
+
+
+@dataclass(slots=True)
+class Cursor:
+    """`since`: when the last told run had failed; `event`: the last check evaluation that was looked at."""
+
+    since: float
+    event: int
+
+    def to_json(self) -> str:
+        """For the sensor's cursor."""
+        return json.dumps({"since": self.since, "event": self.event})
+
+
+def post(context: dg.SensorEvaluationContext, webhook: str) -> dg.SkipReason:
+    """One message for all that is new; while the webhook does not take it, it is tried again at every tick."""
+    instance = context.instance
+    cursor = Cursor(**json.loads(context.cursor)) if context.cursor else _now(instance)
+    found = [*_failed_runs(instance, cursor), *_red_checks(instance, cursor)]
+    if found:
+        try:
+            httpx.post(webhook, json=message(found), timeout=_TIMEOUT).raise_for_status()
+        except httpx.HTTPError as error:  # its text names the webhook, which is a secret
+            return dg.SkipReason(
+                f"the webhook did not take {len(found)} alerts: {type(error).__name__}; tried again"
+            )
+    context.update_cursor(cursor.to_json())
+    return dg.SkipReason(f"{len(found)} alerts posted")
+
+
+def _now(instance: dg.DagsterInstance) -> Cursor:
+    """From now on; what failed before the sensor was there is history."""
+    newest = _evaluations(instance, None, ascending=False, limit=1)
+    return Cursor(datetime.now(UTC).timestamp(), newest[0].storage_id if newest else 0)
+
+
+def _failed_runs(instance: dg.DagsterInstance, cursor: Cursor) -> Iterator[Alert]:
+    wanted = RunsFilter(
+        statuses=[DagsterRunStatus.FAILURE], updated_after=datetime.fromtimestamp(cursor.since, UTC)
+    )
+    records: list[RunRecord] = list(
+        instance.get_run_records(wanted, limit=AT_ONCE, order_by="update_timestamp", ascending=True)
+    )
+    for record in records:
+        cursor.since = max(cursor.since, record.update_timestamp.replace(tzinfo=UTC).timestamp())
+        yield from _of_run(instance, record.dagster_run)
+
+
+def _of_run(instance: dg.DagsterInstance, run: DagsterRun) -> Iterator[Alert]:
+    """One alert per table that stopped; for any other failure one for the run."""
+    failures = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
+    told = False
+    for each in failures:
+        event = each.event_log_entry.dagster_event
+        data = event.step_failure_data if event else None
+        metadata = data.user_failure_data.metadata if data and data.user_failure_data else {}
+        for table, value in metadata.items():
+            if isinstance(value.value, dict) and "message" in value.value:
+                told = True
+                yield stopped(table, value.value, run.run_id)
+        if not told and data is not None:
+            told = True
+            what = data.user_failure_data.description if data.user_failure_data else None
+            yield Alert(
+                run.job_name, what or (data.error.message if data.error else "failed"), run_id=run.run_id
+            )
+    if not told:
+        yield Alert(run.job_name, "the run failed before any step did", run_id=run.run_id)
+
+
+def _red_checks(instance: dg.DagsterInstance, cursor: Cursor) -> Iterator[Alert]:
+    for record in _evaluations(instance, cursor.event, ascending=True, limit=AT_ONCE):
+        cursor.event = max(cursor.event, record.storage_id)
+        event = record.event_log_entry.dagster_event
+        found = event.asset_check_evaluation_data if event else None
+        if found is None or found.passed:
+            continue
+        figures = ", ".join(f"{name} {value.value}" for name, value in sorted(found.metadata.items())[:6])
+        word = "warns" if found.severity is dg.AssetCheckSeverity.WARN else "failed"
+        yield Alert(table_of(found.asset_key), f"check {found.check_name} {word}: {figures}")
+
+
+def _evaluations(
+    instance: dg.DagsterInstance, after: int | None, *, ascending: bool, limit: int
+) -> list[dg.EventLogRecord]:
+    wanted = dg.EventRecordsFilter(DagsterEventType.ASSET_CHECK_EVALUATION, after_cursor=after)
+    return list(instance.event_log_storage.get_event_records(wanted, limit=limit, ascending=ascending))

@@ -1,0 +1,161 @@
+"""One tick of the OpenLineage sensor: runs that changed since the cursor, as activities of their tables."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import dagster as dg
+from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
+
+from assets.names import table_of
+from resources.lake import LakeResource
+from tidemark.engine import discovery
+from tidemark.engine.openlineage import Activity, Source, Speaker
+
+AT_ONCE = 20
+"""Runs of one tick; each may stand for many tables."""
+_ENDS: Mapping[DagsterRunStatus, str] = {
+    DagsterRunStatus.SUCCESS: "COMPLETE",
+    DagsterRunStatus.FAILURE: "FAIL",
+    DagsterRunStatus.CANCELED: "ABORT",
+}
+_ROWS, _BYTES = ("rows_written", "dagster/row_count"), ("bytes",)
+
+
+@dataclass(slots=True)
+class Cursor:
+    """`since`: when the last told run had changed. `begun`: runs whose START was told and whose end was not."""
+
+    since: float
+    begun: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, text: str | None) -> "Cursor":
+        """What the sensor remembers; nothing means from now on."""
+        return cls(**json.loads(text)) if text else cls(datetime.now(UTC).timestamp())
+
+    def to_json(self) -> str:
+        """For the sensor's cursor."""
+        return json.dumps({"since": self.since, "begun": self.begun[-1000:]})
+
+
+def tell(context: dg.SensorEvaluationContext, resource: LakeResource) -> dg.SkipReason:
+    """Send what is new, oldest first. An event that cannot be sent is tried again at the next tick."""
+    cursor = Cursor.of(context.cursor)
+    configuration = resource.configuration
+    speaker = Speaker(configuration.platform, configuration.contracts, discovery.read(resource.places.home))
+    sent = 0
+    try:
+        for record in _changed(context.instance, cursor.since):
+            for activity in _activities(context, record, begun=record.dagster_run.run_id in cursor.begun):
+                speaker.tell(activity)
+                sent += 1
+            _move(cursor, record)
+    except Exception as error:  # noqa: BLE001 - whatever a transport raises: lineage waits, nothing else does
+        context.log.warning("OpenLineage cannot be told, it is tried again: %s", error)
+        return dg.SkipReason(
+            f"{sent} events sent; then the endpoint failed: {type(error).__name__}: {error}"[:500]
+        )
+    finally:
+        context.update_cursor(cursor.to_json())
+    return dg.SkipReason(f"{sent} events sent")
+
+
+def _changed(instance: dg.DagsterInstance, since: float) -> list[RunRecord]:
+    """Runs that started or ended since, oldest change first."""
+    wanted = RunsFilter(
+        statuses=[DagsterRunStatus.STARTED, *_ENDS], updated_after=datetime.fromtimestamp(since, UTC)
+    )
+    return list(instance.get_run_records(wanted, limit=AT_ONCE, order_by="update_timestamp", ascending=True))
+
+
+def _move(cursor: Cursor, record: RunRecord) -> None:
+    run = record.dagster_run
+    cursor.since = max(cursor.since, record.update_timestamp.replace(tzinfo=UTC).timestamp())
+    if run.status is DagsterRunStatus.STARTED and run.run_id not in cursor.begun:
+        cursor.begun.append(run.run_id)
+    elif run.status in _ENDS and run.run_id in cursor.begun:
+        cursor.begun.remove(run.run_id)
+
+
+def _activities(context: dg.SensorEvaluationContext, record: RunRecord, *, begun: bool) -> Iterator[Activity]:
+    """START (unless told) and the end of each table that the run had planned."""
+    run = record.dagster_run
+    ended = run.status in _ENDS
+    done = _materialized(context.instance, run) if ended else {}
+    error = _error(context.instance, run) if run.status is DagsterRunStatus.FAILURE else None
+    started = datetime.fromtimestamp(record.start_time or record.create_timestamp.timestamp(), UTC)
+    for key in _planned(context.instance, run):
+        first = _activity(context, run, key, started)
+        if first is None:
+            continue
+        if not begun:
+            yield first
+        if ended:
+            at = datetime.fromtimestamp(record.end_time or started.timestamp(), UTC)
+            yield _end(replace(first, at=at), run, done.get(key), error)
+
+
+def _end(
+    activity: Activity, run: DagsterRun, event: dg.AssetMaterialization | None, error: str | None
+) -> Activity:
+    """A table that was materialized is complete, whatever became of the others of its run."""
+    if event is None:
+        failed = run.status is DagsterRunStatus.FAILURE
+        return replace(activity, state=_ENDS[run.status], error=error if failed else None)  # type: ignore[arg-type]
+    figures = {name: value.value for name, value in event.metadata.items() if isinstance(value.value, int)}
+    rows = next((figures[name] for name in _ROWS if name in figures), None)
+    size = next((figures[name] for name in _BYTES if name in figures), None)
+    return replace(activity, state="COMPLETE", rows=rows, bytes=size)
+
+
+def _activity(
+    context: dg.SensorEvaluationContext, run: DagsterRun, key: dg.AssetKey, at: datetime
+) -> Activity | None:
+    """The START of one asset; None for those that are no data of their own (`schema/…`)."""
+    repository = context.repository_def
+    if key.path[0] == "schema" or repository is None or not repository.asset_graph.has(key):
+        return None
+    made = Activity("ingest", table_of(key), run.run_id, run.job_name, "START", at)
+    if key.path[0] == "maintenance":
+        table = ".".join(key.path[1:3])
+        return replace(made, kind="maintenance", table=table, step=".".join(key.path[3:]), inputs=(table,))
+    node = repository.asset_graph.get(key)
+    inputs = tuple(sorted((_source(each) for each in node.parent_keys), key=str))
+    kind = (
+        "dbt" if "dbt" in node.kinds else "ingest" if any(isinstance(i, tuple) for i in inputs) else "upsert"
+    )
+    return replace(made, kind=kind, inputs=inputs)
+
+
+def _source(key: dg.AssetKey) -> Source:
+    return (key.path[1], ".".join(key.path[2:])) if key.path[0] == "kafka" else table_of(key)
+
+
+def _planned(instance: dg.DagsterInstance, run: DagsterRun) -> list[dg.AssetKey]:
+    records = instance.get_records_for_run(
+        run.run_id, of_type=DagsterEventType.ASSET_MATERIALIZATION_PLANNED
+    ).records
+    keys = {each.asset_key for each in records if each.asset_key is not None}
+    return sorted(keys, key=str)
+
+
+def _materialized(
+    instance: dg.DagsterInstance, run: DagsterRun
+) -> dict[dg.AssetKey, dg.AssetMaterialization]:
+    records = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.ASSET_MATERIALIZATION).records
+    return {
+        each.asset_key: each.asset_materialization
+        for each in records
+        if each.asset_key is not None and each.asset_materialization is not None
+    }
+
+
+def _error(instance: dg.DagsterInstance, run: DagsterRun) -> str:
+    records = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
+    for each in records:
+        event = each.event_log_entry.dagster_event
+        if event is not None and event.step_failure_data.error is not None:
+            return event.step_failure_data.error.message.strip()
+    return "the run failed"

@@ -1,0 +1,97 @@
+"""Alerts as a webhook receives them: each failure once, with the next step; nothing lost while it is down."""
+
+import json
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import dagster as dg
+import pytest
+
+import assets.run
+from assets.names import table_key
+from orchestration.definitions import build_defs
+from tidemark.domain.alerts import WEBHOOK
+
+STOPPED = {"state": "topic_missing", "message": "there is no topic clicks", "next_step": "create the topic"}
+
+
+class Webhook:
+    """A real HTTP endpoint; refuses while `down`."""
+
+    def __init__(self):
+        self.bodies, self.down = [], False
+        hook = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                self.send_response(503 if hook.down else 200)
+                self.end_headers()
+                if not hook.down:
+                    hook.bodies.append(body)
+
+            def log_message(self, *_args):
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}/secret"
+
+
+@pytest.fixture
+def webhook(monkeypatch):
+    made = Webhook()
+    monkeypatch.setenv(WEBHOOK, made.url)
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def stops(context, *_args):
+    yield from ()
+    raise dg.Failure(
+        "web.clicks", metadata={"web.clicks": dg.MetadataValue.json(STOPPED)}, allow_retries=False
+    )
+
+
+def tick(defs, instance, cursor):
+    repository = defs.get_repository_def()
+    with dg.build_sensor_context(instance=instance, cursor=cursor, repository_def=repository) as context:
+        said = repository.get_sensor_def("alerts").evaluate_tick(context)
+        return context.cursor, said.skip_message
+
+
+def test_a_stop_and_a_red_check_are_told_once_and_not_before_the_webhook_takes_them(
+    where, webhook, instance, monkeypatch
+):
+    defs = build_defs(where=where)
+    cursor, _ = tick(defs, instance, None)
+    monkeypatch.setattr(assets.run, "run_tables", stops)
+    job = defs.resolve_job_def("ingest")
+    job.execute_in_process(instance=instance, asset_selection=[table_key("web.clicks")], raise_on_error=False)
+    instance.report_runless_asset_event(
+        dg.AssetCheckEvaluation(
+            asset_key=table_key("shop.orders"),
+            check_name="freshness",
+            passed=False,
+            metadata={"lag_seconds": 99.0},
+        )
+    )
+    webhook.down = True
+    cursor, said = tick(defs, instance, cursor)
+    assert "HTTPStatusError" in said
+    assert "secret" not in said
+    webhook.down = False
+    cursor, _ = tick(defs, instance, cursor)
+    cursor, _ = tick(defs, instance, cursor)
+    (body,) = webhook.bodies
+    told = {each["subject"]: each for each in body["alerts"]}
+    assert told["web.clicks"]["state"] == "topic_missing"
+    assert told["web.clicks"]["next"] == "create the topic"
+    assert told["shop.orders"]["what"] == "check freshness failed: lag_seconds 99.0"
+    assert body["text"].startswith("Tidemark: 2 alerts")
+
+
+def test_without_a_webhook_there_is_no_sensor(where, monkeypatch):
+    monkeypatch.delenv(WEBHOOK, raising=False)
+    assert "alerts" not in {each.name for each in build_defs(where=where).get_repository_def().sensor_defs}

@@ -1,0 +1,130 @@
+"""OpenLineage as a receiver sees it: every table of a run, begun and ended, and nothing lost while it was down."""
+
+import json
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import dagster as dg
+import pytest
+
+import assets.run
+from assets.names import table_key
+from orchestration.definitions import build_defs
+from tidemark.domain.types import LONG, STRING, Field, Struct
+from tidemark.engine import discovery
+
+ORDERS = Struct((Field("id", LONG, "the order"), Field("customer", STRING)))
+
+
+class Receiver:
+    """A real HTTP endpoint that keeps what it was sent."""
+
+    def __init__(self, port=0):
+        self.events = []
+        kept = self.events
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                kept.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(201)
+                self.end_headers()
+
+            def log_message(self, *_args):
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", port), Handler)
+        self.port = self.server.server_port
+
+        Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+    def told(self):
+        return [(each["eventType"], each["job"]["name"]) for each in self.events]
+
+    def find(self, state, job):
+        return next(e for e in self.events if (e["eventType"], e["job"]["name"]) == (state, job))
+
+
+@pytest.fixture
+def receiver():
+    made = Receiver()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def defs(where, receiver):
+    with where.platform_file.open("a") as file:
+        file.write(f"openlineage: {{transport: {{type: http, url: 'http://127.0.0.1:{receiver.port}'}}}}\n")
+    discovery.update(where.home, lambda seen: seen.with_columns("shop.orders", ORDERS))
+    return build_defs(where=where)
+
+
+def half_a_run(context, *_args):
+    """What assets.run does of which one table succeeds and one stops."""
+    yield dg.MaterializeResult(
+        asset_key=table_key("shop.orders"),
+        metadata={"rows_written": 9, "dagster/row_count": 99, "bytes": 4096},
+    )
+    raise dg.Failure("topic clicks is missing", allow_retries=False)
+
+
+def tick(defs, instance, cursor):
+    repository = defs.get_repository_def()
+    with dg.build_sensor_context(
+        instance=instance,
+        cursor=cursor,
+        repository_def=repository,
+        resources={"lake": defs.resources["lake"]},
+    ) as context:
+        repository.get_sensor_def("openlineage").evaluate_tick(context)
+        return context.cursor
+
+
+def run(defs, instance, monkeypatch):
+    monkeypatch.setattr(assets.run, "run_tables", half_a_run)
+    job = defs.resolve_job_def("ingest")
+    keys = [table_key("shop.orders"), table_key("web.clicks")]
+    return job.execute_in_process(instance=instance, asset_selection=keys, raise_on_error=False)
+
+
+def test_each_table_of_a_run_begins_and_ends_as_it_did(defs, instance, receiver, monkeypatch):
+    cursor = tick(defs, instance, None)
+    run(defs, instance, monkeypatch)
+    cursor = tick(defs, instance, cursor)
+    assert sorted(receiver.told()) == [
+        ("COMPLETE", "ingest.shop.orders"),
+        ("FAIL", "ingest.web.clicks"),
+        ("START", "ingest.shop.orders"),
+        ("START", "ingest.web.clicks"),
+    ]
+    done = receiver.find("COMPLETE", "ingest.shop.orders")
+    (output,), (source,) = done["outputs"], done["inputs"]
+    assert (source["namespace"], source["name"]) == ("kafka://127.0.0.1:1", "orders")
+    assert (output["namespace"], output["name"]) == ("file:///nowhere", "shop.orders")
+    assert output["outputFacets"]["outputStatistics"]["rowCount"] == 9
+    assert [each["name"] for each in output["facets"]["schema"]["fields"]] == ["id", "customer"]
+    made_of = output["facets"]["columnLineage"]["fields"]["id"]["inputFields"]
+    assert [(each["name"], each["field"]) for each in made_of] == [("orders", "id")]
+    failed = receiver.find("FAIL", "ingest.web.clicks")
+    assert "topic clicks is missing" in failed["run"]["facets"]["errorMessage"]["message"]
+    assert failed["run"]["runId"] == receiver.find("START", "ingest.web.clicks")["run"]["runId"]
+    tick(defs, instance, cursor)
+    assert len(receiver.events) == 4, "nothing is told twice"
+
+
+def test_a_dead_endpoint_stops_nothing_and_hears_of_it_later(defs, instance, receiver, monkeypatch):
+    cursor = tick(defs, instance, None)
+    receiver.stop()
+    result = run(defs, instance, monkeypatch)
+    assert len(result.get_asset_materialization_events()) == 1
+    before = cursor
+    cursor = tick(defs, instance, cursor)
+    assert cursor == before, "the cursor stays where the first event could not be sent"
+    risen = Receiver(receiver.port)
+    tick(defs, instance, cursor)
+    risen.stop()
+    assert len(risen.events) == 4

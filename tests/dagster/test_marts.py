@@ -1,0 +1,84 @@
+"""The marts in the graph: as dagster-dbt sees them, asked for when the lake has moved, no matter how busy it is."""
+
+import dagster as dg
+from dagster_dbt import build_dbt_asset_specs
+
+from assets.marts_translator import MartTranslator
+from assets.names import table_key
+from orchestration.definitions import build_defs
+from tidemark.cli.marts import parse, text_of
+from tidemark.engine import discovery
+from tidemark.engine.configuration import Places
+from tidemark.engine.marts import project_folder, read_project
+
+SAMPLE = project_folder().parent / "contracts"
+
+
+def sample(home):
+    return Places(None, SAMPLE, home)
+
+
+def test_assets_json_is_what_dbt_and_its_translator_say(tmp_path):
+    assert text_of(project_folder()) == (project_folder() / "assets.json").read_text()
+    specs = {
+        each.key: each
+        for each in build_dbt_asset_specs(
+            manifest=parse(project_folder(), tmp_path), dagster_dbt_translator=MartTranslator()
+        )
+    }
+    graph = build_defs(where=sample(tmp_path)).resolve_asset_graph()
+    for mart in read_project().marts:
+        spec = specs[table_key(mart.table)]
+        assert {dep.asset_key for dep in spec.deps} == graph.get(spec.key).parent_keys
+        assert spec.group_name == graph.get(spec.key).group_name
+
+
+def test_the_graph_reads_from_topic_to_mart(tmp_path):
+    graph = build_defs(where=sample(tmp_path)).resolve_asset_graph()
+    revenue = graph.get(dg.AssetKey(["marts", "daily_revenue"]))
+    (orders,) = revenue.parent_keys
+    (topic,) = graph.get(orders).parent_keys
+    assert [orders.path, topic.path] == [["shop", "orders"], ["kafka", "main", "orders"]]
+
+
+def test_a_mart_is_asked_for_when_its_table_moved_also_while_an_ingest_run_lingers(tmp_path, instance):
+    defs = build_defs(where=sample(tmp_path))
+    orders, revenue = table_key("shop.orders"), table_key("marts.daily_revenue")
+    selection = dg.AssetSelection.assets(revenue)
+
+    def asked(cursor):
+        found = dg.evaluate_automation_conditions(
+            defs=defs, instance=instance, cursor=cursor, asset_selection=selection
+        )
+        return found, found.get_num_requested(revenue)
+
+    first, none = asked(None)
+    assert none == 0, "before its source was loaded dbt would fail"
+    instance.report_runless_asset_event(dg.AssetMaterialization(orders))
+    instance.create_run_for_job(
+        defs.resolve_job_def("ingest"), asset_selection={orders}, status=dg.DagsterRunStatus.STARTED
+    )
+    second, once = asked(first.cursor)
+    assert once == 1
+    instance.report_runless_asset_event(dg.AssetMaterialization(revenue))
+    third, again = asked(second.cursor)
+    assert again == 0, "nothing has moved since"
+    instance.report_runless_asset_event(dg.AssetMaterialization(orders))
+    _, later = asked(third.cursor)
+    assert later == 1
+
+
+def test_a_tag_shows_on_every_column_that_is_made_of_a_tagged_one(tmp_path):
+    discovery.update(
+        tmp_path,
+        lambda seen: seen.with_described(
+            "marts.customers", [{"name": "email", "type": "string", "from": [["shop.orders", "email"]]}]
+        ),
+    )
+    specs = {each.key: each for each in build_defs(where=sample(tmp_path)).resolve_all_asset_specs()}
+    metadata = specs[table_key("marts.customers")].metadata
+    (column,) = metadata["dagster/column_schema"].columns
+    assert column.tags == {"pii": ""}
+    assert metadata["dagster/column_lineage"].deps_by_column["email"] == [
+        dg.TableColumnDep(table_key("shop.orders"), "email")
+    ]

@@ -1,0 +1,166 @@
+"""The marts on real tables: dbt builds them over Spark Connect, again only what moved, and tags are held to."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+
+import resources.lake
+from assets.marts import ALLOWED
+from assets.names import table_key
+from orchestration.definitions import build_defs
+from tidemark.engine import discovery
+from tidemark.engine.configuration import Places, load
+from tidemark.engine.lake import Lake
+from tidemark.engine.marts import project_folder, read_project
+
+KAFKA = (
+    "_kafka struct<topic: string, partition: int, offset: bigint, timestamp: timestamp, timestamp_type: int, "
+    "key: binary, headers: array<struct<key: string, value: binary>>, schema_id: int, tombstone: boolean, epoch: int>"
+)
+TABLES = {
+    "shop.orders": "order_id bigint, customer_id bigint, email string, amount decimal(10,2), status string, "
+    "ordered_at timestamp",
+    "web.clicks": "visitor string, page string, clicked_at timestamp, referrer string",
+    "ops.audit_log": "value string",
+    "plant.sensors": "value binary",
+}
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def kafka(offset):
+    return ("t", 0, offset, NOON, 0, None, None, 1, False, 0)
+
+
+def order(number, *, day=0, amount="10.00", customer=None):
+    placed = NOON + timedelta(days=day, seconds=number)
+    who = number % 2 if customer is None else customer
+    return (number, who, f"c{who}@example.org", Decimal(amount), "PAID", placed, kafka(number))
+
+
+def click(number, minute):
+    return ("ann", f"/{number}", NOON + timedelta(minutes=minute), None, kafka(number))
+
+
+class Sample:
+    """The sample tables as ingest leaves them: rows, and a ledger in each snapshot."""
+
+    def __init__(self, home, folder):
+        self.home, self.folder = home, folder
+        self.lake = Lake(load(None, folder, environ={}, home=home))
+        self.spark = self.lake.spark()
+
+    def create(self):
+        for mart in read_project().marts:
+            self.spark.sql(f"DROP TABLE IF EXISTS lake.{mart.table}")
+        for table, columns in TABLES.items():
+            self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{table.partition('.')[0]}")
+            self.spark.sql(f"DROP TABLE IF EXISTS lake.{table}")
+            self.spark.sql(f"CREATE TABLE lake.{table} ({columns}, {KAFKA}) USING iceberg")
+
+    def append(self, table, rows, *, quarantined=0):
+        counts = {"0": [len(rows) + quarantined, len(rows), quarantined, 0, 0]}
+        ledger = {"kind": "append", "counts": counts, "max_timestamp": "2026-03-01T12:00:00Z", "run_id": "r"}
+        schema = f"{TABLES[table]}, {KAFKA}"
+        frame = self.spark.createDataFrame(rows, schema)
+        frame.writeTo(f"lake.{table}").option(
+            "snapshot-property.tidemark.ledger", json.dumps(ledger)
+        ).append()
+
+    def rows(self, sql):
+        return [tuple(row) for row in self.spark.sql(sql).collect()]
+
+    def build(self, instance, *tables):
+        where = Places(None, self.folder, self.home)
+        keys = [table_key(each) for each in tables] or None
+        job = build_defs(where=where).resolve_job_def("marts")
+        return job.execute_in_process(instance=instance, asset_selection=keys, raise_on_error=False)
+
+
+@pytest.fixture(scope="module")
+def sample(stack, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("contracts")
+    for file in (project_folder().parent / "contracts").glob("*.yaml"):
+        (folder / file.name).write_text(file.read_text())
+    made = Sample(Path(stack["home"]), folder)
+    made.create()
+    yield made
+    made.lake.close()
+
+
+@pytest.fixture(scope="module")
+def instance():
+    with dg.instance_for_test() as made:
+        yield made
+
+
+def verdicts(result, name):
+    return {
+        table: each.passed
+        for each in result.get_asset_check_evaluations()
+        for table in [".".join(each.asset_key.path)]
+        if each.check_name == name
+    }
+
+
+def test_marts_follow_their_tables(sample, instance):
+    sample.append("shop.orders", [order(n) for n in range(4)], quarantined=1)
+    sample.append("web.clicks", [click(n, minute) for n, minute in enumerate((0, 5, 50, 51))])
+    sample.append("ops.audit_log", [("line", kafka(0))])
+    sample.append("plant.sensors", [(b"frame", kafka(0))])
+    first = sample.build(instance)
+    assert first.success, [each for each in first.all_events if each.is_failure]
+    assert sample.rows("SELECT orders, revenue FROM lake.marts.daily_revenue") == [(4, Decimal("40.00"))]
+    assert sample.rows("SELECT clicks, entry_page FROM lake.marts.sessions ORDER BY 2") == [
+        (2, "/0"),
+        (2, "/2"),
+    ]
+    quality = (
+        "SELECT rows_read, rows_written, rows_quarantined FROM lake.marts.data_quality WHERE table_name = "
+    )
+    assert sample.rows(f"{quality}'shop.orders'") == [(5, 4, 1)]
+    assert all(each.passed for each in first.get_asset_check_evaluations())
+
+    # a late order, a new day, and a click that joins what were two visits
+    sample.append("shop.orders", [order(4), order(5, day=1, amount="7.50")])
+    sample.append("web.clicks", [click(4, 29)])
+    second = sample.build(instance)
+    assert second.success
+    revenue = sample.rows("SELECT orders, revenue FROM lake.marts.daily_revenue ORDER BY order_day")
+    assert revenue == [(5, Decimal("50.00")), (1, Decimal("7.50"))]
+    assert sample.rows("SELECT clicks FROM lake.marts.sessions") == [(5,)]
+    assert sample.rows(f"{quality}'shop.orders'") == [(7, 6, 1)]
+    assert sample.rows("SELECT sum(orders) FROM lake.marts.customers") == [(6,)]
+
+
+def test_columns_and_what_they_are_made_of_are_recorded(sample, instance):
+    event = instance.get_latest_materialization_event(table_key("marts.customers"))
+    metadata = event.asset_materialization.metadata
+    made_of = metadata["dagster/column_lineage"].value.deps_by_column
+    assert dg.TableColumnDep(table_key("shop.orders"), "email") in made_of["email"]
+    tags = {each.name: each.tags for each in metadata["dagster/column_schema"].value.columns}
+    assert tags["email"] == {"pii": ""}
+    assert tags["orders"] == {}
+    known = discovery.read(sample.home).columns("marts.customers")
+    assert next(each["from"] for each in known if each["name"] == "email")
+
+
+def test_a_mart_that_exposes_a_tagged_column_without_leave_fails_its_check(sample, instance):
+    file = sample.folder / "orders.yaml"
+    before = file.read_text()
+    contract = yaml.safe_load(before)
+    contract["columns"]["email"]["allow"] = []
+    file.write_text(yaml.safe_dump(contract))
+    resources.lake._configuration.cache_clear()
+    try:
+        result = sample.build(instance, "marts.customers")
+    finally:
+        file.write_text(before)
+        resources.lake._configuration.cache_clear()
+    assert verdicts(result, ALLOWED) == {"marts.customers": False}
+    (evaluation,) = [e for e in result.get_asset_check_evaluations() if e.check_name == ALLOWED]
+    assert "marts.customers.email carries pii of shop.orders.email" in evaluation.metadata["exposed"].value

@@ -1,0 +1,35 @@
+"""What Prometheus sees: the figures of status, by table; what is unknown is absent, never zero."""
+
+from datetime import UTC, datetime
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from tidemark.cli import metrics
+from tidemark.engine.status import Status
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+FRESH = Status("shop.orders", "orders", "fresh", 0, 0.0, NOON, NOON, None, NOON, 1, {}, {}, 3, 0, 50, 2, "")
+DOWN = Status(
+    "a.b", "b", "kafka_down", None, None, None, None, None, None, None, {}, {}, None, None, None, None, ""
+)
+
+
+@pytest.fixture
+def scraped(monkeypatch):
+    figures = metrics.TableFigures.__new__(metrics.TableFigures)
+    monkeypatch.setattr(figures, "_statuses", lambda: [FRESH, DOWN])
+    registry = CollectorRegistry()
+    registry.register(figures)
+    return generate_latest(registry).decode()
+
+
+def test_each_figure_of_status_has_a_gauge(scraped):
+    assert 'tidemark_rows{table="shop.orders",topic="orders"} 50.0' in scraped
+    assert 'tidemark_last_commit_timestamp_seconds{table="shop.orders",topic="orders"} 1.7723' in scraped
+
+
+def test_what_could_not_be_asked_is_absent_and_the_state_says_why(scraped):
+    assert 'tidemark_lag_records{table="a.b"' not in scraped
+    assert 'tidemark_state{state="kafka_down",table="a.b"} 1.0' in scraped
+    assert 'tidemark_state{state="fresh",table="a.b"} 0.0' in scraped

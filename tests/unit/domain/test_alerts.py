@@ -1,0 +1,26 @@
+"""An alert says what happened and what to do next, in the shape that chat webhooks take."""
+
+from tidemark.domain.alerts import Alert, message, stopped
+
+
+def test_a_stopped_table_is_told_with_its_state_and_next_step():
+    error = {
+        "state": "schema_review",
+        "message": "a column changed",
+        "next_step": "tidemark plan shop.orders",
+    }
+    (line,) = message([stopped("shop.orders", error, "0123456789")])["text"].splitlines()[1:2]
+    assert line == "*shop.orders* `schema_review` (run 01234567): a column changed"
+
+
+def test_without_a_next_step_the_remedy_of_the_state_is_named():
+    found = stopped("shop.orders", {"state": "paused", "message": "m"}, "r")
+    assert found.next_step == "tidemark resume shop.orders --reason …"
+
+
+def test_a_storm_is_one_message_of_bounded_length():
+    body = message([Alert(f"t{n}", "x" * 5000) for n in range(300)])
+    assert len(body["alerts"]) == 300
+    assert len(body["blocks"]) < 50
+    assert all(len(block["text"]["text"]) <= 3000 for block in body["blocks"])
+    assert "280 more" in body["text"]

@@ -1,0 +1,53 @@
+"""Tags travel with the data: what a tagged column is made into is tagged, and only named tables may carry it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.domain.column_lineage import Exposure, exposures, origins, tags_of, topic_fields
+from tidemark.domain.contract import Contract
+
+ORDERS = Contract(
+    topic="orders",
+    table="shop.orders",
+    columns={"email": {"tags": ["pii"], "allow": ["marts.customers"]}, "amount": {"description": "in euro"}},
+)
+LINEAGE = {
+    "shop.orders_current": {"email": [("shop.orders", "email")]},
+    "marts.customers": {"contact": [("shop.orders_current", "email")], "orders": [("shop.orders", "id")]},
+    "marts.mailing": {"to": [("marts.customers", "contact")], "sum": [("shop.orders", "amount")]},
+}
+
+
+def test_a_tag_follows_a_column_through_every_table_that_is_made_of_it():
+    assert tags_of(LINEAGE, [ORDERS], "marts.mailing", "to") == ("pii",)
+    assert tags_of(LINEAGE, [ORDERS], "marts.mailing", "sum") == ()
+    assert tags_of(LINEAGE, [ORDERS], "shop.orders", "email") == ("pii",)
+
+
+def test_a_table_that_the_contract_names_may_carry_the_column():
+    assert exposures(LINEAGE, [ORDERS], "marts.customers") == []
+
+
+def test_leave_for_one_table_is_no_leave_for_what_is_made_of_it():
+    (found,) = exposures(LINEAGE, [ORDERS], "marts.mailing")
+    assert found == Exposure("marts.mailing", "to", ("pii",), ("shop.orders", "email"))
+    assert str(found) == "marts.mailing.to carries pii of shop.orders.email"
+
+
+def test_kafka_metadata_is_no_field_of_the_record():
+    assert dict(topic_fields(ORDERS, ["id", "_kafka", "_cdc"])) == {"id": "id"}
+    lines = Contract(topic="log", table="a.log", value={"format": "string"})
+    assert dict(topic_fields(lines, ["line", "_kafka"])) == {"line": "value"}
+
+
+NAMES = st.sampled_from("abcd")
+GRAPHS = st.dictionaries(
+    NAMES, st.dictionaries(NAMES, st.lists(st.tuples(NAMES, NAMES), max_size=3), max_size=4), max_size=4
+)
+
+
+@given(GRAPHS, NAMES, NAMES)
+def test_origins_are_closed_and_found_even_in_circles(lineage, table, column):
+    found = origins(lineage, table, column)
+    assert (table, column) in found
+    assert {up for t, c in found for up in lineage.get(t, {}).get(c, ())} <= found

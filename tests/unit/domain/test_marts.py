@@ -1,0 +1,53 @@
+"""Which marts a folder of contracts gets: those whose sources it has, and no other."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.domain.contract import Contract
+from tidemark.engine.marts import digest_of, project_folder, read_project
+
+PROJECT = read_project()
+SAMPLE = [Contract(topic=topic, table=table) for table, topic in PROJECT.sources.items()]
+
+
+def names(contracts):
+    return {each.table for each in PROJECT.marts_for(contracts)}
+
+
+def test_the_sample_contracts_have_all_marts():
+    assert names(SAMPLE) == {each.table for each in PROJECT.marts}
+
+
+def test_contracts_without_the_sample_tables_have_none():
+    assert names([Contract(topic="mine", table="lake.mine")]) == set()
+
+
+def test_a_table_of_the_same_name_that_is_fed_by_another_topic_is_not_the_sample_table():
+    assert names([Contract(topic="bestellungen", table="shop.orders")]) == set()
+
+
+def test_a_contracts_own_table_keeps_its_name():
+    own = Contract(topic="mine", table="marts.daily_revenue")
+    assert "marts.daily_revenue" not in names([*SAMPLE, own])
+    assert "marts.customers" in names([*SAMPLE, own])
+
+
+@given(st.lists(st.sampled_from(SAMPLE), unique_by=lambda each: each.table))
+def test_everything_that_a_mart_reads_is_there(contracts):
+    chosen = PROJECT.marts_for(contracts)
+    there = {each.table for each in contracts} | {each.table for each in chosen}
+    assert all(set(mart.upstream) <= there for mart in chosen)
+
+
+def test_every_mart_and_column_is_documented_and_has_an_owner():
+    for mart in PROJECT.marts:
+        assert mart.description
+        assert mart.owners
+        assert all(column.description for column in mart.columns)
+        assert mart.checks
+
+
+def test_the_committed_description_is_that_of_the_project_as_it_is():
+    assert PROJECT.digest == digest_of(project_folder()), (
+        "python -m tidemark.cli.marts writes assets.json anew"
+    )

@@ -1,0 +1,169 @@
+"""The review pack: one page that says what reviewers ask, needs nothing else, and cannot be broken by what tables say."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidemark.domain.contract import Contract
+from tidemark.domain.ledger import Counts, Ledger
+from tidemark.domain.platform import EmbeddedPlatform
+from tidemark.engine.status import Status
+from tidemark.review.collect import Review
+from tidemark.review.pack import page
+from tidemark.review.plots import over_time
+from tidemark.review.promises import promises
+from tidemark.review.receipts import Receipt, fates_of, recovery_of
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+CONTRACT = Contract(
+    topic="orders",
+    table="shop.orders",
+    description="Orders <b>as</b> published",
+    owners={"data": "team:orders"},
+    approvers=["team:lake"],
+    columns={"email": {"tags": ["pii"], "allow": ["marts.customers"]}},
+    freshness={"warn": "2m", "fail": "10m"},
+    retention={"append": "30d"},
+)
+VOID = {"meta", "link", "br", "line", "rect", "circle", "path", "polyline"}
+
+
+def receipt(number, *, delay=3, quarantined=0):
+    at = NOON + timedelta(minutes=number)
+    counts = {0: Counts(10 + quarantined, 10, quarantined)}
+    whole = {0: Counts((10 + quarantined) * (number + 1), 10 * (number + 1), quarantined * (number + 1))}
+    ledger = Ledger(
+        cluster_id="c", topic_id="t", topic="orders", start={0: 5}, next={0: 5 + whole[0].read + 2},
+        counts=counts, totals=whole, max_timestamp=at - timedelta(seconds=delay),
+    )  # fmt: skip
+    return Receipt(number, at, ledger)
+
+
+def review(contract=CONTRACT, receipts=None, state="fresh", **said):
+    receipts = [receipt(n) for n in range(5)] if receipts is None else receipts
+    status = Status(
+        contract.table, contract.topic, state, 7, 1.5, NOON, NOON, None, NOON, 1, {0: 5}, {0: 12}, 3, 0, 50, 2,
+        "tidemark run shop.orders",
+    )  # fmt: skip
+    given = {
+        "columns": [
+            {
+                "name": "email",
+                "type": "string",
+                "required": False,
+                "description": "",
+                "tags": ["pii"],
+                "allow": [],
+            }
+        ],
+        "quarantine": [],
+        "snapshots": {},
+        "changes": [],
+        "operations": [],
+        "marts": ["marts.customers"],
+        **said,
+    }
+    return Review(
+        contract=contract,
+        status=status,
+        receipts=receipts,
+        fates=fates_of(receipts),
+        recovery=recovery_of(receipts),
+        promises=promises(contract, EmbeddedPlatform.from_stack(None)),
+        **given,
+    )
+
+
+class Balanced(HTMLParser):
+    """Every element that opens closes, in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.faults, self.ids = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.ids += [value for name, value in attrs if name == "id"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID and (not self.open or self.open.pop() != tag):
+            self.faults.append(tag)
+
+
+def sound(html):
+    parser = Balanced()
+    parser.feed(html)
+    assert not parser.faults
+    assert not parser.open
+    assert len(parser.ids) == len(set(parser.ids))
+
+
+def test_the_page_needs_no_network_and_no_script():
+    html = page([review()], "lake")
+    sound(html)
+    assert "<script" not in html
+    assert not re.findall(r'(?:src|href)="(?!#)', html)
+    assert "url(" not in html
+
+
+def test_it_says_who_answers_what_may_change_and_where_it_can_be_recovered():
+    html = page([review()], "lake")
+    for expected in (
+        "team:orders",
+        "team:lake",
+        "marts.customers",
+        "Rows for 30d",
+        "tidemark rollback shop.orders",
+    ):
+        assert expected in html
+    assert "next offsets 0:57" in html
+
+
+def test_what_a_contract_says_cannot_become_markup():
+    html = page([review()], "lake")
+    assert "<b>as</b>" not in html
+    assert "Orders &lt;b&gt;as&lt;/b&gt; published" in html
+
+
+def test_the_worst_table_comes_first_with_its_next_step():
+    bad = CONTRACT.model_copy(update={"table": "shop.bad"})
+    html = page([review(), review(bad, state="schema_review")], "lake")
+    assert html.index('id="shop.bad"') < html.index('id="shop.orders"')
+    assert "tidemark run shop.orders" in html
+
+
+def test_offsets_without_a_record_are_told_apart_from_records():
+    (found,) = fates_of([receipt(n, quarantined=1) for n in range(3)])
+    assert (found["read"], found["written"], found["quarantined"]) == (33, 30, 3)
+    assert found["never_committed"] == 2
+    assert found["balanced"]
+
+
+def test_a_table_that_was_never_loaded_has_a_page_too():
+    html = page([review(receipts=[], state="lagging", columns=[], marts=[])], "lake")
+    sound(html)
+    assert "Nothing was published yet." in html
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=40)
+
+
+@settings(max_examples=25, deadline=None)
+@given(description=TEXT, reason=TEXT, delays=st.lists(st.floats(0, 1e7), max_size=6))
+def test_any_words_and_figures_make_a_sound_page(description, reason, delays):
+    contract = CONTRACT.model_copy(update={"description": description})
+    operations = [{"at": NOON.isoformat(), "by": "a", "verb": "pause", "reason": reason}]
+    receipts = [receipt(n, delay=delay) for n, delay in enumerate(delays)]
+    sound(page([review(contract, receipts, operations=operations)], "lake"))
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 1e9)), min_size=1, max_size=30))
+def test_every_point_lies_inside_of_the_plot(values):
+    points = sorted((NOON + timedelta(seconds=s), v) for s, v in values)
+    svg = over_time(points, title="x")
+    xs = [tuple(map(float, pair.split(","))) for pair in re.search(r'points="([^"]*)"', svg)[1].split()]
+    assert all(0 <= x <= 640 and 0 <= y <= 200 for x, y in xs)

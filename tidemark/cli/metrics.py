@@ -1,0 +1,94 @@
+"""`tidemark metrics`: the figures of `status --json` for Prometheus, asked at each scrape, on this machine only."""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from prometheus_client import CollectorRegistry, generate_latest, start_http_server
+from prometheus_client.core import GaugeMetricFamily
+
+from tidemark.cli.choice import chosen
+from tidemark.cli.output import console
+from tidemark.cli.status import statuses_of
+from tidemark.domain.states import STATES
+from tidemark.engine.configuration import load_from_environment, places
+from tidemark.engine.lake import Lake
+from tidemark.engine.status import Status
+
+LOOPBACK = "127.0.0.1"
+FRESH_FOR = 5.0
+"""Seconds that one look serves: two scrapers do not ask Kafka twice."""
+_FIGURES = {
+    "lag_records": "Offsets in Kafka that are not published",
+    "lag_seconds": "Age of the oldest unpublished offset, by Tidemark's clock",
+    "retention_headroom_seconds": "Until Kafka deletes the oldest unpublished record",
+    "rows": "Rows of the table",
+    "data_files": "Data files of the table",
+    "delete_files": "Delete files of the table",
+    "quarantined": "Unresolved rows in quarantine",
+}
+
+
+class TableFigures:
+    """Collects the status of tables when Prometheus asks."""
+
+    def __init__(self, tables: Sequence[str]) -> None:
+        self._tables = tables
+        self._lake = Lake(load_from_environment())
+        self._seen: list[Status] = []
+        self._at = float("-inf")
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """One gauge per figure; what could not be asked is left out, `tidemark_state` says why."""
+        found = self._statuses()
+        for figure, meaning in _FIGURES.items():
+            gauge = GaugeMetricFamily(f"tidemark_{figure}", meaning, labels=["table", "topic"])
+            for each in found:
+                value = each.as_json()[figure]
+                if value is not None:
+                    gauge.add_metric([each.table, each.topic], value)
+            yield gauge
+        yield from _clocks(found)
+        state = GaugeMetricFamily(
+            "tidemark_state", "1 for the state that a table is in", labels=["table", "state"]
+        )
+        for each in found:
+            for name in STATES:
+                state.add_metric([each.table, name], float(each.state == name))
+        yield state
+
+    def _statuses(self) -> list[Status]:
+        if time.monotonic() - self._at > FRESH_FOR:
+            home, contracts = places(os.environ).home, chosen(self._lake.configuration, self._tables)
+            self._seen, self._at = statuses_of(self._lake, contracts, home), time.monotonic()
+        return self._seen
+
+
+def metrics(tables: Sequence[str], port: int, *, once: bool) -> None:
+    """Serve /metrics until Ctrl-C, or print it once."""
+    registry = CollectorRegistry()
+    registry.register(TableFigures(tables))
+    if once:
+        console().file.write(generate_latest(registry).decode())
+        return
+    server, thread = start_http_server(port, addr=LOOPBACK, registry=registry)
+    console().print(f"http://{LOOPBACK}:{server.server_port}/metrics   Ctrl-C stops")
+    with suppress(KeyboardInterrupt):
+        thread.join()
+    server.shutdown()
+
+
+def _clocks(found: Sequence[Status]) -> Iterator[GaugeMetricFamily]:
+    clocks = {
+        "stream_clock": "Time of the newest record in Kafka",
+        "table_clock": "Time of the newest published record",
+        "last_commit": "When something was last published",
+    }
+    for name, meaning in clocks.items():
+        gauge = GaugeMetricFamily(f"tidemark_{name}_timestamp_seconds", meaning, labels=["table", "topic"])
+        for each in found:
+            at = getattr(each, name)
+            if at is not None:
+                gauge.add_metric([each.table, each.topic], at.timestamp())
+        yield gauge

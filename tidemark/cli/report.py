@@ -1,0 +1,24 @@
+"""`tidemark report`: the review pack of some tables as one HTML file, or as JSON."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tidemark.cli.choice import chosen
+from tidemark.cli.output import console, print_json
+from tidemark.engine.configuration import load_from_environment, places
+from tidemark.engine.lake import Lake
+from tidemark.review.collect import reviews
+from tidemark.review.write import write
+
+
+def report(tables: Sequence[str], out: Path | None, *, as_json: bool) -> None:
+    """Needs catalog and Kafka; what does not answer is said on the page."""
+    configuration = load_from_environment()
+    lake = Lake(configuration)
+    found = reviews(lake, chosen(configuration, tables), places(os.environ).home)
+    if as_json:
+        print_json([each.as_json() for each in found])
+    if out is not None or not as_json:
+        file = write(found, lake.platform.catalog.name, out or Path("review"))
+        console(as_json=as_json).print(f"{file}  ({len(found)} tables, {file.stat().st_size / 1024:,.0f} KB)")

@@ -1,0 +1,60 @@
+"""What people are told when a run fails or a check turns red: words, and the JSON that chat webhooks take. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidemark.domain.states import REMEDIES, State
+
+WEBHOOK = "TIDEMARK_ALERT_WEBHOOK"
+"""The environment variable with the address that alerts are posted to."""
+_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One thing that a person should know. `state` is a stop state, where there is one."""
+
+    subject: str
+    what: str
+    state: State | None = None
+    next_step: str = ""
+    run_id: str = ""
+
+    def line(self) -> str:
+        """What happened, and what to do now."""
+        state = f" `{self.state}`" if self.state else ""
+        run = f" (run {self.run_id[:8]})" if self.run_id else ""
+        following = f"\n> next: `{self.next_step}`" if self.next_step else ""
+        return f"*{self.subject}*{state}{run}: {self.what}{following}"
+
+
+def stopped(table: str, error: Mapping[str, Any], run_id: str) -> Alert:
+    """A table that a run could not go on with; `error` is an error's JSON."""
+    state = error.get("state")
+    known: State | None = state if state in REMEDIES else None
+    remedy = REMEDIES[known].remedy.replace("{table}", table) if known else ""
+    return Alert(
+        table,
+        str(error.get("message") or "the run failed"),
+        known,
+        str(error.get("next_step") or remedy),
+        run_id,
+    )
+
+
+def message(alerts: Sequence[Alert]) -> dict[str, Any]:
+    """The body of one POST, as Slack's incoming webhooks take it; Mattermost and Rocket.Chat read `text`."""
+    lines = [each.line() for each in alerts[:_NAMED]]
+    if len(alerts) > _NAMED:
+        lines.append(f"… and {len(alerts) - _NAMED} more: tidemark status")
+    head = f"Tidemark: {len(alerts)} alert{'s' if len(alerts) != 1 else ''}"
+    blocks = [{"type": "section", "text": {"type": "mrkdwn", "text": line[:2900]}} for line in lines]
+    return {
+        "text": "\n".join([head, *lines]),
+        "blocks": [{"type": "header", "text": {"type": "plain_text", "text": head}}, *blocks],
+        "alerts": [
+            {"subject": a.subject, "state": a.state, "what": a.what, "next": a.next_step, "run_id": a.run_id}
+            for a in alerts
+        ],
+    }

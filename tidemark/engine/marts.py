@@ -1,0 +1,32 @@
+"""Where the dbt project lies, and what its committed description says."""
+
+import hashlib
+from pathlib import Path
+
+import tidemark
+from tidemark.domain.marts import FILE, Project
+
+FOLDER = "dbt_project"
+_PARTS = ("dbt_project.yml", "profiles.yml", "models", "macros", "tests")
+
+
+def project_folder() -> Path:
+    """`dbt_project/` beside the package, as it is in a clone and in an installed wheel."""
+    return Path(tidemark.__file__).parent.parent / FOLDER
+
+
+def read_project(folder: Path | None = None) -> Project | None:
+    """What `assets.json` says; None where there is no project."""
+    file = (folder or project_folder()) / FILE
+    return Project.from_json(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+
+def digest_of(folder: Path) -> str:
+    """16 hex digits over all files that dbt reads."""
+    whole = hashlib.sha256()
+    for part in _PARTS:
+        place = folder / part
+        for file in [place] if place.is_file() else sorted(place.rglob("*")):
+            if file.suffix in {".sql", ".yml"}:
+                whole.update(f"{file.relative_to(folder)}\n".encode() + file.read_bytes() + b"\0")
+    return whole.hexdigest()[:16]

@@ -1,0 +1,155 @@
+"""One table as reviewers ask about it, from catalog, Kafka and contract; Spark and Dagster may be down."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tidemark.domain.column_lineage import Lineage, tags_of
+from tidemark.domain.contract import Contract
+from tidemark.domain.errors import TidemarkError
+from tidemark.domain.marts import Mart
+from tidemark.engine import discovery, sightings
+from tidemark.engine.evolve import history
+from tidemark.engine.lake import Lake
+from tidemark.engine.look import asked, look
+from tidemark.engine.marts import read_project
+from tidemark.engine.operations import log_table
+from tidemark.engine.quarantined import causes
+from tidemark.engine.status import Facts, Status, judge
+from tidemark.engine.table_state import load
+from tidemark.review.promises import promises
+from tidemark.review.receipts import Receipt, fates_of, receipts_of, recovery_of, snapshots_of
+
+OPERATIONS = 50
+"""Newest lines of the operations log that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Everything about one table. Parts that could not be asked are empty; `status.state` says why."""
+
+    contract: Contract
+    status: Status
+    columns: Sequence[Mapping[str, Any]]
+    receipts: Sequence[Receipt]
+    fates: Sequence[Mapping[str, Any]]
+    quarantine: Sequence[Mapping[str, Any]]
+    snapshots: Mapping[str, Any]
+    recovery: Mapping[str, Any] | None
+    changes: Sequence[Mapping[str, Any]]
+    operations: Sequence[Mapping[str, Any]]
+    promises: Sequence[tuple[str, str]]
+    marts: Sequence[str]
+
+    def as_json(self) -> dict[str, Any]:
+        """The shape of `report --json`."""
+        contract = self.contract
+        return {
+            "table": contract.table,
+            "topic": contract.topic,
+            "description": contract.description,
+            "owners": contract.owners.model_dump(),
+            "approvers": list(contract.approvers),
+            "runbook": contract.runbook,
+            "status": self.status.as_json(),
+            "contract": contract.model_dump(mode="json", by_alias=True),
+            "columns": list(self.columns),
+            "lineage": {
+                "topic": contract.topic,
+                "quarantine": contract.quarantine_table,
+                "marts": list(self.marts),
+            },
+            "schema_history": list(self.changes),
+            "batches": [each.as_json() for each in self.receipts],
+            "reconciliation": list(self.fates),
+            "quarantine": list(self.quarantine),
+            "snapshots": dict(self.snapshots),
+            "operations": list(self.operations),
+            "recovery_point": self.recovery,
+            "operational_contract": dict(self.promises),
+        }
+
+
+def reviews(lake: Lake, contracts: Sequence[Contract], home: Path) -> list[Review]:
+    """In the order given."""
+    seen = discovery.read(home)
+    facts = look(lake, contracts, sightings.read(home))
+    project = read_project()
+    marts = project.marts_for(lake.configuration.contracts) if project else []
+    return [_review(lake, each, seen, marts) for each in facts]
+
+
+def _review(lake: Lake, facts: Facts, seen: discovery.Discovery, marts: Sequence[Mart]) -> Review:
+    contract, state = facts.contract, facts.table
+    lane = lake.platform.lanes[contract.lane]
+    table, _ = asked(lambda: load(lake.catalog, contract.table))
+    receipts = receipts_of(table.metadata, contract.table) if table else []
+    found, _ = asked(
+        lambda: causes(lake, contract.table, contract.quarantine_table, state.ledger if state else None)
+    )
+    return Review(
+        contract=contract,
+        status=judge(facts, poll=lane.poll, now=datetime.now(UTC)),
+        columns=_columns(contract, facts, seen),
+        receipts=receipts,
+        fates=fates_of(receipts),
+        quarantine=[each.as_json() for each in found or []],
+        snapshots=snapshots_of(table.metadata) if table else {},
+        recovery=recovery_of(receipts),
+        changes=history(state)[::-1] if state and state.exists else [],
+        operations=_operations(lake, contract.table),
+        promises=promises(contract, lake.platform),
+        marts=_downstream(contract, marts),
+    )
+
+
+def _columns(contract: Contract, facts: Facts, seen: discovery.Discovery) -> list[dict[str, Any]]:
+    columns = facts.table.columns if facts.table else None
+    listed = discovery.columns_to_json(columns) if columns else seen.columns(contract.table)
+    lineage: Lineage = {}
+    return [
+        {
+            "name": each["name"],
+            "type": each["type"],
+            "required": bool(each.get("required")),
+            "description": _description(contract, each),
+            "tags": list(tags_of(lineage, [contract], contract.table, each["name"])),
+            "allow": list(contract.columns[each["name"]].allow) if each["name"] in contract.columns else [],
+        }
+        for each in listed
+    ]
+
+
+def _description(contract: Contract, column: Mapping[str, Any]) -> str:
+    note = contract.columns.get(column["name"])
+    return (note.description if note else None) or column.get("doc") or ""
+
+
+def _downstream(contract: Contract, marts: Sequence[Mart]) -> list[str]:
+    """The marts that are made of this table, at any distance."""
+    reached = {contract.table}
+    for _ in marts:
+        reached |= {mart.table for mart in marts if reached & set(mart.upstream)}
+    return sorted(reached - {contract.table})
+
+
+def _operations(lake: Lake, table: str) -> list[dict[str, Any]]:
+    """What people did to the table, newest first; empty when nobody did or the log cannot be read."""
+    with suppress(TidemarkError, OSError, ValueError):
+        log, _ = asked(lambda: load(lake.catalog, log_table(lake)))
+        if log is None:
+            return []
+        about = f"table = '{table}'"
+        newest = (
+            log.scan(row_filter=about).to_arrow().sort_by([("at", "descending")]).to_pylist()[:OPERATIONS]
+        )
+        return [{**row, "at": row["at"].isoformat(), "arguments": _plain(row["arguments"])} for row in newest]
+    return []
+
+
+def _plain(arguments: str | None) -> Any:
+    return json.loads(arguments) if arguments else {}

@@ -1,0 +1,138 @@
+"""What the table's own snapshots tell: batches over time, maintenance, and where it can be recovered to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+from tidemark.domain.errors import Stopped
+from tidemark.domain.ledger import LEDGER_PROPERTY, Counts, Ledger, add_up
+from tidemark.engine.table_state import ancestors, summary_of
+
+KEPT = 400
+"""Newest receipts that are looked at; a plot cannot show more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """One snapshot with a ledger. `delay`: seconds from the newest record so far to its commit."""
+
+    snapshot_id: int
+    at: datetime
+    ledger: Ledger
+
+    @property
+    def rows(self) -> Counts:
+        """Of this batch."""
+        return add_up(self.ledger.counts.values())
+
+    @property
+    def delay(self) -> float | None:
+        """Never negative: clocks of producers run ahead."""
+        newest = self.ledger.max_timestamp
+        return max(0.0, (self.at - newest).total_seconds()) if newest else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "snapshot_id": self.snapshot_id,
+            "at": self.at.isoformat(),
+            "kind": self.ledger.kind,
+            "rows": self.rows._asdict(),
+            "delay_seconds": self.delay,
+            "run_id": self.ledger.run_id,
+        }
+
+
+def receipts_of(metadata: TableMetadata, table: str) -> list[Receipt]:
+    """The newest receipts of main, oldest first; what is no ledger of a table's ingest is left out."""
+    found: list[Receipt] = []
+    for snapshot in ancestors(metadata, metadata.current_snapshot_id):
+        text = summary_of(snapshot).get(LEDGER_PROPERTY)
+        if text is None:
+            continue
+        try:
+            found.append(Receipt(snapshot.snapshot_id, _at(snapshot), Ledger.from_json(text, table=table)))
+        except Stopped:
+            continue
+        if len(found) >= KEPT:
+            break
+    return found[::-1]
+
+
+def snapshots_of(metadata: TableMetadata) -> dict[str, Any]:
+    """How many there are, how far back they go, and what the newest compactions did."""
+    every = sorted(metadata.snapshots, key=lambda each: each.timestamp_ms)
+    head = summary_of(metadata.current_snapshot())
+    rewrites = [each for each in every if each.summary and each.summary.operation.value == "replace"]
+    return {
+        "count": len(every),
+        "oldest": _at(every[0]).isoformat() if every else None,
+        "newest": _at(every[-1]).isoformat() if every else None,
+        "references": sorted(metadata.refs),
+        "bytes": _number(head, "total-files-size"),
+        "data_files": _number(head, "total-data-files"),
+        "delete_files": _number(head, "total-delete-files"),
+        "rewrites": [_rewrite(each) for each in rewrites[-5:][::-1]],
+    }
+
+
+def recovery_of(receipts: list[Receipt]) -> dict[str, Any] | None:
+    """The newest receipt: from here the next run goes on, whatever else is lost."""
+    if not receipts:
+        return None
+    last = receipts[-1]
+    return {
+        "snapshot_id": last.snapshot_id,
+        "at": last.at.isoformat(),
+        "epoch": last.ledger.epoch,
+        "next": {str(p): o for p, o in sorted(last.ledger.next.items())},
+        "oldest_snapshot_id": receipts[0].snapshot_id,
+        "oldest_at": receipts[0].at.isoformat(),
+    }
+
+
+def fates_of(receipts: list[Receipt]) -> list[dict[str, Any]]:
+    """Per partition since the epoch began: offsets consumed and what became of them; `never_committed` are none."""
+    if not receipts:
+        return []
+    ledger = receipts[-1].ledger
+    found: list[dict[str, Any]] = []
+    for partition, following in sorted(ledger.next.items()):
+        counts, begun = ledger.totals.get(partition, Counts()), ledger.start.get(partition, 0)
+        lost = sum(
+            g.end - g.start for g in ledger.gaps if g.partition == partition and g.epoch == ledger.epoch
+        )
+        found.append(
+            {
+                "partition": partition,
+                "from": begun,
+                "next": following,
+                **counts._asdict(),
+                "accepted_gaps": lost,
+                "never_committed": following - begun - counts.read - lost,
+                "balanced": counts.balanced,
+            }
+        )
+    return found
+
+
+def _rewrite(snapshot: Snapshot) -> dict[str, Any]:
+    summary = summary_of(snapshot)
+    return {
+        "at": _at(snapshot).isoformat(),
+        "snapshot_id": snapshot.snapshot_id,
+        "files_before": _number(summary, "deleted-data-files"),
+        "files_after": _number(summary, "added-data-files"),
+    }
+
+
+def _number(summary: Mapping[str, str], key: str) -> int:
+    return int(summary.get(key, 0))
+
+
+def _at(snapshot: Snapshot) -> datetime:
+    return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
