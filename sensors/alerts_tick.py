@@ -18,21 +18,22 @@ _TIMEOUT = 10.0
 
 @dataclass(slots=True)
 class Cursor:
-    """`since`: when the last told run had failed; `event`: the last check evaluation that was looked at."""
+    """`since`: when the last told run had failed; `checked`: when the last told check was evaluated."""
 
     since: float
-    event: int
+    checked: float
 
     def to_json(self) -> str:
         """For the sensor's cursor."""
-        return json.dumps({"since": self.since, "event": self.event})
+        return json.dumps({"since": self.since, "checked": self.checked})
 
 
 def post(context: dg.SensorEvaluationContext, webhook: str) -> dg.SkipReason:
     """One message for all that is new; while the webhook does not take it, it is tried again at every tick."""
     instance = context.instance
-    cursor = Cursor(**json.loads(context.cursor)) if context.cursor else _now(instance)
-    found = [*_failed_runs(instance, cursor), *_red_checks(instance, cursor)]
+    now = datetime.now(UTC).timestamp()
+    cursor = Cursor(**json.loads(context.cursor)) if context.cursor else Cursor(now, now)
+    found = [*_failed_runs(instance, cursor), *_red_checks(context, cursor)]
     if found:
         try:
             httpx.post(webhook, json=message(found), timeout=_TIMEOUT).raise_for_status()
@@ -42,12 +43,6 @@ def post(context: dg.SensorEvaluationContext, webhook: str) -> dg.SkipReason:
             )
     context.update_cursor(cursor.to_json())
     return dg.SkipReason(f"{len(found)} alerts posted")
-
-
-def _now(instance: dg.DagsterInstance) -> Cursor:
-    """From now on; what failed before the sensor was there is history."""
-    newest = _evaluations(instance, None, ascending=False, limit=1)
-    return Cursor(datetime.now(UTC).timestamp(), newest[0].storage_id if newest else 0)
 
 
 def _failed_runs(instance: dg.DagsterInstance, cursor: Cursor) -> Iterator[Alert]:
@@ -84,20 +79,21 @@ def _of_run(instance: dg.DagsterInstance, run: DagsterRun) -> Iterator[Alert]:
         yield Alert(run.job_name, "the run failed before any step did", run_id=run.run_id)
 
 
-def _red_checks(instance: dg.DagsterInstance, cursor: Cursor) -> Iterator[Alert]:
-    for record in _evaluations(instance, cursor.event, ascending=True, limit=AT_ONCE):
-        cursor.event = max(cursor.event, record.storage_id)
-        event = record.event_log_entry.dagster_event
-        found = event.asset_check_evaluation_data if event else None
-        if found is None or found.passed:
+def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor) -> Iterator[Alert]:
+    """The checks whose newest evaluation is red and was not told."""
+    graph = context.repository_def.asset_graph if context.repository_def else None
+    keys = sorted(graph.asset_check_keys, key=str) if graph else []
+    newest = context.instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    entries = [record.event for record in newest.values() if record.event is not None]
+    after = cursor.checked
+    for entry in sorted(entries, key=lambda each: each.timestamp):
+        event = entry.dagster_event
+        if entry.timestamp <= after or event is None or event.event_type_value != "ASSET_CHECK_EVALUATION":
+            continue
+        cursor.checked = max(cursor.checked, entry.timestamp)
+        found = event.asset_check_evaluation_data
+        if found.passed:
             continue
         figures = ", ".join(f"{name} {value.value}" for name, value in sorted(found.metadata.items())[:6])
         word = "warns" if found.severity is dg.AssetCheckSeverity.WARN else "failed"
         yield Alert(table_of(found.asset_key), f"check {found.check_name} {word}: {figures}")
-
-
-def _evaluations(
-    instance: dg.DagsterInstance, after: int | None, *, ascending: bool, limit: int
-) -> list[dg.EventLogRecord]:
-    wanted = dg.EventRecordsFilter(DagsterEventType.ASSET_CHECK_EVALUATION, after_cursor=after)
-    return list(instance.event_log_storage.get_event_records(wanted, limit=limit, ascending=ascending))
