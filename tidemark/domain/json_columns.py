@@ -4,7 +4,7 @@ Belongs here: both directions between nodes and column types, and the names that
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tidemark.domain.avro import Note
@@ -24,6 +24,7 @@ from tidemark.domain.types import (
     STRING,
     TIMESTAMP,
     TIMESTAMPTZ,
+    VARIANT,
     ColumnType,
     Field,
     ListType,
@@ -45,8 +46,11 @@ _TYPES: Mapping[LeafKind, Primitive] = {
     "timestamptz": TIMESTAMPTZ,
     "text": STRING,
     "document": STRING,
+    "variant": VARIANT,
 }
-_KINDS: Mapping[Primitive, LeafKind] = {kind: name for name, kind in _TYPES.items() if kind != STRING}
+_KINDS: Mapping[Primitive, LeafKind] = {
+    kind: name for name, kind in _TYPES.items() if kind not in {STRING, VARIANT}
+}
 Shape = Literal["plain", "debezium", "debezium_flat", "key", "part_of_key"]
 _REFUSED = {
     "float": "JSON writes numbers in decimal digits: declare double or a decimal",
@@ -72,6 +76,27 @@ class JsonDocuments:
 
 DOCUMENT = JsonDocuments(Leaf("document"))
 """Documents of which nothing is declared."""
+
+
+def with_variants(documents: JsonDocuments) -> JsonDocuments:
+    """The same documents for a table of format 3, where what has no single type is a VARIANT."""
+    notes = tuple(replace(note, text=note.text.replace("JSON text", "VARIANT")) for note in documents.notes)
+    return replace(documents, root=_with_variants(documents.root), notes=notes)
+
+
+def _with_variants(node: Node) -> Node:
+    match node:
+        case Leaf("text" | "document"):
+            return Leaf("variant")
+        case Items(item):
+            return Items(_with_variants(item))
+        case Entries(value):
+            return Entries(_with_variants(value))
+        case Object():
+            return replace(
+                node, properties=tuple(replace(p, node=_with_variants(p.node)) for p in node.properties)
+            )
+    return node
 
 
 def declared(fields: Mapping[str, str], *, with_bytes: bool = False) -> JsonDocuments:

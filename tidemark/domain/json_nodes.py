@@ -23,12 +23,16 @@ LeafKind = Literal[
     "timestamptz",
     "text",
     "document",
+    "variant",
 ]
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """One value. `text` is any JSON value as its text, `document` the whole record's text as it came."""
+    """One value. `text` is any JSON value as its text, `document` the whole record's text as it came.
+
+    `variant` is any JSON value as text of which a VARIANT keeps every digit.
+    """
 
     kind: LeafKind
     precision: int = 0

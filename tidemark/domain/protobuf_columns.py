@@ -28,6 +28,7 @@ from tidemark.domain.types import (
     LONG,
     STRING,
     TIMESTAMPTZ,
+    VARIANT,
     ColumnType,
     Field,
     ListType,
@@ -58,6 +59,7 @@ _KNOWN: Mapping[KnownKind, ColumnType] = {
     "timestamp_nanos": LONG,
     "duration": Struct((Field("seconds", LONG), Field("nanos", INT))),
     "json": STRING,
+    "variant": VARIANT,
     "empty": BOOLEAN,
 }
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 ScalarKind = Literal["boolean", "int", "long", "ulong", "float", "double", "string", "binary"]
-KnownKind = Literal["timestamp", "timestamp_nanos", "duration", "json", "empty"]
+KnownKind = Literal["timestamp", "timestamp_nanos", "duration", "json", "variant", "empty"]
 
 
 @dataclass(frozen=True)

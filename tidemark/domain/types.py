@@ -20,7 +20,7 @@ _WIDER = {"int": "long", "float": "double"}
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """boolean, int, long, float, double, decimal(p,s), string, binary, date, timestamp or timestamptz.
+    """boolean, int, long, float, double, decimal(p,s), string, binary, date, timestamp, timestamptz or variant.
 
     A name outside this list (uuid, time, fixed[16] … of a foreign table) equals only itself.
     """
@@ -94,6 +94,8 @@ BINARY = Primitive("binary")
 DATE = Primitive("date")
 TIMESTAMP = Primitive("timestamp")
 TIMESTAMPTZ = Primitive("timestamptz")
+VARIANT = Primitive("variant")
+"""What has no single type, on tables of format 3."""
 
 
 def decimal(precision: int, scale: int) -> Primitive:
@@ -133,9 +135,11 @@ def widens(old: ColumnType, new: ColumnType) -> bool:
     """True when every value of `old` lands exactly in `new` by an allowed widening, or none is needed.
 
     int→long, float→double, decimal(p,s)→decimal(p2≥p,s), nested everywhere but in map keys (TYPES.md).
-    A struct may gain fields.
+    A struct may gain fields. A string holds the JSON text of a variant, on a table that had the column before format 3.
     """
     match old, new:
+        case Primitive("variant"), Primitive("string"):
+            return True
         case Primitive(), Primitive():
             return old == new or _WIDER.get(old.name) == new.name or _wider_decimal(old, new)
         case ListType(), ListType():
@@ -146,6 +150,30 @@ def widens(old: ColumnType, new: ColumnType) -> bool:
             pairs = ((field, new.field(field.name)) for field in old.fields)
             return all(found is not None and widens(field.type, found.type) for field, found in pairs)
     return False
+
+
+def holds_variant(kind: ColumnType) -> bool:
+    """Whether a variant is anywhere in the type."""
+    match kind:
+        case Struct(fields):
+            return any(holds_variant(field.type) for field in fields)
+        case ListType(element):
+            return holds_variant(element)
+        case MapType(_, value):
+            return holds_variant(value)
+    return kind == VARIANT
+
+
+def as_text(kind: ColumnType) -> ColumnType:
+    """The type with JSON text in place of variants."""
+    match kind:
+        case Struct(fields):
+            return Struct(tuple(Field(f.name, as_text(f.type), f.doc, f.required) for f in fields))
+        case ListType(element):
+            return ListType(as_text(element))
+        case MapType(key, value):
+            return MapType(key, as_text(value))
+    return STRING if kind == VARIANT else kind
 
 
 def _wider_decimal(old: Primitive, new: Primitive) -> bool:

@@ -21,7 +21,8 @@ from tidemark.domain.schema_plan import Change
 from tidemark.domain.shape import spelled
 from tidemark.domain.spark_types import quoted_name, quoted_text, spark_ddl
 from tidemark.domain.table_properties import COMMENT
-from tidemark.domain.types import ColumnType, ListType, MapType, Primitive, Struct
+from tidemark.domain.types import ColumnType, ListType, MapType, Primitive, Struct, holds_variant
+from tidemark.engine.iceberg_types import columns_of
 from tidemark.engine.lake import Lake
 from tidemark.engine.publish import can_compare_and_set
 from tidemark.engine.shape import partition_names
@@ -37,7 +38,10 @@ def alter(lake: Lake, contract: Contract, done: Sequence[Change], properties: Pr
     if loaded is None:
         return
     upgraded = any(c.kind == "format_version" for c in done)
-    if not upgraded and can_compare_and_set(lake, loaded.metadata):
+    variants = holds_variant(columns_of(loaded.schema())) or any(
+        c.column is not None and holds_variant(c.column) for c in done
+    )
+    if not upgraded and not variants and can_compare_and_set(lake, loaded.metadata):
         _commit(loaded, contract, done, properties)
         return
     for statement in _statements(lake.identifier(contract.table), contract, loaded.metadata, done):

@@ -25,6 +25,7 @@ from tidemark.engine.decode_debezium import Change
 from tidemark.engine.decode_routes import branch_of, branch_route, route_of
 from tidemark.engine.decode_shipped import decoded as shipped_decoder
 from tidemark.engine.decode_text import exactly
+from tidemark.engine.decode_variant import lost, with_variants
 
 if TYPE_CHECKING:
     from tidemark.engine.decode import Decoding
@@ -82,8 +83,12 @@ def _decode_shipped(raw: DataFrame, decoding: "Decoding") -> Parts:
     rows = identified.select(
         "*", shipped_decoder(value, schema_id, writers, decoding.columns, header).alias(column)
     )
-    columns = {each.name: F.col(column)["row"][each.name] for each in decoding.columns.fields}
-    cause = _cause([(wrote, F.col(column)["cause"])], decoding)
+    row = F.col(column)["row"]
+    columns = {each.name: with_variants(row[each.name], each.type) for each in decoding.columns.fields}
+    fault = F.col(column)["cause"]
+    if (unkept := lost(row, decoding.columns)) is not None:
+        fault = F.coalesce(fault, F.when(unkept, "value_out_of_range"))
+    cause = _cause([(wrote, fault)], decoding)
     if elsewhere is not None:
         cause = F.coalesce(elsewhere, cause)
     return Parts(

@@ -24,7 +24,7 @@ from tidemark.domain.json_columns import JsonDocuments
 from tidemark.domain.json_nodes import Object
 from tidemark.domain.protobuf_columns import ProtobufMessage
 from tidemark.domain.spark_types import spark_ddl, spark_json
-from tidemark.domain.types import Struct
+from tidemark.domain.types import Struct, as_text
 from tidemark.engine import shipped
 from tidemark.engine.decode_avro import bare
 from tidemark.engine.shipped import debezium_json, json_arrow
@@ -41,7 +41,11 @@ ShippedSchema = JsonDocuments | ProtobufMessage
 def decoded(
     value: Column, schema_id: Column, writers: Mapping[int, ShippedSchema], columns: Struct, header: int
 ) -> Column:
-    """struct<cause: string, row: struct<columns>> of a value written with the schema of this id; NULLs for NULL."""
+    """struct<cause: string, row: struct<columns>> of a value written with the schema of this id; NULLs for NULL.
+
+    Variants come as JSON text, see `decode_variant`.
+    """
+    columns = cast("Struct", as_text(columns))
     returned = f"struct<cause: string, row: {spark_ddl(bare(columns))}>"
     if not writers:
         return F.lit(None).cast(returned)

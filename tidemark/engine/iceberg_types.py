@@ -7,6 +7,7 @@ uuid, fixed) keeps its Iceberg name, so that it equals nothing we would write.
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     DecimalType,
+    GeometryType,
     IcebergType,
     NestedField,
     StructType,
@@ -14,7 +15,7 @@ from pyiceberg.types import (
 from pyiceberg.types import ListType as IcebergList
 from pyiceberg.types import MapType as IcebergMap
 
-from tidemark.domain.types import ColumnType, Field, ListType, MapType, Primitive, Struct, decimal
+from tidemark.domain.types import VARIANT, ColumnType, Field, ListType, MapType, Primitive, Struct, decimal
 
 
 def columns_of(schema: Schema) -> Struct:
@@ -33,6 +34,8 @@ def column_type(kind: IcebergType) -> ColumnType:
             return MapType(column_type(kind.key_type), column_type(kind.value_type))
         case DecimalType():
             return decimal(kind.precision, kind.scale)
+        case GeometryType() if kind.crs == VARIANT.name:
+            return VARIANT
     return Primitive(str(kind))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from threading import RLock
 
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.io import PY_IO_IMPL
 from pyspark.sql import SparkSession
 
 from tidemark.domain.contract import Contract
@@ -19,6 +20,7 @@ from tidemark.engine.outages import named
 from tidemark.engine.registry import Registry
 from tidemark.engine.spark import answers, configure, connect, verify
 from tidemark.engine.table_state import TableState, read_state
+from tidemark.engine.variant_metadata import FILE_IO, tolerant
 
 
 class Lake:
@@ -43,7 +45,8 @@ class Lake:
             if self._catalog is None:
                 block = self.platform.catalog
                 with named(block.name):
-                    self._catalog = load_catalog(block.name, **block.pyiceberg_properties())
+                    properties = {PY_IO_IMPL: FILE_IO, **block.pyiceberg_properties()}
+                    self._catalog = tolerant(load_catalog(block.name, **properties))
             return self._catalog
 
     def spark(self) -> SparkSession:

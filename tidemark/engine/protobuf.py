@@ -66,11 +66,13 @@ _PACKAGE = "google.protobuf."
 Path = tuple[str, ...]
 
 
-def read(descriptors: bytes, name: str | None = None, *, nanos: bool = False) -> ProtobufMessage:
+def read(
+    descriptors: bytes, name: str | None = None, *, nanos: bool = False, variants: bool = False
+) -> ProtobufMessage:
     """The message of this full name in the last file of a FileDescriptorSet, its first one without a name.
 
-    With `nanos` timestamps keep all nine digits. Raises SchemaUnsupported, with the path, for a schema without the
-    message and for a message that contains itself.
+    With `nanos` timestamps keep all nine digits, with `variants` JSON is a VARIANT. Raises SchemaUnsupported, with the
+    path, for a schema without the message and for a message that contains itself.
     """
     files = FileDescriptorSet.FromString(descriptors).file
     pool = DescriptorPool()
@@ -82,7 +84,7 @@ def read(descriptors: bytes, name: str | None = None, *, nanos: bool = False) ->
     if name is not None and name not in indexes:
         raise SchemaUnsupported("", f"the schema has no message {name}: {', '.join(indexes)}")
     chosen = name or next(iter(indexes))
-    reader = _Reader(dict(comment for file in files for comment in _comments(file)), nanos)
+    reader = _Reader(dict(comment for file in files for comment in _comments(file)), nanos, variants)
     root = reader.message(pool.FindMessageTypeByName(chosen), (), ())
     if not isinstance(root, Message):
         raise SchemaUnsupported("", f"{chosen} has no field to store")
@@ -111,9 +113,10 @@ def _places(
 class _Reader:
     """Reads one message; `docs` are comments by the full name of a field."""
 
-    def __init__(self, docs: Mapping[str, str], nanos: bool) -> None:  # noqa: FBT001 - private
+    def __init__(self, docs: Mapping[str, str], nanos: bool, variants: bool) -> None:  # noqa: FBT001 - private
         self.docs = docs
         self.nanos = nanos
+        self.variants = variants
         self.notes: list[Note] = []
         self.nodes = 0
 
@@ -161,6 +164,8 @@ class _Reader:
     def known(self, kind: KnownKind, path: Path) -> Node:
         if kind == "timestamp" and self.nanos:
             kind = "timestamp_nanos"
+        if kind == "json" and self.variants:
+            kind = "variant"
         if remark := REMARKS.get(kind):
             self.notes.append(Note(".".join(path), remark))
         return Known(kind)

@@ -11,7 +11,7 @@ from tidemark.domain.coverage import covers
 from tidemark.domain.debezium import CDC, avro_columns, document_columns, is_bookkeeping, json_documents
 from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.domain.evolution import first_columns
-from tidemark.domain.json_columns import DOCUMENT, JsonDocuments, declared
+from tidemark.domain.json_columns import DOCUMENT, JsonDocuments, declared, with_variants
 from tidemark.domain.json_columns import columns as json_columns
 from tidemark.domain.protobuf_columns import ProtobufMessage
 from tidemark.domain.routes import NO_SKIPS, Events, Skips, avro_event
@@ -25,6 +25,7 @@ from tidemark.engine.protoc import compile_proto
 from tidemark.engine.registry import RegisteredSchema
 from tidemark.engine.subjects import read_listed, subject_of
 
+_VARIANT_FORMAT = 3
 _PLAIN = {"string": STRING, "raw": BINARY}
 FORMATS: Mapping[str, Format] = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
 """Schema types as registries name them."""
@@ -147,6 +148,7 @@ def _documents(contract: Contract) -> TopicSchemas:
     fields, envelope = contract.value.fields, contract.value.envelope
     if envelope == "none":
         documents = declared(fields) if fields else DOCUMENT
+        documents = with_variants(documents) if contract.format_version == _VARIANT_FORMAT else documents
         return TopicSchemas(plain=json_columns(documents), documents=documents)
     documents = json_documents(fields, envelope, truncates=contract.upsert is not None)
     return TopicSchemas(plain=document_columns(documents), documents=documents)
@@ -192,6 +194,7 @@ def _writer(version: RegisteredSchema, contract: Contract, events: Events | None
         return Writer(version.id, version.version, message, protobuf_columns.columns(message))
     if version.type == "JSON":
         documents = json_schema.parse(version.text)
+        documents = with_variants(documents) if contract.format_version == _VARIANT_FORMAT else documents
         check_validator(documents)
         return Writer(version.id, version.version, documents, json_columns(documents))
     schema = parse(version.text, version.references, connect=envelope != "none")
@@ -212,5 +215,7 @@ def _message(version: RegisteredSchema, contract: Contract, framing: Framing) ->
             topic=contract.topic,
         )
     nanos = "timestamp_nanos" in (contract.value.types or {})
-    message = protobuf.read(compile_proto(version.text, version.imports), name, nanos=nanos)
+    variants = contract.format_version == _VARIANT_FORMAT
+    compiled = compile_proto(version.text, version.imports)
+    message = protobuf.read(compiled, name, nanos=nanos, variants=variants)
     return replace(message, index=()) if framing == "bare" else message

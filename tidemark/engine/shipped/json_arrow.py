@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.domain.json_nodes import EXTRA, Items, Leaf, Node, Object
-from tidemark.engine.shipped.json_values import JsonFault, check, leaf, parse, text_of
+from tidemark.engine.shipped.json_values import JsonFault, check, leaf, parse, text_of, variant_text
 
 _NATIVE: Mapping[str, frozenset[type]] = {
     "boolean": frozenset({bool}),
@@ -103,6 +103,9 @@ def _built(values: Sequence[bytes | None], root: Node, target: Type, problem: Pr
         return _column(root, documents, target)
     if root == Leaf("document"):
         whole = pa.array(values, pa.binary()).cast(pa.string())
+    elif root == Leaf("variant"):
+        pairs = zip(documents, missing, strict=True)
+        whole = pa.array([None if gone else variant_text(found) for found, gone in pairs], pa.string())
     else:
         whole = _column(root, documents, target.field(0).type)
     arrays = [whole if field.name == "value" else pa.nulls(len(values), field.type) for field in target]

@@ -33,6 +33,24 @@ _MAX_DIGITS = 80
 """Digits of a number that are shown to a person."""
 
 
+VARIANT_SIZE = 16 << 20
+"""Bytes of JSON text; Spark's own limit is on its encoding and higher."""
+_VARIANT_DIGITS = 38
+_DOUBLE_EXPONENT = 400
+
+
+class _Spelled:
+    """A number as it is to be written."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class JsonFault(Exception):
     """What is wrong with a document, at `pointer` (RFC 6901)."""
 
@@ -117,8 +135,54 @@ def leaf(node: Leaf) -> Callable[[Any], Any]:
         "date": _date,
         "timestamp": partial(_time, zoned=False),
         "timestamptz": partial(_time, zoned=True),
+        "variant": variant_text,
     }
     return conversions.get(node.kind, text_of)
+
+
+def variant_text(value: Any) -> str:
+    """JSON text that a VARIANT keeps every digit of: numbers written so that it holds them as decimals.
+
+    Raises JsonFault for numbers that neither 38 digits nor the shortest spelling of a double can hold, and for
+    documents larger than a VARIANT.
+    """
+    text = text_of(_exactly(value))
+    if len(text.encode()) > VARIANT_SIZE:
+        raise JsonFault("value_out_of_range", f"is larger than the {VARIANT_SIZE} bytes of a VARIANT")
+    return text
+
+
+def _exactly(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _under(key, item) for key, item in value.items()}
+        case list():
+            return [_under(str(position), item) for position, item in enumerate(value)]
+        case bool() | str() | None:
+            return value
+    return _exact_number(value)
+
+
+def _under(token: str, value: Any) -> Any:
+    try:
+        return _exactly(value)
+    except JsonFault as fault:
+        raise fault.under(token) from None
+
+
+def _exact_number(value: int | Decimal) -> _Spelled:
+    """A number as plain digits where 38 of them do, as an exponent where its digits are those of a double."""
+    sign, digits, exponent = _plain(Decimal(value))
+    if not digits:
+        return _Spelled("-0e0" if sign else "0")
+    whole = max(len(digits) + exponent, 0)
+    scale = max(-exponent, 0)
+    if max(whole, 1) + scale <= _VARIANT_DIGITS:
+        return _Spelled(f"{Decimal((sign, tuple(map(int, digits)), exponent)):f}")
+    near = float(value) if -_DOUBLE_EXPONENT < len(digits) + exponent <= _DOUBLE_EXPONENT else 0.0
+    if near and near not in (float("inf"), float("-inf")) and Decimal(repr(near)) == Decimal(value):
+        return _Spelled(repr(near))
+    raise _outside(value, "has more digits than a VARIANT keeps")
 
 
 def text_of(value: Any) -> str:

@@ -201,7 +201,7 @@ class Reader:
                 return _nanos(value)
             case Known("empty"):
                 return True
-            case Known("json"):
+            case Known("json" | "variant"):
                 return self._json(value)
         return value
 

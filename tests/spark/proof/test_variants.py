@@ -1,0 +1,122 @@
+"""Rule: on format 3 what has no single type is a VARIANT, every digit of it kept, and the table lives like any other."""
+
+import json
+import struct
+import uuid
+
+import httpx
+import pytest
+from topics import Topic
+
+from tidemark.domain.types import VARIANT
+from tidemark.engine.reconcile import reconcile
+
+MIXED = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "any": {},
+        "list": {"type": "array", "items": {"type": ["string", "integer"]}},
+        "inner": {"type": "object", "properties": {"free": {"type": "object"}}},
+    },
+    "additionalProperties": False,
+}
+PROTO = """syntax = "proto3"; import "google/protobuf/struct.proto";
+message Event { int32 id = 1; google.protobuf.Struct data = 2; repeated google.protobuf.Value more = 3; }"""
+EDGES = (
+    '{"a":[1,2.50,null,"x"]}',
+    "12345678901234567890123456789012345678",
+    "-0.1234567890123456789012345678901234567",
+    "1.7976931348623157e308",
+    '"text"',
+    "null",
+    "true",
+    "[]",
+)
+
+
+@pytest.fixture
+def topic(lakehouse):
+    made = Topic(lakehouse.cluster, f"variant_{uuid.uuid4().hex[:6]}", {})
+    made.create(1)
+    return made
+
+
+def register(topic, schema, kind):
+    answer = httpx.post(
+        f"{topic.cluster.registry_url}/subjects/{topic.name}-value/versions",
+        json={"schema": schema if isinstance(schema, str) else json.dumps(schema), "schemaType": kind},
+        trust_env=False,
+        timeout=30,
+    )
+    assert answer.is_success, answer.text
+    return int(answer.json()["id"])
+
+
+def send(topic, *values, schema_id=None):
+    head = b"" if schema_id is None else struct.pack(">bI", 0, schema_id)
+    topic.send_raw((b"k", head + value, 0) for value in values)
+
+
+def rows(lakehouse, table, *columns):
+    listed = ", ".join(columns)
+    order = "_kafka.offset"
+    found = lakehouse.spark().sql(f"SELECT {listed} FROM lake.{table.name} ORDER BY {order}").collect()
+    return [tuple(row) for row in found]
+
+
+def test_a_document_keeps_every_digit_or_is_quarantined_and_state_is_read(lakehouse, topic):
+    """Given documents at the edges of JSON's numbers, when run on format 3, then each is exact or out with its cause."""
+    send(topic, *(edge.encode() for edge in EDGES))
+    send(topic, b'{"n": [123456789012345678901234567890123456789012]}', b"1e400", b"{")
+    table = lakehouse.table(topic, value={"format": "json"}, format_version=3, quarantine={"fail": 0.5})
+    outcome = table.run()
+    assert (outcome.error, outcome.rows[:3]) == (None, (11, 8, 3))
+    found = [text for (text,) in rows(lakehouse, table, "to_json(value)")]
+    assert found[1] == EDGES[1]
+    assert found[2] == EDGES[2]
+    assert float(found[3]) == 1.7976931348623157e308
+    assert found[0] == '{"a":[1,2.5,null,"x"]}'
+    assert found[4:] == ['"text"', "null", "true", "[]"]
+    kinds = [kind for (kind,) in rows(lakehouse, table, "schema_of_variant(value)")]
+    assert kinds[1:4] == ["DECIMAL(38,0)", "DECIMAL(37,37)", "DOUBLE"]
+    state = lakehouse.lake.state(table.name)
+    assert state.columns.field("value").type == VARIANT
+    assert (state.rows, state.ledger.next) == (8, {0: 11})
+    assert table.causes() == {"value_out_of_range": 2, "undecodable": 1}
+    send(topic, b"7")
+    assert table.run().rows.written == 1
+    report = reconcile(lakehouse.lake, table.contract)
+    assert report.sound, report
+
+
+def test_untyped_parts_are_variants_wherever_they_are_and_arrive_later_too(lakehouse, topic):
+    first = register(topic, MIXED, "JSON")
+    send(topic, b'{"id": 1, "any": 5, "list": [1, "x"], "inner": {"free": {"k": 1.10}}}', b"{}", schema_id=first)
+    table = lakehouse.table(topic, format_version=3)
+    assert table.run().rows[:3] == (2, 2, 0)
+    grown = {**MIXED, "properties": {**MIXED["properties"], "later": {"type": ["object", "array"]}}}
+    second = register(topic, grown, "JSON")
+    send(topic, b'{"id": 3, "any": null, "list": [], "inner": {}, "later": [{}]}', schema_id=second)
+    assert table.run().rows[:3] == (1, 1, 0)
+    texts = ("id", "to_json(any)", "to_json(list)", "to_json(inner)", "to_json(later)")
+    assert rows(lakehouse, table, *texts) == [
+        (1, "5", '[1,"x"]', '{"free":{"k":1.1}}', None),
+        (None, None, None, None, None),
+        (3, None, "[]", "{}", "[{}]"),
+    ]
+
+
+def test_protobufs_own_json_is_a_variant(lakehouse, topic):
+    schema_id = register(topic, PROTO, "PROTOBUF")
+    number = struct.pack("<d", 1.5)
+    data = b"\x0a\x0e\x0a\x01a\x12\x09\x11" + number
+    value = b"\x00\x08\x01\x12" + bytes([len(data)]) + data + b"\x1a\x09\x11" + number + b"\x1a\x02\x20\x01"
+    send(topic, value, b"\x00\x08\x02", schema_id=schema_id)
+    table = lakehouse.table(topic, format_version=3)
+    outcome = table.run()
+    assert (outcome.error, outcome.rows[:3]) == (None, (2, 2, 0))
+    assert rows(lakehouse, table, "id", "to_json(data)", "to_json(more)") == [
+        (1, '{"a":1.5}', "[1.5,true]"),
+        (2, None, "[]"),
+    ]
