@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from tidemark.domain.ledger import Counts, Gap, Ledger
 from tidemark.domain.offsets import OffsetRange
 from tidemark.domain.retention import expired_before
 from tidemark.engine.committed import read_committed
+from tidemark.engine.kafka_rows import kafka_rows
 from tidemark.engine.lake import Lake
 from tidemark.engine.marks import OLD, QUARANTINED, RECORD, ROW, TOMBSTONE, Count, Marks, mark, windows
 from tidemark.engine.outages import named
@@ -214,10 +215,7 @@ class _Comparison:
         table = load(self.lake.catalog, self.contract.table)
         if table is None or self.head is None:
             return
-        fields = tuple(f"_kafka.{name}" for name in _PLACE)
-        scan = table.scan(row_filter=row_filter, selected_fields=fields, snapshot_id=self.head)
-        for batch in scan.to_arrow_batch_reader():
-            kafka = cast("pa.StructArray", batch.column("_kafka"))
+        for kafka in kafka_rows(self.lake, self.contract.table, table, row_filter, _PLACE, self.head):
             yield _places(kafka.flatten(), [field.name for field in kafka.type])
 
     def _mark(self, places: "_Places", window: Window, marks: Mapping[int, Marks], bit: int) -> None:

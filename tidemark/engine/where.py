@@ -7,7 +7,7 @@ offsets, the receipts and the quarantine do not say, Kafka is asked for.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression, EqualTo
@@ -18,6 +18,7 @@ from tidemark.domain.fate import MEANINGS, Fate, by_offset, reader_of, without_r
 from tidemark.domain.guard import Topic
 from tidemark.domain.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.engine.evolve import history
+from tidemark.engine.kafka_rows import kafka_rows
 from tidemark.engine.lake import Lake
 from tidemark.engine.outages import named
 from tidemark.engine.peek import peek
@@ -152,9 +153,12 @@ def _rows(lake: Lake, table: _Table, where: str | BooleanExpression) -> list[dic
         loaded = load(lake.catalog, table.contract.table)
         if loaded is None or table.state.head is None:
             return []
-        fields = tuple(f"_kafka.{name}" for name in _KAFKA)
-        scan = loaded.scan(row_filter=where, selected_fields=fields, snapshot_id=table.state.head)
-        return [row["_kafka"] for row in scan.to_arrow().to_pylist()]
+        found = kafka_rows(lake, table.contract.table, loaded, where, _KAFKA, table.state.head)
+        return [
+            dict(row)
+            for kafka in found
+            for row in cast("list[dict[str, Any]]", cast("Any", kafka).to_pylist())
+        ]
 
 
 def _quarantined(lake: Lake, table: _Table, where: str | BooleanExpression) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from topics import Topic
 
 from tidemark.domain.types import VARIANT
 from tidemark.engine.reconcile import reconcile
+from tidemark.engine.where import where_key
 
 MIXED = {
     "type": "object",
@@ -86,13 +87,19 @@ def test_a_document_keeps_every_digit_or_is_quarantined_and_state_is_read(lakeho
     assert table.causes() == {"value_out_of_range": 2, "undecodable": 1}
     send(topic, b"7")
     assert table.run().rows.written == 1
+    assert where_key(lakehouse.lake, table.contract, b"k")[0].fate == "published"
     report = reconcile(lakehouse.lake, table.contract)
     assert report.sound, report
 
 
 def test_untyped_parts_are_variants_wherever_they_are_and_arrive_later_too(lakehouse, topic):
     first = register(topic, MIXED, "JSON")
-    send(topic, b'{"id": 1, "any": 5, "list": [1, "x"], "inner": {"free": {"k": 1.10}}}', b"{}", schema_id=first)
+    send(
+        topic,
+        b'{"id": 1, "any": 5, "list": [1, "x"], "inner": {"free": {"k": 1.10}}}',
+        b"{}",
+        schema_id=first,
+    )
     table = lakehouse.table(topic, format_version=3)
     assert table.run().rows[:3] == (2, 2, 0)
     grown = {**MIXED, "properties": {**MIXED["properties"], "later": {"type": ["object", "array"]}}}

@@ -177,7 +177,7 @@ def _exact_number(value: int | Decimal) -> _Spelled:
         return _Spelled("-0e0" if sign else "0")
     whole = max(len(digits) + exponent, 0)
     scale = max(-exponent, 0)
-    if max(whole, 1) + scale <= _VARIANT_DIGITS:
+    if whole + scale <= _VARIANT_DIGITS:
         return _Spelled(f"{Decimal((sign, tuple(map(int, digits)), exponent)):f}")
     near = float(value) if -_DOUBLE_EXPONENT < len(digits) + exponent <= _DOUBLE_EXPONENT else 0.0
     if near and near not in (float("inf"), float("-inf")) and Decimal(repr(near)) == Decimal(value):

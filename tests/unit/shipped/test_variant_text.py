@@ -1,0 +1,78 @@
+"""Rule: the text that becomes a VARIANT holds each number so that Spark's parser keeps it, or is refused."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.domain.json_columns import columns, with_variants
+from tidemark.domain.json_nodes import Leaf
+from tidemark.domain.json_schema import parse as parse_schema
+from tidemark.domain.types import LONG, STRING, VARIANT, ListType, MapType
+from tidemark.engine.shipped import json_values
+from tidemark.engine.shipped.json_arrow import fault_of
+from tidemark.engine.shipped.json_values import JsonFault, parse, variant_text
+
+
+@given(st.integers(-(10**45), 10**45) | st.decimals(allow_nan=False, allow_infinity=False))
+def test_a_number_keeps_its_value_or_is_refused(number):
+    fault = fault_of(str(number).encode(), Leaf("variant"))
+    if fault:
+        assert fault.cause == "value_out_of_range"
+        assert Decimal(repr(float(number))) != Decimal(number)
+        return
+    text = variant_text(number)
+    assert Decimal(text) == Decimal(number)
+    if "e" in text:
+        assert Decimal(repr(float(text))) == Decimal(number)
+    else:
+        assert len(text.lstrip("-").lstrip("0").replace(".", "")) <= 38
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_every_double_is_kept(number):
+    kept = float(variant_text(Decimal(repr(number))))
+    assert (kept, str(kept)[0]) == (number, str(number)[0])
+
+
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        (b'{"a": [1, 2.50, null, "x\\n", true], "b": {}}', '{"a":[1,2.5,null,"x\\n",true],"b":{}}'),
+        (b"null", "null"),
+        (b"-0.0", "-0e0"),
+        (b"1e2", "100"),
+        (b"1e300", "1e+300"),
+        (b"0.00000000000000000000000000000000000001", "0.00000000000000000000000000000000000001"),
+    ],
+)
+def test_documents_are_spelled_plainly(document, text):
+    assert variant_text(parse(document)) == text
+
+
+def test_a_refused_number_is_named_by_its_place():
+    with pytest.raises(JsonFault) as caught:
+        variant_text(parse(b'{"a": [{"b": 123456789012345678901234567890123456789012}]}'))
+    assert (caught.value.cause, caught.value.pointer) == ("value_out_of_range", "/a/0/b")
+
+
+def test_a_document_beyond_the_size_of_a_variant_is_refused(monkeypatch):
+    monkeypatch.setattr(json_values, "VARIANT_SIZE", 10)
+    assert variant_text("12345678") == '"12345678"'
+    with pytest.raises(JsonFault):
+        variant_text("123456789")
+
+
+def test_untyped_parts_become_variants_and_the_rest_stays():
+    schema = """{"type": "object", "properties": {"id": {"type": "integer"}, "any": {},
+      "list": {"type": "array", "items": {"type": ["string", "integer"]}},
+      "map": {"type": "object", "additionalProperties": {"type": ["object", "array"]}}}}"""
+    found = {f.name: f.type for f in columns(with_variants(parse_schema(schema))).fields}
+    assert found == {
+        "id": LONG,
+        "any": VARIANT,
+        "list": ListType(VARIANT),
+        "map": MapType(STRING, VARIANT),
+        "_extra": STRING,
+    }
