@@ -1,0 +1,95 @@
+"""Rules of the upsert block: its table is a contract of its own, keys and order must be there and comparable."""
+
+import pytest
+
+from tidemark.domain.contract import Contract
+from tidemark.domain.types import (
+    BINARY,
+    DOUBLE,
+    KAFKA_COLUMN,
+    LONG,
+    STRING,
+    Field,
+    ListType,
+    Struct,
+)
+from tidemark.domain.upsert import (
+    SOFT_COLUMN,
+    current_of,
+    currents,
+    identifier_fields,
+    upsert_columns,
+    upsert_faults,
+)
+
+COLUMNS = Struct(
+    (
+        Field("id", LONG),
+        Field("share", DOUBLE),
+        Field("account", Struct((Field("id", STRING),))),
+        Field("tags", ListType(STRING)),
+        Field("raw", BINARY),
+        KAFKA_COLUMN,
+    )
+)
+
+
+def current(**upsert):
+    given = {"keys": ["id"], "table": "s.t_current", **upsert}
+    return current_of(
+        Contract(
+            topic="t", table="s.t", partition_by=["id"], sort_by=["share"], target_lag="30s", upsert=given
+        )
+    )
+
+
+def test_without_a_block_there_is_no_upsert_table():
+    assert current_of(Contract(topic="t", table="s.t")) is None
+    assert list(currents([Contract(topic="t", table="s.t"), current().append])) == ["s.t_current"]
+
+
+def test_layout_and_lag_are_those_of_the_append_table_unless_said_otherwise():
+    same, other = (
+        current().contract,
+        current(partition_by=[], sort_by=[], format_version=3, target_lag="5m").contract,
+    )
+    assert (same.table, same.topic, [str(p) for p in same.partition_by]) == ("s.t_current", "s.t", ["id"])
+    assert (same.sort_by, same.format_version, same.target_lag.total_seconds()) == (("share",), 2, 30)
+    assert (other.partition_by, other.sort_by, other.format_version) == ((), (), 3)
+    assert other.target_lag.total_seconds() == 300
+
+
+def test_an_offset_counts_within_its_epoch_and_needs_no_memory():
+    assert current().order == (("_kafka", "epoch"), ("_kafka", "offset"))
+    assert not current().remembers
+    assert current(order_by=["id"]).remembers
+    assert not current(order_by=["id"], deletes="soft").remembers
+
+
+@pytest.mark.parametrize(
+    ("keys", "identifiers"),
+    [
+        (["id"], ("id",)),
+        (["id", "raw"], ("id", "raw")),
+        (["share", "id"], ("id",)),
+        (["account.id"], ()),
+        (["_kafka.key"], ()),
+    ],
+)
+def test_keys_that_can_be_are_required(keys, identifiers):
+    found = upsert_columns(current(keys=keys), COLUMNS)
+    assert identifier_fields(current(keys=keys), COLUMNS) == identifiers
+    assert tuple(f.name for f in found.fields if f.required) == identifiers
+
+
+def test_soft_deletes_add_their_mark():
+    assert upsert_columns(current(deletes="soft"), COLUMNS).fields[-1] == SOFT_COLUMN
+    taken = Struct((*COLUMNS.fields, SOFT_COLUMN))
+    assert "has one of that name" in upsert_faults(current(deletes="soft"), taken)[0]
+
+
+def test_keys_and_order_must_be_there_and_comparable():
+    assert upsert_faults(current(keys=["account.id", "_kafka.key"], order_by=["share"]), COLUMNS) == []
+    assert "did you mean id?" in upsert_faults(current(keys=["ids"]), COLUMNS)[0]
+    assert "cannot be compared" in upsert_faults(current(order_by=["tags"]), COLUMNS)[0]
+    assert "cannot be compared" in upsert_faults(current(keys=["account"]), COLUMNS)[0]
