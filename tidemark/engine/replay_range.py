@@ -14,13 +14,13 @@ from tidemark.domain.guard import Topic, examine
 from tidemark.domain.ledger import Counts, add_up
 from tidemark.domain.offsets import OffsetRange
 from tidemark.domain.replay import counted_before
-from tidemark.domain.settlement import Settlement
+from tidemark.domain.settlement import STAGED, Settlement
 from tidemark.engine import quarantine
 from tidemark.engine.audit import audit
 from tidemark.engine.decode import FATE, decode
 from tidemark.engine.ingest import same_topic
 from tidemark.engine.lake import Lake
-from tidemark.engine.observe import second_look
+from tidemark.engine.observe import grouped, second_look
 from tidemark.engine.operations import Operation, Signature, record
 from tidemark.engine.outages import named
 from tidemark.engine.plan import Plan
@@ -39,6 +39,8 @@ from tidemark.engine.replay_plan import (
 from tidemark.engine.stage import stage
 from tidemark.engine.table_state import load
 
+_ABANDONED = f"resolved_by LIKE '{STAGED}%' AND resolved_at < current_timestamp() - INTERVAL 1 DAY"
+"""What replays that died had staged; one whose receipt stands was carried out before another may begin."""
 _PLACE = ("partition", "offset")
 
 
@@ -86,7 +88,7 @@ def _attempt(
     plan = on.plan(wanted, topic)
     decoded = decode(read_ranges(lake, contract, wanted), plan.decoding())
     if signature.dry_run:
-        return _fates(plan, _all_groups(decoded)), None
+        return _fates(plan, grouped(decoded)), None
     made = open_branch(lake, plan.attempt)
     try:
         return _replace(lake, plan, decoded, made, signature.run_id)
@@ -294,19 +296,13 @@ def _stage_quarantine(lake: Lake, plan: Plan, decoded: DataFrame, groups: list[G
     staged = Settlement(id=plan.batch_id, epoch=plan.ledger.epoch, run_id=run_id, at=0).staged
     rows = explained_rows(lake, plan, decoded, groups, run_id)
     hidden = rows.withColumns({"resolved_by": F.lit(staged), "resolved_at": F.current_timestamp()})
+    lake.spark().sql(f"DELETE FROM {lake.identifier(name)} WHERE {_ABANDONED}")
     hidden.writeTo(lake.identifier(name)).append()
     mine: Column = F.col("resolved_by") == staged
     found = lake.spark().table(lake.identifier(name)).where(mine).count()
     if found != expected:
         raise Stopped("failed", name, f"{found} rows are staged, the audit counted {expected}.")
     return True
-
-
-def _all_groups(decoded: DataFrame) -> list[Group]:
-    grouped = decoded.groupBy(F.col("_kafka.partition").alias("partition"), F.col(FATE).alias("fate")).agg(
-        F.count("*").alias("n"), F.min("_kafka.offset").alias("a"), F.max("_kafka.offset").alias("b")
-    )
-    return [Group(r["partition"], r["fate"], None, None, r["n"], r["a"], r["b"]) for r in grouped.collect()]
 
 
 def _fates(plan: Plan, groups: list[Group]) -> dict[str, Any]:

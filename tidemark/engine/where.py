@@ -7,6 +7,7 @@ offsets, the receipts and the quarantine do not say, Kafka is asked for.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from tidemark.engine.outages import named
 from tidemark.engine.peek import peek
 from tidemark.engine.settle import pending
 from tidemark.engine.standing import NEEDED, OPEN, standing
-from tidemark.engine.subjects import subject_of
+from tidemark.engine.subjects import subjects_of
 from tidemark.engine.table_state import TableState, ancestors, ledger_of, load, summary_of
 
 SHOWN = 2_000
@@ -278,13 +279,16 @@ def _receipt_facts(receipt: tuple[int, datetime, Ledger] | None) -> dict[str, An
 
 
 def _schema(lake: Lake, contract: Contract, schema_id: int | None) -> dict[str, Any] | None:
-    """Subject and version of a schema id; the version is None when the registry does not answer or forgot it."""
+    """Subject and version of a schema id; None when the registry does not answer or forgot it."""
     if schema_id is None:
         return None
-    subject = subject_of(contract)
-    versions = _quietly(lambda: lake.registry(contract.cluster).versions(subject))
-    number = next((v.version for v in versions or () if v.id == schema_id), None)
-    return {"id": schema_id, "subject": subject, "version": number}
+    subject, version = None, None
+    for each in subjects_of(contract):
+        versions = _quietly(partial(lake.registry(contract.cluster).versions, each)) or ()
+        for found in versions:
+            if found.id == schema_id:
+                subject, version = each, found.version
+    return {"id": schema_id, "subject": subject, "version": version}
 
 
 def _approvals(state: TableState, schema_id: int | None) -> list[dict[str, Any]]:
