@@ -2,7 +2,7 @@
 # `make` alone says what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test check format services-up services-down clean uv java
+.PHONY: help demo dev test test-unit test-dagster test-spark test-e2e check format services-up services-down clean uv java
 
 PYTHON ?= python3
 # A uv on the PATH is used; else one of our own, in .uv, which `make clean` leaves and `rm -r .uv` undoes.
@@ -20,10 +20,10 @@ demo: $(VENV) java ## A tour with everything real: Kafka, registry, Spark, Icebe
 dev: $(VENV) java ## The same for your own contracts, without sample traffic
 	@$(RUN) tidemark dev
 
-test: $(VENV) java ## All tests, the fast ones first
-	@for class in tests/unit tests/dagster tests/spark tests/e2e; do \
-		if [ -d $$class ]; then echo "== $$class"; $(PYTEST) $$class || exit 1; fi; \
-	done
+test: test-unit test-dagster test-spark test-e2e ## All tests, the fast ones first
+
+test-unit test-dagster test-spark test-e2e: test-%: $(VENV) java
+	@$(PYTEST) tests/$*
 
 check: $(VENV) ## Lint, formatting, types, layers, Dagster definitions
 	$(RUN) ruff check
