@@ -110,7 +110,7 @@ def _footprint(root: psutil.Process, services: set[int]) -> tuple[float, dict[st
                 continue
             times = each.cpu_times()
             cpu += times.user + times.system + times.children_user + times.children_system
-            kind = "run" if "execute_run" in " ".join(each.cmdline()) else "dagster"
+            kind = "run" if "spawn_main" in " ".join(each.cmdline()) else "dagster"
             memory[kind] = memory[kind] + (each.memory_info().rss >> 20)
         except psutil.NoSuchProcess:
             continue
