@@ -12,6 +12,8 @@ from typing import Any
 
 from tidemark.domain.contract import Contract
 from tidemark.domain.errors import Refused
+from tidemark.domain.layout import resolve
+from tidemark.domain.partitioning import quoted_parts
 from tidemark.domain.schema_plan import (
     Change,
     SchemaPlan,
@@ -80,7 +82,8 @@ def refused_ids(contract: Contract, state: TableState, schemas: TopicSchemas) ->
     if schemas.plain is not None:
         return frozenset()
     refused = set(settled_ids(state)) | removing_ids(contract, state, schemas, "quarantine")
-    for writer in _writers(schemas):
+    held = schemas.covered(value_columns(state))
+    for writer in (each for each in _writers(schemas) if each.id not in held):
         alone = plan_schema(contract.table, value_columns(state), [writer], contract.schema_changes)
         needed = [c for c in alone.changes if c.kind != "remove_column"]
         if needed and all(c.verdict == "quarantine" for c in needed):
@@ -96,8 +99,11 @@ def removing_ids(
         return frozenset()
     columns, policy = value_columns(state), contract.schema_changes
     pinned = state.shape.partition_sources
-    if policy.remove_column == "apply" and not pinned:
-        return frozenset()
+    needed = [path for path in pinned if path[0] != KAFKA_COLUMN.name]
+    if policy.remove_column == "apply" and all(
+        resolve(w.columns, quoted_parts(path)) for w in schemas.writers for path in needed
+    ):
+        return frozenset()  # the usual case, before every batch
     found = removals((w for w in _writers(schemas) if w.id not in settled_ids(state)), columns)
     judged = {c.path: c.verdict for c in judged_removals(found, policy, removed_paths(state), pinned)}
     return frozenset(each.writer.id for each in found if judged.get(each.path) in verdicts)
