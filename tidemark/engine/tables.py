@@ -6,6 +6,7 @@ first loads at once exactly one wins.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from uuid import uuid4
 
 from tidemark import __version__
@@ -23,6 +24,9 @@ from tidemark.engine.lake import Lake
 from tidemark.engine.publish import Attempt, drop_branch, open_branch, publish, write_receipt
 from tidemark.engine.start import starting_offsets
 from tidemark.engine.table_state import OWNED, TableState
+
+DECLARED_IN = "tidemark.contract-file"
+"""The file that declared the table when it was made: by it a renamed table is recognised."""
 
 
 def prepare(lake: Lake, contract: Contract, topic: Topic, columns: Struct, run_id: str) -> None:
@@ -42,7 +46,7 @@ def prepare(lake: Lake, contract: Contract, topic: Topic, columns: Struct, run_i
         start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
         publish_receipt(lake, contract, state, first_ledger(contract, topic, start, run_id))
     if not state.owned:
-        set_properties(lake, contract.table, _own_properties(contract, topic))
+        set_properties(lake, contract.table, _own_properties(lake, contract, topic))
 
 
 def first_ledger(
@@ -113,7 +117,7 @@ def _create(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> No
     )
     if faults:
         raise Stopped("misconfigured", contract.table, "; ".join(faults))
-    create(lake, contract, _described(contract, columns), _properties(contract, topic))
+    create(lake, contract, _described(contract, columns), _properties(lake, contract, topic))
 
 
 def create(lake: Lake, contract: Contract, columns: Struct, properties: Mapping[str, str]) -> None:
@@ -140,10 +144,10 @@ def _described(contract: Contract, columns: Struct) -> Struct:
     return Struct(tuple(replace(f, doc=notes.get(f.name) or f.doc) for f in table_columns(columns).fields))
 
 
-def _properties(contract: Contract, topic: Topic) -> dict[str, str]:
+def _properties(lake: Lake, contract: Contract, topic: Topic) -> dict[str, str]:
     return {
         **base_properties(contract),
-        **_own_properties(contract, topic),
+        **_own_properties(lake, contract, topic),
         **{key: str(value) for key, value in contract.table_properties.items()},
     }
 
@@ -161,9 +165,16 @@ def base_properties(contract: Contract) -> dict[str, str]:
     }
 
 
-def _own_properties(contract: Contract, topic: Topic) -> dict[str, str]:
+def contract_file(lake: Lake, contract: Contract) -> str:
+    """The file that declares a table, as an absolute path; empty when none does."""
+    origin = lake.configuration.origins.get(contract.table, {}).get("topic")
+    return str(Path(origin.file).absolute()) if origin and origin.file else ""
+
+
+def _own_properties(lake: Lake, contract: Contract, topic: Topic) -> dict[str, str]:
     known = {
         OWNED: contract.topic,
+        DECLARED_IN: contract_file(lake, contract),
         "tidemark.cluster": contract.cluster,
         "tidemark.cluster-id": topic.cluster_id,
         "tidemark.type-rules": str(TYPE_RULES),

@@ -1,7 +1,8 @@
 """Tables that change hands: renamed in the contract, taken over from someone else, released by a contract that is gone.
 
 A table belongs to the topic that its own ledger names. When a contract's table does not exist, and a table of the same
-topic exists that no contract names any more, the contract has renamed it: loading it anew would lose its history.
+topic exists that the same contract file has made and no contract names any more, the contract has renamed it: loading
+it anew would lose its history. Another file is another table, for others may share topic and catalog.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from tidemark.domain.types import Struct
 from tidemark.engine.lake import Lake
 from tidemark.engine.outages import named
 from tidemark.engine.table_state import OWNED, TableState, load, read_state
-from tidemark.engine.tables import table_columns
+from tidemark.engine.tables import DECLARED_IN, contract_file, table_columns
 
 CLUSTER = "tidemark.cluster"
 GIVEN_UP = "tidemark.renamed."
@@ -28,7 +29,12 @@ GIVEN_UP = "tidemark.renamed."
 
 def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
     """The plan to rename the table that this contract used to make; None when there is none."""
-    former = [each for each in unclaimed(lake) if _same_topic(each, contract)]
+    file = contract_file(lake, contract)
+    former = [
+        each
+        for each in unclaimed(lake)
+        if file and each.properties.get(DECLARED_IN) == file and _same_topic(each, contract)
+    ]
     if not former:
         return None
     names = ", ".join(each.table for each in former)
@@ -40,7 +46,7 @@ def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
             contract.table, (Change("rename", (), names, contract.table, "impossible", reason),)
         )
     reason = (
-        f"{names} holds topic {contract.topic} and no contract names it any more; approved, it is renamed with its "
+        f"{names} holds topic {contract.topic} and this contract no longer names it; approved, it is renamed with its "
         f"ledger and history. To load {contract.table} anew instead: tidemark accept {contract.table} --first-load"
     )
     return SchemaPlan(contract.table, (Change("rename", (), names, contract.table, "review", reason),))

@@ -9,6 +9,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tidemark.domain.contract import Contract
+from tidemark.domain.layering import Origin
 from tidemark.domain.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.domain.types import LONG, STRING, Field, Struct
 from tidemark.engine.evolve import Approval, history, note_rename
@@ -31,17 +32,21 @@ class Lake:
     def state(self, table: str, *, ledger: bool = True) -> Any:
         return read_state(self.catalog, table, required=ledger)
 
-    def load(self, table: str, topic: str = "orders") -> None:
+    def load(self, table: str, topic: str = "orders", file: str = "/contracts/orders.yaml") -> None:
         """A table as an ingest leaves it."""
         self.catalog.create_namespace_if_not_exists(table.partition(".")[0])
         made = self.catalog.create_table(
-            table, ROWS.schema, properties={"tidemark.topic": topic, "tidemark.cluster": "main"}
+            table,
+            ROWS.schema,
+            properties={"tidemark.topic": topic, "tidemark.cluster": "main", "tidemark.contract-file": file},
         )
         ledger = Ledger(cluster_id="c", topic_id="t", topic=topic, next={0: 2})
         made.append(ROWS, snapshot_properties={LEDGER_PROPERTY: ledger.to_json()})
 
     def declare(self, *contracts: Contract) -> None:
-        self.configuration = SimpleNamespace(contracts=contracts)
+        declared = Origin("contract", "/contracts/orders.yaml", 1)
+        origins = {each.table: {"topic": declared} for each in contracts}
+        self.configuration = SimpleNamespace(contracts=contracts, origins=origins)
 
 
 @pytest.fixture
@@ -111,6 +116,13 @@ class TestATableThatTheContractNamesAnew:
         elsewhere = contract("shop.other", cluster="eu")
         lake.declare(elsewhere)
         assert renaming(lake, elsewhere) is None
+
+    def test_is_not_taken_from_another_contract_file(self, lake: Any) -> None:
+        """Others may share the topic and the catalog, and their contracts are not seen here."""
+        lake.load("sales.orders", file="/elsewhere/orders.yaml")
+        ours = contract("shop.orders")
+        lake.declare(ours)
+        assert renaming(lake, ours) is None
 
 
 class TestATableWithoutAContract:
