@@ -12,7 +12,8 @@ from itertools import count
 from random import Random
 from typing import Any
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from pyiceberg.types import ListType, MapType, StructType
+
 LOGICAL = {
     "date": "int",
     "time-millis": "int",
@@ -295,4 +296,21 @@ def stored(value: Any) -> Any:
             return [stored(each) for each in value]
         case datetime() if value.tzinfo:
             return value.astimezone(UTC)
+    return value
+
+
+def as_pyiceberg_reads(value: Any, kind: Any) -> Any:
+    """What PyIceberg 0.12 makes of a stored value of the Iceberg type `kind`.
+
+    It reads a NULL list or map of structs as an empty one (apache/iceberg-python#3833), where files and Spark have NULL.
+    """
+    if isinstance(kind, ListType):
+        lost = [] if isinstance(kind.element_type, StructType) else None
+        return lost if value is None else [as_pyiceberg_reads(each, kind.element_type) for each in value]
+    if isinstance(kind, MapType):
+        lost = [] if isinstance(kind.value_type, StructType) else None
+        return lost if value is None else [(k, as_pyiceberg_reads(v, kind.value_type)) for k, v in value]
+    if isinstance(kind, StructType) and value is not None:
+        types = {each.name: each.field_type for each in kind.fields}
+        return {name: as_pyiceberg_reads(each, types[name]) for name, each in value.items()}
     return value
