@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidemark.domain import unsupported
 from tidemark.domain.configuration import Configuration, Pattern
 from tidemark.domain.contract import Declaration
 from tidemark.domain.contract_rules import declaration_findings, setting_findings
@@ -90,7 +89,6 @@ def _platform(sources: Sources) -> tuple[Platform | None, list[Problem]]:
     sound = platform or salvage(kind, tree, findings, STAND_INS)
     if sound:
         findings += apart_from(platform_findings(sound), findings)
-        findings += unsupported.not_supported(unsupported.PLATFORM, tree)
     return sound, [document.problem(finding) for finding in once(findings)]
 
 
@@ -99,7 +97,6 @@ def _check_defaults(layers: list[Layer]) -> list[Problem]:
     said, findings = validate(Declaration, merged.tree)
     if sound := said or salvage(Declaration, merged.tree, findings):
         findings += apart_from(setting_findings(sound), findings)
-    findings += unsupported.not_supported(unsupported.CONTRACT, merged.tree)
     tree = layers[-1].tree
     if layers[-1].name == "defaults":
         findings += [
@@ -114,7 +111,6 @@ def _declare(merged: Merged, platform: Platform | None) -> tuple[Declared | None
     said, findings = validate(Declaration, merged.tree)
     if sound := said or salvage(Declaration, merged.tree, findings):
         findings += apart_from(declaration_findings(sound, platform), findings)
-    findings += unsupported.not_supported(unsupported.CONTRACT, merged.tree)
     problems = [merged.problem(finding) for finding in once(findings)]
     return (Declared(said, merged) if said and not problems else None), problems
 

@@ -75,9 +75,7 @@ def keep(
     for each in lineage[: max(still, default=-1) + 1]:
         kept.setdefault(each.id, "not read by a consumer yet")
     _loose(kept, by_id, refs, limits, now)
-    for each_id in list(kept):
-        for link in _to_receipt(by_id, each_id):
-            kept.setdefault(link.id, "between a kept snapshot and its ledger")
+    _with_ledgers(kept, by_id)
     gone = tuple(sorted((each.id for each in snapshots if each.id not in kept), key=lambda i: by_id[i].at))
     return Keep(kept, gone, tuple(sorted(dead)))
 
@@ -155,10 +153,15 @@ def _loose(
 ) -> None:
     """What no ref leads to, dropped stages and what was rolled back, may be looked at while it is young."""
     led_to = {each.id for ref in refs for each in chain(by_id, ref.snapshot)}
-    loose = sorted((s for s in by_id.values() if s.id not in led_to), key=lambda s: -s.at)
-    for each in loose[: limits.max_count]:
-        if _young(each, limits.max_age, now):
+    for each in by_id.values():
+        if each.id not in led_to and _young(each, limits.max_age, now):
             kept.setdefault(each.id, "young, on no branch")
+
+
+def _with_ledgers(kept: dict[int, str], by_id: Mapping[int, Snap]) -> None:
+    for each_id in list(kept):
+        for link in _to_receipt(by_id, each_id):
+            kept.setdefault(link.id, "between a kept snapshot and its ledger")
 
 
 def _young(each: Snap, max_age: timedelta, now: int) -> bool:
