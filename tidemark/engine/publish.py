@@ -29,7 +29,7 @@ TAG_RETENTION_DAYS = 36_500
 _DAY_MS = 86_400_000
 _LAST_WRITABLE_FORMAT = 2
 _DAY_MINUTES = 1_440
-_RACES = ("ValidationException", "CommitFailedException", "not an ancestor", "is not fast-forwardable")
+RACES = ("ValidationException", "CommitFailedException", "not an ancestor", "is not fast-forwardable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def publish(lake: Lake, attempt: Attempt, written: frozenset[int], unchanged: Ca
     except Exception as error:
         if not _is_published(lake, attempt, target):
             now = _metadata(lake, attempt).current_snapshot_id
-            if now != attempt.head or any(sign in f"{type(error).__name__}: {error}" for sign in _RACES):
+            if now != attempt.head or any(sign in f"{type(error).__name__}: {error}" for sign in RACES):
                 raise Overtaken(attempt.table, attempt.head or 0, now) from error
             raise
     if not _is_published(lake, attempt, target):

@@ -26,11 +26,12 @@ from tidemark.engine.evolve import refused_ids, value_columns
 from tidemark.engine.ingest import moment
 from tidemark.engine.keys import key_decoding
 from tidemark.engine.lake import Lake
+from tidemark.engine.outages import named
 from tidemark.engine.plan import Plan, evolved
 from tidemark.engine.publish import branch_identifier, publish, write_receipt
 from tidemark.engine.quality_plan import check_rules
 from tidemark.engine.schemas import TopicSchemas, read_schemas
-from tidemark.engine.settle import settle
+from tidemark.engine.settle import settle, settle_published
 from tidemark.engine.stage import Staged
 from tidemark.engine.table_state import TableState
 from tidemark.engine.tables import table_columns
@@ -93,7 +94,7 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
     return Ground(contract, state, state.ledger, schemas, refused, key)  # type: ignore[arg-type]
 
 
-def persistent(table: str, attempt: Callable[[], T]) -> T:
+def persistent(contract: Contract, attempt: Callable[[], T]) -> T:
     """Try until nobody comes between; each attempt plans from the truth.
 
     Raises:
@@ -102,11 +103,12 @@ def persistent(table: str, attempt: Callable[[], T]) -> T:
     last: Overtaken | None = None
     for turn in range(1, ATTEMPTS + 1):
         try:
-            return attempt()
+            with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+                return attempt()
         except Overtaken as overtaken:
             last = overtaken
             time.sleep(random.uniform(0.0, 0.1 * 2**turn))  # noqa: S311 - so that two do not stay in step
-    raise Stopped("failed", table, f"It was overtaken {ATTEMPTS} times: {last}")
+    raise Stopped("failed", contract.table, f"It was overtaken {ATTEMPTS} times: {last}")
 
 
 def judge_replay(lake: Lake, plan: Plan, staged: Staged, without: frozenset[str]) -> None:
@@ -179,7 +181,7 @@ def finish(
     ledger = replayed(plan.ledger, *change, settlement, entry, reread=unchanged is not None)
     receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
     publish(lake, plan.attempt, written | {receipt}, unchanged or _anyway)
-    settle(lake, plan.contract, ledger)
+    settle_published(lake, plan.contract, ledger)
     return receipt
 
 

@@ -118,7 +118,7 @@ def replay_quarantine(
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         before = lake.state(contract.table).head
         total = _Tally()
-        while persistent(contract.table, lambda: _attempt(lake, contract, selection, signature, total)):
+        while persistent(contract, lambda: _attempt(lake, contract, selection, signature, total)):
             pass
         operation = Operation(
             by=signature.by,

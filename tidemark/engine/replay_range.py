@@ -56,7 +56,7 @@ def replay_range(
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         before = lake.state(contract.table).head
         wanted = {partition: OffsetRange(start, end)} if 0 <= start < end else {}
-        found, after = persistent(contract.table, lambda: _attempt(lake, contract, wanted, signature))
+        found, after = persistent(contract, lambda: _attempt(lake, contract, wanted, signature))
         operation = Operation(
             by=signature.by,
             verb="replay",

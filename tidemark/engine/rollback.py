@@ -27,7 +27,7 @@ from tidemark.engine.operations import Operation, Signature, record
 from tidemark.engine.outages import named
 from tidemark.engine.publish import Attempt, drop_branch, open_branch, publish, write_receipt
 from tidemark.engine.replay_plan import now_us, persistent
-from tidemark.engine.settle import settle
+from tidemark.engine.settle import settle, settle_published
 from tidemark.engine.stage import BATCH_PROPERTY
 from tidemark.engine.table_state import PAUSED, TableState, ancestors, ledger_of, load, summary_of
 from tidemark.engine.tables import set_properties
@@ -79,7 +79,7 @@ def rollback(
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         before = lake.state(contract.table).head
-        step, after = persistent(contract.table, lambda: _attempt(lake, contract, target, signature))
+        step, after = persistent(contract, lambda: _attempt(lake, contract, target, signature))
         operation = Operation(
             by=signature.by,
             verb="rollback",
@@ -212,7 +212,7 @@ def _publish(lake: Lake, contract: Contract, step: _Step, run_id: str) -> int:
         with suppress(Exception):
             drop_branch(lake, attempt)
         raise
-    settle(lake, contract, ledger)
+    settle_published(lake, contract, ledger)
     return receipt
 
 

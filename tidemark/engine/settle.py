@@ -5,6 +5,9 @@ while main's newest receipt still asks for it, looked at after the quarantine's 
 nothing (docs/adr, replays).
 """
 
+import random
+import time
+from contextlib import suppress
 from uuid import uuid4
 
 from pyiceberg.exceptions import CommitFailedException
@@ -24,7 +27,7 @@ from tidemark.domain.spark_types import quoted_text
 from tidemark.engine.faults import pause_point
 from tidemark.engine.lake import Lake
 from tidemark.engine.outages import named
-from tidemark.engine.publish import Attempt, drop_branch, open_branch, ref_at
+from tidemark.engine.publish import RACES, Attempt, drop_branch, open_branch, ref_at
 from tidemark.engine.table_state import load
 
 SETTLED = "tidemark.settled"
@@ -56,10 +59,27 @@ def settle(lake: Lake, contract: Contract, ledger: Ledger | None) -> None:
             still = now is not None and now.settlement is not None and now.settlement.id == asked.id
             if not still or pending(now, table) is None or table is None:
                 return
-            if _carry_out(lake, table, contract.quarantine_table, asked):
+            if _carried_out(lake, table, contract.quarantine_table, asked):
                 pause_point("settled")
                 return
+            time.sleep(random.uniform(0.0, 0.2))  # noqa: S311 - so that two do not stay in step
     raise Overtaken(contract.quarantine_table, 0, None)
+
+
+def settle_published(lake: Lake, contract: Contract, ledger: Ledger) -> None:
+    """`settle` right after the receipt was published: if others change the quarantine again and again, it waits."""
+    with suppress(Overtaken):
+        settle(lake, contract, ledger)
+
+
+def _carried_out(lake: Lake, table: Table, quarantine: str, asked: Settlement) -> bool:
+    """False when someone else changes the quarantine at the same time, be it its branches alone."""
+    try:
+        return _carry_out(lake, table, quarantine, asked)
+    except Exception as error:
+        if isinstance(error, Overtaken) or any(sign in f"{type(error).__name__}: {error}" for sign in RACES):
+            return False
+        raise
 
 
 def _carry_out(lake: Lake, table: Table, quarantine: str, asked: Settlement) -> bool:
