@@ -27,7 +27,7 @@ from tidemark.engine.merge_rows import (
     remembered,
     to_remember,
 )
-from tidemark.engine.spark import connect
+from tidemark.engine.spark import checkpointed, connect
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 COLUMNS = Struct((Field("log", LONG), Field("id", LONG), Field("v", STRING), Field("ts", LONG), KAFKA_COLUMN))
@@ -136,7 +136,7 @@ def merged(spark, shape, fresh, stored, memory):
             "key string, position string, epoch int, partition int, offset bigint, timestamp timestamp",
         )
         every = every.unionByName(remembered(past, shape))
-    winners = reduced(every, shape).localCheckpoint()
+    winners = checkpointed(reduced(every, shape))
     remember = {
         row["key"]: tuple(row)[:-1]
         for row in to_remember(winners.where((F.col(KIND) == DELETE) & (F.col(ORIGIN) == NEW))).collect()

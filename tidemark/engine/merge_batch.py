@@ -30,6 +30,7 @@ from tidemark.engine.merge_rows import (
     remembered,
 )
 from tidemark.engine.merge_table import memory
+from tidemark.engine.spark import checkpointed
 
 FEW = 200
 """Keys up to which they are named one by one; Iceberg compares no more with a file's statistics."""
@@ -67,7 +68,7 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
         _append(lake, plan, merge_filters.unmerged(plan.rows)), shape, plan.pair.columns, F.lit(NEW)
     )
     if not alone:
-        fresh = fresh.localCheckpoint()
+        fresh = checkpointed(fresh)
     facts = _facts(fresh, shape)
     truncated = _truncated(plan, facts)
     fresh = fresh.where((F.col(KIND) != TRUNCATE) & ~null_key(shape.current))
@@ -86,7 +87,7 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
             found = found.unionByName(past)
     winners = reduced(found, shape)
     return Batch(
-        winners=winners if alone else winners.localCheckpoint(),
+        winners=winners if alone else checkpointed(winners),
         read=facts["n"],
         null_key=facts["null_key"] or 0,
         truncates=facts["truncates"] or 0,

@@ -9,8 +9,9 @@ import warnings
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.connect.client.retries import DefaultPolicy
+from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from tidemark.domain.errors import Stopped
 from tidemark.domain.platform import Platform
@@ -86,3 +87,18 @@ def verify(spark: SparkSession, catalog: str) -> None:
         raise Stopped(
             "misconfigured", "-", f"the Spark Connect server lacks spark.sql.extensions={REQUIRED_EXTENSIONS}"
         )
+
+
+def checkpointed(rows: DataFrame) -> DataFrame:
+    """`rows` computed once and kept by the server.
+
+    The client takes the answer for one of the thread's active session, whichever session asked: so ours is made the
+    active one meanwhile (pyspark.sql.connect.conversion, 4.1.1).
+    """
+    active, ours = ConnectSession._active_session, rows.sparkSession  # noqa: SLF001 - there is no public setter
+    before = getattr(active, "session", None)
+    active.session = ours
+    try:
+        return rows.localCheckpoint()
+    finally:
+        active.session = before
