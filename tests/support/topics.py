@@ -16,8 +16,8 @@ from typing import Any
 
 import fastavro
 import httpx
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 ORDER = {
     "type": "record",
@@ -170,6 +170,26 @@ class Topic:
             producer.abort_transaction(30)
         else:
             producer.commit_transaction(30)
+        self._await_markers()
+
+    def _await_markers(self) -> None:
+        """The coordinator answers before the markers of the transaction's end are in the log."""
+        partitions = [TopicPartition(self.name, p) for p in range(self._partitions())]
+        deadline = time.monotonic() + 30
+        while self._ends(partitions, IsolationLevel.READ_COMMITTED) != self._ends(
+            partitions, IsolationLevel.READ_UNCOMMITTED
+        ):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"a transaction of {self.name} stays open")
+            time.sleep(0.02)
+
+    def _partitions(self) -> int:
+        return len(self.cluster.admin.list_topics(self.name, timeout=10).topics[self.name].partitions)
+
+    def _ends(self, partitions: list[TopicPartition], level: IsolationLevel) -> list[int]:
+        wanted = dict.fromkeys(partitions, OffsetSpec.latest())
+        found = self.cluster.admin.list_offsets(wanted, isolation_level=level, request_timeout=10)
+        return [found[each].result().offset for each in partitions]
 
     def _new_producer(self, **config: Any) -> Producer:
         return Producer(
