@@ -3,11 +3,13 @@
 So they show in the UI like any run, and work when no webserver, daemon or code server is up.
 """
 
+import fcntl
 import logging
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -28,7 +30,14 @@ def dagster_instance() -> Iterator[DagsterInstance]:
     """The instance of DAGSTER_HOME, by default <TIDEMARK_HOME>/dagster; prepared on first use."""
     if not os.environ.get("DAGSTER_HOME"):
         os.environ["DAGSTER_HOME"] = str(prepare_dagster_home(places(os.environ).home))
-    with DagsterInstance.get() as instance:
+    with ExitStack() as stack:
+        with (Path(os.environ["DAGSTER_HOME"]) / ".tidemark.lock").open("w") as lock:
+            fcntl.flock(
+                lock, fcntl.LOCK_EX
+            )  # two that open a new instance at once would both make its tables
+            instance = stack.enter_context(DagsterInstance.get())
+            instance.get_runs(limit=1)
+            instance.all_asset_keys()
         yield instance
 
 
