@@ -1,7 +1,7 @@
 """One table until it has caught up: microbatches, a few retries for outages, and never an exception."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, cast
 
 from tidemark.domain.contract import Contract
@@ -34,7 +34,9 @@ def catch_up(
         with named(contract.table, topic=contract.topic, cluster=contract.cluster):
             goal = lake.topic(contract).end
             while not stop():
-                commit = persistent(lake, contract, run_id, known=known, goal=goal, stop=stop)
+                commit = persistent(
+                    lake, lambda: microbatch(lake, contract, run_id, known=known, goal=goal), stop
+                )
                 if commit is None:
                     break
                 tally.add(commit)
@@ -45,15 +47,9 @@ def catch_up(
 
 
 def persistent(
-    lake: Lake,
-    contract: Contract,
-    run_id: str,
-    *,
-    known: bool,
-    goal: Mapping[int, int] | None = None,
-    stop: Callable[[], bool] = lambda: False,
+    lake: Lake, attempt: Callable[[], Commit | None], stop: Callable[[], bool] = lambda: False
 ) -> Commit | None:
-    """`microbatch`, tried again from the plan after an outage; a lost Spark session is made anew.
+    """`attempt`, which plans from the truth, again after an outage; a lost Spark session is made anew.
 
     Raises:
         Stopped: at once.
@@ -61,7 +57,7 @@ def persistent(
     """
     for turn in range(RETRIES + 1):
         try:
-            return microbatch(lake, contract, run_id, known=known, goal=goal)
+            return attempt()
         except Outage as outage:
             if outage.state == "spark_down":
                 lake.lose_spark()

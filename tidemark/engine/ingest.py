@@ -17,7 +17,6 @@ from tidemark import __version__
 from tidemark.domain.contract import Contract
 from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
 from tidemark.domain.evidence import Group, first_offenders, is_flood, nothing_decodes, settled, unrouted
-from tidemark.domain.guard import examine
 from tidemark.domain.ledger import Counts, Entry, Ledger
 from tidemark.domain.offsets import Offsets
 from tidemark.domain.outcome import Commit
@@ -30,7 +29,7 @@ from tidemark.engine.lake import Lake
 from tidemark.engine.maintenance_lease import ask_for_room
 from tidemark.engine.observe import second_look
 from tidemark.engine.outages import named
-from tidemark.engine.plan import Plan, make_plan
+from tidemark.engine.plan import Plan, make_plan, require_same_topic
 from tidemark.engine.publish import drop_branch, open_branch, publish, write_receipt
 from tidemark.engine.quality_stage import judge_stage
 from tidemark.engine.quarantine_repair import repair
@@ -132,18 +131,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
         with watch("quality"):
             quality |= judge_stage(lake, plan, staged)
     with watch("receipt"):
-        entry = Entry(
-            batch_id=plan.batch_id,
-            attempt=plan.attempt_id,
-            run_id=run_id,
-            contract=contract.digest,
-            tidemark=__version__,
-            schema_ids=staged.evidence.schema_ids,
-            max_timestamp=moment(staged.evidence.max_timestamp),
-            watermark=moment(staged.evidence.watermark, per_second=1_000_000),
-            unrouted=unrouted(groups),
-            others=staged.evidence.schema_ids & frozenset(plan.schemas.skips.ids),
-        )
+        entry = _entry(plan, staged, groups, run_id)
         ledger = plan.ledger.after(plan.ranges, counts, entry)
         receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
     with watch("quarantine"):
@@ -178,6 +166,21 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
         late=staged.evidence.late,
         quality=quality,
         unrouted=unrouted(groups),
+    )
+
+
+def _entry(plan: Plan, staged: Staged, groups: list[Group], run_id: str) -> Entry:
+    return Entry(
+        batch_id=plan.batch_id,
+        attempt=plan.attempt_id,
+        run_id=run_id,
+        contract=plan.contract.digest,
+        tidemark=__version__,
+        schema_ids=staged.evidence.schema_ids,
+        max_timestamp=moment(staged.evidence.max_timestamp),
+        watermark=moment(staged.evidence.watermark, per_second=1_000_000),
+        unrouted=unrouted(groups),
+        others=staged.evidence.schema_ids & frozenset(plan.schemas.skips.ids),
     )
 
 
@@ -279,16 +282,8 @@ def same_topic(lake: Lake, plan: Plan) -> None:
     A log start that has moved on meanwhile is no reason: Spark fails when it misses a record, and these were read.
     """
     now = lake.topic(plan.contract)
-    finding = examine(plan.ledger, replace(now, log_start={**now.log_start, **plan.topic.log_start}))
-    if finding:
-        raise Stopped(
-            finding.state,
-            plan.contract.table,
-            f"It changed while the batch was staged. {finding.detail}",
-            topic=plan.contract.topic,
-            cluster=plan.contract.cluster,
-            **finding.fields,
-        )
+    then = replace(now, log_start={**now.log_start, **plan.topic.log_start})
+    require_same_topic(plan.contract, plan.ledger, then, "It changed while the batch was staged. ")
 
 
 def moment(number: int | None, per_second: int = 1000) -> datetime | None:

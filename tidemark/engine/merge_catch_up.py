@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable
 from typing import cast
 
-from tidemark.domain.errors import Outage, TidemarkError, error_fields
-from tidemark.domain.outcome import Commit, Outcome, Tally
+from tidemark.domain.errors import TidemarkError, error_fields
+from tidemark.domain.outcome import Outcome, Tally
 from tidemark.domain.states import State
 from tidemark.domain.upsert import Current
-from tidemark.engine.catch_up import RETRIES
+from tidemark.engine.catch_up import persistent
 from tidemark.engine.lake import Lake
 from tidemark.engine.merge import merge_once
 from tidemark.engine.merge_state import Pair, read_pair
@@ -27,7 +27,7 @@ def merge_up(
     error: Exception | None = None
     try:
         while not stop():
-            commit = _persistent(lake, current, run_id, known=known, stop=stop)
+            commit = persistent(lake, lambda: merge_once(lake, current, run_id, known=known), stop)
             if commit is None:
                 break
             tally.add(commit)
@@ -71,19 +71,3 @@ def merged_outcome(
         table_clock=merged.max_timestamp if merged else None,
         changes=tally.changes,
     )
-
-
-def _persistent(
-    lake: Lake, current: Current, run_id: str, *, known: bool, stop: Callable[[], bool]
-) -> Commit | None:
-    """`merge_once`, tried again after an outage; a lost Spark session is made anew."""
-    for turn in range(RETRIES + 1):
-        try:
-            return merge_once(lake, current, run_id, known=known)
-        except Outage as outage:
-            if outage.state == "spark_down":
-                lake.lose_spark()
-            if turn == RETRIES or stop():
-                raise
-            time.sleep(2.0**turn)
-    return None

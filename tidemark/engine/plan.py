@@ -150,16 +150,7 @@ def make_plan(
     settle(lake, contract, ledger)
     state = evolved(lake, contract, state, schemas, run_id, fresh=fresh)
     check_rules(lake, contract, table_columns(value_columns(state)))
-    finding = examine(ledger, topic)
-    if finding:
-        raise Stopped(
-            finding.state,
-            contract.table,
-            finding.detail,
-            topic=contract.topic,
-            cluster=contract.cluster,
-            **finding.fields,
-        )
+    require_same_topic(contract, ledger, topic)
     ranges = _batch(ledger, topic, contract.ingest.max_records, goal, ceiling)
     pause_point("planned")
     if not ranges:
@@ -180,6 +171,20 @@ def make_plan(
         refused=refused_ids(contract, state, schemas),
         parked=removing_ids(contract, state, schemas, "review", "impossible"),
     )
+
+
+def require_same_topic(contract: Contract, ledger: Ledger, topic: Topic, when: str = "") -> None:
+    """Raises Stopped when the topic is not the one that the ledger is about, or has lost what waits."""
+    finding = examine(ledger, topic)
+    if finding:
+        raise Stopped(
+            finding.state,
+            contract.table,
+            f"{when}{finding.detail}",
+            topic=contract.topic,
+            cluster=contract.cluster,
+            **finding.fields,
+        )
 
 
 def evolved(
