@@ -10,13 +10,13 @@ import dagster as dg
 
 from assets.names import table_key, table_of
 from resources.lake import LakeResource
-from tidemark.domain.contract import Contract
+from tidemark.domain.cadence.freshness import Grade, grade
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.units import format_duration
 from tidemark.domain.errors import Outage, Stopped
-from tidemark.domain.freshness import Grade, grade
-from tidemark.domain.units import format_duration
 
 if TYPE_CHECKING:
-    from tidemark.engine.lake import Lake
+    from tidemark.engine.access.lake import Lake
 
 FRESHNESS = "freshness"
 
@@ -48,7 +48,7 @@ def evaluation(contract: Contract, verdict: Grade, seconds: float, records: int)
 
 
 def _result(lake: "Lake", contract: Contract) -> dg.AssetCheckResult:
-    from tidemark.engine.clocks import two_clocks  # noqa: PLC0415 - only a step pays for the clients' imports
+    from tidemark.engine.look.clocks import two_clocks  # noqa: PLC0415 - only a step pays for the clients' imports
 
     key = table_key(contract.table)
     try:

@@ -6,8 +6,8 @@ from typing import Any
 import dagster as dg
 
 from assets.names import table_key, topic_key
-from tidemark.domain.column_lineage import Lineage, Origin, tags_of, topic_fields
-from tidemark.domain.contract import Contract
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.lineage.column_lineage import Lineage, Origin, tags_of, topic_fields
 
 Columns = Sequence[Mapping[str, Any]]
 """Columns of the discovery file: [{"name", "type", "doc", "required", "from": [[table, column]]}]."""

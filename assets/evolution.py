@@ -8,11 +8,11 @@ import dagster as dg
 from assets.names import schema_key
 from assets.schema import COMPATIBILITY, REVIEW
 from resources.lake import LakeResource
-from tidemark.domain.contract import REGISTRY_FORMATS, Contract
+from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.errors import TidemarkError
-from tidemark.engine.evolve import Evolution, history
-from tidemark.engine.foresee import compatibility_findings, evolve_now
-from tidemark.engine.lake import Lake
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.preview.foresee import compatibility_findings, evolve_now
+from tidemark.engine.schema.evolve import Evolution, history
 
 
 def evolve_tables(

@@ -9,8 +9,8 @@ from assets.names import pool_of
 from assets.quality import ingest_checks
 from assets.specs import table_spec
 from resources.lake import LakeResource
-from tidemark.domain.contract import Contract
-from tidemark.domain.platform import Lane
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import Lane
 
 
 def ingest_assets(

@@ -9,8 +9,8 @@ import dagster as dg
 
 from assets.names import maintenance_key, table_key, table_of
 from resources.lake import LakeResource
-from tidemark.domain.contract import Contract
-from tidemark.domain.maintenance import ASSETS, Asset
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.maintenance.gain import ASSETS, Asset
 
 GROUP = "maintenance"
 POOL = "tidemark_maintenance"

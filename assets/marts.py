@@ -12,8 +12,8 @@ import dagster as dg
 from assets.column_lineage import Columns, column_metadata
 from assets.names import ROLE_TAG, table_key
 from resources.lake import LakeResource
-from tidemark.domain.contract import Contract
-from tidemark.domain.marts import Mart
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.lineage.marts import Mart
 
 POOL = "tidemark_marts"
 Event = dg.MaterializeResult[None] | dg.AssetCheckResult

@@ -17,11 +17,11 @@ from assets.marts import ALLOWED, Event
 from assets.marts_translator import MartTranslator
 from assets.names import table_key, table_of
 from resources.lake import LakeResource
-from tidemark.domain.column_lineage import Lineage, exposures
-from tidemark.domain.contract import Contract
-from tidemark.domain.marts import Mart
-from tidemark.domain.platform import Platform
-from tidemark.engine import discovery
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import Platform
+from tidemark.domain.lineage.column_lineage import Lineage, exposures
+from tidemark.domain.lineage.marts import Mart
+from tidemark.engine.config import discovery
 from tidemark.engine.marts import digest_of, project_folder
 
 _OURS = frozenset({"dagster/column_schema", "dagster/column_lineage"})

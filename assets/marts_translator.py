@@ -11,7 +11,7 @@ from dagster_dbt import DagsterDbtTranslator
 from dagster_dbt.asset_utils import build_dbt_specs
 
 from assets.names import ROLE_TAG, table_of
-from tidemark.domain.marts import Mart, MartCheck, MartColumn, Project
+from tidemark.domain.lineage.marts import Mart, MartCheck, MartColumn, Project
 
 
 class MartTranslator(DagsterDbtTranslator):

@@ -3,8 +3,8 @@
 import dagster as dg
 from dagster._core.storage.tags import POOL_TAG_PREFIX
 
-from tidemark.domain.contract import Contract
-from tidemark.domain.maintenance import Asset
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.maintenance.gain import Asset
 
 LANE_TAG = "tidemark/lane"
 TRIGGER_TAG = "tidemark/trigger"

@@ -9,10 +9,10 @@ from typing import Any
 import dagster as dg
 
 from assets.names import table_key
-from tidemark.domain.contract import Contract
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.quality import QualityRule
+from tidemark.domain.ledger.quality_results import RuleResult
 from tidemark.domain.outcome import Outcome
-from tidemark.domain.quality import QualityRule
-from tidemark.domain.quality_results import RuleResult
 
 QUARANTINE_RATE = "quarantine_rate"
 RECONCILIATION = "reconciliation"

@@ -1,6 +1,6 @@
 """From an outcome of the engine to what Dagster shows: numbers where it can plot them, text where it cannot.
 
-Snapshot ids are text: they do not fit into the numbers of a browser. Events are kept small (tidemark.domain.events):
+Snapshot ids are text: they do not fit into the numbers of a browser. Events are kept small (domain/cadence/events.py):
 offsets and state of a result are in `tidemark/outcome`, fates that are rare are left out at zero.
 """
 
@@ -13,12 +13,12 @@ import dagster as dg
 from assets.column_lineage import from_topic
 from assets.names import table_key
 from assets.specs import column_schema
-from tidemark.domain.contract import Contract
+from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import SOFT_COLUMN
 from tidemark.domain.outcome import Outcome
-from tidemark.domain.types import KAFKA_COLUMN, Struct
-from tidemark.domain.upsert import SOFT_COLUMN
-from tidemark.engine.discovery import columns_to_json
-from tidemark.engine.table_state import TableState
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.config.discovery import columns_to_json
 
 
 def result(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import dagster as dg
 
 from resources.lake import LakeResource
-from tidemark.domain.contract import Contract
+from tidemark.domain.config.contract import Contract
 
 KEY = dg.AssetKey("review_pack")
 GROUP = "governance"

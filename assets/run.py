@@ -13,17 +13,17 @@ from assets.names import SENSOR, STOPPED_TAG, TRIGGER_TAG, table_key, table_of
 from assets.quality import evaluations, ingest_checks
 from assets.report import failure, observation, quarantine_landed, result
 from resources.lake import LakeResource
-from tidemark.domain.contract import Contract
+from tidemark.domain.cadence.events import report_period, run_length
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
-from tidemark.domain.events import report_period, run_length
 from tidemark.domain.outcome import Outcome
-from tidemark.domain.platform import Lane
+from tidemark.engine.access.lake import Lake
 from tidemark.engine.alive import alive
-from tidemark.engine.discovery import update
-from tidemark.engine.lake import Lake
-from tidemark.engine.lane import Report, catch_up_all, serve
-from tidemark.engine.lane_work import LakeWork
-from tidemark.engine.merge_work import MergeWork
+from tidemark.engine.config.discovery import update
+from tidemark.engine.lane.append_work import LakeWork
+from tidemark.engine.lane.serve import Report, catch_up_all, serve
+from tidemark.engine.lane.upsert_work import MergeWork
 
 TableWork = LakeWork | MergeWork
 MakeWork = Callable[[Lake, str, set[str], Event], TableWork]

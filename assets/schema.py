@@ -10,7 +10,7 @@ import dagster as dg
 
 from assets.names import schema_key, table_of
 from resources.lake import LakeResource
-from tidemark.domain.contract import REGISTRY_FORMATS, Contract
+from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 
 GROUP = "schema"
 REVIEW = "schema_review"

@@ -7,8 +7,8 @@ import dagster as dg
 
 from assets.column_lineage import Columns, from_topic
 from assets.names import LANE_TAG, ROLE_TAG, table_key, topic_key
-from tidemark.domain.contract import Contract
-from tidemark.domain.units import format_duration
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.units import format_duration
 
 
 def table_spec(contract: Contract, catalog: str, columns: Columns) -> dg.AssetSpec:
@@ -29,7 +29,7 @@ def table_spec(contract: Contract, catalog: str, columns: Columns) -> dg.AssetSp
 
 
 def upsert_spec(contract: Contract, catalog: str, columns: Columns) -> dg.AssetSpec:
-    """The upsert table; `contract` as `tidemark.domain.upsert` makes it, its topic being the append table."""
+    """The upsert table; `contract` as `tidemark.domain.config.upsert` makes it, its topic being the append table."""
     return dg.AssetSpec(
         table_key(contract.table),
         deps=[table_key(contract.topic)],

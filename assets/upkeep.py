@@ -9,12 +9,12 @@ from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 from assets.maintenance import HEALTH
 from assets.names import maintenance_key, table_key
 from resources.lake import LakeResource
-from tidemark.domain.contract import Contract
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
-from tidemark.domain.maintenance import Asset, Gain
+from tidemark.domain.maintenance.gain import Asset, Gain
 from tidemark.engine.alive import alive
-from tidemark.engine.health import health
-from tidemark.engine.maintain import maintain
+from tidemark.engine.maintain.health import health
+from tidemark.engine.maintain.maintain import maintain
 
 
 def maintain_tables(

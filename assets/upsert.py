@@ -8,8 +8,8 @@ from assets.column_lineage import Columns
 from assets.names import pool_of, upsert_lane
 from assets.specs import upsert_spec
 from resources.lake import LakeResource
-from tidemark.domain.contract import Contract
-from tidemark.domain.platform import Lane
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import Lane
 
 
 def upsert_assets(
@@ -27,7 +27,7 @@ def upsert_assets(
     )
     def merge(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg.MaterializeResult[None]]:
         from assets.run import run_tables  # noqa: PLC0415 - only a step pays for the engine's imports
-        from tidemark.engine.merge_work import MergeWork  # noqa: PLC0415
+        from tidemark.engine.lane.upsert_work import MergeWork  # noqa: PLC0415
 
         yield from run_tables(context, lake, lane, by_key, pool, MergeWork)
 

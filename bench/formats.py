@@ -17,12 +17,12 @@ import psutil
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.domain import json_schema, protobuf_columns
-from tidemark.domain.json_columns import columns, declared
-from tidemark.engine import protobuf
-from tidemark.engine.decode import FATE, NO_ID, Decoding, decode
-from tidemark.engine.decode_limits import SESSION_SETTINGS
-from tidemark.engine.protoc import compile_proto
+from tidemark.domain.formats import json_schema, protobuf_columns
+from tidemark.domain.formats.json_columns import columns, declared
+from tidemark.engine.access.spark_limits import SESSION_SETTINGS
+from tidemark.engine.decode.records import FATE, NO_ID, Decoding, decode
+from tidemark.engine.schema import protobuf
+from tidemark.engine.schema.protoc import compile_proto
 from tidemark.services.stack import Stack
 
 SCHEMA_ID = 7

@@ -23,15 +23,15 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parent))
 from records import create, produce
 
-from tidemark.domain.contract import Contract
-from tidemark.domain.offsets import OffsetRange
-from tidemark.engine.catch_up import catch_up
-from tidemark.engine.configuration import load_from_environment
-from tidemark.engine.decode import FATE, decode
-from tidemark.engine.lake import Lake
-from tidemark.engine.plan import Plan
-from tidemark.engine.read import read_ranges
-from tidemark.engine.schemas import read_schemas
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.config.configuration import load_from_environment
+from tidemark.engine.decode.records import FATE, decode
+from tidemark.engine.ingest.plan import Plan
+from tidemark.engine.ingest.read import read_ranges
+from tidemark.engine.lane.catch_up import catch_up
+from tidemark.engine.schema.writers import read_schemas
 from tidemark.services.stack import Stack
 
 

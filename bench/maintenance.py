@@ -25,12 +25,12 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parent))
 from records import create, produce
 
-from tidemark.domain.contract import Contract
-from tidemark.domain.maintenance_plan import HOT_FACTOR
-from tidemark.engine.catch_up import catch_up
-from tidemark.engine.configuration import load_from_environment
-from tidemark.engine.lake import Lake
-from tidemark.engine.maintain import maintain
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.maintenance.compaction import HOT_FACTOR
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.config.configuration import load_from_environment
+from tidemark.engine.lane.catch_up import catch_up
+from tidemark.engine.maintain.maintain import maintain
 from tidemark.services.stack import Stack
 
 EVERY = 30

@@ -18,15 +18,15 @@ from uuid import uuid4
 
 import psutil
 
-from tidemark.domain.contract import Contract
-from tidemark.domain.ledger import Ledger
-from tidemark.domain.types import KAFKA_COLUMN, LONG, STRING, Field, Struct
-from tidemark.domain.upsert import current_of
-from tidemark.engine.configuration import load_from_environment
-from tidemark.engine.lake import Lake
-from tidemark.engine.merge_catch_up import merge_up
-from tidemark.engine.publish import Attempt, open_branch, publish, write_receipt
-from tidemark.engine.tables import base_properties, create
+from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, STRING, Field, Struct
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import current_of
+from tidemark.domain.ledger.ledger import Ledger
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.config.configuration import load_from_environment
+from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.table.create import base_properties, create
+from tidemark.engine.table.publish import Attempt, open_branch, publish, write_receipt
 from tidemark.services.stack import Stack
 
 VALUES = Struct((Field("id", LONG), Field("note", STRING), Field("amount", LONG), KAFKA_COLUMN))

@@ -6,7 +6,7 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from assets.names import table_key
-from tidemark.domain.contract import Contract
+from tidemark.domain.config.contract import Contract
 
 INGEST = "ingest"
 

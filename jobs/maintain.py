@@ -7,7 +7,7 @@ from assets.maintenance import POOL
 from assets.names import VERB_TAG
 from jobs.operations import Verb, change_table
 from resources.lake import LakeResource
-from tidemark.domain.maintenance import ASSETS, Asset
+from tidemark.domain.maintenance.gain import ASSETS, Asset
 
 
 class Maintain(Verb):
@@ -27,7 +27,7 @@ class Maintain(Verb):
 @dg.op(pool=POOL)
 def maintain_table(context: dg.OpExecutionContext, config: Maintain, lake: LakeResource) -> None:
     """Maintain the tables of a contract now; with dry_run, say what would be done."""
-    from tidemark.engine.maintain import maintain_now  # noqa: PLC0415 - only a step pays for the engine's imports
+    from tidemark.engine.maintain.maintain import maintain_now  # noqa: PLC0415 - only a step pays for the engine's imports
 
     change_table(
         context,

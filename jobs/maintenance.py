@@ -6,9 +6,9 @@ import dagster as dg
 
 from assets.maintenance import HEALTH
 from assets.names import maintenance_key, table_key
-from tidemark.domain.contract import Contract
-from tidemark.domain.maintenance import ASSETS, Asset
-from tidemark.domain.platform import MaintenanceSchedules
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import MaintenanceSchedules
+from tidemark.domain.maintenance.gain import ASSETS, Asset
 
 
 def maintenance_schedules(

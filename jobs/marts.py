@@ -6,7 +6,7 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from assets.names import table_key
-from tidemark.domain.marts import Mart
+from tidemark.domain.lineage.marts import Mart
 
 EVERY = 30
 """Seconds between two looks at what has moved."""

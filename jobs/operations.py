@@ -13,9 +13,9 @@ from resources.lake import LakeResource
 from tidemark.domain.errors import TidemarkError
 
 if TYPE_CHECKING:
-    from tidemark.domain.contract import Contract
-    from tidemark.engine.lake import Lake
-    from tidemark.engine.operations import Operation, Signature
+    from tidemark.domain.config.contract import Contract
+    from tidemark.engine.access.lake import Lake
+    from tidemark.engine.table.operations import Operation, Signature
 
     Change = Callable[[Lake, Contract, Signature], Operation]
 
@@ -51,7 +51,7 @@ class Approve(Verb):
 @dg.op
 def pause_table(context: dg.OpExecutionContext, config: Verb, lake: LakeResource) -> None:
     """Let nothing be ingested into a table until it is resumed."""
-    from tidemark.engine.pause import pause  # noqa: PLC0415 - only a step pays for the engine's imports
+    from tidemark.engine.operate.pause import pause  # noqa: PLC0415 - only a step pays for the engine's imports
 
     change_table(context, config, lake, pause, upserts=True)
 
@@ -59,7 +59,7 @@ def pause_table(context: dg.OpExecutionContext, config: Verb, lake: LakeResource
 @dg.op
 def resume_table(context: dg.OpExecutionContext, config: Verb, lake: LakeResource) -> None:
     """Undo `pause`; the next run continues where the ledger ends."""
-    from tidemark.engine.pause import resume  # noqa: PLC0415
+    from tidemark.engine.operate.pause import resume  # noqa: PLC0415
 
     change_table(context, config, lake, resume, upserts=True)
 
@@ -67,7 +67,7 @@ def resume_table(context: dg.OpExecutionContext, config: Verb, lake: LakeResourc
 @dg.op
 def accept_table(context: dg.OpExecutionContext, config: Accept, lake: LakeResource) -> None:
     """Resolve a stop state explicitly; what was lost or changed is recorded in the ledger."""
-    from tidemark.engine.accept import accept  # noqa: PLC0415
+    from tidemark.engine.operate.accept import accept  # noqa: PLC0415
 
     change_table(
         context,
@@ -80,7 +80,7 @@ def accept_table(context: dg.OpExecutionContext, config: Accept, lake: LakeResou
 @dg.op
 def approve_table(context: dg.OpExecutionContext, config: Approve, lake: LakeResource) -> None:
     """Let a parked schema change through; kept in the table's history with who and why."""
-    from tidemark.engine.approve import approve  # noqa: PLC0415
+    from tidemark.engine.operate.approve import approve  # noqa: PLC0415
 
     change_table(
         context,
@@ -104,7 +104,7 @@ def change_table(
     Raises:
         dg.Failure: it was refused, or a service does not answer.
     """
-    from tidemark.engine.operations import Signature  # noqa: PLC0415
+    from tidemark.engine.table.operations import Signature  # noqa: PLC0415
 
     signature = Signature(config.who, config.reason, context.run_id, config.dry_run)
     try:

@@ -10,7 +10,7 @@ from pydantic import Field
 from assets.names import VERB_TAG, table_key
 from jobs.operations import Verb, change_table
 from resources.lake import LakeResource
-from tidemark.domain.naming import RESERVED_NAMESPACES
+from tidemark.domain.config.naming import RESERVED_NAMESPACES
 
 Assets = Sequence[dg.AssetsDefinition | dg.AssetSpec]
 
@@ -39,7 +39,7 @@ class Rollback(Verb):
 @dg.op
 def replay_table(context: dg.OpExecutionContext, config: Replay, lake: LakeResource) -> None:
     """Move quarantined records that fit today into the table, or replace the rows of a range; exactly once."""
-    from tidemark.engine.replay import replay  # noqa: PLC0415 - only a step pays for the engine's imports
+    from tidemark.engine.operate.replay import replay  # noqa: PLC0415 - only a step pays for the engine's imports
 
     wanted = (config.partition, config.from_offset, config.to_offset)
     change_table(
@@ -67,7 +67,7 @@ def _rollback_op(stale: Callable[[str], list[str]]) -> dg.OpDefinition:
     @dg.op
     def rollback_table(context: dg.OpExecutionContext, config: Rollback, lake: LakeResource) -> None:
         """Take table, offsets and quarantine back to an earlier snapshot; leaves the table paused."""
-        from tidemark.engine.rollback import Target, rollback  # noqa: PLC0415
+        from tidemark.engine.operate.rollback import Target, rollback  # noqa: PLC0415
 
         target = Target(config.snapshot, moment_of(config.before) if config.before else None)
         change_table(

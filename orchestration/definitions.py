@@ -26,10 +26,10 @@ from orchestration.governance import governance
 from resources.lake import LakeResource, configuration_of, places_now
 from sensors.kafka_lag import lag_sensor
 from sensors.upsert_lag import upsert_sensor
-from tidemark.domain.contract import Contract
-from tidemark.domain.upsert import currents
-from tidemark.engine import discovery
-from tidemark.engine.configuration import Places
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import currents
+from tidemark.engine.config import discovery
+from tidemark.engine.config.configuration import Places
 
 
 def build_defs(

@@ -10,9 +10,9 @@ from jobs.marts import marts_job, marts_sensor
 from jobs.review import review_schedule
 from sensors.alerts import alert_sensor
 from sensors.lineage import lineage_sensor
-from tidemark.domain.contract import Contract
-from tidemark.domain.platform import Platform
-from tidemark.engine.discovery import Discovery
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import Platform
+from tidemark.engine.config.discovery import Discovery
 from tidemark.engine.marts import read_project
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from resources.spark import SparkConnect
-from tidemark.domain.configuration import Configuration
-from tidemark.engine.configuration import STACK_FILE, Places, load, places
+from tidemark.domain.config.configuration import Configuration
+from tidemark.engine.config.configuration import STACK_FILE, Places, load, places
 
 if TYPE_CHECKING:
-    from tidemark.engine.lake import Lake
+    from tidemark.engine.access.lake import Lake
 
 
 def places_now() -> Places:
@@ -67,7 +67,7 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
     @contextmanager
     def open(self) -> Iterator["Lake"]:
         """The clients of one run, with a Spark session of its own."""
-        from tidemark.engine.lake import Lake  # noqa: PLC0415 - only steps pay for the clients' imports
+        from tidemark.engine.access.lake import Lake  # noqa: PLC0415 - only steps pay for the clients' imports
 
         configuration = self.configuration
         spark = configuration.platform.spark
@@ -97,6 +97,6 @@ class _Identity:
 
 @lru_cache(maxsize=2)
 def _shared(key: _Identity) -> "Lake":
-    from tidemark.engine.lake import Lake  # noqa: PLC0415 - a code server that runs no sensor never needs them
+    from tidemark.engine.access.lake import Lake  # noqa: PLC0415 - a code server that runs no sensor never needs them
 
     return Lake(key.configuration)

@@ -14,11 +14,11 @@ from sensors.kafka_lag import digest_of, run_request
 from sensors.observations import freshness_changes, topic_observations
 from sensors.runs import attempts, bury
 from sensors.tick import Tick
-from tidemark.domain.contract import Contract
+from tidemark.domain.cadence.events import report_period
+from tidemark.domain.cadence.request import Ask
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import TidemarkError
-from tidemark.domain.events import report_period
-from tidemark.domain.platform import Lane
-from tidemark.domain.request import Ask
 
 
 def answer(

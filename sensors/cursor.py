@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 from typing import Any
 
-from tidemark.domain.freshness import GRADES, Grade
-from tidemark.domain.lag import Sighting, prune
-from tidemark.domain.offsets import Offsets, waiting
-from tidemark.domain.request import Trouble
+from tidemark.domain.cadence.freshness import GRADES, Grade
+from tidemark.domain.cadence.lag import Sighting, prune
+from tidemark.domain.cadence.request import Trouble
+from tidemark.domain.ledger.offsets import Offsets, waiting
 from tidemark.domain.states import STATES, State
 
 VERSION = 1

@@ -8,7 +8,7 @@ from typing import Any
 
 from sensors.tick import Tick
 from tidemark.domain.errors import TidemarkError
-from tidemark.engine.discovery import Discovery, update
+from tidemark.engine.config.discovery import Discovery, update
 
 LIST_EVERY = timedelta(minutes=1)
 

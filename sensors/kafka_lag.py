@@ -18,8 +18,8 @@ from assets.names import (
 )
 from jobs.ingest import INGEST
 from resources.lake import LakeResource
-from tidemark.domain.contract import Contract
-from tidemark.domain.platform import Lane
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import Lane
 
 NAMED = 10
 """Tables that a run's tag names; beyond that it counts them."""

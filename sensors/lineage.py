@@ -7,7 +7,7 @@ stays where the first event could not be sent.
 import dagster as dg
 
 from resources.lake import LakeResource
-from tidemark.domain.platform import Platform
+from tidemark.domain.config.platform import Platform
 
 NAME = "openlineage"
 EVERY = 15

@@ -10,7 +10,7 @@ from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, R
 
 from assets.names import table_of
 from resources.lake import LakeResource
-from tidemark.engine import discovery
+from tidemark.engine.config import discovery
 from tidemark.engine.openlineage import Activity, Source, Speaker
 
 AT_ONCE = 20

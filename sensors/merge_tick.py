@@ -12,16 +12,16 @@ from sensors.answer import requested
 from sensors.cursor import dump, parse
 from sensors.runs import bury
 from sensors.tick import Tick
-from tidemark.domain.contract import Contract
+from tidemark.domain.cadence.lag import Sighting
+from tidemark.domain.cadence.request import Trouble, mark_of
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import Lane
+from tidemark.domain.config.upsert import currents
 from tidemark.domain.errors import Outage, Stopped, TidemarkError
-from tidemark.domain.lag import Sighting
-from tidemark.domain.platform import Lane
-from tidemark.domain.request import Trouble, mark_of
-from tidemark.domain.upsert import currents
-from tidemark.engine.lake import Lake
-from tidemark.engine.merge_state import Pair, read_pair
-from tidemark.engine.merge_work import as_topic
-from tidemark.engine.outages import named
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
+from tidemark.engine.lane.upsert_work import as_topic
+from tidemark.engine.merge.state import Pair, read_pair
 
 PARALLEL = 8
 

@@ -10,12 +10,12 @@ import dagster as dg
 from assets.checks import evaluation
 from assets.names import topic_key
 from sensors.tick import Tick
-from tidemark.domain.contract import Contract
+from tidemark.domain.cadence.freshness import grade
+from tidemark.domain.cadence.lag import Lag
+from tidemark.domain.cadence.request import Ask
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
-from tidemark.domain.freshness import grade
-from tidemark.domain.guard import Topic
-from tidemark.domain.lag import Lag
-from tidemark.domain.request import Ask
+from tidemark.domain.ledger.guard import Topic
 
 
 def topic_observations(tick: Tick, decision: Ask, every: timedelta) -> Iterator[dg.AssetObservation]:

@@ -11,7 +11,7 @@ import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
 from assets.names import OFFSETS_TAG, SENSOR, STOPPED_TAG, TRIGGER_TAG, pool_filter, table_of
-from tidemark.domain.request import Runs
+from tidemark.domain.cadence.request import Runs
 from tidemark.domain.states import STATES, State
 from tidemark.engine.alive import forget, is_dead, is_held
 

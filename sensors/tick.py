@@ -11,14 +11,14 @@ import dagster as dg
 from assets.names import pool_of
 from sensors.cursor import Cache, Entry
 from sensors.runs import Ended, ended, under_way
-from tidemark.domain.contract import Contract
+from tidemark.domain.cadence.lag import Sighting, prune
+from tidemark.domain.cadence.request import Ask, Seen, Trouble, ask, mark_of
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
-from tidemark.domain.guard import Topic
-from tidemark.domain.lag import Sighting, prune
-from tidemark.domain.offsets import waiting
-from tidemark.domain.platform import Lane
-from tidemark.domain.request import Ask, Seen, Trouble, ask, mark_of
-from tidemark.engine.lake import Lake
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.offsets import waiting
+from tidemark.engine.access.lake import Lake
 
 READ_EVERY = timedelta(minutes=1)
 """A table is read again at least so often."""

@@ -8,8 +8,8 @@ import dagster as dg
 from assets.names import upsert_lane
 from jobs.upsert import MERGE
 from resources.lake import LakeResource
-from tidemark.domain.contract import Contract
-from tidemark.domain.platform import Lane
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import Lane
 
 LEAST = 5
 """Seconds between two looks at least: a merge is not worth a shorter wait."""

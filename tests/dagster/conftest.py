@@ -10,10 +10,10 @@ import pytest
 from orchestration.definitions import build_defs
 from resources.lake import LakeResource, configuration_of
 from tidemark.domain.errors import Outage, Stopped
-from tidemark.domain.guard import Topic
-from tidemark.domain.ledger import Ledger
-from tidemark.engine.configuration import Places
-from tidemark.engine.table_state import TableState
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import Ledger
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.config.configuration import Places
 
 CONTRACTS = {
     "orders": "topic: orders\ntable: shop.orders\nowners: {data: team:orders, stream: team:messaging}\n"

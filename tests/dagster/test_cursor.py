@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sensors.cursor import Cache, Entry, dump, parse
-from tidemark.domain.lag import Sighting, measure
-from tidemark.domain.request import Trouble
+from tidemark.domain.cadence.lag import Sighting, measure
+from tidemark.domain.cadence.request import Trouble
 from tidemark.domain.states import STATES
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -16,9 +16,9 @@ from dagster._core.remote_representation.external_data import RepositorySnap
 from dagster._serdes import serialize_value
 
 from orchestration.definitions import build_defs
-from tidemark.domain.types import LONG, STRING, Field, Struct
-from tidemark.engine import discovery
-from tidemark.engine.configuration import Places
+from tidemark.domain.columns.types import LONG, STRING, Field, Struct
+from tidemark.engine.config import discovery
+from tidemark.engine.config.configuration import Places
 
 ROOT = Path(__file__).parents[2]
 SNAPSHOT = Path(__file__).parent / "definitions.snapshot.json"

@@ -13,13 +13,13 @@ import assets.run as run_module
 from assets.handover import Handover
 from assets.names import STOPPED_TAG, pool_of
 from assets.report import observation
+from tidemark.domain.cadence.events import report_period, run_length
 from tidemark.domain.errors import Stopped
-from tidemark.domain.events import report_period, run_length
-from tidemark.domain.guard import Topic
-from tidemark.domain.ledger import Counts
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import Counts
+from tidemark.domain.ledger.quality_results import RuleResult, Sample
 from tidemark.domain.outcome import Commit, Outcome, Tally
-from tidemark.domain.quality_results import RuleResult, Sample
-from tidemark.engine.lane_table import Standing
+from tidemark.engine.lane.table import Standing
 
 SENSOR = {"tidemark/trigger": "sensor", "tidemark/lane": "default"}
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

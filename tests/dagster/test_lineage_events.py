@@ -10,8 +10,8 @@ import pytest
 import assets.run
 from assets.names import table_key
 from orchestration.definitions import build_defs
-from tidemark.domain.types import LONG, STRING, Field, Struct
-from tidemark.engine import discovery
+from tidemark.domain.columns.types import LONG, STRING, Field, Struct
+from tidemark.engine.config import discovery
 
 ORDERS = Struct((Field("id", LONG, "the order"), Field("customer", STRING)))
 

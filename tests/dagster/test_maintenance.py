@@ -4,9 +4,9 @@ import dagster as dg
 import pytest
 
 from assets.maintenance import POOL
-from tidemark.domain.maintenance import ASSETS, Gain
-from tidemark.engine import maintain as maintain_module
-from tidemark.engine.operations import Operation
+from tidemark.domain.maintenance.gain import ASSETS, Gain
+from tidemark.engine.maintain import maintain as maintain_module
+from tidemark.engine.table.operations import Operation
 
 COMPACTION = dg.AssetKey(["maintenance", "shop", "orders", "compaction"])
 

@@ -7,8 +7,8 @@ from assets.marts_translator import MartTranslator
 from assets.names import table_key
 from orchestration.definitions import build_defs
 from tidemark.cli.marts import parse, text_of
-from tidemark.engine import discovery
-from tidemark.engine.configuration import Places
+from tidemark.engine.config import discovery
+from tidemark.engine.config.configuration import Places
 from tidemark.engine.marts import project_folder, read_project
 
 SAMPLE = project_folder().parent / "contracts"

@@ -4,9 +4,9 @@ import dagster as dg
 import pytest
 
 from tidemark.domain.errors import Refused
-from tidemark.engine import accept as accept_module
-from tidemark.engine import pause as pause_module
-from tidemark.engine.operations import Operation
+from tidemark.engine.operate import accept as accept_module
+from tidemark.engine.operate import pause as pause_module
+from tidemark.engine.table.operations import Operation
 
 ASKED = {"table": "shop.orders", "reason": "a test", "by": "ada"}
 

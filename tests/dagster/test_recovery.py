@@ -4,9 +4,9 @@ import dagster as dg
 import pytest
 
 from jobs.recovery import downstream, moment_of
-from tidemark.engine import replay as replay_module
-from tidemark.engine import rollback as rollback_module
-from tidemark.engine.operations import Operation
+from tidemark.engine.operate import replay as replay_module
+from tidemark.engine.operate import rollback as rollback_module
+from tidemark.engine.table.operations import Operation
 
 ASKED = {"table": "shop.orders", "reason": "a test", "by": "ada"}
 

@@ -9,10 +9,10 @@ import assets.evolution as module
 from assets.evolution import ingest_evolved
 from assets.names import schema_key
 from assets.schema import COMPATIBILITY, REVIEW
+from tidemark.domain.columns.types import LONG
 from tidemark.domain.errors import Outage
-from tidemark.domain.schema_plan import Change, SchemaPlan
-from tidemark.domain.types import LONG
-from tidemark.engine.evolve import HISTORY, Evolution
+from tidemark.domain.plan.schema_plan import Change, SchemaPlan
+from tidemark.engine.schema.evolve import HISTORY, Evolution
 
 ADDED = Change("add_column", ("note",), None, LONG, "apply", "schema id 2", 2)
 PARKED = Change("incompatible", ("a",), LONG, LONG, "review", "schema id 3", 3)

@@ -11,15 +11,15 @@ import sensors.merge_tick as tick_module
 from assets.report import result
 from orchestration.definitions import build_defs
 from resources.lake import configuration_of
+from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
+from tidemark.domain.config.upsert import SOFT_COLUMN, currents
 from tidemark.domain.errors import Outage
-from tidemark.domain.ledger import Ledger
-from tidemark.domain.merge_ledger import Changes, MergeLedger
-from tidemark.domain.merge_plan import AppendHistory, AppendReceipt
+from tidemark.domain.ledger.ledger import Ledger
+from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger
+from tidemark.domain.ledger.merge_plan import AppendHistory, AppendReceipt
 from tidemark.domain.outcome import Outcome
-from tidemark.domain.types import KAFKA_COLUMN, LONG, Field, Struct
-from tidemark.domain.upsert import SOFT_COLUMN, currents
-from tidemark.engine.merge_state import Pair
-from tidemark.engine.table_state import TableState
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.merge.state import Pair
 
 PAYMENTS = "topic: payments\ntable: shop.payments\nupsert: {keys: [id], target_lag: 2m, partition_by: [id]}\n"
 CURRENT = AssetKey(["shop", "payments_current"])

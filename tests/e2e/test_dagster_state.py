@@ -10,7 +10,7 @@ from dagster import DagsterInstance, DagsterRunStatus
 
 from orchestration.definitions import build_defs
 from orchestration.instance import prepare_dagster_home
-from tidemark.engine.configuration import Places
+from tidemark.engine.config.configuration import Places
 
 TIDEMARK = str(Path(sys.executable).parent / "tidemark")
 RUN = [TIDEMARK, "run", "--json"]

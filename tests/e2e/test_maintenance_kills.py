@@ -5,8 +5,8 @@ import time
 import pytest
 from lakehouse import Run, until
 
-from tidemark.engine import maintenance_lease
-from tidemark.engine.maintain import maintain
+from tidemark.engine.maintain.maintain import maintain
+from tidemark.engine.table import lease as maintenance_lease
 
 SOON = {"compaction": {"min_input_files": 2}, "snapshots": {"max_age": "1s", "min_keep": 1}}
 HELD = {"compacted", "in the middle"}

@@ -5,9 +5,9 @@ import json
 import pytest
 from topics import ORDER, order
 
-from tidemark.engine.operations import Signature
-from tidemark.engine.pause import resume
-from tidemark.engine.reconcile import reconcile
+from tidemark.engine.operate.pause import resume
+from tidemark.engine.table.operations import Signature
+from tidemark.engine.verify.reconcile import reconcile
 
 NEWER = {**ORDER, "doc": "the same fields, another schema"}
 BEFORE = ["branched", "receipted", "publishing"]

@@ -1,6 +1,6 @@
 """What is computed once belongs to the session that asked, also when the process has another one."""
 
-from tidemark.engine.spark import checkpointed, connect
+from tidemark.engine.access.spark import checkpointed, connect
 
 
 def test_a_checkpoint_belongs_to_its_own_session(stack):

@@ -22,10 +22,19 @@ from tests.support.decoding import (
     schema_of,
     source,
 )
-from tidemark.domain.spark_types import columns_ddl
-from tidemark.domain.types import DOUBLE, KAFKA_COLUMN, LONG, Field, ListType, MapType, Struct, decimal
-from tidemark.engine.decode import FATE, Decoding, decode
-from tidemark.engine.iceberg_types import columns_of as table_columns
+from tidemark.domain.columns.spark_types import columns_ddl
+from tidemark.domain.columns.types import (
+    DOUBLE,
+    KAFKA_COLUMN,
+    LONG,
+    Field,
+    ListType,
+    MapType,
+    Struct,
+    decimal,
+)
+from tidemark.engine.access.iceberg_types import columns_of as table_columns
+from tidemark.engine.decode.records import FATE, Decoding, decode
 
 NAN, INF = float("nan"), float("inf")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

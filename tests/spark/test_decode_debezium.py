@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 from tests.support import debezium
 from tests.support.debezium import change, connect_field, framed, semantic, unscaled, with_schema
 from tests.support.decoding import SOURCE, schema_of
-from tidemark.domain import avro
-from tidemark.domain.debezium import CDC, avro_columns, document_columns, json_documents
-from tidemark.domain.types import LONG, STRING, Field, Struct
-from tidemark.engine.decode import CAUSE, DETAIL, FATE, NO_ID, Decoding, KeyDecoding, decode
-from tidemark.engine.decode_failures import explain_failures
-from tidemark.engine.decode_key import KEY_PAYLOAD
+from tidemark.domain.columns.types import LONG, STRING, Field, Struct
+from tidemark.domain.formats import avro
+from tidemark.domain.formats.debezium import CDC, avro_columns, document_columns, json_documents
+from tidemark.engine.decode.failures import explain_failures
+from tidemark.engine.decode.key import KEY_PAYLOAD
+from tidemark.engine.decode.records import CAUSE, DETAIL, FATE, NO_ID, Decoding, KeyDecoding, decode
 
 TIME, DATA = debezium.TIME, debezium.DATA
 ENVELOPE, KEY = 41, 42

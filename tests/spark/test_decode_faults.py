@@ -8,11 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.decoding import columns_of, encoded, framed, record, rows_of, schema_of, source
-from tidemark.domain.avro_default import zigzag
-from tidemark.domain.types import BINARY, STRING, Field, Struct
-from tidemark.engine.decode import CAUSE, FATE, VALUE, Decoding, decode
-from tidemark.engine.decode_failures import Bounds, explain_failures
-from tidemark.engine.decode_limits import missing_limits
+from tidemark.domain.columns.types import BINARY, STRING, Field, Struct
+from tidemark.domain.formats.avro_default import zigzag
+from tidemark.engine.access.spark_limits import missing_limits
+from tidemark.engine.decode.failures import Bounds, explain_failures
+from tidemark.engine.decode.records import CAUSE, FATE, VALUE, Decoding, decode
 
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
 WIDE = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 2}
@@ -111,7 +111,7 @@ LENGTHS = {"string": "string", "bytes": "bytes", "list": {"type": "array", "item
 @pytest.mark.parametrize("schema", LENGTHS.values(), ids=LENGTHS)
 def test_a_damaged_length_does_not_take_the_server_down(spark: SparkSession, schema: Any) -> None:
     if missing_limits(spark):
-        pytest.fail("start the server with tidemark.domain.avro_limits.JVM_OPTIONS")
+        pytest.fail("start the server with tidemark.domain.formats.avro_limits.JVM_OPTIONS")
     whole = record(("v", schema))
     decoding = Decoding("avro", columns_of(whole), 0, {3: schema_of(whole)})
     rows = rows_of(spark, decoding, [framed(3, HUGE + b"abc"), framed(3, b"\x00")])

@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import Observation, SparkSession
 
 from tests.support.decoding import rows_of, source
-from tidemark.domain.json_columns import DOCUMENT, columns, declared
-from tidemark.domain.spark_types import columns_ddl
-from tidemark.engine.decode import CAUSE, FATE, NO_ID, VALUE, Decoding, decode
-from tidemark.engine.decode_failures import explain_failures
-from tidemark.engine.observe import evidence, observed
+from tidemark.domain.columns.spark_types import columns_ddl
+from tidemark.domain.formats.json_columns import DOCUMENT, columns, declared
+from tidemark.engine.decode.failures import explain_failures
+from tidemark.engine.decode.records import CAUSE, FATE, NO_ID, VALUE, Decoding, decode
+from tidemark.engine.ingest.observe import evidence, observed
 
 FIELDS = {
     "id": "bigint",

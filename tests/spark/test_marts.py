@@ -13,9 +13,9 @@ import resources.lake
 from assets.marts import ALLOWED
 from assets.names import table_key
 from orchestration.definitions import build_defs
-from tidemark.engine import discovery
-from tidemark.engine.configuration import Places, load
-from tidemark.engine.lake import Lake
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.config import discovery
+from tidemark.engine.config.configuration import Places, load
 from tidemark.engine.marts import project_folder, read_project
 
 KAFKA = (

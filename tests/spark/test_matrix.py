@@ -8,7 +8,7 @@ from decoding import columns_of, encoded, exact, framed, record, rows_of, schema
 from matrix import AVRO, TypeRow
 from pyspark.sql import SparkSession
 
-from tidemark.engine.decode import FATE, Decoding
+from tidemark.engine.decode.records import FATE, Decoding
 
 
 @pytest.fixture(scope="module")

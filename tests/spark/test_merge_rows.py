@@ -9,11 +9,12 @@ import pytest
 from current_state import UNKNOWN, Event, current
 from pyspark.sql import functions as F  # noqa: N812
 
-from tidemark.domain.contract import Contract
-from tidemark.domain.spark_types import columns_ddl
-from tidemark.domain.types import KAFKA_COLUMN, LONG, STRING, Field, Struct
-from tidemark.domain.upsert import current_of, upsert_columns
-from tidemark.engine.merge_rows import (
+from tidemark.domain.columns.spark_types import columns_ddl
+from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, STRING, Field, Struct
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import current_of, upsert_columns
+from tidemark.engine.access.spark import checkpointed, connect
+from tidemark.engine.merge.rows import (
     DELETE,
     KEY,
     KIND,
@@ -27,7 +28,6 @@ from tidemark.engine.merge_rows import (
     remembered,
     to_remember,
 )
-from tidemark.engine.spark import checkpointed, connect
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 COLUMNS = Struct((Field("log", LONG), Field("id", LONG), Field("v", STRING), Field("ts", LONG), KAFKA_COLUMN))

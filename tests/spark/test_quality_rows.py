@@ -7,10 +7,8 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 from pyspark.sql.types import StructType
 
-from tidemark.domain.quality import QualityRule
-from tidemark.domain.quality_results import Rules
-from tidemark.domain.spark_types import spark_json
-from tidemark.domain.types import (
+from tidemark.domain.columns.spark_types import spark_json
+from tidemark.domain.columns.types import (
     BINARY,
     DATE,
     DOUBLE,
@@ -25,8 +23,10 @@ from tidemark.domain.types import (
     Struct,
     decimal,
 )  # fmt: skip
-from tidemark.engine.quality_rows import BROKEN, judged
-from tidemark.engine.spark import connect
+from tidemark.domain.config.quality import QualityRule
+from tidemark.domain.ledger.quality_results import Rules
+from tidemark.engine.access.spark import connect
+from tidemark.engine.decode.quality_rows import BROKEN, judged
 
 COLUMNS = Struct(
     (

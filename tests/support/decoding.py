@@ -10,9 +10,9 @@ from typing import Any
 import fastavro
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.domain import avro, avro_columns
-from tidemark.domain.types import Struct
-from tidemark.engine.decode import FATE, Decoding, decode
+from tidemark.domain.columns.types import Struct
+from tidemark.domain.formats import avro, avro_columns
+from tidemark.engine.decode.records import FATE, Decoding, decode
 
 SOURCE = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "

@@ -76,8 +76,6 @@ def serve() -> None:
     """Fork a process per line of input, until the input ends; answers with its pid."""
     import pyspark.sql.connect.session  # noqa: F401, PLC0415 - what the forks find done
 
-    from tidemark.engine import catch_up, configuration, lake, merge_work  # noqa: F401, PLC0415
-
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while line := sys.stdin.readline():
         pid = os.fork()
@@ -110,10 +108,10 @@ def _child(order: dict[str, Any]) -> None:
 
 def run(tables: Sequence[str]) -> int:
     """Run the tables one after the other; prints the outcomes."""
-    from tidemark.engine.catch_up import catch_up  # noqa: PLC0415 - the tests' own process starts without them
-    from tidemark.engine.configuration import load  # noqa: PLC0415
-    from tidemark.engine.lake import Lake  # noqa: PLC0415
-    from tidemark.engine.merge_work import MergeWork  # noqa: PLC0415
+    from tidemark.engine.access.lake import Lake  # noqa: PLC0415
+    from tidemark.engine.config.configuration import load  # noqa: PLC0415
+    from tidemark.engine.lane.catch_up import catch_up  # noqa: PLC0415 - the tests' own process starts without them
+    from tidemark.engine.lane.upsert_work import MergeWork  # noqa: PLC0415
 
     home = Path(os.environ["TIDEMARK_HOME"])
     configuration = load(None, Path(os.environ["TIDEMARK_CONTRACTS"]), environ=os.environ, home=home)
@@ -135,7 +133,7 @@ def run(tables: Sequence[str]) -> int:
 
 
 def _maintain(lake: Any, contracts: Sequence[Any]) -> int:
-    from tidemark.engine.maintain import maintain  # noqa: PLC0415
+    from tidemark.engine.maintain.maintain import maintain  # noqa: PLC0415
 
     print(json.dumps([gain.as_json() for contract in contracts for gain in maintain(lake, contract)]))
     return 0
@@ -143,9 +141,9 @@ def _maintain(lake: Any, contracts: Sequence[Any]) -> int:
 
 def change(lake: Any, contract: Any, run_id: str, *, verb: str, **options: Any) -> dict[str, Any]:
     """A verb that takes records back or in again; `options` as the launchpad names them."""
-    from tidemark.engine.operations import Signature  # noqa: PLC0415
-    from tidemark.engine.replay import replay  # noqa: PLC0415
-    from tidemark.engine.rollback import Target, rollback  # noqa: PLC0415
+    from tidemark.engine.operate.replay import replay  # noqa: PLC0415
+    from tidemark.engine.operate.rollback import Target, rollback  # noqa: PLC0415
+    from tidemark.engine.table.operations import Signature  # noqa: PLC0415
 
     signature = Signature("ada", "a test", run_id)
     if verb == "rollback":

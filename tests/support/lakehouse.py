@@ -23,11 +23,11 @@ from pyiceberg.table import Table as IcebergTable
 from pyspark.sql import SparkSession
 from topics import Cluster, Topic
 
-from tidemark.domain.contract import Contract
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.outcome import Outcome
-from tidemark.engine.catch_up import catch_up
-from tidemark.engine.configuration import Configuration, load
-from tidemark.engine.lake import Lake
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.config.configuration import Configuration, load
+from tidemark.engine.lane.catch_up import catch_up
 from tidemark.services.stack import Stack
 
 SUPPORT = Path(__file__).parent

@@ -11,7 +11,7 @@ import yaml
 from tidemark.cli.in_dagster import config_of, dagster_instance, execute
 from tidemark.cli.output import console, print_json
 from tidemark.domain.errors import Outage, Overtaken, Refused, Stopped, TidemarkError
-from tidemark.engine.configuration import load_from_environment
+from tidemark.engine.config.configuration import load_from_environment
 
 _KINDS: dict[str, type[TidemarkError]] = {"Refused": Refused}
 

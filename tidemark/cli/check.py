@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tidemark.domain.errors import ConfigurationError, Problem
-from tidemark.engine.configuration import Configuration, load_from_environment
+from tidemark.engine.config.configuration import Configuration, load_from_environment
 
 BAD_CONFIGURATION = 2
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from tidemark.domain.contract import Contract
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import Current, currents
 from tidemark.domain.errors import Refused
-from tidemark.domain.upsert import Current, currents
-from tidemark.engine.configuration import Configuration
+from tidemark.engine.config.configuration import Configuration
 
 
 def chosen(configuration: Configuration, tables: Sequence[str]) -> list[Contract]:

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidemark.domain.lag import Sighting
-from tidemark.engine.status import Hint
+from tidemark.domain.cadence.lag import Sighting
+from tidemark.engine.look.status import Hint
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance, RunRecord

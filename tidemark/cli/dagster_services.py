@@ -20,7 +20,7 @@ import psutil
 from orchestration.instance import prepare_dagster_home
 from sensors.runs import bury
 from tidemark.cli.in_dagster import dagster_instance
-from tidemark.engine.configuration import Places
+from tidemark.engine.config.configuration import Places
 from tidemark.services.errors import ServiceFailed
 from tidemark.services.ports import LOOPBACK, Ports, accepts
 from tidemark.services.processes import Command, Mark, has_ended, server, start, stop

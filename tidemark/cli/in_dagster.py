@@ -19,7 +19,7 @@ from orchestration.instance import prepare_dagster_home
 from sensors.runs import bury
 from tidemark.cli.border import debugging
 from tidemark.engine.alive import alive
-from tidemark.engine.configuration import places
+from tidemark.engine.config.configuration import places
 
 _INTERRUPT = dg.DagsterExecutionInterruptedError.__name__
 _LOUD = ("dagster", "SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tidemark.domain.marts import FILE
+from tidemark.domain.lineage.marts import FILE
 from tidemark.engine.marts import digest_of, project_folder
 
 

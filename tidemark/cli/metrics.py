@@ -12,9 +12,9 @@ from tidemark.cli.choice import chosen
 from tidemark.cli.output import console
 from tidemark.cli.status import statuses_of
 from tidemark.domain.states import STATES
-from tidemark.engine.configuration import load_from_environment, places
-from tidemark.engine.lake import Lake
-from tidemark.engine.status import Status
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.config.configuration import load_from_environment, places
+from tidemark.engine.look.status import Status
 
 LOOPBACK = "127.0.0.1"
 FRESH_FOR = 5.0

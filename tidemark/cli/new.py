@@ -9,12 +9,12 @@ import yaml
 
 from tidemark.cli.border import FINDING
 from tidemark.cli.output import console, number, print_json
+from tidemark.domain.config.naming import default_table
 from tidemark.domain.errors import Refused
-from tidemark.domain.naming import default_table
-from tidemark.domain.proposal import Proposal, propose
-from tidemark.engine.configuration import load_from_environment, places
-from tidemark.engine.lake import Lake
-from tidemark.engine.survey import survey
+from tidemark.domain.plan.proposal import Proposal, propose
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.config.configuration import load_from_environment, places
+from tidemark.engine.preview.survey import survey
 
 SCHEMA_LINE = "# yaml-language-server: $schema=../docs/contract.schema.json\n"
 

@@ -10,10 +10,10 @@ from rich.table import Table as RichTable
 from tidemark.cli.border import FINDING
 from tidemark.cli.choice import chosen
 from tidemark.cli.output import console, print_json
-from tidemark.engine.configuration import load_from_environment
-from tidemark.engine.foresee import Foresight, foresee, foresee_releases
-from tidemark.engine.lake import Lake
-from tidemark.engine.sample import FATES
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.config.configuration import load_from_environment
+from tidemark.engine.preview.foresee import Foresight, foresee, foresee_releases
+from tidemark.engine.preview.sample import FATES
 
 
 def plan(tables: Sequence[str], *, sample: int, as_json: bool) -> None:

@@ -9,11 +9,11 @@ from rich.table import Table as RichTable
 
 from tidemark.cli.border import FINDING
 from tidemark.cli.output import console, number, print_json
-from tidemark.engine.configuration import load_from_environment
-from tidemark.engine.lake import Lake
-from tidemark.engine.marks import Count, Runs
-from tidemark.engine.reconcile import OnProgress, Reconciliation
-from tidemark.engine.reconcile import reconcile as compare
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.config.configuration import load_from_environment
+from tidemark.engine.verify.marks import Count, Runs
+from tidemark.engine.verify.reconcile import OnProgress, Reconciliation
+from tidemark.engine.verify.reconcile import reconcile as compare
 
 SHOWN = 5
 """Runs of offsets that a line names; the rest is counted."""

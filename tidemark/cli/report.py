@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tidemark.cli.choice import chosen
 from tidemark.cli.output import console, print_json
-from tidemark.engine.configuration import load_from_environment, places
-from tidemark.engine.lake import Lake
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.config.configuration import load_from_environment, places
 from tidemark.review.collect import reviews
 from tidemark.review.write import write
 

@@ -17,11 +17,11 @@ from tidemark.cli.in_dagster import dagster_instance, execute, interrupted
 from tidemark.cli.output import console, number, print_json, show_error, state_text
 from tidemark.cli.progress import watching
 from tidemark.domain import outcome as core
-from tidemark.domain.contract import Contract
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
-from tidemark.engine.configuration import Configuration, load_from_environment
-from tidemark.engine.lake import Lake
-from tidemark.engine.receipts import outcome_of
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.config.configuration import Configuration, load_from_environment
+from tidemark.engine.look.receipts import outcome_of
 
 Outcome = Mapping[str, Any]
 

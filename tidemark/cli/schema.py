@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from tidemark.cli.output import console, print_json
-from tidemark.engine.configuration import load_from_environment
-from tidemark.engine.lake import Lake
-from tidemark.engine.schema_report import schema_report
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.config.configuration import load_from_environment
+from tidemark.engine.preview.schema_report import schema_report
 
 
 def schema(table: str, *, as_json: bool) -> None:

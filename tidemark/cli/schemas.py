@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tidemark.domain.assembly import REQUIRED
-from tidemark.domain.contract import Declaration
-from tidemark.domain.kafka_properties import KNOWN
-from tidemark.domain.platform import CONNECTIONS, Platform
+from tidemark.domain.config.assembly import REQUIRED
+from tidemark.domain.config.contract import Declaration
+from tidemark.domain.config.kafka_properties import KNOWN
+from tidemark.domain.config.platform import CONNECTIONS, Platform
 
 FOLDER = Path("docs")
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

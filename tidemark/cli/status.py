@@ -15,15 +15,15 @@ from tidemark.cli.border import FINDING
 from tidemark.cli.choice import chosen, chosen_both
 from tidemark.cli.dagster_records import hints
 from tidemark.cli.output import age, ago, console, number, print_json, state_text
-from tidemark.domain.contract import Contract
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.states import FINE
-from tidemark.engine import sightings
-from tidemark.engine.configuration import Configuration, load_from_environment, places
-from tidemark.engine.lake import Lake
-from tidemark.engine.look import look
-from tidemark.engine.merge_status import upsert_statuses
-from tidemark.engine.quarantined import Cause, causes
-from tidemark.engine.status import Facts, Status, judge, waiting_records
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.config.configuration import Configuration, load_from_environment, places
+from tidemark.engine.look import sightings
+from tidemark.engine.look.quarantined import Cause, causes
+from tidemark.engine.look.status import Facts, Status, judge, waiting_records
+from tidemark.engine.look.tables import look
+from tidemark.engine.look.upserts import upsert_statuses
 
 
 def status(tables: Sequence[str], *, as_json: bool) -> None:

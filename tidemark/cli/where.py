@@ -7,12 +7,12 @@ import yaml
 
 from tidemark.cli.border import FINDING
 from tidemark.cli.output import console, print_json
-from tidemark.domain.contract import Contract
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.domain.suggest import nearest
-from tidemark.engine.configuration import load_from_environment
-from tidemark.engine.lake import Lake
-from tidemark.engine.where import Answer, where_key, where_offset
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.config.configuration import load_from_environment
+from tidemark.engine.verify.where import Answer, where_key, where_offset
 
 _LOST = frozenset({"deleted", "unknown"})
 _PLACE = re.compile(r"(\d+):(\d+)")

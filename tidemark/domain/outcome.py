@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from tidemark.domain.ledger import NOTHING, Counts, add_up
-from tidemark.domain.merge_ledger import Changes
-from tidemark.domain.quality_results import RuleResult, add_results
+from tidemark.domain.ledger.ledger import NOTHING, Counts, add_up
+from tidemark.domain.ledger.merge_ledger import Changes
+from tidemark.domain.ledger.quality_results import RuleResult, add_results
 from tidemark.domain.states import State
 
 

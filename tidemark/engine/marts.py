@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 import tidemark
-from tidemark.domain.marts import FILE, Project
+from tidemark.domain.lineage.marts import FILE, Project
 
 FOLDER = "dbt_project"
 _PARTS = ("dbt_project.yml", "profiles.yml", "models", "macros", "tests")

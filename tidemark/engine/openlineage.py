@@ -25,10 +25,10 @@ from openlineage.client.facet_v2 import (
 )
 
 from tidemark import __version__
-from tidemark.domain.column_lineage import Origin, topic_fields
-from tidemark.domain.contract import Contract
-from tidemark.domain.platform import Platform
-from tidemark.engine.discovery import Discovery
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import Platform
+from tidemark.domain.lineage.column_lineage import Origin, topic_fields
+from tidemark.engine.config.discovery import Discovery
 
 PRODUCER = f"https://github.com/tidemark/tidemark/tree/{__version__}"
 JOBS = "tidemark"

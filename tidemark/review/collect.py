@@ -8,19 +8,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tidemark.domain.column_lineage import Lineage, tags_of
-from tidemark.domain.contract import Contract
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
-from tidemark.domain.marts import Mart
-from tidemark.engine import discovery, sightings
-from tidemark.engine.evolve import history
-from tidemark.engine.lake import Lake
-from tidemark.engine.look import asked, look
+from tidemark.domain.lineage.column_lineage import Lineage, tags_of
+from tidemark.domain.lineage.marts import Mart
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import load
+from tidemark.engine.config import discovery
+from tidemark.engine.look import sightings
+from tidemark.engine.look.quarantined import causes
+from tidemark.engine.look.status import Facts, Status, judge
+from tidemark.engine.look.tables import asked, look
 from tidemark.engine.marts import read_project
-from tidemark.engine.operations import log_table
-from tidemark.engine.quarantined import causes
-from tidemark.engine.status import Facts, Status, judge
-from tidemark.engine.table_state import load
+from tidemark.engine.schema.evolve import history
+from tidemark.engine.table.operations import log_table
 from tidemark.review.promises import promises
 from tidemark.review.receipts import Receipt, fates_of, receipts_of, recovery_of, snapshots_of
 

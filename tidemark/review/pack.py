@@ -8,8 +8,8 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 import tidemark
+from tidemark.domain.config.units import format_duration
 from tidemark.domain.states import FINE, OUTAGES
-from tidemark.domain.units import format_duration
 from tidemark.review.collect import Review
 from tidemark.review.picture import lineage
 from tidemark.review.plots import minute, over_time, short

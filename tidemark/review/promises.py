@@ -1,8 +1,8 @@
 """The operational contract of a table in words that its users can hold us to. Pure: from the contract alone."""
 
-from tidemark.domain.contract import REGISTRY_FORMATS, Contract
-from tidemark.domain.platform import Platform
-from tidemark.domain.units import format_duration
+from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
+from tidemark.domain.config.platform import Platform
+from tidemark.domain.config.units import format_duration
 
 _CHANGES = {
     "add_column": "a new column",

@@ -9,8 +9,8 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
 from tidemark.domain.errors import Stopped
-from tidemark.domain.ledger import LEDGER_PROPERTY, Counts, Ledger, add_up
-from tidemark.engine.table_state import ancestors, summary_of
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Ledger, add_up
+from tidemark.engine.access.table_state import ancestors, summary_of
 
 KEPT = 400
 """Newest receipts that are looked at; a plot cannot show more."""

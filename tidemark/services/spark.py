@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from tidemark.domain.avro_limits import JVM_OPTIONS as AVRO_LIMITS
+from tidemark.domain.formats.avro_limits import JVM_OPTIONS as AVRO_LIMITS
 from tidemark.services.catalog import NAME, LocalCatalog
 from tidemark.services.errors import ServiceFailed
 from tidemark.services.manifest import ArtifactSet, classpath

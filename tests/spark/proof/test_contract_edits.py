@@ -3,8 +3,8 @@
 import pytest
 from topics import ORDER, order
 
-from tidemark.engine.evolve import history, plan_evolution
-from tidemark.engine.schemas import read_schemas
+from tidemark.engine.schema.evolve import history, plan_evolution
+from tidemark.engine.schema.writers import read_schemas
 
 
 def planned(lakehouse, table):

@@ -2,8 +2,8 @@
 
 from topics import ORDER, order
 
-from tidemark.engine.evolve import Approval, evolve, history, plan_evolution
-from tidemark.engine.schemas import read_schemas
+from tidemark.engine.schema.evolve import Approval, evolve, history, plan_evolution
+from tidemark.engine.schema.writers import read_schemas
 
 ITEM = {
     "type": "record",

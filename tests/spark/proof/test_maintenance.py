@@ -10,15 +10,16 @@ import oracle
 import pytest
 from topics import order
 
+from tidemark.domain.config.upsert import current_of
 from tidemark.domain.errors import Overtaken
-from tidemark.domain.upsert import current_of
-from tidemark.engine import expire, ingest
-from tidemark.engine.health import health
-from tidemark.engine.maintain import maintain
-from tidemark.engine.maintenance_lease import INGEST_FIRST, Held, lease
-from tidemark.engine.merge_catch_up import merge_up
-from tidemark.engine.reconcile import reconcile
-from tidemark.engine.table_state import read_state
+from tidemark.engine.access.table_state import read_state
+from tidemark.engine.ingest import microbatch as ingest
+from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.maintain import expire
+from tidemark.engine.maintain.health import health
+from tidemark.engine.maintain.maintain import maintain
+from tidemark.engine.table.lease import INGEST_FIRST, Held, lease
+from tidemark.engine.verify.reconcile import reconcile
 
 SOON = {"compaction": {"min_input_files": 2}, "snapshots": {"max_age": "1s", "min_keep": 1}}
 """A hot partition then waits for eight files; only what is needed outlives an expiry."""

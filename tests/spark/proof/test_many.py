@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql.connect.client import SparkConnectClient
 from topics import order
 
-from tidemark.domain.platform import Lane
-from tidemark.engine.catch_up import catch_up
-from tidemark.engine.lane import catch_up_all
+from tidemark.domain.config.platform import Lane
+from tidemark.engine.lane.catch_up import catch_up
+from tidemark.engine.lane.serve import catch_up_all
 
 MEGABYTE = 1024 * 1024
 

@@ -6,12 +6,12 @@ import pytest
 from topics import ORDER, order
 
 from tidemark.domain.errors import Refused
-from tidemark.domain.proposal import propose
-from tidemark.engine.approve import approve
-from tidemark.engine.foresee import foresee
-from tidemark.engine.operations import Signature
-from tidemark.engine.schema_report import schema_report
-from tidemark.engine.survey import survey
+from tidemark.domain.plan.proposal import propose
+from tidemark.engine.operate.approve import approve
+from tidemark.engine.preview.foresee import foresee
+from tidemark.engine.preview.schema_report import schema_report
+from tidemark.engine.preview.survey import survey
+from tidemark.engine.table.operations import Signature
 
 ANN = Signature("ann", "moved to sales", "run-1")
 WITH_NOTE = {

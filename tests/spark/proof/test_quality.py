@@ -4,9 +4,9 @@ import math
 from collections import Counter
 from decimal import Decimal
 
-from tidemark.engine.accept import accept
-from tidemark.engine.foresee import foresee
-from tidemark.engine.operations import Signature
+from tidemark.engine.operate.accept import accept
+from tidemark.engine.preview.foresee import foresee
+from tidemark.engine.table.operations import Signature
 
 PAYMENT = {
     "type": "record",

@@ -4,10 +4,10 @@ import pytest
 from topics import ORDER, order
 
 from tidemark.domain.errors import Refused
-from tidemark.engine.operations import Signature
-from tidemark.engine.reconcile import reconcile
-from tidemark.engine.replay_quarantine import Selection, replay_quarantine
-from tidemark.engine.replay_range import replay_range
+from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
+from tidemark.engine.operate.replay_range import replay_range
+from tidemark.engine.table.operations import Signature
+from tidemark.engine.verify.reconcile import reconcile
 
 NEWER = {**ORDER, "doc": "the same fields, another schema"}
 ADA = Signature("ada", "a test", run_id="replay-1")

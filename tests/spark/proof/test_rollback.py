@@ -7,14 +7,14 @@ from lakehouse import until
 from topics import ORDER, order
 
 from tidemark.domain.errors import Refused
-from tidemark.engine.operations import Signature
-from tidemark.engine.pause import resume
-from tidemark.engine.quarantined import unresolved
-from tidemark.engine.reconcile import reconcile
-from tidemark.engine.replay_quarantine import Selection, replay_quarantine
-from tidemark.engine.replay_range import replay_range
-from tidemark.engine.rollback import Target, rollback
-from tidemark.engine.where import where_key, where_offset
+from tidemark.engine.look.quarantined import unresolved
+from tidemark.engine.operate.pause import resume
+from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
+from tidemark.engine.operate.replay_range import replay_range
+from tidemark.engine.operate.rollback import Target, rollback
+from tidemark.engine.table.operations import Signature
+from tidemark.engine.verify.reconcile import reconcile
+from tidemark.engine.verify.where import where_key, where_offset
 
 NEWER = {**ORDER, "doc": "the same fields, another schema"}
 ADA = Signature("ada", "a test", run_id="replay-1")

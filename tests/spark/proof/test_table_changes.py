@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemark.engine.accept import Signature, accept
+from tidemark.engine.operate.accept import Signature, accept
 
 ONCALL = Signature("oncall", "seen and agreed")
 

@@ -3,7 +3,7 @@
 import oracle
 from lakehouse import until
 
-from tidemark.engine.accept import Signature, accept
+from tidemark.engine.operate.accept import Signature, accept
 
 ONCALL = Signature("oncall", "seen and agreed")
 

@@ -9,10 +9,10 @@ import pytest
 from lakehouse import Run
 from topics import Topic
 
-from tidemark.domain.upsert import current_of
-from tidemark.engine.merge_catch_up import merge_up
-from tidemark.engine.operations import Signature
-from tidemark.engine.replay_range import replay_range
+from tidemark.domain.config.upsert import current_of
+from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.operate.replay_range import replay_range
+from tidemark.engine.table.operations import Signature
 
 FIELDS = {"id": "bigint", "region": "string", "v": "string", "ts": "bigint"}
 

@@ -3,8 +3,8 @@
 from topics import Topic
 
 from tests.support.debezium import change, envelope_schema, framed
-from tidemark.domain.upsert import current_of
-from tidemark.engine.merge_catch_up import merge_up
+from tidemark.domain.config.upsert import current_of
+from tidemark.engine.lane.merge_catch_up import merge_up
 
 COLUMNS = {"note": "string", "doc": "string"}
 VALUE = envelope_schema(COLUMNS)

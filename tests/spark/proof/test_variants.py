@@ -8,9 +8,9 @@ import httpx
 import pytest
 from topics import Topic
 
-from tidemark.domain.types import VARIANT
-from tidemark.engine.reconcile import reconcile
-from tidemark.engine.where import where_key
+from tidemark.domain.columns.types import VARIANT
+from tidemark.engine.verify.reconcile import reconcile
+from tidemark.engine.verify.where import where_key
 
 MIXED = {
     "type": "object",

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.offsets import OffsetRange
-from tidemark.engine.marks import QUARANTINED, RECORD, ROW, TOMBSTONE, Count, mark, runs, windows
+from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.engine.verify.marks import QUARANTINED, RECORD, ROW, TOMBSTONE, Count, mark, runs, windows
 
 OFFSETS = st.lists(st.integers(10, 39), max_size=40)
 

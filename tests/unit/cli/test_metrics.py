@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tidemark.cli import metrics
-from tidemark.engine.status import Status
+from tidemark.engine.look.status import Status
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FRESH = Status("shop.orders", "orders", "fresh", 0, 0.0, NOON, NOON, None, NOON, 1, {}, {}, 3, 0, 50, 2, "")

@@ -6,9 +6,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.guard import Topic
-from tidemark.domain.lag import measure
-from tidemark.engine.sightings import FILE, KEEP, Memory, read, write
+from tidemark.domain.cadence.lag import measure
+from tidemark.domain.ledger.guard import Topic
+from tidemark.engine.look.sightings import FILE, KEEP, Memory, read, write
 
 BEGAN = datetime(2026, 11, 20, tzinfo=UTC)
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tidemark.domain.contract import Contract
-from tidemark.domain.guard import Topic
-from tidemark.domain.lag import Sighting
-from tidemark.domain.ledger import Ledger
+from tidemark.domain.cadence.lag import Sighting
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.states import STATES, State
-from tidemark.engine.sightings import Look, Memory
-from tidemark.engine.status import Facts, Hint, Status, judge
-from tidemark.engine.table_state import ACCEPTED_BATCH, PAUSED, TableState
+from tidemark.engine.access.table_state import ACCEPTED_BATCH, PAUSED, TableState
+from tidemark.engine.look.sightings import Look, Memory
+from tidemark.engine.look.status import Facts, Hint, Status, judge
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CONTRACT = Contract(topic="orders", table="shop.orders")

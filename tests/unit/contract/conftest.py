@@ -6,9 +6,9 @@ from textwrap import dedent
 
 import pytest
 
-from tidemark.domain.contract import Contract
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import ConfigurationError, Problem
-from tidemark.engine.configuration import Configuration, load
+from tidemark.engine.config.configuration import Configuration, load
 
 PLATFORM = """\
 kafka: {main: {bootstrap.servers: "broker:9092"}}

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.cli.schemas import schemas
-from tidemark.domain.assembly import ContractFile, Sources, assemble
+from tidemark.domain.config.assembly import ContractFile, Sources, assemble
+from tidemark.domain.config.layering import Document
 from tidemark.domain.errors import ConfigurationError
-from tidemark.domain.layering import Document
 
 
 def words(schema):

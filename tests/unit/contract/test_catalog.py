@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.engine import URL, make_url
 
-from tidemark.domain.catalog import Catalog, jdbc
+from tidemark.domain.config.catalog import Catalog, jdbc
 
 KEYS = st.from_regex(r"(s3|rest|client)\.[a-z-]{1,10}", fullmatch=True)
 WORDS = st.text(string.ascii_letters + string.digits + "/:.", min_size=1, max_size=12)

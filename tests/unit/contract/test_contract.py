@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tidemark.domain.contract import StartConsumerGroup, StartOffsets
+from tidemark.domain.config.contract import StartConsumerGroup, StartOffsets
 from tidemark.domain.errors import Refused
 
 

@@ -5,7 +5,14 @@ from confluent_kafka.admin import AdminClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.kafka_properties import KNOWN, MEANT, OURS, client_properties, key_fault, spark_options
+from tidemark.domain.config.kafka_properties import (
+    KNOWN,
+    MEANT,
+    OURS,
+    client_properties,
+    key_fault,
+    spark_options,
+)
 
 SCRAM = {
     "bootstrap.servers": "b:1",

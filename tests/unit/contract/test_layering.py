@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.layering import Document, Layer, leaves, merge
+from tidemark.domain.config.layering import Document, Layer, leaves, merge
 
 KEYS = st.sampled_from(["a", "b", "c"])
 TREES = st.recursive(

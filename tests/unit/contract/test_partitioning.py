@@ -5,7 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-from tidemark.domain.partitioning import TRANSFORMS, PartitionField, column_parts, parse_partition_field
+from tidemark.domain.columns.partitioning import (
+    TRANSFORMS,
+    PartitionField,
+    column_parts,
+    parse_partition_field,
+)
 
 
 @pytest.mark.parametrize(

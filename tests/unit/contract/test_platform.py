@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.contract.conftest import PLATFORM
 from tidemark.domain.errors import TidemarkError
-from tidemark.engine.configuration import load_from_environment
+from tidemark.engine.config.configuration import load_from_environment
 
 STACK = {
     "kafka": {"bootstrap.servers": "127.0.0.1:9092"},

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tidemark.cli.schemas import schemas, write
-from tidemark.engine.configuration import load
+from tidemark.engine.config.configuration import load
 
 ROOT = Path(__file__).parents[3]
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tidemark.domain.quality import QualityRule
+from tidemark.domain.config.quality import QualityRule
 
 MISTAKES = [
     ("{column: a}", "check", "either `check` or `sql`"),

@@ -6,8 +6,8 @@ import traceback
 import pytest
 
 from tests.unit.contract.conftest import PLATFORM
+from tidemark.domain.config.secrets import HIDDEN, Properties, is_secret, redact, redact_text
 from tidemark.domain.errors import ConfigurationError
-from tidemark.domain.secrets import HIDDEN, Properties, is_secret, redact, redact_text
 
 SECRET = "hunter2hunter2"
 EVERYWHERE = f"""\

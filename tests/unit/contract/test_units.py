@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from tidemark.domain.units import (
+from tidemark.domain.config.units import (
     Duration,
     PositiveDuration,
     Size,

@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.engine.yaml_source import read_document
+from tidemark.engine.config.yaml_source import read_document
 
 VALUES = st.recursive(
     st.none()

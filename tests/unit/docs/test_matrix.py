@@ -9,19 +9,22 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from matrix import AVRO, CHANGES, EDITS, JSON_FIELDS, JSON_SCHEMA, PROTOBUF, ChangeRow, EditRow, TypeRow, page
 
-from tidemark.domain import avro_columns, json_columns, json_schema, protobuf_columns
-from tidemark.domain.avro import parse
-from tidemark.domain.contract import Contract
-from tidemark.domain.contract_record import RECORD, record_text
+from tidemark.domain.formats import avro_columns
+from tidemark.domain.formats import json_columns
+from tidemark.domain.formats import json_schema
+from tidemark.domain.formats import protobuf_columns
+from tidemark.domain.formats.avro import parse
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.errors import SchemaUnsupported
-from tidemark.domain.schema_plan import SchemaPlan, WriterColumns, plan_schema
-from tidemark.domain.shape import Shape, spelled, spelled_columns
-from tidemark.domain.table_plan import with_table
-from tidemark.domain.table_properties import governance
-from tidemark.domain.types import LONG, STRING, TIMESTAMPTZ, Field, Struct
-from tidemark.engine.decode_shipped import arrow_type, rows_of
-from tidemark.engine.protobuf import read
-from tidemark.engine.protoc import compile_proto
+from tidemark.domain.plan.schema_plan import SchemaPlan, WriterColumns, plan_schema
+from tidemark.domain.columns.shape import Shape, spelled, spelled_columns
+from tidemark.domain.plan.table_plan import with_table
+from tidemark.domain.plan.table_properties import governance
+from tidemark.domain.columns.types import LONG, STRING, TIMESTAMPTZ, Field, Struct
+from tidemark.engine.decode.on_executors import arrow_type, rows_of
+from tidemark.engine.schema.protobuf import read
+from tidemark.engine.schema.protoc import compile_proto
 
 PAGE = Path(__file__).parents[3] / "docs" / "matrix.md"
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.column_lineage import Exposure, exposures, origins, tags_of, topic_fields
-from tidemark.domain.contract import Contract
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.lineage.column_lineage import Exposure, exposures, origins, tags_of, topic_fields
 
 ORDERS = Contract(
     topic="orders",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidemark.domain.compatibility import disagreements
-from tidemark.domain.contract import SchemaChanges
+from tidemark.domain.config.contract import SchemaChanges
+from tidemark.domain.plan.compatibility import disagreements
 
 DEFAULT = SchemaChanges()
 STRICT = SchemaChanges(add_column="review", widen_type="quarantine", remove_column="review")

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tidemark.domain.contract import Freshness
-from tidemark.domain.freshness import behind, grade
+from tidemark.domain.cadence.freshness import behind, grade
+from tidemark.domain.config.contract import Freshness
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.guard import Topic, examine, expired_ranges
-from tidemark.domain.ledger import Ledger
+from tidemark.domain.ledger.guard import Topic, examine, expired_ranges
+from tidemark.domain.ledger.ledger import Ledger
 
 LEDGER = Ledger(cluster_id="c1", topic_id="t1", topic="orders", start={0: 0, 1: 0}, next={0: 10, 1: 20})
 TOPIC = Topic(

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.domain.errors import SchemaUnsupported
-from tidemark.domain.json_columns import declared
-from tidemark.domain.json_inference import infer
-from tidemark.domain.proposal import declared_fields
-from tidemark.engine.shipped.json_arrow import fault_of
-from tidemark.engine.shipped.json_values import parse
+from tidemark.domain.formats.json_columns import declared
+from tidemark.domain.formats.json_inference import infer
+from tidemark.domain.plan.proposal import declared_fields
+from tidemark.engine.decode.shipped.json_arrow import fault_of
+from tidemark.engine.decode.shipped.json_values import parse
 
 
 def of(*values: Any) -> str | None:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tidemark.domain.columns.types import INT, KAFKA_COLUMN, LONG, STRING, Field, Struct
 from tidemark.domain.errors import SchemaUnsupported
-from tidemark.domain.key_columns import key_targets, named_parts
-from tidemark.domain.types import INT, KAFKA_COLUMN, LONG, STRING, Field, Struct
+from tidemark.domain.formats.key_columns import key_targets, named_parts
 
 TABLE = Struct((Field("id", LONG), Field("tenant", STRING), Field("small", INT), KAFKA_COLUMN))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.lag import Lag, Sighting, decide, measure, prune
+from tidemark.domain.cadence.lag import Lag, Sighting, decide, measure, prune
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.domain.errors import Stopped
-from tidemark.domain.ledger import (
+from tidemark.domain.ledger.ledger import (
     LEDGER_VERSION,
     Counts,
     Entry,
@@ -17,7 +17,7 @@ from tidemark.domain.ledger import (
     batch_id,
     branch_name,
 )
-from tidemark.domain.offsets import OffsetRange, cut, waiting
+from tidemark.domain.ledger.offsets import OffsetRange, cut, waiting
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 small = st.integers(0, 10**6)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.contract import Contract
+from tidemark.domain.config.contract import Contract
 from tidemark.engine.marts import digest_of, project_folder, read_project
 
 PROJECT = read_project()

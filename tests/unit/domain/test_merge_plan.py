@@ -6,10 +6,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.ledger import Ledger
-from tidemark.domain.merge_filters import reloaded, unmerged, within
-from tidemark.domain.merge_ledger import Changes, MergeLedger, Truncation, is_merge_ledger
-from tidemark.domain.merge_plan import (
+from tidemark.domain.ledger.ledger import Ledger
+from tidemark.domain.ledger.merge_filters import reloaded, unmerged, within
+from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger, Truncation, is_merge_ledger
+from tidemark.domain.ledger.merge_plan import (
     AppendHistory,
     AppendReceipt,
     GoBack,
@@ -21,7 +21,7 @@ from tidemark.domain.merge_plan import (
     plan_merge,
     unmerged_offsets,
 )
-from tidemark.domain.offsets import OffsetRange
+from tidemark.domain.ledger.offsets import OffsetRange
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

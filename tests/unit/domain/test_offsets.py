@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.offsets import (
+from tidemark.domain.ledger.offsets import (
     OffsetRange,
     advance,
     covers,

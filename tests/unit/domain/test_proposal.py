@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from tidemark.domain.contract import Contract, Declaration
-from tidemark.domain.proposal import Keys, Proposal, Reason, Seen, Sizes, propose
-from tidemark.domain.types import DATE, LONG, STRING, TIMESTAMPTZ, Field, ListType, MapType, Struct
+from tidemark.domain.columns.types import DATE, LONG, STRING, TIMESTAMPTZ, Field, ListType, MapType, Struct
+from tidemark.domain.config.contract import Contract, Declaration
+from tidemark.domain.plan.proposal import Keys, Proposal, Reason, Seen, Sizes, propose
 
 SMALL, BIG = Sizes(100, 10, 200), Sizes(10**9, 10**7, 200)
 PLAIN = Struct((Field("id", LONG), Field("name", STRING)))

@@ -7,20 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.contract import Contract
-from tidemark.domain.quality import QualityRule
-from tidemark.domain.quality_fit import bound, fit_faults, literal
-from tidemark.domain.quality_results import (
-    SAMPLES,
-    RuleResult,
-    Sample,
-    add_results,
-    may_show,
-    row_rules,
-    staged_rules,
-)
-from tidemark.domain.quality_sql import mentioned
-from tidemark.domain.types import (
+from tidemark.domain.columns.types import (
     BINARY,
     BOOLEAN,
     DATE,
@@ -36,6 +23,19 @@ from tidemark.domain.types import (
     Struct,
     decimal,
 )
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.quality import QualityRule
+from tidemark.domain.config.quality_sql import mentioned
+from tidemark.domain.ledger.quality_results import (
+    SAMPLES,
+    RuleResult,
+    Sample,
+    add_results,
+    may_show,
+    row_rules,
+    staged_rules,
+)
+from tidemark.domain.plan.quality_fit import bound, fit_faults, literal
 
 COLUMNS = Struct(
     (

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.ledger import Counts, Entry, Ledger
-from tidemark.domain.offsets import OffsetRange
-from tidemark.domain.replay import (
+from tidemark.domain.ledger.ledger import Counts, Entry, Ledger
+from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.ledger.replay import (
     counted_before,
     joined,
     replayed,
@@ -15,7 +15,7 @@ from tidemark.domain.replay import (
     unavailable,
     within,
 )
-from tidemark.domain.settlement import Resolution, Settlement, taken_back
+from tidemark.domain.ledger.settlement import Resolution, Settlement, taken_back
 
 offsets = st.sets(st.integers(0, 60))
 runs = st.lists(

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.contract import Contract
-from tidemark.domain.guard import Topic
-from tidemark.domain.lag import Sighting
-from tidemark.domain.request import RECENT, Runs, Seen, Trouble, ask, backoff, held_back, mark_of
+from tidemark.domain.cadence.lag import Sighting
+from tidemark.domain.cadence.request import RECENT, Runs, Seen, Trouble, ask, backoff, held_back, mark_of
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.states import OUTAGES, STATES
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from tidemark.domain import avro
-from tidemark.domain.avro_columns import columns
-from tidemark.domain.evidence import Evidence, Group, nothing_decodes, settled, unrouted
-from tidemark.domain.ledger import Counts
-from tidemark.domain.offsets import OffsetRange
-from tidemark.domain.routes import Events, avro_event, avro_types, message_prefixes
-from tidemark.engine.event_routes import holds, type_names
-from tidemark.engine.registry import RegisteredSchema
+from tidemark.domain.formats import avro
+from tidemark.domain.formats.avro_columns import columns
+from tidemark.domain.formats.routes import Events, avro_event, avro_types, message_prefixes
+from tidemark.domain.ledger.evidence import Evidence, Group, nothing_decodes, settled, unrouted
+from tidemark.domain.ledger.ledger import Counts
+from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.engine.access.registry import RegisteredSchema
+from tidemark.engine.schema.event_routes import holds, type_names
 
 PLACED = {"type": "record", "name": "Placed", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
 PAID = {"type": "record", "name": "shop.Paid", "fields": [{"name": "by", "type": "string"}]}

@@ -3,10 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.contract import SchemaChanges
-from tidemark.domain.coverage import covers
-from tidemark.domain.schema_plan import WriterColumns, applied, plan_schema
-from tidemark.domain.types import (
+from tidemark.domain.columns.coverage import covers
+from tidemark.domain.columns.types import (
     DOUBLE,
     FLOAT,
     INT,
@@ -19,6 +17,8 @@ from tidemark.domain.types import (
     Struct,
     decimal,
 )
+from tidemark.domain.config.contract import SchemaChanges
+from tidemark.domain.plan.schema_plan import WriterColumns, applied, plan_schema
 
 APPLY = SchemaChanges()
 WIDENING: tuple[tuple[ColumnType, ...], ...] = (

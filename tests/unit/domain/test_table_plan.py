@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.contract import Contract
-from tidemark.domain.contract_record import RECORD, record_text
-from tidemark.domain.partitioning import parse_partition_field
-from tidemark.domain.schema_plan import Change, SchemaPlan, WriterColumns, applied, plan_schema
-from tidemark.domain.shape import Shape, spelled, spelled_columns
-from tidemark.domain.table_plan import properties_after, with_table
-from tidemark.domain.table_properties import COMMENT, governance
-from tidemark.domain.types import LONG, STRING, TIMESTAMPTZ, Field, ListType, Struct
+from tidemark.domain.columns.partitioning import parse_partition_field
+from tidemark.domain.columns.shape import Shape, spelled, spelled_columns
+from tidemark.domain.columns.types import LONG, STRING, TIMESTAMPTZ, Field, ListType, Struct
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.plan.contract_record import RECORD, record_text
+from tidemark.domain.plan.schema_plan import Change, SchemaPlan, WriterColumns, applied, plan_schema
+from tidemark.domain.plan.table_plan import properties_after, with_table
+from tidemark.domain.plan.table_properties import COMMENT, governance
 
 COLUMNS = Struct(
     (

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tidemark.domain.contract import Contract
-from tidemark.domain.types import (
+from tidemark.domain.columns.types import (
     BINARY,
     DOUBLE,
     KAFKA_COLUMN,
@@ -13,7 +12,8 @@ from tidemark.domain.types import (
     ListType,
     Struct,
 )
-from tidemark.domain.upsert import (
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import (
     SOFT_COLUMN,
     current_of,
     currents,

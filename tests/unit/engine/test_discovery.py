@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from tidemark.domain.types import KAFKA_COLUMN, LONG, Field, Struct
-from tidemark.engine.discovery import FILE, Discovery, read, update
+from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
+from tidemark.engine.config.discovery import FILE, Discovery, read, update
 
 
 def test_what_was_seen_is_read_again(tmp_path):

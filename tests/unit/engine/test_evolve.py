@@ -22,14 +22,14 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from tidemark.domain.avro import parse
-from tidemark.domain.avro_columns import columns as avro_columns
-from tidemark.domain.contract import Contract
-from tidemark.domain.contract_record import RECORD, record_text
-from tidemark.domain.table_properties import governance
-from tidemark.engine.evolve import Approval, evolve, history, plan_evolution, refused_ids, removing_ids
-from tidemark.engine.schemas import TopicSchemas, Writer
-from tidemark.engine.table_state import TableState, read_state
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.formats.avro import parse
+from tidemark.domain.formats.avro_columns import columns as avro_columns
+from tidemark.domain.plan.contract_record import RECORD, record_text
+from tidemark.domain.plan.table_properties import governance
+from tidemark.engine.access.table_state import TableState, read_state
+from tidemark.engine.schema.evolve import Approval, evolve, history, plan_evolution, refused_ids, removing_ids
+from tidemark.engine.schema.writers import TopicSchemas, Writer
 
 TABLE = "shop.orders"
 

@@ -6,14 +6,14 @@ from threading import Event
 
 import pytest
 
-from tidemark.domain.contract import Contract
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
-from tidemark.domain.guard import Topic
-from tidemark.domain.ledger import Counts
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.outcome import Commit, Outcome
-from tidemark.domain.platform import Lane
-from tidemark.engine.lane import Clock, catch_up_all, serve
-from tidemark.engine.lane_table import Standing
+from tidemark.engine.lane.serve import Clock, catch_up_all, serve
+from tidemark.engine.lane.table import Standing
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

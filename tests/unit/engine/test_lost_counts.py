@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tidemark.domain.errors import Outage
-from tidemark.engine.observe import evidence
+from tidemark.engine.ingest.observe import evidence
 
 
 def test_a_pass_whose_counts_are_lost_is_an_outage():

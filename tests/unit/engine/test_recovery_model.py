@@ -7,11 +7,11 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemark.domain.ledger import Counts, Entry, Ledger
-from tidemark.domain.offsets import OffsetRange
-from tidemark.domain.replay import counted_before, replayed, rewound, runs_between
-from tidemark.domain.settlement import Resolution, Settlement, taken_back
-from tidemark.engine.standing import OPEN, standing
+from tidemark.domain.ledger.ledger import Counts, Entry, Ledger
+from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.ledger.replay import counted_before, replayed, rewound, runs_between
+from tidemark.domain.ledger.settlement import Resolution, Settlement, taken_back
+from tidemark.engine.table.standing import OPEN, standing
 
 BEGAN = datetime(1970, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema(
@@ -73,7 +73,7 @@ class World:
         return asked if asked and asked.id != self.settled else None
 
     def settle(self) -> None:
-        """What `engine/settle.py` does in SQL."""
+        """What `engine/table/settle.py` does in SQL."""
         asked = self.pending()
         if asked is None:
             return

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tidemark.domain.contract import Contract
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
-from tidemark.engine.registry import RegisteredSchema
-from tidemark.engine.schemas import format_of
+from tidemark.engine.access.registry import RegisteredSchema
+from tidemark.engine.schema.writers import format_of
 
 
 def contract(wanted="registry"):

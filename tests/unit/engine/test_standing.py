@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from tidemark.domain.ledger import Ledger
-from tidemark.domain.settlement import Resolution, Settlement
-from tidemark.engine.standing import OPEN, standing
+from tidemark.domain.ledger.ledger import Ledger
+from tidemark.domain.ledger.settlement import Resolution, Settlement
+from tidemark.engine.table.standing import OPEN, standing
 
 AT = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=77)
 SCHEMA = pa.schema(

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from tidemark.domain.contract import Contract
-from tidemark.domain.layering import Origin
-from tidemark.domain.ledger import LEDGER_PROPERTY, Ledger
-from tidemark.domain.types import LONG, STRING, Field, Struct
-from tidemark.engine.evolve import Approval, history, note_rename
-from tidemark.engine.table_state import read_state
-from tidemark.engine.takeover import adoption, releases, rename, renaming, taken_folder
+from tidemark.domain.columns.types import LONG, STRING, Field, Struct
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.layering import Origin
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
+from tidemark.engine.access.table_state import read_state
+from tidemark.engine.schema.evolve import Approval, history, note_rename
+from tidemark.engine.table.takeover import adoption, releases, rename, renaming, taken_folder
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 

@@ -8,9 +8,9 @@ from pyiceberg.io import load_file_io
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from tidemark.domain.types import STRING, VARIANT, Field, ListType, MapType, Struct
-from tidemark.engine.iceberg_types import columns_of
-from tidemark.engine.variant_metadata import FILE_IO, TolerantFileIO, tolerant, tolerated
+from tidemark.domain.columns.types import STRING, VARIANT, Field, ListType, MapType, Struct
+from tidemark.engine.access.iceberg_types import columns_of
+from tidemark.engine.access.variant_metadata import FILE_IO, TolerantFileIO, tolerant, tolerated
 
 SCHEMA = {
     "type": "struct",

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.contract import Compaction
-from tidemark.domain.maintenance_plan import COMMITS, Layout, Partition, is_hot, plan_compaction
+from tidemark.domain.config.contract import Compaction
+from tidemark.domain.maintenance.compaction import COMMITS, Layout, Partition, is_hot, plan_compaction
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KB, MB = 1024, 1024**2

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from pyiceberg.table.refs import SnapshotRefType
 
-from tidemark.domain.contract import Orphans
-from tidemark.engine.orphans import cutoff
+from tidemark.domain.config.contract import Orphans
+from tidemark.engine.maintain.orphans import cutoff
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 DAY_MS = 86_400_000

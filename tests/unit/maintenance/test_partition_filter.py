@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from tidemark.domain.partition_filter import PartitionValue, partition_where
+from tidemark.domain.columns.partition_filter import PartitionValue, partition_where
 
 CASES = [
     (("at",), "timestamptz", "day", 20454,

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.retention import EXPIRED_BEFORE, expired_before, retention_cut
-from tidemark.engine.marks import OLD, RECORD, ROW, Count, mark
+from tidemark.domain.maintenance.retention import EXPIRED_BEFORE, expired_before, retention_cut
+from tidemark.engine.verify.marks import OLD, RECORD, ROW, Count, mark
 
 TIMES = st.integers(0, 2**31).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))
 

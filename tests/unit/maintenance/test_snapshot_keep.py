@@ -5,8 +5,17 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.contract import Snapshots
-from tidemark.domain.snapshot_keep import DAY_MS, Ref, Snap, chain, given_up, hazards, is_dead, keep
+from tidemark.domain.config.contract import Snapshots
+from tidemark.domain.maintenance.snapshot_keep import (
+    DAY_MS,
+    Ref,
+    Snap,
+    chain,
+    given_up,
+    hazards,
+    is_dead,
+    keep,
+)
 
 NOW = 100 * DAY_MS
 LIMITS = Snapshots(max_age=timedelta(days=7), min_keep=1, max_count=2000)

@@ -7,10 +7,10 @@ from html.parser import HTMLParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemark.domain.contract import Contract
-from tidemark.domain.ledger import Counts, Ledger
-from tidemark.domain.platform import EmbeddedPlatform
-from tidemark.engine.status import Status
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import EmbeddedPlatform
+from tidemark.domain.ledger.ledger import Counts, Ledger
+from tidemark.engine.look.status import Status
 from tidemark.review.collect import Review
 from tidemark.review.pack import page
 from tidemark.review.plots import over_time

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from tidemark.domain import json_schema, protobuf_columns
-from tidemark.domain.json_columns import columns, declared
-from tidemark.engine.decode_shipped import arrow_type, explain, rows_of, shippable
-from tidemark.engine.protobuf import read
-from tidemark.engine.protoc import compile_proto
-from tidemark.engine.shipped.batch import decoder
+from tidemark.domain.formats import json_schema, protobuf_columns
+from tidemark.domain.formats.json_columns import columns, declared
+from tidemark.engine.decode.on_executors import arrow_type, explain, rows_of, shippable
+from tidemark.engine.decode.shipped.batch import decoder
+from tidemark.engine.schema.protobuf import read
+from tidemark.engine.schema.protoc import compile_proto
 
 FOREIGN = """
 import json, pickle, sys

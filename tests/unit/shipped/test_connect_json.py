@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.debezium import json_documents
-from tidemark.domain.json_nodes import Leaf, Object, Property
-from tidemark.engine.shipped.connect_json import meant, opened
-from tidemark.engine.shipped.debezium_json import Keys, Rows, position
-from tidemark.engine.shipped.json_values import JsonFault, leaf, parse
+from tidemark.domain.formats.debezium import json_documents
+from tidemark.domain.formats.json_nodes import Leaf, Object, Property
+from tidemark.engine.decode.shipped.connect_json import meant, opened
+from tidemark.engine.decode.shipped.debezium_json import Keys, Rows, position
+from tidemark.engine.decode.shipped.json_values import JsonFault, leaf, parse
 
 TIME, CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
 MICROS = st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tidemark.domain.json_columns import DOCUMENT, columns, declared
-from tidemark.engine.decode_shipped import arrow_type
-from tidemark.engine.shipped.json_arrow import fault_of, rows
-from tidemark.engine.shipped.json_values import text_of
+from tidemark.domain.formats.json_columns import DOCUMENT, columns, declared
+from tidemark.engine.decode.on_executors import arrow_type
+from tidemark.engine.decode.shipped.json_arrow import fault_of, rows
+from tidemark.engine.decode.shipped.json_values import text_of
 
 
 def landed(ddl: str, text: str) -> Any:
@@ -220,7 +220,7 @@ def test_one_bad_document_costs_one_row():
 
 
 def test_what_arrow_refuses_stays_out_whatever_the_look_says(monkeypatch):
-    monkeypatch.setattr("tidemark.engine.shipped.json_arrow.check", lambda _node, _value: None)
+    monkeypatch.setattr("tidemark.engine.decode.shipped.json_arrow.check", lambda _node, _value: None)
     documents = declared({"id": "bigint"})
     causes, _ = rows([b'{"id": "17"}', b'{"id": 1}'], documents.root, arrow_type(columns(documents)))
     assert causes == ["undecodable", None]

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.json_columns import columns, with_variants
-from tidemark.domain.json_nodes import Leaf
-from tidemark.domain.json_schema import parse as parse_schema
-from tidemark.domain.types import LONG, STRING, VARIANT, ListType, MapType
-from tidemark.engine.shipped import json_values
-from tidemark.engine.shipped.json_arrow import fault_of
-from tidemark.engine.shipped.json_values import JsonFault, parse, variant_text
+from tidemark.domain.columns.types import LONG, STRING, VARIANT, ListType, MapType
+from tidemark.domain.formats.json_columns import columns, with_variants
+from tidemark.domain.formats.json_nodes import Leaf
+from tidemark.domain.formats.json_schema import parse as parse_schema
+from tidemark.engine.decode.shipped import json_values
+from tidemark.engine.decode.shipped.json_arrow import fault_of
+from tidemark.engine.decode.shipped.json_values import JsonFault, parse, variant_text
 
 
 @given(st.integers(-(10**45), 10**45) | st.decimals(allow_nan=False, allow_infinity=False))

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.avro import AvroSchema, parse
-from tidemark.domain.avro_columns import columns
-from tidemark.domain.avro_decoder import decoder_schema
-from tidemark.domain.avro_default import encode_default
-from tidemark.domain.avro_explain import explain
-from tidemark.domain.avro_nodes import Record, max_decimal_precision
 from tidemark.domain.errors import SchemaUnsupported
+from tidemark.domain.formats.avro import AvroSchema, parse
+from tidemark.domain.formats.avro_columns import columns
+from tidemark.domain.formats.avro_decoder import decoder_schema
+from tidemark.domain.formats.avro_default import encode_default
+from tidemark.domain.formats.avro_explain import explain
+from tidemark.domain.formats.avro_nodes import Record, max_decimal_precision
 
 
 def schema_of(schema: Any) -> AvroSchema:

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tidemark.domain.ddl import parse_ddl
-from tidemark.domain.spark_types import spark_ddl
+from tidemark.domain.columns.ddl import parse_ddl
+from tidemark.domain.columns.spark_types import spark_ddl
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from tests.support import debezium
 from tests.support.debezium import semantic
-from tidemark.domain import avro
-from tidemark.domain.avro_columns import columns
-from tidemark.domain.connect import is_zoned_time
-from tidemark.domain.debezium import CDC, avro_columns, is_bookkeeping, json_documents
 from tidemark.domain.errors import SchemaUnsupported
+from tidemark.domain.formats import avro
+from tidemark.domain.formats.avro_columns import columns
+from tidemark.domain.formats.connect import is_zoned_time
+from tidemark.domain.formats.debezium import CDC, avro_columns, is_bookkeeping, json_documents
 
 TIME, CONNECT = debezium.TIME, debezium.CONNECT
 

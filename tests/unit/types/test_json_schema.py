@@ -6,10 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from tidemark.domain import json_schema
 from tidemark.domain.errors import SchemaUnsupported
-from tidemark.domain.json_columns import columns
-from tidemark.engine.decode_shipped import arrow_type, check_validator, explain, rows_of
+from tidemark.domain.formats import json_schema
+from tidemark.domain.formats.json_columns import columns
+from tidemark.engine.decode.on_executors import arrow_type, check_validator, explain, rows_of
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"

@@ -9,10 +9,10 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from tidemark.domain.errors import SchemaUnsupported
-from tidemark.domain.protobuf_columns import columns
-from tidemark.engine.decode_shipped import arrow_type, explain, rows_of
-from tidemark.engine.protobuf import read
-from tidemark.engine.protoc import compile_proto
+from tidemark.domain.formats.protobuf_columns import columns
+from tidemark.engine.decode.on_executors import arrow_type, explain, rows_of
+from tidemark.engine.schema.protobuf import read
+from tidemark.engine.schema.protoc import compile_proto
 
 HEAD = 'syntax = "proto3"; package shop; '
 WELL_KNOWN = "".join(

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.coverage import check_names, covers
-from tidemark.domain.errors import SchemaUnsupported
-from tidemark.domain.spark_types import columns_ddl, quoted_name, quoted_text, spark_ddl, spark_json
-from tidemark.domain.types import (
+from tidemark.domain.columns.coverage import check_names, covers
+from tidemark.domain.columns.spark_types import columns_ddl, quoted_name, quoted_text, spark_ddl, spark_json
+from tidemark.domain.columns.types import (
     BINARY,
     BOOLEAN,
     DATE,
@@ -27,6 +26,7 @@ from tidemark.domain.types import (
     decimal,
     widens,
 )
+from tidemark.domain.errors import SchemaUnsupported
 
 PRIMITIVES = (BOOLEAN, INT, LONG, FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMPTZ)
 NAMES = st.sampled_from(["a", "b", "c", "d"])

@@ -9,9 +9,9 @@ from rich.text import Text
 
 from tidemark.cli.output import age, ago, number, state_text
 from tidemark.cli.status import statuses_of
-from tidemark.engine.configuration import Configuration, places
-from tidemark.engine.lake import Lake
-from tidemark.engine.status import Status
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.config.configuration import Configuration, places
+from tidemark.engine.look.status import Status
 
 
 class Board:

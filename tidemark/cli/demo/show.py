@@ -22,7 +22,7 @@ from tidemark.cli.demo.tour import TABLE, Tour
 from tidemark.cli.demo.traffic import Traffic
 from tidemark.cli.output import console
 from tidemark.domain.errors import Refused
-from tidemark.engine.configuration import load_from_environment
+from tidemark.engine.config.configuration import load_from_environment
 
 EVERY = 2.0
 GIB = 1024**3

@@ -11,7 +11,7 @@ import psutil
 from rich.console import Console
 
 from tidemark.cli.dagster_services import DagsterServices
-from tidemark.engine.configuration import Configuration, load_from_environment, places
+from tidemark.engine.config.configuration import Configuration, load_from_environment, places
 from tidemark.services.progress import on_console
 from tidemark.services.stack import Stack
 

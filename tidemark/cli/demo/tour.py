@@ -17,8 +17,8 @@ from rich.console import Console
 from tidemark.cli.demo.board import Board
 from tidemark.cli.demo.stage import Stage
 from tidemark.cli.demo.traffic import Traffic
-from tidemark.domain.ledger import BRANCH_PREFIX, LEDGER_TAG
-from tidemark.engine.table_state import load
+from tidemark.domain.ledger.ledger import BRANCH_PREFIX, LEDGER_TAG
+from tidemark.engine.access.table_state import load
 
 TOPIC, TABLE = "orders", "shop.orders"
 PATIENCE = 120.0

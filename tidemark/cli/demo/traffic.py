@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tidemark.cli.demo.records import SCHEMAS, Make, makers, rates
-from tidemark.engine.kafka import KafkaAdmin
+from tidemark.engine.access.kafka import KafkaAdmin
 
 TOPICS = ("orders", "clicks", "audit_log", "sensors")
 PARTITIONS = 3

@@ -1,0 +1,1 @@
+"""When a table is due, how fresh it is, and what a sensor asks for."""

@@ -1,0 +1,208 @@
+"""What the lag sensor of a lane asks for: which tables, and why or why not. Pure: the clock is a value.
+
+A table in trouble is asked for again when something about it changed, else after its backoff: short and
+doubling for outages (they heal by themselves), long for stop states (a person or a fix resolves them).
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from tidemark.domain.cadence.lag import Lag, Sighting, Verdict, decide, measure
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.offsets import Offsets
+from tidemark.domain.states import OUTAGES, State
+
+RUN_START = timedelta(seconds=10)
+"""From the decision to the run's first commit; taken off the target lag."""
+RECENT = timedelta(hours=1)
+"""A table that had lag so lately is served along: its next records then find a run that waits for them."""
+OUTAGE_BACKOFF = (timedelta(seconds=5), timedelta(minutes=1))
+FAILED_BACKOFF = (timedelta(seconds=10), timedelta(minutes=10))
+STOP_BACKOFF = (timedelta(minutes=10), timedelta(minutes=10))
+SHOWN = 3
+"""Tables that a reason names; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A table's last runs failed: in which state, how often in a row, until when, and how it looked then."""
+
+    state: State
+    failures: int
+    since: datetime
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A table and its topic as a tick sees them.
+
+    `committed` None: not known yet, or never loaded (`exists` false). `fault`: the state that reading the table
+    ended in. `topic_id`: the beginning of the ledger's. `tried`: when the last run that had the table ended.
+    `active`: when records last waited.
+    """
+
+    contract: Contract
+    topic: Topic | None
+    committed: Offsets | None
+    exists: bool = True
+    paused: bool = False
+    fault: State | None = None
+    topic_id: str | None = None
+    sightings: Sequence[Sighting] = ()
+    mark: str = ""
+    trouble: Trouble | None = None
+    tried: datetime | None = None
+    active: datetime | None = None
+
+    @property
+    def table(self) -> str:
+        """`namespace.name`."""
+        return self.contract.table
+
+    def lag(self, now: datetime) -> Lag:
+        """By the sightings of earlier ticks."""
+        end = self.topic.end if self.topic else {}
+        return measure(self.committed or {}, end, list(self.sightings), now)
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Tables that runs of the lane work on: `kept` until the run ends by itself, `lingering` until one is asked for.
+
+    `starting`: a run that the sensor asked for and that has not begun.
+    """
+
+    kept: Collection[str] = ()
+    lingering: Collection[str] = ()
+    starting: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The decision of one tick: the tables to run (none: skip), those of them that are due, and the reason."""
+
+    tables: tuple[str, ...]
+    due: tuple[str, ...]
+    reason: str
+    lags: Mapping[str, Lag] = field(default_factory=dict)
+
+
+def mark_of(contract: Contract, topic_id: str | None, table: str) -> str:
+    """What must change for a stop state to be tried again, as a short digest."""
+    return hashlib.sha256(f"{contract.digest}|{topic_id}|{table}".encode()).hexdigest()[:8]
+
+
+def backoff(trouble: Trouble) -> timedelta:
+    """How long after the last failure a table is tried again without any change."""
+    first, longest = STOP_BACKOFF
+    if trouble.state in OUTAGES:
+        first, longest = OUTAGE_BACKOFF
+    elif trouble.state == "failed":
+        first, longest = FAILED_BACKOFF
+    for _ in range(1, trouble.failures):
+        if first >= longest:
+            break
+        first *= 2
+    return min(first, longest)
+
+
+def held_back(seen: Seen, now: datetime) -> str | None:
+    """Why a table is not asked for, however much waits; None when it may be."""
+    if seen.paused:
+        return "paused"
+    trouble = seen.trouble
+    if trouble is None or (trouble.mark and trouble.mark != seen.mark):
+        return None
+    left = trouble.since + backoff(trouble) - now
+    if left <= timedelta(0):
+        return None
+    return f"{trouble.state}, tried again in {left.total_seconds():.0f} s or when something changes"
+
+
+def verdict(seen: Seen, now: datetime) -> Verdict:
+    """Whether a table needs a run now: the first rule that has an opinion decides."""
+    for rule in (_troubled, _never_loaded, _not_the_same):
+        found = rule(seen, now)
+        if found:
+            return found
+    contract = seen.contract
+    return decide(
+        seen.lag(now),
+        target_lag=contract.target_lag,
+        max_records=contract.ingest.max_records,
+        head_start=RUN_START,
+    )
+
+
+def _troubled(seen: Seen, now: datetime) -> Verdict | None:
+    if why := held_back(seen, now):
+        return Verdict(due=False, reason=why)
+    if seen.trouble is not None:
+        return Verdict(due=True, reason=f"{seen.trouble.state} is tried again")
+    if seen.fault is not None:
+        return Verdict(due=True, reason=seen.fault)
+    return None
+
+
+def _never_loaded(seen: Seen, now: datetime) -> Verdict | None:
+    if not seen.exists:
+        fresh = seen.tried is None or now - seen.tried >= STOP_BACKOFF[0]
+        waits = seen.lag(now).records > 0 and (seen.tried is None or now - seen.tried >= OUTAGE_BACKOFF[1])
+        return Verdict(
+            due=fresh or waits, reason="first load" if fresh or waits else "nothing could be loaded yet"
+        )
+    if seen.committed is None:
+        return Verdict(due=False, reason="not read yet")
+    return None
+
+
+def _not_the_same(seen: Seen, _now: datetime) -> Verdict | None:
+    if seen.topic is None:
+        return Verdict(due=True, reason="the topic is missing")
+    if seen.topic_id and seen.topic.topic_id and not seen.topic.topic_id.startswith(seen.topic_id):
+        return Verdict(due=True, reason="the topic was made anew")
+    if any(seen.topic.end.get(p, 0) < committed for p, committed in (seen.committed or {}).items()):
+        return Verdict(due=True, reason="the topic ends before the ledger")
+    return None
+
+
+def ask(tables: Iterable[Seen], runs: Runs, now: datetime) -> Ask:
+    """What to request: the due tables that no run works on, and with them those that records may soon reach."""
+    everything = list(tables)
+    verdicts = {seen.table: verdict(seen, now) for seen in everything}
+    lags = {seen.table: seen.lag(now) for seen in everything}
+    if runs.starting:
+        return Ask((), (), f"run {runs.starting} is about to start", lags)
+    due = [t for t, each in verdicts.items() if each.due and t not in runs.kept and t not in runs.lingering]
+    if not due:
+        return Ask((), (), _why_not(everything, verdicts, runs, now), lags)
+    along = {seen.table for seen in everything if seen.table not in runs.kept and _soon(seen, now)}
+    reasons = _some(due, lambda table: f"{table}: {verdicts[table].reason}")
+    return Ask(tuple(sorted({*due, *along})), tuple(due), "; ".join(reasons), lags)
+
+
+def _soon(seen: Seen, now: datetime) -> bool:
+    if held_back(seen, now) or not seen.exists or seen.topic is None:
+        return False
+    return bool(seen.lag(now).records) or (seen.active is not None and now - seen.active < RECENT)
+
+
+def _why_not(tables: Sequence[Seen], verdicts: Mapping[str, Verdict], runs: Runs, now: datetime) -> str:
+    served = [seen.table for seen in tables if seen.table in runs.kept or seen.table in runs.lingering]
+    rest = [seen for seen in tables if seen.table not in served]
+    held = [seen.table for seen in rest if held_back(seen, now)]
+    level = [seen.table for seen in rest if verdicts[seen.table].reason == "caught up"]
+    waiting = [seen.table for seen in rest if seen.table not in held and seen.table not in level]
+    parts = _some([*waiting, *held], lambda table: f"{table}: {verdicts[table].reason}")
+    parts += [f"{len(served)} served by a run"] if served else []
+    parts += [f"{len(level)} of {len(tables)} caught up"] if level or not parts else []
+    return "; ".join(parts)
+
+
+def _some(tables: Sequence[str], say: Callable[[str], str]) -> list[str]:
+    more = len(tables) - SHOWN
+    return [say(table) for table in tables[:SHOWN]] + ([f"and {more} more"] if more > 0 else [])

@@ -1,0 +1,91 @@
+"""One table partition as a filter of Spark SQL on the source columns (Iceberg spec, Partition Transforms).
+
+Times become ranges, so files of an older partition spec are found as well.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from tidemark.domain.columns.spark_types import quoted_name, quoted_text
+
+_EPOCH, _EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1)
+_MONTHS = 12
+_PARAMETER = re.compile(r"(bucket|truncate)\[(\d+)\]")
+_TIMES = {"timestamp": "TIMESTAMP_NTZ", "timestamptz": "TIMESTAMP", "date": "DATE"}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionValue:
+    """One field of a partition: `source` as names from the outside in, `type` in Iceberg's words, the stored value."""
+
+    source: tuple[str, ...]
+    type: str
+    transform: str
+    value: Any
+
+
+def partition_where(values: Sequence[PartitionValue], catalog: str) -> str | None:
+    """The filter of a whole partition; None when one of its fields cannot be said. Empty for a table without."""
+    parts = [_condition(each, catalog) for each in values]
+    known = [part for part in parts if part is not None]
+    return " AND ".join(known) if len(known) == len(parts) else None
+
+
+def _condition(each: PartitionValue, catalog: str) -> str | None:
+    column = quoted_name(*each.source)
+    if each.value is None:
+        return f"{column} IS NULL"
+    if each.transform == "identity":
+        literal = _literal(each.value, each.type)
+        return None if literal is None else f"{column} = {literal}"
+    if each.transform in {"year", "month", "day", "hour"} and each.type in _TIMES:
+        low, high = _span(each.transform, each.value)
+        return f"{column} >= {_time(low, each.type)} AND {column} < {_time(high, each.type)}"
+    found = _PARAMETER.fullmatch(each.transform)
+    literal = _literal(each.value, "int" if found and found[1] == "bucket" else each.type)
+    if found is None or literal is None:
+        return None
+    return f"{quoted_name(catalog)}.system.{found[1]}({found[2]}, {column}) = {literal}"
+
+
+def _span(transform: str, value: Any) -> tuple[datetime, datetime]:
+    if isinstance(value, date):
+        value = (value - _EPOCH_DAY).days
+    if transform == "hour":
+        return _EPOCH + timedelta(hours=value), _EPOCH + timedelta(hours=value + 1)
+    if transform == "day":
+        return _EPOCH + timedelta(days=value), _EPOCH + timedelta(days=value + 1)
+    months = value * _MONTHS if transform == "year" else value
+    step = _MONTHS if transform == "year" else 1
+    return _month(months), _month(months + step)
+
+
+def _month(since_epoch: int) -> datetime:
+    year, month = divmod(since_epoch, _MONTHS)
+    return datetime(1970 + year, month + 1, 1, tzinfo=UTC)
+
+
+def _time(at: datetime, kind: str) -> str:
+    if kind == "date":
+        return f"DATE '{at:%Y-%m-%d}'"
+    zone = "+00:00" if kind == "timestamptz" else ""
+    return f"{_TIMES[kind]} '{at:%Y-%m-%d %H:%M:%S}{zone}'"
+
+
+def _literal(value: Any, kind: str) -> str | None:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if kind in {"int", "long"} and isinstance(value, int):
+        return f"{value}L" if kind == "long" else str(value)
+    if kind == "string" and isinstance(value, str):
+        return quoted_text(value)
+    if kind == "date":
+        days = value if isinstance(value, int) else (value - _EPOCH_DAY).days
+        return f"DATE '{_EPOCH_DAY + timedelta(days=days)}'"
+    if kind.startswith("decimal") and isinstance(value, Decimal):
+        return f"CAST('{value}' AS {kind})"
+    return None

@@ -1,0 +1,1 @@
+"""The keys of contracts and of the platform file, from text to a checked configuration (CONTRACT.md)."""

@@ -1,0 +1,123 @@
+"""One catalog block, from which PyIceberg's properties and Spark's settings are derived."""
+
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from tidemark.domain.config.naming import Identifier
+from tidemark.domain.config.secrets import Properties
+from tidemark.domain.config.section import PropertyValue, Section
+from tidemark.domain.errors import TidemarkError
+
+CatalogType = Literal["rest", "glue", "hive", "sql"]
+EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+PLAIN_KEYS = frozenset(
+    {"credential", "token", "scope", "audience", "resource", "prefix", "auth", "ssl", "pool_pre_ping"}
+)
+"""Iceberg properties without a dot or a dash in their name; other bare words are taken for typing errors."""
+
+_PYTHON_ONLY = frozenset({"py-io-impl", "py-catalog-impl", "init_catalog_tables", "pool_pre_ping", "echo"})
+_JAVA_ONLY = frozenset({"io-impl", "cache-enabled", "cache.expiration-interval-ms", "clients"})
+_JAVA_ONLY_PREFIXES = ("jdbc.", "table-default.", "table-override.", "http-client.")
+_HADOOP_IO = frozenset({"hive", "sql"})
+_STORES = frozenset({"s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs"})
+_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql"}
+
+
+_PRODUCTS = {
+    **dict.fromkeys(["jdbc", "sqlite", "postgresql", "postgres"], "sql"),
+    **dict.fromkeys(["polaris", "nessie", "unity", "s3tables", "lakekeeper", "biglake"], "rest"),
+    **dict.fromkeys(["metastore", "hms"], "hive"),
+    "aws": "glue",
+}
+"""What people write for the type that serves it."""
+
+
+def _by_product(value: Any) -> Any:
+    if isinstance(value, str) and value.lower() in _PRODUCTS:
+        context = {"value": repr(value), "suggestion": _PRODUCTS[value.lower()]}
+        raise PydanticCustomError("catalog_type", "{value} is none of rest, glue, hive, sql", context)
+    return value
+
+
+class Catalog(Section):
+    """Where the tables are; any further Iceberg property stands beside the four keys."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, PropertyValue] = Field(init=False)
+
+    name: Identifier = "lake"
+    type: Annotated[CatalogType, BeforeValidator(_by_product)]
+    uri: str | None = Field(None, min_length=1)
+    warehouse: str | None = Field(None, min_length=1)
+
+    @property
+    def properties(self) -> Properties:
+        """The further Iceberg properties, as written."""
+        return Properties(self.__pydantic_extra__)
+
+    def pyiceberg_properties(self) -> dict[str, str]:
+        """What `pyiceberg.catalog.load_catalog(name, **properties)` takes, secrets in the clear.
+
+        Raises TidemarkError when the catalog has no address yet (embedded stack that never ran).
+        """
+        extras = {
+            key: value
+            for key, value in self.__pydantic_extra__.items()
+            if key not in _JAVA_ONLY and not key.startswith(_JAVA_ONLY_PREFIXES)
+        }
+        path_style = self.__pydantic_extra__.get("s3.path-style-access")
+        if path_style and "s3.force-virtual-addressing" not in extras:
+            extras["s3.force-virtual-addressing"] = "false" if path_style == "true" else "true"
+        return {"type": self.type, **self._place(), **extras}
+
+    def spark_conf(self) -> dict[str, str]:
+        """`spark.sql.catalog.<name>…` settings of a session, secrets in the clear.
+
+        The cache is off: with it a session goes on serving a table that others have changed (DESIGN.md).
+        """
+        java = {"type": "jdbc" if self.type == "sql" else self.type, **self._place()}
+        if self.type == "sql":
+            java |= {**jdbc(java["uri"]), "jdbc.schema-version": "V1"}
+        if self.type in _HADOOP_IO and urlsplit(self.warehouse or "").scheme in _STORES:
+            java["io-impl"] = "org.apache.iceberg.io.ResolvingFileIO"
+        extras = {key: value for key, value in self.__pydantic_extra__.items() if key not in _PYTHON_ONLY}
+        prefix = f"spark.sql.catalog.{self.name}"
+        settings = {
+            f"{prefix}.{key}": value for key, value in {**java, **extras, "cache-enabled": "false"}.items()
+        }
+        return {prefix: "org.apache.iceberg.spark.SparkCatalog", **settings}
+
+    def spark_server_conf(self) -> dict[str, str]:
+        """`spark_conf` and what a server must be started with: Iceberg's SQL extensions."""
+        return {"spark.sql.extensions": EXTENSIONS, **self.spark_conf()}
+
+    def _place(self) -> dict[str, str]:
+        if not self.uri and not self.warehouse:
+            raise TidemarkError(
+                f"catalog {self.name} has no address: the embedded stack has not been started here",
+                next_step="tidemark services up",
+                state="catalog_down",
+            )
+        place = {"uri": self.uri, "warehouse": self.warehouse}
+        return {key: value for key, value in place.items() if value}
+
+
+def jdbc(uri: str) -> dict[str, str]:
+    """SQLAlchemy URI -> the JDBC catalog's uri, user and password; SQLite's timeout (s) -> busy_timeout (ms)."""
+    parts = urlsplit(uri)
+    query = f"?{parts.query}" if parts.query else ""
+    if parts.scheme.startswith("sqlite"):
+        wait = parse_qs(parts.query).get("timeout")
+        return {
+            "uri": f"jdbc:sqlite:{unquote(parts.path)[1:]}" + (f"?busy_timeout={wait[0]}000" if wait else "")
+        }
+    host = parts.netloc.rpartition("@")[2]
+    java = {"uri": f"jdbc:postgresql://{host}{parts.path}{query}"}
+    if parts.username:
+        java["jdbc.user"] = unquote(parts.username)
+    if parts.password:
+        java["jdbc.password"] = unquote(parts.password)
+    return java

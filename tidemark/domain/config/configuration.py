@@ -1,0 +1,56 @@
+"""The configuration of one installation: the platform, and one contract per table."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.layering import Origin
+from tidemark.domain.config.platform import Platform
+from tidemark.domain.config.upsert import currents
+from tidemark.domain.errors import Problem, Refused
+from tidemark.domain.suggest import nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A `topics:` contract: which topics of a cluster it takes, and the file that says so."""
+
+    cluster: str
+    topics: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What was loaded; `contracts` are sorted by table and patterns are already expanded.
+
+    `origins`: table -> dotted key -> where its value was set. `left_out`: topics that a pattern matched and
+    that cannot have a table (the name is taken or impossible); the others go on without them.
+    """
+
+    platform: Platform
+    contracts: tuple[Contract, ...] = ()
+    origins: Mapping[str, Mapping[str, Origin]] = field(default_factory=dict)
+    patterns: tuple[Pattern, ...] = ()
+    left_out: tuple[Problem, ...] = ()
+
+    def contract(self, table: str) -> Contract:
+        """The contract of `table` (namespace.name). Raises Refused, naming the nearest table."""
+        for contract in self.contracts:
+            if contract.table == table:
+                return contract
+        meant = nearest(table, [contract.table for contract in self.contracts])
+        raise Refused(
+            f"no contract makes a table {table}",
+            next_step=f"did you mean {meant}?" if meant else "tidemark check lists the contracts",
+            table=table,
+        )
+
+    def any_table(self, table: str) -> Contract:
+        """As `contract`, upsert tables by their names included."""
+        found = currents(self.contracts).get(table)
+        return found.contract if found else self.contract(table)
+
+    def lane(self, name: str) -> tuple[Contract, ...]:
+        """The contracts whose tables share the runs of a lane."""
+        return tuple(contract for contract in self.contracts if contract.lane == name)

@@ -1,0 +1,173 @@
+"""From declarations to contracts: patterns meet the topics that were seen, nothing is left to default."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract, Declaration
+from tidemark.domain.config.contract_rules import PLACEHOLDER
+from tidemark.domain.config.layering import BUILT_IN, Finding, KeyPath, Merged, Origin, dotted, leaves
+from tidemark.domain.config.naming import as_identifier, default_table, table_fault
+from tidemark.domain.config.validation import validate
+from tidemark.domain.errors import Problem
+
+FRESH_WARN = 2
+FRESH_FAIL = 10
+"""Target lags after which data counts as late, when the contract does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A contract file that holds by itself."""
+
+    said: Declaration
+    merged: Merged
+
+    @property
+    def file(self) -> str:
+        """The contract file."""
+        return self.merged.nearest.document.file
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A contract and where its values came from."""
+
+    contract: Contract
+    declared: Declared
+
+    @property
+    def expanded(self) -> bool:
+        """Whether a pattern made it."""
+        return self.declared.said.topics is not None
+
+    def origins(self) -> dict[str, Origin]:
+        """Dotted key -> where its value was set."""
+        merged = self.declared.merged
+        found = {}
+        event = None if self.contract.event else {"event"}
+        for path in leaves(self.contract.model_dump(mode="json", exclude=event)):
+            found[dotted(path)] = _origin(merged, path)
+        if self.expanded:
+            found["topic"] = merged.origin(("topics",))
+        return found
+
+    def problem(self, path: KeyPath, message: str) -> Problem:
+        """A problem of this contract's file."""
+        return self.declared.merged.problem(Finding(path, message))
+
+
+def _origin(merged: Merged, path: KeyPath) -> Origin:
+    for end in range(len(path), 0, -1):
+        origin = merged.origin(path[:end])
+        if origin != BUILT_IN:
+            return (
+                origin
+                if end == len(path) or not isinstance(_at(merged.tree, path[:end]), Mapping)
+                else BUILT_IN
+            )
+    return BUILT_IN
+
+
+def _at(tree: Any, path: KeyPath) -> Any:
+    for key in path:
+        tree = tree[key]
+    return tree
+
+
+def matches(declared: Declared, topics: Collection[str], taken: Collection[str]) -> list[str]:
+    """The topics that a pattern takes: whole names, none that is internal or has a contract of its own."""
+    pattern = re.compile(declared.said.topics or "")
+    return [
+        topic
+        for topic in sorted(topics)
+        if pattern.fullmatch(topic) and not topic.startswith("__") and topic not in taken
+    ]
+
+
+def resolve(declared: Declared, topic: str, namespace: str) -> Iterator[Resolved | Problem]:
+    """The contracts of one topic, one for each event, or why there can be none; `namespace` is the default one."""
+    said = declared.said
+    if said.events:
+        for event, table in said.events.items():
+            yield _contract(declared, topic, table, event)
+        return
+    table = said.table or default_table(namespace, topic)
+    if said.topics is not None and said.table:
+        table = _filled(said.table, re.compile(said.topics).fullmatch(topic))
+    if fault := table_fault(table):
+        hint = "" if said.table else ": name a table in the contract"
+        yield declared.merged.problem(Finding(("table",), f"topic {topic}: {fault}{hint}"))
+        return
+    yield _contract(declared, topic, table, None)
+
+
+def _contract(declared: Declared, topic: str, table: str, event: str | None) -> Resolved | Problem:
+    contract, findings = validate(Contract, _complete(declared, topic, table, event))
+    return Resolved(contract, declared) if contract else declared.merged.problem(findings[0])
+
+
+def _filled(table: str, found: re.Match[str] | None) -> str:
+    groups = found.groupdict() if found else {}
+    return PLACEHOLDER.sub(lambda place: as_identifier(groups.get(place[1]) or ""), table)
+
+
+def _complete(declared: Declared, topic: str, table: str, event: str | None) -> dict[str, Any]:
+    """The merged tree with everything filled in that depends on other keys."""
+    said = declared.said
+    tree = {key: value for key, value in declared.merged.tree.items() if key != "topics"}
+    tree |= {"topic": topic, "table": table}
+    if event:
+        tree["event"] = event
+    elif said.value.format in REGISTRY_FORMATS:
+        tree["value"] = {"subject": f"{topic}-value", **(tree.get("value") or {})}
+    if not said.approvers and said.owners.data:
+        tree["approvers"] = [said.owners.data]
+    tree["freshness"] = {**(tree.get("freshness") or {}), **_freshness(said)}
+    if said.upsert:
+        tree["upsert"] = {"table": f"{table}_current", **_mapping(tree["upsert"])}
+    return tree
+
+
+def _freshness(said: Declaration) -> dict[str, timedelta]:
+    warn, fail = said.freshness.warn, said.freshness.fail
+    late = min(FRESH_WARN * said.target_lag, fail or timedelta.max)
+    return {"warn": warn or late, "fail": fail or max(FRESH_FAIL * said.target_lag, warn or timedelta(0))}
+
+
+def _mapping(upsert: Any) -> dict[str, Any]:
+    return dict(upsert) if isinstance(upsert, Mapping) else {"keys": upsert}
+
+
+def clashes(resolved: Sequence[Resolved]) -> Iterator[tuple[Resolved, Problem]]:
+    """Contracts whose tables have the name of a table before them, be it in other case."""
+    seen: dict[str, tuple[Resolved, str]] = {}
+    for each in resolved:
+        names = _table_names(each.contract)
+        clash = next((path for path, name in names.items() if name.lower() in seen), None)
+        if clash is None:
+            seen.update({name.lower(): (each, name) for name in names.values()})
+            continue
+        other, taken = seen[names[clash].lower()]
+        yield each, each.problem(clash, _clash(each, names[clash], other, taken))
+
+
+def _clash(each: Resolved, name: str, other: Resolved, taken: str) -> str:
+    topic = f" (topic {each.contract.topic})" if each.expanded else ""
+    event = f", event {other.contract.event}" if other.contract.event else ""
+    where = f"{other.declared.file} (topic {other.contract.topic}{event})"
+    if name == taken:
+        return f"table {name}{topic} is also made by {where}"
+    return f"table {name}{topic} differs only by case from {taken}, which is made by {where}"
+
+
+def _table_names(contract: Contract) -> dict[KeyPath, str]:
+    place: KeyPath = ("events", contract.event) if contract.event else ("table",)
+    names: dict[KeyPath, str] = {place: contract.table, (*place, "quarantine"): contract.quarantine_table}
+    if contract.upsert and contract.upsert.table:
+        names["upsert", "table"] = contract.upsert.table
+        if contract.upsert.deletes == "hard":
+            names["upsert", "table", "deleted"] = f"{contract.upsert.table}_deleted"
+    return names

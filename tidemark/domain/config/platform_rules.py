@@ -1,0 +1,143 @@
+"""What the platform file must hold beyond the shape of its keys."""
+
+from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
+
+from tidemark.domain.config.catalog import PLAIN_KEYS, Catalog
+from tidemark.domain.config.kafka_properties import KNOWN, MECHANISMS, PROTOCOLS, key_fault
+from tidemark.domain.config.layering import Finding, KeyPath
+from tidemark.domain.config.platform import Lane, Platform, SchemaRegistry, Spark
+from tidemark.domain.config.units import parse_duration
+from tidemark.domain.suggest import nearest
+
+_CATALOG_KEYS = frozenset({"name", "type", "uri", "warehouse"})
+_SQL_SCHEMES = ("sqlite", "postgresql")
+_NEEDED = {
+    "PLAIN": ("sasl.username", "sasl.password"),
+    "SCRAM-SHA-256": ("sasl.username", "sasl.password"),
+    "SCRAM-SHA-512": ("sasl.username", "sasl.password"),
+    "GSSAPI": ("sasl.kerberos.principal", "sasl.kerberos.keytab"),
+    "OAUTHBEARER": ("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"),
+}
+_SECOND = parse_duration("1s")
+
+
+def platform_findings(platform: Platform) -> Iterator[Finding]:
+    """Everything that is wrong with a platform that has the right shape."""
+    for name, cluster in platform.kafka.items():
+        yield from _kafka(cluster.root, ("kafka", name), need_address=not platform.embedded)
+    for name, registry in platform.schema_registry.items():
+        yield from _registry(name, registry, platform)
+    if not platform.embedded:
+        yield from _catalog(platform.catalog)
+        yield from _spark(platform.spark, platform.catalog.name)
+    for name, lane in platform.lanes.items():
+        yield from _lane(lane, ("lanes", name))
+    for key in ("topic", "topics"):
+        if key in platform.defaults:
+            yield Finding(("defaults", key), "is not a default: it says what one contract is about")
+
+
+def _kafka(properties: Mapping[str, str], at: KeyPath, *, need_address: bool) -> Iterator[Finding]:
+    for key in properties:
+        if fault := key_fault(key):
+            yield Finding((*at, key), *fault)
+    if need_address and not properties.get("bootstrap.servers"):
+        yield Finding((*at, "bootstrap.servers"), "is missing")
+    yield from _security(properties, at)
+    for part in ("ssl.certificate", "ssl.key"):
+        if f"{part}.location" in properties and f"{part}.pem" in properties:
+            yield Finding((*at, f"{part}.pem"), f"stands beside {part}.location: give one of the two")
+    has = {
+        part: f"{part}.location" in properties or f"{part}.pem" in properties
+        for part in ("ssl.certificate", "ssl.key")
+    }
+    if has["ssl.certificate"] != has["ssl.key"]:
+        yield Finding(at, "a client certificate needs its key: ssl.certificate.… and ssl.key.…")
+
+
+def _security(properties: Mapping[str, str], at: KeyPath) -> Iterator[Finding]:
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in PROTOCOLS:
+        yield _word((*at, "security.protocol"), protocol, PROTOCOLS)
+        return
+    if protocol.startswith("SASL"):
+        yield from _sasl(properties, at)
+    else:
+        meant = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
+        yield from _idle(properties, at, "sasl.", protocol, meant)
+    if not protocol.endswith("SSL"):
+        yield from _idle(properties, at, "ssl.", protocol, protocol.replace("PLAINTEXT", "SSL"))
+
+
+def _sasl(properties: Mapping[str, str], at: KeyPath) -> Iterator[Finding]:
+    mechanism = properties.get("sasl.mechanism", "GSSAPI").upper()
+    if mechanism not in MECHANISMS:
+        yield _word((*at, "sasl.mechanism"), mechanism, MECHANISMS)
+    for key in _NEEDED.get(mechanism, ()):
+        if key not in properties:
+            yield Finding((*at, key), f"is missing: {mechanism} needs it")
+
+
+def _idle(
+    properties: Mapping[str, str], at: KeyPath, prefix: str, protocol: str, meant: str
+) -> Iterator[Finding]:
+    for key in properties:
+        if key.startswith(prefix) and key in KNOWN:
+            yield Finding((*at, key), f"has no effect while security.protocol is {protocol}", meant)
+
+
+def _word(path: KeyPath, word: str, valid: tuple[str, ...]) -> Finding:
+    return Finding(path, f"{word!r} is none of {', '.join(valid)}", nearest(word, valid))
+
+
+def _registry(name: str, registry: SchemaRegistry, platform: Platform) -> Iterator[Finding]:
+    at: KeyPath = ("schema_registry", name)
+    if name not in platform.kafka:
+        yield Finding(at, f"there is no Kafka cluster {name!r} beside it", nearest(name, platform.kafka))
+    if registry.url is None and not platform.embedded:
+        yield Finding((*at, "url"), "is missing")
+    elif registry.url is not None and urlsplit(registry.url).scheme not in {"http", "https"}:
+        yield Finding((*at, "url"), "must begin with http:// or https://")
+
+
+def _catalog(catalog: Catalog) -> Iterator[Finding]:
+    for key in catalog.properties:
+        if key == "cache-enabled":
+            yield Finding(("catalog", key), "is set by Tidemark itself")
+        elif not set(key) & {".", "-"} and key not in PLAIN_KEYS:
+            yield Finding(("catalog", key), "unknown key", nearest(key, _CATALOG_KEYS | PLAIN_KEYS))
+    if catalog.uri is None and catalog.type != "glue":
+        yield Finding(("catalog", "uri"), f"is missing: type {catalog.type} needs it")
+    if catalog.warehouse is None and catalog.type in {"glue", "sql"}:
+        yield Finding(("catalog", "warehouse"), f"is missing: type {catalog.type} needs it")
+    if catalog.type == "sql" and catalog.uri is not None:
+        yield from _sql(catalog.uri)
+
+
+def _sql(uri: str) -> Iterator[Finding]:
+    parts = urlsplit(uri)
+    if parts.scheme.partition("+")[0] not in _SQL_SCHEMES:
+        yield Finding(
+            ("catalog", "uri"),
+            "must be an SQLAlchemy URI: postgresql+psycopg2://user:password@host/database or sqlite:////path/to/file",
+        )
+    elif parts.scheme.startswith("sqlite") and not parts.path.startswith("//"):
+        yield Finding(
+            ("catalog", "uri"), "must be an absolute path (sqlite:////path): Spark runs in another folder"
+        )
+
+
+def _spark(spark: Spark, catalog: str) -> Iterator[Finding]:
+    if spark.remote is None:
+        yield Finding(("spark", "remote"), "is missing")
+    for key in spark.conf:
+        if key == f"spark.sql.catalog.{catalog}" or key.startswith(f"spark.sql.catalog.{catalog}."):
+            yield Finding(("spark", "conf", key), "is derived from the catalog block; say it there")
+
+
+def _lane(lane: Lane, at: KeyPath) -> Iterator[Finding]:
+    if lane.poll < _SECOND:
+        yield Finding((*at, "poll"), "is below 1s, which is as often as Dagster looks", "1s")
+    if lane.linger > lane.max_run:
+        yield Finding((*at, "linger"), "is longer than max_run")

@@ -1,0 +1,68 @@
+"""The base of what configuration files hold: frozen, closed to unknown keys, silent about secrets."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    RootModel,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
+from pydantic_core import PydanticCustomError
+
+from tidemark.domain.config.secrets import redact
+
+REVEAL = {"reveal": True}
+"""The context of a dump that keeps secrets: for digests, never for people."""
+
+_FROZEN = ConfigDict(frozen=True, hide_input_in_errors=True, serialize_by_alias=True)
+
+
+class Section(BaseModel):
+    """One mapping of a configuration file."""
+
+    model_config = ConfigDict(**_FROZEN, extra="forbid")
+
+    @model_serializer(mode="wrap")
+    def _dump(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
+        return handler(self) if info.context == REVEAL else redact(handler(self))
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return [(name, redact(value, name or "")) for name, value in super().__repr_args__()]
+
+    def __str__(self) -> str:
+        return repr(self)
+
+
+class FreeSection(RootModel[dict[str, str]]):
+    """A mapping with keys of someone else's naming, for example client properties."""
+
+    model_config = _FROZEN
+
+    @model_serializer(mode="wrap")
+    def _dump(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
+        return handler(self) if info.context == REVEAL else redact(handler(self))
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return [(None, redact(self.root))]
+
+    def __str__(self) -> str:
+        return repr(self)
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return str(value)
+    if not isinstance(value, str):
+        raise PydanticCustomError("property", "must be text, a number or true/false")
+    return value
+
+
+PropertyValue = Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str | float | bool)]
+"""A property of a client, catalog or table: YAML's numbers and booleans become their text."""

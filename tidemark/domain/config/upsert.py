@@ -1,0 +1,133 @@
+"""The upsert table of a contract: a contract of its own for everything that asks for one, and what its keys are."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidemark.domain.columns.layout import leaf_paths, resolve
+from tidemark.domain.columns.partitioning import column_parts
+from tidemark.domain.columns.types import KAFKA_COLUMN, Field, Primitive, Struct
+from tidemark.domain.config.contract import Contract, Upsert
+from tidemark.domain.suggest import nearest
+
+SOFT_COLUMN = Field("_is_deleted", Primitive("boolean"), "true: the newest event of this key is a delete")
+CDC = "_cdc"
+"""Not `_deleted`: Iceberg keeps that name for a metadata column, and Spark refuses a MERGE into a table that has it."""
+DELETED_FOR_DAYS = 7
+"""How long a hard delete is remembered: an older event that comes later than this would bring the row back."""
+_FLOATING = frozenset({"float", "double"})
+MERGE_PROPERTIES = {
+    "write.merge.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.delete.mode": "merge-on-read",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The upsert block with its table's name."""
+
+    append: Contract
+    upsert: Upsert
+
+    @property
+    def contract(self) -> Contract:
+        """The upsert table as if a contract of its own made it; its topic is the append table."""
+        said = self.upsert
+        return self.append.model_copy(
+            update={
+                "table": said.table,
+                "topic": self.append.table,
+                "partition_by": self.append.partitioning if said.partition_by is None else said.partition_by,
+                "sort_by": self.append.sort_by if said.sort_by is None else said.sort_by,
+                "format_version": said.format_version or self.append.format_version,
+                "target_lag": said.target_lag or self.append.target_lag,
+                "event_time": None,
+                "description": f"Current state of `{self.append.table}` by {', '.join(said.keys)}",
+            }
+        )
+
+    @property
+    def memory(self) -> str:
+        """The table that remembers hard deletes."""
+        return f"{self.contract.table}_deleted"
+
+    @property
+    def soft(self) -> bool:
+        """Deleted rows stay, marked."""
+        return self.upsert.deletes == "soft"
+
+    @property
+    def keys(self) -> tuple[tuple[str, ...], ...]:
+        """The key columns as paths."""
+        return tuple(column_parts(key) for key in self.upsert.keys)
+
+    @property
+    def order(self) -> tuple[tuple[str, ...], ...]:
+        """The columns that decide which event is newer; an offset counts within its epoch."""
+        paths: list[tuple[str, ...]] = []
+        for path in (column_parts(each) for each in self.upsert.order_by):
+            if path == (KAFKA_COLUMN.name, "offset"):
+                paths.append((KAFKA_COLUMN.name, "epoch"))
+            paths.append(path)
+        return tuple(paths)
+
+    @property
+    def by_source(self) -> bool:
+        """The order comes from columns of the source, so Kafka's order may contradict it."""
+        return any(path[0] != KAFKA_COLUMN.name for path in self.order)
+
+    @property
+    def remembers(self) -> bool:
+        """Hard deletes are remembered beside the table: an older event may come after one, and no row would say so."""
+        return self.by_source and not self.soft
+
+
+def current_of(contract: Contract) -> Current | None:
+    """The upsert table of a contract, None when it has none."""
+    return Current(contract, contract.upsert) if contract.upsert else None
+
+
+def currents(contracts: Iterable[Contract]) -> dict[str, Current]:
+    """Upsert table -> what it is, for all contracts that have one."""
+    found = [each for each in map(current_of, contracts) if each]
+    return {each.contract.table: each for each in found}
+
+
+def upsert_columns(current: Current, append: Struct) -> Struct:
+    """The columns of the upsert table for the append table's: required where a key can be an identifier field."""
+    identifiers = set(identifier_fields(current, append))
+    fields = tuple(
+        Field(f.name, f.type, f.doc, required=True) if f.name in identifiers else f for f in append.fields
+    )
+    return Struct((*fields, SOFT_COLUMN) if current.soft else fields)
+
+
+def identifier_fields(current: Current, columns: Struct) -> tuple[str, ...]:
+    """The keys that can be required: top-level, and no floating point numbers (TYPES.md)."""
+    names = []
+    for path in current.keys:
+        field = columns.field(path[0])
+        floating = field and isinstance(field.type, Primitive) and field.type.name in _FLOATING
+        if len(path) == 1 and field and isinstance(field.type, Primitive) and not floating:
+            names.append(path[0])
+    return tuple(names)
+
+
+def upsert_faults(current: Current, columns: Struct) -> list[str]:
+    """Keys and order columns that are not there or cannot be compared; one sentence each."""
+    faults = []
+    for what, paths in (("keys", current.upsert.keys), ("order_by", current.upsert.order_by)):
+        for path in paths:
+            found = resolve(columns, path)
+            if found is None:
+                near = nearest(path, leaf_paths(columns))
+                faults.append(
+                    f"upsert.{what}: there is no column {path}" + (f" (did you mean {near}?)" if near else "")
+                )
+            elif not isinstance(found, Primitive):
+                faults.append(f"upsert.{what}: {path} is {found}, which cannot be compared")
+    if current.soft and columns.field(SOFT_COLUMN.name):
+        faults.append(
+            f"upsert.deletes: soft needs the column {SOFT_COLUMN.name}, and the topic has one of that name"
+        )
+    return faults

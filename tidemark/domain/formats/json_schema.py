@@ -1,0 +1,209 @@
+"""JSON Schemas, drafts 7 and 2020-12, read into the tree that documents are taken apart by (TYPES.md).
+
+Belongs here: which part of a schema has one column type. Whether a document is valid is not asked here: a
+validator sees every document before this tree does, so the tree may say less than the schema, never more.
+Whatever has no single type is `text`, the JSON text of the value, and is named in the notes.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidemark.domain.columns.types import MAX_PRECISION
+from tidemark.domain.errors import SchemaUnsupported
+from tidemark.domain.formats.avro import Note
+from tidemark.domain.formats.json_columns import JsonDocuments
+from tidemark.domain.formats.json_nodes import Entries, Items, Leaf, Node, Object, Property
+
+DRAFTS = ("draft-07", "2020-12")
+MAX_NODES = 20_000
+MAX_DEPTH = 20
+_TEXT = Leaf("text")
+_LONG = 1 << 63
+_SCALARS: Mapping[str, Leaf] = {
+    "number": Leaf("double"),
+    "boolean": Leaf("boolean"),
+    "string": Leaf("string"),
+}
+_FORMATS: Mapping[str, Leaf] = {"date-time": Leaf("timestamptz"), "date": Leaf("date")}
+_SHAPING = frozenset(
+    {
+        "type",
+        "properties",
+        "items",
+        "prefixItems",
+        "oneOf",
+        "anyOf",
+        "allOf",
+        "enum",
+        "const",
+        "if",
+        "$dynamicRef",
+    }
+    | {"additionalProperties", "patternProperties", "format", "minimum", "maximum"}
+)
+"""Keywords that may say what kind of value it is."""
+_JSON_TYPES: Mapping[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
+
+Path = tuple[str, ...]
+
+
+def parse(text: str) -> JsonDocuments:
+    """Read the text of a schema.
+
+    Raises SchemaUnsupported, with the path, for another draft, for a reference that leads out of the document,
+    and for text that is no schema.
+    """
+    try:
+        schema = json.loads(text)
+    except ValueError as error:
+        raise SchemaUnsupported("", f"the schema is no JSON: {error}") from error
+    if isinstance(schema, dict):
+        draft = str(schema.get("$schema", DRAFTS[0]))
+        if not any(known in draft for known in DRAFTS):
+            raise SchemaUnsupported("$schema", f"{draft} is not read: drafts 7 and 2020-12 are")
+    reader = _Reader(schema)
+    root = reader.node(schema, (), ())
+    title = schema.get("title") if isinstance(schema, dict) else None
+    return JsonDocuments(root, text, tuple(reader.notes), title=title if isinstance(title, str) else None)
+
+
+@dataclass
+class _Reader:
+    """Reads one schema document."""
+
+    document: Any
+    notes: list[Note] = field(default_factory=list)
+    nodes: int = 0
+
+    def node(self, schema: Any, path: Path, opened: tuple[str, ...]) -> Node:
+        """The node of a subschema; `opened` are the references that lead here."""
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise SchemaUnsupported(
+                ".".join(path), f"the schema has more than {MAX_NODES} nodes when expanded"
+            )
+        if isinstance(schema, bool):
+            return self.text(path, "anything may stand here")
+        if not isinstance(schema, dict):
+            raise SchemaUnsupported(".".join(path), f"no schema: {json.dumps(schema)[:100]}")
+        if len(path) > MAX_DEPTH:
+            return self.text(path, f"nested more than {MAX_DEPTH} levels deep")
+        if "$ref" in schema:
+            return self.reference(schema, path, opened)
+        if "$dynamicRef" in schema:
+            return self.text(path, "a dynamic reference has no single type")
+        for keyword in ("oneOf", "anyOf", "allOf"):
+            if keyword in schema:
+                return self.combined(schema, keyword, path, opened)
+        return self.typed(schema, path, opened)
+
+    def text(self, path: Path, why: str) -> Node:
+        """JSON text, and the note that says so."""
+        self.notes.append(Note(".".join(path), f"{why}: JSON text"))
+        return _TEXT
+
+    def reference(self, schema: Mapping[str, Any], path: Path, opened: tuple[str, ...]) -> Node:
+        ref = str(schema["$ref"])
+        if "draft-07" not in self.draft and _SHAPING & schema.keys():
+            return self.text(path, f"$ref {ref} with more beside it has no single type")
+        if ref in opened:
+            return self.text(path, f"{ref} contains itself")
+        return self.node(self.resolved(ref, path), path, (*opened, ref))
+
+    @property
+    def draft(self) -> str:
+        return str(self.document.get("$schema", DRAFTS[0]))
+
+    def resolved(self, ref: str, path: Path) -> Any:
+        if ref != "#" and not ref.startswith("#/"):
+            raise SchemaUnsupported(
+                ".".join(path), f"$ref {ref} does not point into the document by a JSON pointer"
+            )
+        found = self.document
+        for token in ref.split("/")[1:]:
+            name = token.replace("~1", "/").replace("~0", "~")
+            try:
+                found = found[int(name)] if isinstance(found, list) else found[name]
+            except (KeyError, IndexError, ValueError, TypeError):
+                raise SchemaUnsupported(".".join(path), f"$ref {ref} points at nothing") from None
+        return found
+
+    def combined(self, schema: Mapping[str, Any], keyword: str, path: Path, opened: tuple[str, ...]) -> Node:
+        """Of several subschemas: the one that is left when null is taken away."""
+        parts = [part for part in schema[keyword] if keyword == "allOf" or not _is_null(part)]
+        if len(parts) == 1 and not _SHAPING & (schema.keys() - {keyword}):
+            return self.node(parts[0], path, opened)
+        return self.text(path, f"{keyword} has no single type")
+
+    def typed(self, schema: Mapping[str, Any], path: Path, opened: tuple[str, ...]) -> Node:
+        match _type(schema):
+            case "object":
+                return self.object(schema, path, opened)
+            case "array":
+                return self.array(schema, path, opened)
+            case "integer":
+                return Leaf("long") if _is_long(schema) else Leaf("decimal", MAX_PRECISION)
+            case "string":
+                return _FORMATS.get(str(schema.get("format")), _SCALARS["string"])
+            case str() as kind if kind in _SCALARS:
+                return _SCALARS[kind]
+        return self.text(path, "no single type")
+
+    def object(self, schema: Mapping[str, Any], path: Path, opened: tuple[str, ...]) -> Node:
+        declared, more = schema.get("properties") or {}, schema.get("additionalProperties", True)
+        patterns = "patternProperties" in schema
+        if declared:
+            parts = tuple(
+                Property(name, self.node(part, (*path, name), opened), _doc(part))
+                for name, part in declared.items()
+            )
+            return Object(parts, is_open=more is not False or patterns)
+        if isinstance(more, dict) and not patterns:
+            return Entries(self.node(more, (*path, "value"), opened))
+        return self.text(path, "an object without declared properties")
+
+    def array(self, schema: Mapping[str, Any], path: Path, opened: tuple[str, ...]) -> Node:
+        items = schema.get("items")
+        if isinstance(items, dict) and "prefixItems" not in schema:
+            return Items(self.node(items, (*path, "element"), opened))
+        return self.text(path, "an array whose elements have no single type")
+
+
+def _type(schema: Mapping[str, Any]) -> str | None:
+    """The one type that values have, null aside; None where there is none."""
+    declared = schema.get("type")
+    if isinstance(declared, list):
+        kinds = [kind for kind in declared if kind != "null"]
+        return "number" if set(kinds) == {"integer", "number"} else kinds[0] if len(kinds) == 1 else None
+    if declared is not None:
+        return None if declared == "null" else str(declared)
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    if values is not None:
+        kinds = list({_JSON_TYPES.get(type(value), "") for value in values if value is not None})
+        return kinds[0] or None if len(kinds) == 1 else None
+    if "if" in schema:
+        return None
+    if "properties" in schema:
+        return "object"
+    return "array" if isinstance(schema.get("items"), dict) else None
+
+
+def _is_null(schema: Any) -> bool:
+    if not isinstance(schema, dict):
+        return False
+    return schema.get("type") == "null" or schema.get("const", 0) is None or schema.get("enum") == [None]
+
+
+def _is_long(schema: Mapping[str, Any]) -> bool:
+    """False when the schema says that integers may be beyond 64 bits."""
+    values = [schema["const"]] if "const" in schema else schema.get("enum") or []
+    bounds = [schema.get(key, 0) for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")]
+    return all(-_LONG - 1 <= value <= _LONG for value in (*values, *bounds) if isinstance(value, int | float))
+
+
+def _doc(schema: Any) -> str:
+    if not isinstance(schema, dict):
+        return ""
+    return str(schema.get("description") or schema.get("title") or "")

@@ -1,0 +1,122 @@
+"""The columns that a Protobuf message becomes: TYPES.md's Protobuf table, row by row."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidemark.domain.columns.coverage import check_names
+from tidemark.domain.columns.types import (
+    BINARY,
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    INT,
+    KAFKA_COLUMN,
+    LONG,
+    STRING,
+    TIMESTAMPTZ,
+    VARIANT,
+    ColumnType,
+    Field,
+    ListType,
+    MapType,
+    Struct,
+    decimal,
+)
+from tidemark.domain.errors import SchemaUnsupported
+from tidemark.domain.formats.avro import Note
+from tidemark.domain.formats.avro_columns import RESERVED_PREFIX
+from tidemark.domain.formats.protobuf_nodes import (
+    Entries,
+    Known,
+    KnownKind,
+    Message,
+    Node,
+    Repeated,
+    Scalar,
+    ScalarKind,
+    Wrapper,
+)
+
+REMARKS: Mapping[KnownKind, str] = {
+    "timestamp": "at microseconds, finer digits are left out; value.types: {timestamp_nanos: long} keeps all nine",
+    "timestamp_nanos": "nanoseconds since 1970-01-01T00:00:00Z",
+    "json": "canonical JSON as text",
+}
+"""What the comment of a column says about the values in it."""
+
+_SCALARS: Mapping[ScalarKind, ColumnType] = {
+    "boolean": BOOLEAN,
+    "int": INT,
+    "long": LONG,
+    "ulong": decimal(20, 0),
+    "float": FLOAT,
+    "double": DOUBLE,
+    "string": STRING,
+    "binary": BINARY,
+}
+_KNOWN: Mapping[KnownKind, ColumnType] = {
+    "timestamp": TIMESTAMPTZ,
+    "timestamp_nanos": LONG,
+    "duration": Struct((Field("seconds", LONG), Field("nanos", INT))),
+    "json": STRING,
+    "variant": VARIANT,
+    "empty": BOOLEAN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProtobufMessage:
+    """One message of a compiled schema.
+
+    `descriptors` is a serialized FileDescriptorSet, dependencies first; `index` the message's place in its last
+    file, as the wire format gives it; it is empty where values are the message alone.
+    """
+
+    descriptors: bytes
+    index: tuple[int, ...]
+    root: Message
+    notes: tuple[Note, ...] = ()
+
+
+def columns(message: ProtobufMessage) -> Struct:
+    """The columns, all of them optional.
+
+    Raises SchemaUnsupported, with the path, for names that clash (`check_names`) and for reserved names.
+    """
+    struct = _struct(message.root)
+    check_names(struct)
+    for field in struct.fields:
+        if field.name.lower() == KAFKA_COLUMN.name or field.name.lower().startswith(RESERVED_PREFIX):
+            raise SchemaUnsupported(field.name, "the name is reserved")
+    return struct
+
+
+def column_type(node: Node) -> ColumnType:
+    """The column type of a node."""
+    match node:
+        case Scalar(kind) | Wrapper(Scalar(kind)):
+            return _SCALARS[kind]
+        case Known():
+            return _KNOWN[node.kind]
+        case Repeated(item):
+            return ListType(column_type(item))
+        case Entries(key, value):
+            return MapType(column_type(key), column_type(value))
+        case Message():
+            return _struct(node)
+    return STRING
+
+
+def _struct(message: Message) -> Struct:
+    return Struct(
+        tuple(
+            Field(part.name, column_type(part.node), _comment(part.doc, part.node)) for part in message.parts
+        )
+    )
+
+
+def _comment(doc: str, node: Node) -> str:
+    while isinstance(node, Repeated | Entries):
+        node = node.item if isinstance(node, Repeated) else node.value
+    remark = REMARKS.get(node.kind, "") if isinstance(node, Known) else ""
+    return "; ".join(part for part in (doc, remark) if part)

@@ -1,0 +1,89 @@
+"""What became of a record, as far as offsets alone decide it. Pure."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import Ledger
+
+Fate = Literal[
+    "not_yet",
+    "published",
+    "quarantined",
+    "tombstone",
+    "skipped",
+    "aborted",
+    "compacted",
+    "expired_unread",
+    "before_start",
+    "deleted",
+    "unknown",
+]
+Seen = Literal["record", "tombstone", "aborted", "hole", "gone", "unanswered"]
+"""What Kafka shows at an offset: `hole` is a transaction marker or a record that compaction took."""
+
+MEANINGS: dict[Fate, str] = {
+    "not_yet": "not read yet",
+    "published": "a row of the table",
+    "quarantined": "in the quarantine",
+    "tombstone": "a record without a value, counted",
+    "skipped": "of a kind that the contract skips, counted",
+    "aborted": "of a transaction that was aborted: it never counts",
+    "compacted": "a transaction marker, or compacted away before it was read",
+    "expired_unread": "deleted by Kafka before it was read",
+    "before_start": "before the offset at which the first load began",
+    "deleted": "was read, and its row has been deleted from the table since",
+    "unknown": "was read and left no row; Kafka no longer has it, so a tombstone and a deleted row look alike",
+}
+
+
+def by_offset(
+    ledger: Ledger | None, topic: Topic | None, partition: int, offset: int
+) -> tuple[Fate, str] | None:
+    """The fate that ledger and log bounds decide, with the reason; None when table and quarantine must be looked at."""
+    following = ledger.next.get(partition, 0) if ledger else 0
+    if ledger is None or offset >= following:
+        return _unread(following, topic, partition, offset)
+    for gap in ledger.gaps:
+        if (gap.partition, gap.epoch) == (partition, ledger.epoch) and gap.start <= offset < gap.end:
+            return "expired_unread", f"offsets {gap.start} to {gap.end - 1} were accepted as a gap"
+    first = ledger.start.get(partition, 0)
+    return ("before_start", f"the first load began at {first}") if offset < first else None
+
+
+def _unread(following: int, topic: Topic | None, partition: int, offset: int) -> tuple[Fate, str]:
+    if topic is not None and offset < topic.log_start.get(partition, 0):
+        return (
+            "expired_unread",
+            f"Kafka begins at {topic.log_start[partition]}, the table has read up to {following}",
+        )
+    if topic is not None and offset >= topic.end.get(partition, 0):
+        return "not_yet", f"the partition ends at {topic.end.get(partition, 0)}: no such record is committed"
+    return "not_yet", f"the table has read up to {following}"
+
+
+def without_row(seen: Seen, *, skips: bool) -> Fate:
+    """The fate of a record below `next` that is neither in the table nor in the quarantine.
+
+    `skips`: the batch that read it has counted skipped records.
+    """
+    fates: dict[Seen, Fate] = {
+        "tombstone": "tombstone",
+        "aborted": "aborted",
+        "hole": "compacted",
+        "record": "skipped" if skips else "deleted",
+    }
+    return fates.get(seen, "unknown")
+
+
+def reader_of(receipts: Iterable[Ledger], partition: int, offset: int) -> int | None:
+    """The position among `receipts` (newest first) of the one that last read the offset from Kafka."""
+    for position, ledger in enumerate(receipts):
+        if partition not in ledger.from_ or offset < ledger.from_[partition]:
+            continue
+        if ledger.kind == "append" and offset < ledger.next.get(partition, 0):
+            return position
+        runs = ledger.settlement.resolved.get(partition, []) if ledger.settlement else []
+        if ledger.kind == "replay" and any(a <= offset < b for a, b in runs):
+            return position
+    return None

@@ -1,0 +1,98 @@
+"""The topic against the ledger: is what Kafka offers still the continuation of what the table holds?
+
+Pure; every finding is a named stop state with the affected range (DESIGN.md, Stop states).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidemark.domain.ledger.ledger import Ledger
+from tidemark.domain.ledger.offsets import Offsets
+from tidemark.domain.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as its cluster describes it now: offsets per partition, read_committed end."""
+
+    name: str
+    cluster_id: str | None
+    topic_id: str | None
+    log_start: Offsets
+    end: Offsets
+    high_watermark: Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Why a table must stop, with the fields that the error carries."""
+
+    state: State
+    detail: str
+    fields: Mapping[str, Any]
+
+
+def examine(ledger: Ledger, topic: Topic) -> Finding | None:
+    """The first reason, gravest first, why reading must not go on; None when it may."""
+    for look in (_identity, _partitions, _regressed, _expired):
+        finding = look(ledger, topic)
+        if finding:
+            return finding
+    return None
+
+
+def _identity(ledger: Ledger, topic: Topic) -> Finding | None:
+    if ledger.cluster_id and topic.cluster_id and ledger.cluster_id != topic.cluster_id:
+        return Finding(
+            "cluster_changed",
+            f"The ledger names cluster {ledger.cluster_id}, the broker says {topic.cluster_id}.",
+            {"ledger_cluster_id": ledger.cluster_id, "cluster_id": topic.cluster_id},
+        )
+    if ledger.topic_id and topic.topic_id and ledger.topic_id != topic.topic_id:
+        return Finding(
+            "topic_recreated",
+            f"The ledger names topic id {ledger.topic_id}, the broker says {topic.topic_id}.",
+            {"ledger_topic_id": ledger.topic_id, "topic_id": topic.topic_id, "next": dict(ledger.next)},
+        )
+    return None
+
+
+def _partitions(ledger: Ledger, topic: Topic) -> Finding | None:
+    gone = sorted(set(ledger.next) - set(topic.end))
+    if gone:
+        return Finding("partitions_shrunk", f"Partitions {gone} are gone.", {"partitions": gone})
+    return None
+
+
+def _regressed(ledger: Ledger, topic: Topic) -> Finding | None:
+    behind = {p: (o, topic.high_watermark[p]) for p, o in ledger.next.items() if topic.high_watermark[p] < o}
+    if behind:
+        return Finding(
+            "offsets_regressed",
+            "; ".join(
+                f"partition {p}: committed {mine}, Kafka ends at {end}" for p, (mine, end) in behind.items()
+            ),
+            {"partitions": {p: {"next": mine, "end": end} for p, (mine, end) in behind.items()}},
+        )
+    return None
+
+
+def _expired(ledger: Ledger, topic: Topic) -> Finding | None:
+    lost = expired_ranges(ledger, topic)
+    if lost:
+        return Finding(
+            "offsets_expired",
+            "; ".join(f"partition {p}: offsets {a} to {b - 1} are gone" for p, (a, b) in lost.items()),
+            {"ranges": {p: [a, b] for p, (a, b) in lost.items()}},
+        )
+    return None
+
+
+def expired_ranges(ledger: Ledger, topic: Topic) -> dict[int, tuple[int, int]]:
+    """Offsets [next, log start) that Kafka deleted before they were read, per partition."""
+    return {
+        p: (ledger.next.get(p, 0), first)
+        for p, first in sorted(topic.log_start.items())
+        if first > ledger.next.get(p, 0)
+    }

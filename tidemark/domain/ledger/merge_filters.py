@@ -1,0 +1,78 @@
+"""Which rows a merge is about, as Spark SQL conditions on a place: a struct of epoch, partition, offset, timestamp.
+
+Plain comparisons only, so that Iceberg answers them from the statistics of its files.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from tidemark.domain.ledger.merge_ledger import Truncation
+from tidemark.domain.ledger.merge_plan import Reloaded, Unmerged
+from tidemark.domain.ledger.offsets import OffsetRange, Offsets, waiting
+
+
+def unmerged(rows: Unmerged, at: str = "_kafka") -> str:
+    """The append rows of a plan."""
+    return _any([*_beyond(rows, at), reloaded(rows.epoch, rows.reloaded, at)])
+
+
+def within(rows: Unmerged, at: str = "_kafka") -> str:
+    """Every append row up to the end of a plan, merged or not."""
+    return _any(_beyond(Unmerged(0, {}, rows.end_epoch, rows.end), at))
+
+
+def reloaded(epoch: int, ranges: Reloaded, at: str = "_kafka") -> str:
+    """Rows that a replay has touched."""
+    return _any(
+        _and(f"{at}.epoch = {epoch}", _range(p, each, at))
+        for p, several in ranges.items()
+        for each in several
+    )
+
+
+def before(truncated: Mapping[int, Truncation], at: str = "_kafka") -> str:
+    """What came before a truncate event: by offset in its own Kafka partition, by record time in others."""
+    return _any(
+        _any(
+            [
+                f"{at}.epoch < {each.epoch}",
+                _and(f"{at}.epoch = {each.epoch}", f"{at}.partition = {p}", f"{at}.offset < {each.offset}"),
+                _and(
+                    f"{at}.epoch = {each.epoch}",
+                    f"{at}.partition <> {p}",
+                    f"{at}.timestamp <= timestamp_millis({each.timestamp_ms})",
+                ),
+            ]
+        )
+        for p, each in truncated.items()
+    )
+
+
+def _beyond(rows: Unmerged, at: str) -> Iterator[str]:
+    if rows.epoch == rows.end_epoch:
+        yield from _ranges(rows.epoch, rows.start, rows.end, at)
+        return
+    known = [_and(f"{at}.partition = {p}", f"{at}.offset >= {first}") for p, first in rows.start.items()]
+    new = f"{at}.partition NOT IN ({', '.join(map(str, rows.start))})" if rows.start else "true"
+    yield _and(f"{at}.epoch = {rows.epoch}", _any([*known, new]))
+    if rows.end_epoch - rows.epoch > 1:
+        yield _and(f"{at}.epoch > {rows.epoch}", f"{at}.epoch < {rows.end_epoch}")
+    yield from _ranges(rows.end_epoch, {}, rows.end, at)
+
+
+def _ranges(epoch: int, start: Offsets, end: Offsets, at: str) -> Iterator[str]:
+    for p, each in waiting(start, end).items():
+        yield _and(f"{at}.epoch = {epoch}", _range(p, each, at))
+
+
+def _range(partition: int, offsets: OffsetRange, at: str) -> str:
+    first, last = f"{at}.offset >= {offsets.start}", f"{at}.offset < {offsets.end}"
+    return _and(f"{at}.partition = {partition}", first, last)
+
+
+def _and(*conditions: str) -> str:
+    return f"({' AND '.join(conditions)})"
+
+
+def _any(conditions: Iterable[str]) -> str:
+    found = [each for each in conditions if each != "false"]
+    return f"({' OR '.join(found)})" if found else "false"

@@ -1,0 +1,197 @@
+"""What an upsert table must do next, from its own receipts and the append table's history. Pure.
+
+Rows are addressed by (epoch, partition, offset), never by snapshot differences: compaction, expiry and foreign
+snapshots of the append table change nothing. Its snapshots only tell whether history was undone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tidemark.domain.ledger.ledger import Ledger
+from tidemark.domain.ledger.merge_ledger import MergeLedger
+from tidemark.domain.ledger.offsets import OffsetRange, Offsets, cut, total, waiting
+
+Reloaded = Mapping[int, tuple[OffsetRange, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class AppendReceipt:
+    """A receipt among the ancestors of the append table's head."""
+
+    snapshot: int
+    at: datetime
+    ledger: Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class AppendHistory:
+    """The append table at one moment. `chain`: its head's ancestors, newest first, as far as they are still there.
+
+    `whole`: the chain reaches back to the first snapshot, nothing was expired.
+    """
+
+    uuid: str
+    head: int
+    chain: tuple[int, ...]
+    receipts: tuple[AppendReceipt, ...]
+    whole: bool = True
+
+    @property
+    def ledger(self) -> Ledger:
+        """The newest one."""
+        return self.receipts[0].ledger
+
+    def since(self, snapshot: int) -> tuple[AppendReceipt, ...]:
+        """The receipts after `snapshot`, newest first; all that are known when it is not in the chain."""
+        if snapshot not in self.chain:
+            return self.receipts
+        newer = set(self.chain[: self.chain.index(snapshot)])
+        return tuple(each for each in self.receipts if each.snapshot in newer)
+
+
+@dataclass(frozen=True, slots=True)
+class Unmerged:
+    """Append rows from (`epoch`, `start`) up to (`end_epoch`, `end`), and `reloaded` ones of `epoch` below `start`."""
+
+    epoch: int
+    start: Offsets
+    end_epoch: int
+    end: Offsets
+    reloaded: Reloaded = field(default_factory=dict)
+
+    @property
+    def size(self) -> int | None:
+        """Offsets in between; None across epochs, where it is not known."""
+        return total(waiting(self.start, self.end)) if self.epoch == self.end_epoch else None
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is to be read."""
+        return self.size == 0 and not self.reloaded
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Merge `rows` on top of `after` (None: nothing is merged yet)."""
+
+    rows: Unmerged
+    after: MergeLedger | None
+
+
+@dataclass(frozen=True, slots=True)
+class GoBack:
+    """History was undone: return to the own receipt `snapshot`, which knows nothing of what is gone."""
+
+    snapshot: int
+    ledger: MergeLedger
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """No own receipt is of the append table's history: make the table anew from all of its rows."""
+
+    rows: Unmerged
+    why: str
+
+
+Receipts = Sequence[tuple[int, MergeLedger]]
+"""(snapshot id, ledger) of the upsert table's receipts on main, newest first."""
+
+
+def plan_merge(
+    own: Receipts, append: AppendHistory, limit: int | None = None
+) -> Merge | GoBack | Rebuild | None:
+    """The next step, or None when everything is merged; `limit` bounds the offsets of one merge."""
+    if not own:
+        return Merge(_everything(append), None)
+    newest = own[0][1]
+    why = _undone(newest, append)
+    if why is None:
+        rows = _unmerged(newest, append, limit)
+        return None if rows.empty else Merge(rows, newest)
+    for snapshot, ledger in own[1:]:
+        if ledger.append_uuid == append.uuid and ledger.append_snapshot in append.chain:
+            return GoBack(snapshot, ledger, why)
+    return Rebuild(_everything(append), why)
+
+
+def lag_since(newest: MergeLedger | None, append: AppendHistory) -> datetime | None:
+    """When the oldest append commit that is not merged was published; None when all are."""
+    waits = [each for each in append.receipts if _brings_more(newest, each.ledger)]
+    return min((each.at for each in waits), default=None)
+
+
+def unmerged_offsets(newest: MergeLedger | None, append: AppendHistory) -> int:
+    """Offsets of the append table's ledger beyond what is merged."""
+    now = append.ledger
+    if newest is None:
+        return total(waiting(now.start, now.next))
+    merged = newest.next if newest.epoch == now.epoch else now.start
+    return total(waiting(merged, now.next))
+
+
+def _brings_more(newest: MergeLedger | None, ledger: Ledger) -> bool:
+    if newest is None:
+        return True
+    if ledger.epoch != newest.epoch:
+        return ledger.epoch > newest.epoch
+    return any(offset > newest.next.get(p, 0) for p, offset in ledger.next.items())
+
+
+def _undone(newest: MergeLedger, append: AppendHistory) -> str | None:
+    """Why what was merged is no longer the append table's history, or None.
+
+    A named snapshot that someone expired is no proof: the offsets then tell, and rollbacks that came after it.
+    """
+    if newest.append_uuid != append.uuid:
+        return f"{newest.append_table} is another table than the one that was merged"
+    if newest.append_snapshot in append.chain:
+        return None
+    now = append.ledger
+    fell_back = now.epoch < newest.epoch or (
+        now.epoch == newest.epoch and any(now.next.get(p, 0) < o for p, o in newest.next.items())
+    )
+    rolled_back = any(each.ledger.kind == "rollback" for each in append.receipts)
+    if append.whole or fell_back or rolled_back:
+        return f"snapshot {newest.append_snapshot} of {newest.append_table} was rolled back"
+    return None
+
+
+def _everything(append: AppendHistory) -> Unmerged:
+    return Unmerged(0, {}, append.ledger.epoch, dict(append.ledger.next))
+
+
+def _unmerged(newest: MergeLedger, append: AppendHistory, limit: int | None) -> Unmerged:
+    now = append.ledger
+    end = dict(now.next)
+    if limit is not None and now.epoch == newest.epoch:
+        some = cut(waiting(newest.next, end), limit) if waiting(newest.next, end) else {}
+        end = {**newest.next, **{p: each.end for p, each in some.items()}}
+    return Unmerged(newest.epoch, dict(newest.next), now.epoch, end, _reloaded(newest, append))
+
+
+def _reloaded(newest: MergeLedger, append: AppendHistory) -> Reloaded:
+    """Ranges that replays have touched since, as far as they lie below what is merged."""
+    found: dict[int, list[OffsetRange]] = {}
+    for each in append.since(newest.append_snapshot):
+        if each.ledger.kind != "replay" or each.ledger.epoch != newest.epoch:
+            continue
+        for partition, ranges in each.ledger.reloaded.items():
+            merged = newest.next.get(partition, 0)
+            found.setdefault(partition, []).extend(
+                OffsetRange(first, min(last, merged)) for first, last in ranges if first < merged
+            )
+    return {p: joined(ranges) for p, ranges in found.items() if ranges}
+
+
+def joined(ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
+    """Sorted, with what touches or overlaps as one."""
+    result: list[OffsetRange] = []
+    for each in sorted(ranges):
+        if result and each.start <= result[-1].end:
+            result[-1] = OffsetRange(result[-1].start, max(each.end, result[-1].end))
+        else:
+            result.append(each)
+    return tuple(result)

@@ -1,0 +1,125 @@
+"""What rules came to: how many rows broke them, where, and with which values, per batch and summed up over a run."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from tidemark.domain.columns.types import Struct
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.quality import QualityRule
+
+SAMPLES = 5
+"""Rows that a result shows."""
+PII = "pii"
+
+OnFailure = Literal["block", "quarantine", "warn"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A row that broke a rule; `values` as text, without columns that are tagged pii."""
+
+    partition: int
+    offset: int
+    values: tuple[tuple[str, str | None], ...] = ()
+
+    @classmethod
+    def from_json(cls, text: str) -> "Sample":
+        """The sample that Spark wrote as {"p": …, "o": …, "v": {column: text}}; a NULL is left out there."""
+        read = json.loads(text)
+        return cls(read["p"], read["o"], tuple((read.get("v") or {}).items()))
+
+    def as_json(self) -> dict[str, Any]:
+        """{"partition", "offset", "values"}."""
+        return {"partition": self.partition, "offset": self.offset, "values": dict(self.values)}
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """One rule on the rows of one batch, or of all batches of a run."""
+
+    rule: str
+    on_failure: OnFailure
+    expectation: str
+    failed: int = 0
+    samples: tuple[Sample, ...] = ()
+
+    @classmethod
+    def of(cls, rule: QualityRule, failed: int = 0, samples: Iterable[Sample] = ()) -> "RuleResult":
+        """The result of `rule`; of the samples the first few are kept."""
+        kept = tuple(sorted(set(samples), key=lambda each: (each.partition, each.offset))[:SAMPLES])
+        return cls(rule.title, rule.on_failure, rule.expectation, failed, kept)
+
+    def plus(self, other: "RuleResult") -> "RuleResult":
+        """Both batches together; the earlier samples stay."""
+        more = tuple(each for each in other.samples if each not in self.samples)
+        return replace(other, failed=self.failed + other.failed, samples=(*self.samples, *more)[:SAMPLES])
+
+    def as_json(self) -> dict[str, Any]:
+        """{"rule", "on_failure", "expectation", "failed", "samples"}."""
+        return {
+            "rule": self.rule,
+            "on_failure": self.on_failure,
+            "expectation": self.expectation,
+            "failed": self.failed,
+            "samples": [each.as_json() for each in self.samples],
+        }
+
+    def __str__(self) -> str:
+        where = ", ".join(f"{each.partition}:{each.offset}" for each in self.samples)
+        return f"{self.rule} ({self.expectation}): {self.failed} rows" + (f", at {where}" if where else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Rules over the columns of a table (`_kafka` included), and the columns whose values nobody may be shown."""
+
+    rules: tuple[QualityRule, ...]
+    columns: Struct
+    hidden: frozenset[str] = frozenset()
+
+
+def row_rules(contract: Contract, columns: Struct, *, accepted: bool = False) -> Rules | None:
+    """The rules that are judged while a batch is decoded; None when there are none.
+
+    In an `accepted` batch rows that would block it go to the quarantine instead.
+    """
+    rules = [
+        rule.model_copy(update={"on_failure": "quarantine"}) if rule.staged else rule
+        for rule in contract.quality
+        if rule.of_rows and (accepted or not rule.staged)
+    ]
+    return Rules(tuple(rules), columns, hidden_columns(contract)) if rules else None
+
+
+def staged_rules(contract: Contract, columns: Struct, *, accepted: bool = False) -> Rules | None:
+    """The rules that are judged on the stage; None when there are none. In an `accepted` batch none blocks."""
+    rules = [rule for rule in contract.quality if rule.staged and not (accepted and rule.of_rows)]
+    if accepted:
+        rules = [rule.model_copy(update={"on_failure": "warn"}) for rule in rules]
+    return Rules(tuple(rules), columns, hidden_columns(contract)) if rules else None
+
+
+def hidden_columns(contract: Contract) -> frozenset[str]:
+    """Paths that the contract tags as personal data, in lower case."""
+    return frozenset(path.lower() for path, note in contract.columns.items() if PII in note.tags)
+
+
+def may_show(path: str, hidden: Iterable[str]) -> bool:
+    """Whether values of `path` may be shown: neither it, nor what holds it, nor a part of it is hidden."""
+    parts = tuple(path.lower().replace("`", "").split("."))
+    for each in hidden:
+        other = tuple(each.replace("`", "").split("."))
+        shorter = min(len(parts), len(other))
+        if parts[:shorter] == other[:shorter]:
+            return False
+    return True
+
+
+def add_results(first: Mapping[str, RuleResult], second: Mapping[str, RuleResult]) -> dict[str, RuleResult]:
+    """Both together, by rule."""
+    return {
+        **first,
+        **{name: first[name].plus(each) if name in first else each for name, each in second.items()},
+    }

@@ -1,0 +1,149 @@
+"""The ledger after records below `next` were moved, read again, or taken back. Pure arithmetic."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from tidemark.domain.ledger.ledger import LEDGER_VERSION, Counts, Entry, Ledger, later
+from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.ledger.settlement import Settlement
+
+MOST_RANGES = 200
+"""Ranges per partition that `reloaded` names; neighbours are joined beyond that, which only names more."""
+
+Runs = Mapping[int, Sequence[tuple[int, int]]]
+
+
+def replayed(
+    ledger: Ledger,
+    before: Mapping[int, Counts],
+    after: Mapping[int, Counts],
+    touched: Runs,
+    settlement: Settlement | None,
+    entry: Entry,
+    *,
+    reread: bool = False,
+) -> Ledger:
+    """The ledger once the records of `touched`, which were counted as `before`, stand as `after`.
+
+    `reread` says that Kafka was read again: the ledger then names where from.
+
+    Raises:
+        ValueError: counts do not balance, or more is taken away than was ever counted.
+    """
+    totals = dict(ledger.totals)
+    for partition in {*before, *after}:
+        old, new = before.get(partition, Counts()), after.get(partition, Counts())
+        if not (old.balanced and new.balanced):
+            raise ValueError(f"partition {partition}: {old} or {new} does not balance")
+        totals[partition] = minus(totals.get(partition, Counts()), old).plus(new)
+        if min(totals[partition]) < 0:
+            raise ValueError(f"partition {partition}: {old} is more than was ever counted")
+    return ledger.model_copy(
+        update={
+            **_entry(entry),
+            "kind": "replay",
+            "from_": {p: min(runs)[0] for p, runs in touched.items()} if reread else {},
+            "counts": {p: c for p, c in after.items() if any(c)},
+            "totals": totals,
+            "reloaded": joined(ledger.reloaded, touched),
+            "revision": ledger.revision + 1,
+            "settlement": settlement,
+            "max_timestamp": later(ledger.max_timestamp, entry.max_timestamp),
+            "watermark": later(ledger.watermark, entry.watermark),
+        }
+    )
+
+
+def rewound(target: Ledger, head: Ledger, settlement: Settlement, entry: Entry) -> Ledger:
+    """The ledger of a rollback from `head`: everything as `target` says it, and a later revision than any."""
+    return target.model_copy(
+        update={
+            **_entry(entry),
+            "kind": "rollback",
+            "from_": {},
+            "counts": {},
+            "revision": max(head.revision, target.revision) + 1,
+            "settlement": settlement,
+        }
+    )
+
+
+def _entry(entry: Entry) -> dict[str, object]:
+    return {
+        "version": LEDGER_VERSION,
+        "batch_id": entry.batch_id,
+        "attempt": entry.attempt,
+        "run_id": entry.run_id,
+        "schema_ids": sorted(entry.schema_ids),
+        "contract": entry.contract,
+        "tidemark": entry.tidemark,
+    }
+
+
+def minus(counts: Counts, other: Counts) -> Counts:
+    """The differences, field by field."""
+    return Counts(*(mine - theirs for mine, theirs in zip(counts, other, strict=True)))
+
+
+def counted_before(
+    now: Counts, *, rows: int, tombstone_rows: int, quarantined: int, null_values: int
+) -> Counts:
+    """How a range was counted whose records were read again as `now`, of which `null_values` had no value.
+
+    `rows` (`tombstone_rows` of them without a value) and `quarantined` are there still. A record that left no trace
+    was a counted tombstone when it has no value, else it was skipped if such records are skipped now, else its row
+    has been deleted since.
+    """
+    tombstones = max(0, null_values - tombstone_rows)
+    rest = now.read - rows - quarantined - tombstones
+    skipped = min(max(0, rest), now.skipped)
+    written = now.read - quarantined - tombstones - skipped
+    return Counts(now.read, written, quarantined, tombstones, skipped)
+
+
+def runs_between(leaving: Iterable[int], kept: Iterable[int]) -> list[tuple[int, int]]:
+    """The fewest half-open runs that hold all offsets of `leaving` and none of `kept`; what lies in neither is free."""
+    borders, runs = sorted(kept), dict[int, tuple[int, int]]()
+    for offset in sorted(leaving):
+        between = bisect_left(borders, offset)
+        start, _ = runs.get(between, (offset, offset))
+        runs[between] = (start, offset + 1)
+    return list(runs.values())
+
+
+def within(runs: list[tuple[int, int]], offset: int) -> bool:
+    """Whether one of the sorted half-open runs holds the offset."""
+    at = bisect_right(runs, offset, key=lambda run: run[0]) - 1
+    return at >= 0 and offset < runs[at][1]
+
+
+def joined(known: Runs, more: Runs, most: int = MOST_RANGES) -> dict[int, list[tuple[int, int]]]:
+    """The union of half-open runs per partition, sorted; the closest neighbours are joined beyond `most`."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for partition in sorted({*known, *more}):
+        runs: list[tuple[int, int]] = []
+        for start, end in sorted(
+            {*map(tuple, known.get(partition, ())), *map(tuple, more.get(partition, ()))}
+        ):
+            if runs and start <= runs[-1][1]:
+                runs[-1] = (runs[-1][0], max(runs[-1][1], end))
+            else:
+                runs.append((start, end))
+        if len(runs) > most:
+            gaps = sorted(range(1, len(runs)), key=lambda i: runs[i][0] - runs[i - 1][1], reverse=True)
+            cuts = [0, *sorted(gaps[: most - 1]), len(runs)]
+            runs = [(runs[a][0], runs[b - 1][1]) for a, b in pairwise(cuts)]
+        found[partition] = runs
+    return found
+
+
+def unavailable(
+    wanted: Mapping[int, OffsetRange], log_start: Mapping[int, int]
+) -> dict[int, tuple[int, int]]:
+    """The parts of `wanted` that Kafka no longer has: [start, log start), per partition."""
+    return {
+        p: (each.start, min(each.end, log_start.get(p, each.end)))
+        for p, each in sorted(wanted.items())
+        if len(each) and each.start < log_start.get(p, each.end)
+    }

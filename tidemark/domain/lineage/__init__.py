@@ -1,0 +1,1 @@
+"""Where columns come from, which tags travel, and the marts downstream."""

@@ -1,0 +1,80 @@
+"""Where columns come from and which tags travel with them: topic -> append table -> upsert table -> mart.
+
+A table's lineage maps each of its columns to (table, column) pairs one step up. Tags of a contract's `columns` hold
+for that column and for everything that is made of it.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tidemark.domain.config.contract import Contract
+
+Origin = tuple[str, str]
+"""(table, column)."""
+Lineage = Mapping[str, Mapping[str, Collection[Origin]]]
+"""Table -> column -> what it is made of, one step up. Tables that are nobody's product are not in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """A tagged column that reached a table which the contract does not name in `allow`."""
+
+    table: str
+    column: str
+    tags: tuple[str, ...]
+    origin: Origin
+
+    def __str__(self) -> str:
+        return (
+            f"{self.table}.{self.column} carries {', '.join(self.tags)} of {self.origin[0]}.{self.origin[1]}"
+        )
+
+
+def origins(lineage: Lineage, table: str, column: str) -> frozenset[Origin]:
+    """All columns that `table.column` is made of, however many steps up, itself included."""
+    found: set[Origin] = set()
+    waiting = [(table, column)]
+    while waiting:
+        each = waiting.pop()
+        if each in found:
+            continue
+        found.add(each)
+        waiting += lineage.get(each[0], {}).get(each[1], ())
+    return frozenset(found)
+
+
+def tags_of(lineage: Lineage, contracts: Iterable[Contract], table: str, column: str) -> tuple[str, ...]:
+    """The tags of a column and of all that it is made of, sorted."""
+    notes = _notes(contracts)
+    return tuple(
+        sorted({tag for each in origins(lineage, table, column) for tag in notes.get(each, ((), ()))[0]})
+    )
+
+
+def exposures(lineage: Lineage, contracts: Iterable[Contract], table: str) -> list[Exposure]:
+    """The tagged columns that reach `table` without leave of the contract that tagged them."""
+    notes = _notes(contracts)
+    return [
+        Exposure(table, column, tags, origin)
+        for column in sorted(lineage.get(table, {}))
+        for origin in sorted(origins(lineage, table, column))
+        if origin[0] != table
+        for tags, allowed in [notes.get(origin, ((), ()))]
+        if tags and table not in allowed
+    ]
+
+
+def topic_fields(contract: Contract, columns: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """(column, field of the record) for the columns that come from the record's value; `_kafka` and `_cdc` do not."""
+    for name in columns:
+        if not name.startswith("_"):
+            yield name, "value" if contract.value.format in {"string", "raw"} else name
+
+
+def _notes(contracts: Iterable[Contract]) -> dict[Origin, tuple[tuple[str, ...], tuple[str, ...]]]:
+    """(tags, allowed tables) of each column that a contract speaks of; of its upsert table too."""
+    found: dict[Origin, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    for contract in contracts:
+        for name, note in contract.columns.items():
+            found[contract.table, name] = note.tags, note.allow
+    return found

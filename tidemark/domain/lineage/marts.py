@@ -1,0 +1,83 @@
+"""The marts as data: what `dbt_project/assets.json` says of them, and which of them a configuration can have.
+
+The file is made from dbt's manifest (`python -m tidemark.cli.marts`) and committed, so that loading the definitions
+needs neither dbt nor a parse.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tidemark.domain.config.contract import Contract
+
+FILE = "assets.json"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class MartColumn(_Part):
+    """A column as the project documents it."""
+
+    name: str
+    description: str = ""
+
+
+class MartCheck(_Part):
+    """A dbt test; `deps` are the other tables that it reads."""
+
+    name: str
+    unique_id: str
+    description: str = ""
+    deps: tuple[str, ...] = ()
+    blocking: bool = True
+
+
+class Mart(_Part):
+    """One dbt model. Tables are `namespace.name`; `upstream` are sources and other marts."""
+
+    table: str
+    model: str
+    unique_id: str
+    description: str = ""
+    owners: tuple[str, ...] = ()
+    code_version: str | None = None
+    upstream: tuple[str, ...]
+    columns: tuple[MartColumn, ...] = ()
+    checks: tuple[MartCheck, ...] = ()
+
+
+class Project(_Part):
+    """The whole project. `sources`: table -> the topic that the mart's author had in mind."""
+
+    digest: str = Field(description="of the project's files: tells whether this file is current")
+    sources: dict[str, str]
+    marts: tuple[Mart, ...]
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Raises pydantic.ValidationError."""
+        return cls.model_validate_json(text)
+
+    def marts_for(self, contracts: Sequence[Contract]) -> list[Mart]:
+        """The marts whose sources are all tables of these contracts, fed by the topics that they expect.
+
+        So a folder of contracts that has none of the sample tables has none of their marts, and a mart never takes
+        the name of a contract's table.
+        """
+        fed = {each.table: each.topic for each in contracts}
+        taken = {name for each in contracts for name in (each.table, each.quarantine_table)}
+        there = {table for table, topic in self.sources.items() if fed.get(table) == topic}
+        chosen: list[Mart] = []
+        waiting = [mart for mart in self.marts if mart.table not in taken]
+        while ready := [mart for mart in waiting if set(mart.upstream) <= there]:
+            chosen += ready
+            there |= {mart.table for mart in ready}
+            waiting = [mart for mart in waiting if mart not in ready]
+        return sorted(chosen, key=lambda each: each.table)
+
+
+ColumnLineage = Mapping[str, Collection[tuple[str, str]]]
+"""Column of a table -> the (table, column) pairs that it is made of."""

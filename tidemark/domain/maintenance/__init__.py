@@ -1,0 +1,1 @@
+"""What maintenance may do to a table: compaction plans, snapshots to keep, retention."""

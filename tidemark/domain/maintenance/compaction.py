@@ -1,0 +1,274 @@
+"""Compaction as a plan: from what a table's metadata says to the few rewrites that pay, each with its reason.
+
+Pure functions, no clock of their own. A plan is data: the engine runs it, `--dry-run` prints it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+from tidemark.domain.config.contract import Compaction
+
+SMALL, LARGE = 0.75, 1.8
+"""Shares of the target size between which Iceberg's own planner leaves a file alone."""
+TIERS = (64, 8)
+"""While a partition is being written its files are merged in tiers below target/64 and target/8 first, so that one
+that grows is not rewritten whole with every few batches."""
+HOT_FACTOR = 4
+"""A partition that is being written now waits for so many times `min_input_files`."""
+HOT_FOR = timedelta(minutes=10)
+COMMITS = 4
+"""Rewrites of one table in one run: each moves `main` under a running ingest."""
+PARTITIONS_AT_ONCE = 100
+MANY_MANIFESTS = 32
+MANIFEST_BYTES = 8 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Live files of one table partition. `where` selects it in Spark SQL; None when that cannot be said."""
+
+    name: str
+    where: str | None
+    sizes: tuple[int, ...] = ()
+    rows: int = 0
+    delete_files: int = 0
+    deleted_rows: int = 0
+    scoped: bool = True
+    """Each delete file belongs to one data file."""
+    written_at: datetime | None = None
+
+    @property
+    def delete_ratio(self) -> float:
+        """Rows deleted but still in the data files, as a share of the rows there."""
+        return self.deleted_rows / self.rows if self.rows else 0.0
+
+    def below(self, size: float) -> tuple[int, ...]:
+        """The sizes of files smaller than `size`."""
+        return tuple(each for each in self.sizes if each < size)
+
+    def ideal_files(self, target: int) -> int:
+        """Files that a fresh rewrite would make."""
+        return -(-sum(self.sizes) // target) if self.sizes else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A table at one snapshot, as its manifests tell."""
+
+    partitions: tuple[Partition, ...] = ()
+    manifests: int = 0
+    manifest_bytes: int = 0
+    snapshots: int = 0
+
+    @property
+    def data_files(self) -> int:
+        """Live data files."""
+        return sum(len(each.sizes) for each in self.partitions)
+
+    @property
+    def delete_files(self) -> int:
+        """Live delete files, deletion vectors counted one by one."""
+        return sum(each.delete_files for each in self.partitions)
+
+    @property
+    def bytes(self) -> int:
+        """Of live data files."""
+        return sum(sum(each.sizes) for each in self.partitions)
+
+    def small_ratio(self, target: int) -> float:
+        """The share of data files that are below three quarters of the target where a rewrite would make fewer."""
+        spare = sum(max(0, len(each.sizes) - each.ideal_files(target)) for each in self.partitions)
+        return spare / self.data_files if self.data_files else 0.0
+
+    @property
+    def delete_ratio(self) -> float:
+        """Deleted rows that are still in the files, as a share of all rows there."""
+        rows = sum(each.rows for each in self.partitions)
+        return sum(each.deleted_rows for each in self.partitions) / rows if rows else 0.0
+
+    def read_amplification(self, target: int) -> float:
+        """Files that a full scan opens, over those of a fresh rewrite."""
+        ideal = sum(each.ideal_files(target) for each in self.partitions)
+        return (self.data_files + self.delete_files) / ideal if ideal else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """One commit: files below `below` bytes (and those heavy with deletes) in some partitions become few.
+
+    `max_files` bounds it when a partition is larger than what this run may rewrite.
+    """
+
+    partitions: tuple[str, ...]
+    where: str | None
+    files: int
+    bytes: int
+    below: int
+    hot: bool = False
+    max_files: int | None = None
+    unscoped_deletes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """What to rewrite, in this order. `left` are bytes for a later run."""
+
+    rewrites: tuple[Rewrite, ...] = ()
+    manifests: bool = False
+    left: int = 0
+    reasons: tuple[str, ...] = field(default=())
+
+    def __bool__(self) -> bool:
+        return bool(self.rewrites) or self.manifests
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON for `--dry-run` and metadata."""
+        return {
+            "rewrites": [
+                {
+                    "partitions": len(each.partitions),
+                    "first": each.partitions[0],
+                    "files": each.files,
+                    "bytes": each.bytes,
+                    "hot": each.hot,
+                }
+                for each in self.rewrites
+            ],
+            "manifests": self.manifests,
+            "bytes_left": self.left,
+            "reasons": list(self.reasons),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    partition: Partition
+    files: tuple[int, ...]
+    below: int
+    hot: bool
+
+
+def plan_compaction(layout: Layout, limits: Compaction, now: datetime) -> CompactionPlan:
+    """The rewrites that pay: cold partitions first, at most `max_bytes` and `COMMITS` commits."""
+    needs = [need for each in layout.partitions if (need := _need(each, limits, now))]
+    needs.sort(key=lambda need: (need.hot, need.below, -len(need.files), need.partition.name))
+    chosen, left = _within(needs, limits)
+    groups = list(_grouped(chosen, limits))
+    left += sum(each.bytes for each in groups[COMMITS:])
+    fragmented = _fragmented(layout)
+    return CompactionPlan(
+        rewrites=tuple(groups[:COMMITS]),
+        manifests=fragmented,
+        left=left,
+        reasons=tuple(_reasons(layout, limits, needs, now, fragmented=fragmented)),
+    )
+
+
+def is_hot(partition: Partition, now: datetime) -> bool:
+    """Someone has written to it just now."""
+    return partition.written_at is not None and now - partition.written_at < HOT_FOR
+
+
+def _need(each: Partition, limits: Compaction, now: datetime) -> _Need | None:
+    target, hot = limits.target_file_size, is_hot(each, now)
+    if each.sizes and each.delete_ratio > limits.max_delete_ratio:
+        return _Need(each, each.sizes, int(target * SMALL), hot)
+    enough = limits.min_input_files * (HOT_FACTOR if hot else 1)
+    tiers = [target // share for share in TIERS] if hot else []
+    for tier in (*tiers, int(target * SMALL)):
+        small = each.below(tier)
+        if len(small) >= enough:
+            return _Need(each, small, tier, hot)
+    return None
+
+
+def _within(needs: Sequence[_Need], limits: Compaction) -> tuple[list[tuple[_Need, int | None]], int]:
+    """As much as `max_bytes` allows; a partition that is larger alone is begun with as many files as fit."""
+    room, left = limits.max_bytes, 0
+    chosen: list[tuple[_Need, int | None]] = []
+    for need in needs:
+        size = sum(need.files)
+        if size <= room:
+            chosen.append((need, None))
+            room -= size
+            continue
+        most = _how_many(need.files, room)
+        if most >= limits.min_input_files and not any(count for _, count in chosen):
+            part = tuple(sorted(need.files, reverse=True)[:most])
+            chosen.append((_Need(need.partition, part, need.below, need.hot), most))
+            room = 0
+            left += size - sum(part)
+        else:
+            left += size
+    return chosen, left
+
+
+def _how_many(sizes: Iterable[int], room: int) -> int:
+    """So many files fit, whichever of them are taken."""
+    count = 0
+    for size in sorted(sizes, reverse=True):
+        room -= size
+        if room < 0:
+            break
+        count += 1
+    return count
+
+
+def _grouped(chosen: Sequence[tuple[_Need, int | None]], limits: Compaction) -> Iterable[Rewrite]:
+    """Neighbours of one kind share a commit, up to a quarter of what a run may rewrite."""
+    portion = max(limits.max_bytes // COMMITS, limits.target_file_size)
+    for (hot, below, most), alike in groupby(chosen, key=lambda c: (c[0].hot, c[0].below, c[1])):
+        batch: list[_Need] = []
+        for need, _ in alike:
+            full = len(batch) >= PARTITIONS_AT_ONCE or sum(sum(n.files) for n in (*batch, need)) > portion
+            if batch and full:
+                yield _rewrite(batch, below, most, hot=hot)
+                batch = []
+            batch.append(need)
+        yield _rewrite(batch, below, most, hot=hot)
+
+
+def _rewrite(needs: Sequence[_Need], below: int, most: int | None, *, hot: bool) -> Rewrite:
+    wheres = [need.partition.where for need in needs]
+    known = [where for where in wheres if where]
+    return Rewrite(
+        partitions=tuple(need.partition.name for need in needs),
+        where=" OR ".join(f"({where})" for where in known) if len(known) == len(wheres) else None,
+        files=sum(len(need.files) for need in needs),
+        bytes=sum(sum(need.files) for need in needs),
+        below=below,
+        hot=hot,
+        max_files=most,
+        unscoped_deletes=any(not n.partition.scoped and n.partition.deleted_rows for n in needs),
+    )
+
+
+def _fragmented(layout: Layout) -> bool:
+    """So many manifests, each far smaller than it could be."""
+    return (
+        layout.manifests >= MANY_MANIFESTS and layout.manifest_bytes < layout.manifests * MANIFEST_BYTES / 4
+    )
+
+
+def _reasons(
+    layout: Layout, limits: Compaction, needs: Sequence[_Need], now: datetime, *, fragmented: bool
+) -> Iterable[str]:
+    heavy = sum(need.partition.delete_ratio > limits.max_delete_ratio for need in needs)
+    if heavy:
+        yield f"{heavy} partitions have more than {limits.max_delete_ratio:.0%} of their rows deleted"
+    if len(needs) > heavy:
+        cold, hot = (sum(n.hot is h for n in needs) for h in (False, True))
+        yield f"{cold} cold and {hot} hot partitions have enough small files (min_input_files {limits.min_input_files})"
+    if fragmented:
+        yield f"{layout.manifests} manifests hold {layout.manifest_bytes} bytes"
+    if not needs:
+        most = max((len(p.below(limits.target_file_size * SMALL)) for p in layout.partitions), default=0)
+        hot = sum(is_hot(each, now) for each in layout.partitions)
+        yield (
+            f"{layout.data_files} files in {len(layout.partitions)} partitions, {hot} of them hot; at most {most} "
+            f"small files in one (min_input_files {limits.min_input_files}, {HOT_FACTOR} times as many in a hot one); "
+            f"{layout.delete_ratio:.1%} of rows deleted"
+        )

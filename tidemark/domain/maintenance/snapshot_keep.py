@@ -1,0 +1,178 @@
+"""Which snapshots must stay: a pure function over snapshots, refs, ledgers and consumers.
+
+Whatever is kept, the chain from it back to its own receipt is kept too, so that a rollback to any snapshot that is
+still there finds the offsets that belong to it (DESIGN.md, The ledger).
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from tidemark.domain.config.contract import Snapshots
+from tidemark.domain.ledger.ledger import BRANCH_PREFIX, LEDGER_TAG
+
+DAY_MS = 86_400_000
+LEASE_PREFIX = f"{BRANCH_PREFIX}maintenance_"
+MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Snap:
+    """One snapshot of a table; `at` in milliseconds, `receipt` when its summary holds a ledger."""
+
+    id: int
+    parent: int | None
+    at: int
+    receipt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A branch or a tag. `max_age`: milliseconds after its snapshot at which its owner gives it up."""
+
+    name: str
+    kind: Literal["branch", "tag"]
+    snapshot: int
+    max_age: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Kept snapshots with the reason of each, the others, and the attempt branches whose runs are dead."""
+
+    kept: Mapping[int, str]
+    expired: tuple[int, ...]
+    dead_branches: tuple[str, ...]
+
+
+def keep(
+    snapshots: Collection[Snap],
+    refs: Sequence[Ref],
+    named: Iterable[int],
+    limits: Snapshots,
+    now: int,
+    *,
+    read_on_from: Collection[int] = (),
+) -> Keep:
+    """What stays of `snapshots` at `now` (ms). `named` are ids that others still name.
+
+    `read_on_from` are those of main that a consumer reads on from: everything since stays.
+    """
+    by_id = {each.id: each for each in snapshots}
+    head = next((ref.snapshot for ref in refs if ref.name == MAIN), None)
+    dead = {ref.name for ref in refs if is_dead(ref, by_id, head, now)}
+    kept: dict[int, str] = {}
+    lineage = list(chain(by_id, head))
+    _by_age(kept, lineage, limits, now)
+    _held_by_refs(
+        kept, by_id, [ref for ref in refs if ref.name not in dead], {each.id for each in lineage}, now
+    )
+    for wanted in named:
+        if wanted in by_id:
+            kept.setdefault(wanted, "named by a consumer")
+    still = [rank for rank, each in enumerate(lineage) if each.id in read_on_from]
+    for each in lineage[: max(still, default=-1) + 1]:
+        kept.setdefault(each.id, "not read by a consumer yet")
+    _loose(kept, by_id, refs, limits, now)
+    _with_ledgers(kept, by_id)
+    gone = tuple(sorted((each.id for each in snapshots if each.id not in kept), key=lambda i: by_id[i].at))
+    return Keep(kept, gone, tuple(sorted(dead)))
+
+
+def chain(by_id: Mapping[int, Snap], start: int | None) -> Iterator[Snap]:
+    """From `start` back, as far as the metadata still has it."""
+    while start is not None and start in by_id:
+        yield by_id[start]
+        start = by_id[start].parent
+
+
+def is_attempt(ref: Ref) -> bool:
+    """The branch of one attempt of ours."""
+    return ref.kind == "branch" and ref.name.startswith(BRANCH_PREFIX)
+
+
+def is_dead(ref: Ref, by_id: Mapping[int, Snap], head: int | None, now: int) -> bool:
+    """An attempt branch whose run began more than a day ago; no attempt lives that long."""
+    return is_attempt(ref) and now - began_at(ref, by_id, head) > DAY_MS
+
+
+def began_at(ref: Ref, by_id: Mapping[int, Snap], head: int | None) -> int:
+    """When an attempt branch was made (ms): its retention says so, counted from the snapshot that it began at."""
+    main = {each.id for each in chain(by_id, head)}
+    fork: Snap | None = None
+    for each in chain(by_id, ref.snapshot):
+        fork = each
+        if each.id in main:
+            break
+    if fork is None:
+        return 0
+    return fork.at + max(0, (ref.max_age or DAY_MS) - DAY_MS)
+
+
+def given_up(ref: Ref, by_id: Mapping[int, Snap], now: int) -> bool:
+    """Its owner's own retention has passed, as every expirer of Iceberg sees it."""
+    at = by_id[ref.snapshot].at if ref.snapshot in by_id else now
+    return ref.name != MAIN and ref.max_age is not None and now - at > ref.max_age
+
+
+def hazards(refs: Sequence[Ref], own_retention: Iterable[str], properties: Mapping[str, str]) -> list[str]:
+    """Why Spark's procedure would expire more than it is told.
+
+    `own_retention` are the branches that carry a retention of snapshots themselves.
+    """
+    found = [f"branch {name} has a retention of its own" for name in sorted(own_retention)]
+    default = properties.get("history.expire.max-ref-age-ms")
+    if default is not None and any(ref.max_age is None and ref.name != MAIN for ref in refs):
+        found.append(f"history.expire.max-ref-age-ms={default} would drop branches and tags")
+    return found
+
+
+def _by_age(kept: dict[int, str], lineage: Sequence[Snap], limits: Snapshots, now: int) -> None:
+    for rank, each in enumerate(lineage):
+        if rank < limits.min_keep:
+            kept[each.id] = "among the newest"
+        elif _young(each, limits.max_age, now) and rank < limits.max_count:
+            kept[each.id] = "young"
+
+
+def _held_by_refs(
+    kept: dict[int, str], by_id: Mapping[int, Snap], refs: Sequence[Ref], main: Collection[int], now: int
+) -> None:
+    for ref in refs:
+        if given_up(ref, by_id, now) and ref.name != LEDGER_TAG:
+            continue
+        for each in chain(by_id, ref.snapshot):
+            kept.setdefault(each.id, f"{ref.kind} {ref.name}")
+            if ref.kind == "tag" or each.id in main:
+                break
+
+
+def _loose(
+    kept: dict[int, str], by_id: Mapping[int, Snap], refs: Sequence[Ref], limits: Snapshots, now: int
+) -> None:
+    """What no ref leads to, dropped stages and what was rolled back, may be looked at while it is young."""
+    led_to = {each.id for ref in refs for each in chain(by_id, ref.snapshot)}
+    for each in by_id.values():
+        if each.id not in led_to and _young(each, limits.max_age, now):
+            kept.setdefault(each.id, "young, on no branch")
+
+
+def _with_ledgers(kept: dict[int, str], by_id: Mapping[int, Snap]) -> None:
+    for each_id in list(kept):
+        for link in _to_receipt(by_id, each_id):
+            kept.setdefault(link.id, "between a kept snapshot and its ledger")
+
+
+def _young(each: Snap, max_age: timedelta, now: int) -> bool:
+    return now - each.at <= max_age / timedelta(milliseconds=1)
+
+
+def _to_receipt(by_id: Mapping[int, Snap], start: int) -> Sequence[Snap]:
+    """From `start` to the newest receipt among its ancestors; nothing when there is none."""
+    path: list[Snap] = []
+    for each in chain(by_id, start):
+        path.append(each)
+        if each.receipt:
+            return path
+    return ()

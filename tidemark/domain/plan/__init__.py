@@ -1,0 +1,1 @@
+"""What a table must become: for its writers, and for an edited contract. Pure."""

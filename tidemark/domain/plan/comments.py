@@ -1,0 +1,75 @@
+"""Comments of columns: what the writers' schemas and the contract say of each, and where a table says otherwise."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from tidemark.domain.columns.partitioning import column_parts
+from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Struct
+from tidemark.domain.config.contract import ColumnNote
+from tidemark.domain.plan.schema_plan import Change, WriterColumns
+
+Path = tuple[str, ...]
+
+
+def wanted_comments(writers: Iterable[WriterColumns], notes: Mapping[str, ColumnNote]) -> dict[Path, str]:
+    """By path: the contract's description, else the doc of the newest writer that has one."""
+    found: dict[Path, str] = {}
+    for writer in sorted(writers, key=lambda w: w.version):
+        found |= {path: field.doc for path, field in fields_of(writer.columns) if field.doc}
+    for name, note in notes.items():
+        if note.description:
+            found[_parts(name)] = note.description
+    return found
+
+
+def comment_changes(columns: Struct, wanted: Mapping[Path, str]) -> Iterator[Change]:
+    """A change for every column whose comment differs; a comment that nobody wants any more stays."""
+    for path, field in fields_of(columns):
+        text = wanted.get(path)
+        if text and text != field.doc:
+            yield Change(
+                "comment",
+                path,
+                field.doc or None,
+                text,
+                "apply",
+                "as the schema or the contract describes it",
+            )
+
+
+def commented(kind: ColumnType, wanted: Mapping[Path, str], at: Path = ()) -> ColumnType:
+    """`kind`, which stands at `at`, with the wanted comments on every field in it."""
+    match kind:
+        case Struct(fields):
+            return Struct(
+                tuple(
+                    Field(f.name, commented(f.type, wanted, here), wanted.get(here) or f.doc, f.required)
+                    for f in fields
+                    for here in [(*at, f.name)]
+                )
+            )
+        case ListType(element):
+            return ListType(commented(element, wanted, (*at, "element")))
+        case MapType(key, value):
+            return MapType(commented(key, wanted, (*at, "key")), commented(value, wanted, (*at, "value")))
+    return kind
+
+
+def fields_of(kind: ColumnType, at: Path = ()) -> Iterator[tuple[Path, Field]]:
+    """Every field of structs at any depth, with its path."""
+    match kind:
+        case Struct(fields):
+            for field in fields:
+                yield (*at, field.name), field
+                yield from fields_of(field.type, (*at, field.name))
+        case ListType(element):
+            yield from fields_of(element, (*at, "element"))
+        case MapType(key, value):
+            yield from fields_of(key, (*at, "key"))
+            yield from fields_of(value, (*at, "value"))
+
+
+def _parts(name: str) -> Path:
+    try:
+        return column_parts(name)
+    except ValueError:
+        return (name,)

@@ -1,0 +1,110 @@
+"""What a table remembers of its contract, so that an edit of the contract can be told and explained.
+
+Kept as the table property `tidemark.contract`: a flat JSON object of dotted keys. Only what decides about the table is
+in it; values of `table_properties` are not, they may be secret.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tidemark.domain.columns.shape import spelled, spelled_columns
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.units import format_duration, parse_duration
+from tidemark.domain.plan.schema_plan import Change, Verdict
+
+RECORD = "tidemark.contract"
+EVENT = "event"
+_ELSEWHERE = frozenset({EVENT, "partition_by", "sort_by", "table_properties"})
+"""Remembered for other plans: those of the layout go by the table's own state, a rename by the event."""
+_AS_READ = "records from the next batch on are read so; rows that are there stay as they are"
+_REBUILD = (
+    "the upsert table was made by the old rule and takes no more rows (table_incompatible) until it is built again: "
+    "name another `upsert.table`, or drop it"
+)
+_REASONS: Mapping[str, tuple[Verdict, str]] = {
+    "value": ("apply", _AS_READ),
+    "key": ("apply", _AS_READ),
+    "event_time": ("apply", "watermark and late rows are counted by it from the next batch on"),
+    "upsert.table": ("apply", "a new upsert table is built; the old one stays and is no longer merged into"),
+    "upsert.keys": ("review", _REBUILD),
+    "upsert.order_by": ("review", _REBUILD),
+    "upsert.deletes": ("review", _REBUILD),
+    "upsert.on_truncate": ("apply", "from the next truncate on"),
+}
+
+
+def record_of(contract: Contract) -> dict[str, Any]:
+    """The contract as a table remembers it."""
+    value, key = contract.value, contract.key
+    found: dict[str, Any] = {
+        "value.format": value.format,
+        "value.schema": value.schema_mode,
+        "value.subject": value.subject,
+        "value.version": value.version,
+        "value.message": value.message,
+        "value.envelope": value.envelope,
+        "value.types": value.types,
+        "key.format": key.format,
+        "key.fields": list(key.fields),
+        EVENT: contract.event,
+        "event_time": contract.event_time,
+        "retention.append": format_duration(contract.retention.append) if contract.retention else None,
+        "upsert": contract.upsert is not None,
+        "partition_by": list(spelled(contract.partitioning)),
+        "sort_by": list(spelled_columns(contract.sort_by)),
+        "table_properties": sorted(contract.table_properties),
+    }
+    if contract.upsert:
+        found |= {
+            "upsert.table": contract.upsert.table,
+            "upsert.keys": list(contract.upsert.keys),
+            "upsert.order_by": list(contract.upsert.order_by),
+            "upsert.deletes": contract.upsert.deletes,
+            "upsert.on_truncate": contract.upsert.on_truncate,
+        }
+    return found
+
+
+def remembered(properties: Mapping[str, str]) -> dict[str, Any]:
+    """What the table remembers; empty for a table that was made before there was a record."""
+    return dict(json.loads(properties.get(RECORD, "{}")))
+
+
+def record_text(contract: Contract) -> str:
+    """The value of the property."""
+    return json.dumps(record_of(contract), sort_keys=True)
+
+
+def contract_edits(contract: Contract, properties: Mapping[str, str]) -> Iterator[Change]:
+    """One change for every remembered key that says something else now; keys it has never seen are no edits."""
+    before, now = remembered(properties), record_of(contract)
+    merged = bool(before.get("upsert") and now["upsert"])
+    for key in sorted(now):
+        if key in _ELSEWHERE or key not in before or before[key] == now[key]:
+            continue
+        if merged or not key.startswith("upsert."):
+            verdict, reason = _judged(key, before[key], now[key])
+            yield Change("contract", (key,), _told(before[key]), _told(now[key]), verdict, reason, 0)
+
+
+def _judged(key: str, old: Any, new: Any) -> tuple[Verdict, str]:
+    if key == "upsert":
+        if new:
+            return "apply", "the upsert table is built from the append table"
+        return "apply", "the upsert table stays as it is and is no longer merged into"
+    if key == "retention.append":
+        return "apply", _retention(old, new)
+    return _REASONS.get(key) or _REASONS[key.partition(".")[0]]
+
+
+def _retention(old: str | None, new: str | None) -> str:
+    if new is None:
+        return "rows are no longer deleted by their age"
+    if old is None or parse_duration(new) < parse_duration(old):
+        return f"the next maintenance deletes rows older than {new}"
+    return "rows stay longer; what maintenance has deleted does not come back"
+
+
+def _told(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,283 @@
+"""The plan of a schema change: what a table must become for its writers, and what the contract says of each change.
+
+A pure function of the table's columns, the registered writers and the contract. Applying a plan and planning again
+gives a plan without changes; nothing is ever dropped from a table.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tidemark.domain.columns.coverage import Difference, covers
+from tidemark.domain.columns.evolution import extended
+from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Struct
+from tidemark.domain.config.contract import OnChange, SchemaChanges
+from tidemark.domain.errors import SchemaUnsupported
+
+Kind = Literal[
+    "add_column",
+    "widen_type",
+    "make_optional",
+    "remove_column",
+    "incompatible",
+    "partition_spec",
+    "sort_order",
+    "format_version",
+    "property",
+    "comment",
+    "contract",
+    "create_table",
+    "layout",
+    "adopt",
+    "rename",
+    "release",
+]
+Verdict = Literal["apply", "review", "quarantine", "impossible"]
+_OF_WRITERS = frozenset({"incompatible", "remove_column"})
+_KINDS: Mapping[str, Kind] = {
+    "missing": "add_column",
+    "narrower": "widen_type",
+    "incompatible": "incompatible",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change at `path` (parts as Iceberg names them), why it is there, and what happens to it.
+
+    Changes of columns lead from a type to a type, changes of everything else from a text to a text.
+    """
+
+    kind: Kind
+    path: tuple[str, ...]
+    old: ColumnType | str | None
+    new: ColumnType | str | None
+    verdict: Verdict
+    reason: str
+    schema_id: int = 0
+    doc: str = ""
+
+    @property
+    def column(self) -> ColumnType | None:
+        """The type that a column gets; None for changes that are not about the type of a column."""
+        return None if isinstance(self.new, str) else self.new
+
+    def as_json(self) -> dict[str, Any]:
+        """The shape of `plan --json`."""
+        return {
+            "kind": self.kind,
+            "path": ".".join(self.path),
+            "from": None if self.old is None else str(self.old),
+            "to": None if self.new is None else str(self.new),
+            "verdict": self.verdict,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaPlan:
+    """All changes of a table; `id` names exactly what needs a decision, so an approval can not reach another plan."""
+
+    table: str
+    changes: tuple[Change, ...]
+
+    @property
+    def id(self) -> str:
+        """12 hex digits of what waits for a decision, or else of all that is changed; empty without changes.
+
+        What is applied anyway does not count beside a decision: the id that someone was shown stays the same while
+        runs apply the rest.
+        """
+        if not self.changes:
+            return ""
+        decided = self.of("review") or self.changes
+        content = [[c.kind, c.path, str(c.old), str(c.new)] for c in decided]
+        return hashlib.sha256(json.dumps([self.table, content]).encode()).hexdigest()[:12]
+
+    @property
+    def verdict(self) -> Literal["nothing", "apply", "review", "impossible"]:
+        """The gravest verdict of the changes."""
+        found = {change.verdict for change in self.changes}
+        if "impossible" in found:
+            return "impossible"
+        if "review" in found:
+            return "review"
+        return "apply" if found else "nothing"
+
+    @property
+    def unsupported(self) -> bool:
+        """Some writer cannot be followed by any approval; a layout that cannot be had is another matter."""
+        return any(c.verdict == "impossible" and c.kind in _OF_WRITERS for c in self.changes)
+
+    def of(self, *verdicts: Verdict) -> tuple[Change, ...]:
+        """The changes with one of these verdicts."""
+        return tuple(change for change in self.changes if change.verdict in verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class WriterColumns:
+    """One registered writer as the planner needs it; `fault` says why it has no columns.
+
+    Id 0 stands for the columns that the contract itself declares.
+    """
+
+    id: int
+    version: int
+    columns: Struct
+    fault: str = ""
+
+    @property
+    def named(self) -> str:
+        """Who it is, in words."""
+        return f"schema id {self.id} (version {self.version})" if self.id else "declared in the contract"
+
+
+def plan_schema(
+    table: str,
+    columns: Struct,
+    writers: Iterable[WriterColumns],
+    policy: SchemaChanges,
+    *,
+    removed: frozenset[str] = frozenset(),
+    settled: frozenset[int] = frozenset(),
+    pinned: Iterable[tuple[str, ...]] = (),
+) -> SchemaPlan:
+    """What `columns` lack for `writers`; `removed` paths and `settled` schema ids have been dealt with before.
+
+    `pinned` are the columns that the partition spec needs: a writer that drops one is refused.
+    """
+    ordered = sorted((w for w in writers if w.id not in settled), key=lambda w: w.version)
+    apart: list[Change] = []
+    grown = columns
+    for writer in ordered:
+        if writer.fault:
+            apart.append(_impossible(writer, writer.fault))
+            continue
+        try:
+            clashes = [d for d in covers(grown, writer.columns) if d.kind == "incompatible"]
+        except SchemaUnsupported as error:
+            apart.append(_impossible(writer, str(error)))
+            continue
+        apart += [_change(clash, writer, policy) for clash in clashes]
+        grown = extended(grown, writer.columns)
+    growth = [_change(d, _first_to_need(d, columns, ordered), policy) for d in covers(columns, grown)]
+    gone = judged_removals(removals(ordered, columns), policy, removed, pinned)
+    return SchemaPlan(table, (*growth, *apart, *gone))
+
+
+def applied(columns: Struct, changes: Iterable[Change]) -> Struct:
+    """`columns` with the additions and widenings among `changes`; what `engine.evolve` makes of the table."""
+    for change in changes:
+        if change.column is not None and change.kind in {"add_column", "widen_type"}:
+            columns = _put(columns, change.path, change)
+    return columns
+
+
+def _change(difference: Difference, writer: WriterColumns, policy: SchemaChanges) -> Change:
+    kind = _KINDS[difference.kind]
+    verdict: OnChange = getattr(policy, kind)
+    return Change(
+        kind=kind,
+        path=difference.path,
+        old=difference.found,
+        new=difference.wanted,
+        verdict=verdict,
+        reason=f"{writer.named}; the contract says {kind}: {verdict}",
+        schema_id=writer.id,
+        doc=difference.doc,
+    )
+
+
+def _first_to_need(
+    difference: Difference, columns: Struct, writers: Iterable[WriterColumns]
+) -> WriterColumns:
+    """The oldest writer that asks for something at this path."""
+    for writer in writers:
+        if not writer.fault and any(d.path == difference.path for d in _differences(columns, writer.columns)):
+            return writer
+    raise ValueError(f"no writer needs {difference.dotted}")
+
+
+def _differences(columns: Struct, wanted: Struct) -> tuple[Difference, ...]:
+    try:
+        return covers(columns, wanted)
+    except SchemaUnsupported:
+        return ()
+
+
+def _impossible(writer: WriterColumns, why: str) -> Change:
+    return Change("incompatible", ("*",), None, None, "impossible", why, writer.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A writer no longer sends what earlier versions of its subject did."""
+
+    writer: WriterColumns
+    path: tuple[str, ...]
+    type: ColumnType
+
+
+def removals(writers: Iterable[WriterColumns], columns: Struct) -> list[Removal]:
+    """What each writer lacks of all versions before it, oldest writer first.
+
+    An old writer that never knew a column removes nothing. Columns that the contract itself declares have no earlier
+    version but the table.
+    """
+    found: list[Removal] = []
+    before: Struct | None = None
+    for writer in sorted((w for w in writers if not w.fault), key=lambda w: w.version):
+        known = before if writer.id else columns
+        if known is not None:
+            missing = (d for d in _differences(writer.columns, known) if d.kind == "missing")
+            found += [Removal(writer, d.path, d.wanted) for d in missing]
+        before = extended(before, writer.columns) if before else writer.columns
+    return found
+
+
+def judged_removals(
+    found: Iterable[Removal],
+    policy: SchemaChanges,
+    removed: frozenset[str],
+    pinned: Iterable[tuple[str, ...]],
+) -> list[Change]:
+    """One change per column that is gone: it stays and reads NULL, and the contract may want to know."""
+    needed = tuple(pinned)
+    changes: dict[tuple[str, ...], Change] = {}
+    for each in found:
+        says = f"{each.writer.named}: no longer there"
+        if any(path[: len(each.path)] == each.path for path in needed):
+            verdict: Verdict = "impossible"
+            reason = f"{says}, but partition_by needs it: further rows would all fall into the NULL partition"
+        elif policy.remove_column == "apply" or ".".join(each.path) in removed:
+            continue
+        else:
+            verdict = policy.remove_column if each.writer.id else "review"
+            reason = f"{says}; the column stays and reads NULL; the contract says remove_column: {verdict}"
+        known = Change("remove_column", each.path, each.type, None, verdict, reason, each.writer.id)
+        changes.setdefault(each.path, known)
+    return list(changes.values())
+
+
+def _put(kind: ColumnType, path: tuple[str, ...], change: Change) -> Any:
+    """`kind` with `change.new` at `path`."""
+    if not path:
+        return change.column
+    head, rest = path[0], path[1:]
+    match kind:
+        case Struct(fields) if kind.field(head) is None and change.column is not None:
+            return Struct((*fields, Field(head, change.column, change.doc)))
+        case Struct(fields):
+            return Struct(
+                tuple(
+                    Field(f.name, _put(f.type, rest, change), f.doc, f.required) if f.name == head else f
+                    for f in fields
+                )
+            )
+        case ListType(element):
+            return ListType(_put(element, rest, change))
+        case MapType(key, value):
+            return MapType(key, _put(value, rest, change))
+    return kind

@@ -1,0 +1,177 @@
+"""What a Kafka cluster says about its topics: identity, partitions and offsets. No records are read here.
+
+confluent-kafka's AdminClient answers a whole round for many topics at once; errors come back as named states.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from typing import Any
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.ledger.guard import Topic
+
+TIMEOUT = 10.0
+"""Seconds that one request to a broker may take."""
+
+_DENIED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError._AUTHENTICATION,  # noqa: SLF001 - librdkafka's own name
+}
+_MISSING = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+}
+
+
+class KafkaAdmin:
+    """One cluster of platform.yaml. Thread-safe; connects on first use."""
+
+    def __init__(self, cluster: str, properties: Mapping[str, Any]) -> None:
+        self.cluster = cluster
+        self._errors: list[str] = []
+        self._auth_failed = False
+        self._admin = AdminClient(
+            {
+                "socket.connection.setup.timeout.ms": 5000,
+                "log_level": 0,
+                **properties,
+                "error_cb": self._remember,
+            }
+        )
+
+    def _remember(self, error: KafkaError) -> None:
+        self._auth_failed = error.code() in _DENIED
+        self._errors = [*self._errors[-2:], error.str()]
+
+    def cluster_id(self) -> str | None:
+        """The id that the cluster gave itself.
+
+        Raises:
+            Outage: the cluster does not answer.
+        """
+        found = self._await(self._admin.describe_cluster(request_timeout=TIMEOUT))
+        return str(found.cluster_id) if found.cluster_id else None
+
+    def topics(self) -> dict[str, int]:
+        """Every topic that we may see, with its number of partitions; internal topics left out."""
+        try:
+            listed = self._admin.list_topics(timeout=TIMEOUT).topics
+        except KafkaException as error:
+            raise self._translated(error) from error
+        return {name: len(t.partitions) for name, t in listed.items() if not name.startswith("__")}
+
+    def describe(self, topics: Sequence[str], *, whole: bool = True) -> dict[str, Topic]:
+        """The topics as they are now; a topic that does not exist is absent.
+
+        With `whole` false only the read_committed end is asked for, and log start and high watermark repeat it: one
+        request per leader instead of three, enough to notice lag.
+
+        Raises:
+            Outage: `kafka_down`.
+            Stopped: `permission_denied`.
+        """
+        if not topics:
+            return {}
+        cluster_id = self.cluster_id()
+        described = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT)
+        found = {
+            name: answer for name, future in described.items() if (answer := self._unless_missing(future))
+        }
+        partitions = {name: [p.id for p in topic.partitions] for name, topic in found.items()}
+        end = self._list(partitions, OffsetSpec.latest(), committed=True)
+        start = self._list(partitions, OffsetSpec.earliest()) if whole else end
+        high = self._list(partitions, OffsetSpec.latest()) if whole else end
+        return {
+            name: Topic(
+                name=name,
+                cluster_id=cluster_id,
+                topic_id=_topic_id(topic),
+                log_start=start[name],
+                end=end[name],
+                high_watermark=high[name],
+            )
+            for name, topic in found.items()
+        }
+
+    def offsets_at(self, topic: str, partitions: Iterable[int], milliseconds: int) -> dict[int, int]:
+        """The first offset at or after a time (Unix milliseconds) per partition; the end where there is none."""
+        ids = list(partitions)
+        at = self._list({topic: ids}, OffsetSpec.for_timestamp(milliseconds))[topic]
+        end = self._list({topic: ids}, OffsetSpec.latest(), committed=True)[topic]
+        return {p: offset if offset >= 0 else end[p] for p, offset in at.items()}
+
+    def clock(self, topic: str, partitions: Iterable[int]) -> datetime | None:
+        """The newest record timestamp of the topic; times more than an hour ahead are ignored. None when empty."""
+        request = {TopicPartition(topic, p): OffsetSpec.max_timestamp() for p in partitions}
+        futures = self._admin.list_offsets(request, request_timeout=TIMEOUT) if request else {}
+        newest = [self._await(future).timestamp for future in futures.values()]
+        sane = [t for t in newest if 0 <= t <= (time.time() + 3600) * 1000]
+        return datetime.fromtimestamp(max(sane) / 1000, UTC) if sane else None
+
+    def group_offsets(self, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """What a consumer group has committed for `topic`; partitions without a commit are absent."""
+        request = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, p) for p in partitions])]
+        futures = self._admin.list_consumer_group_offsets(request, request_timeout=TIMEOUT)
+        answer = self._await(next(iter(futures.values())))
+        return {tp.partition: tp.offset for tp in answer.topic_partitions if tp.offset >= 0}
+
+    def _list(
+        self, partitions: Mapping[str, Sequence[int]], spec: OffsetSpec, *, committed: bool = False
+    ) -> dict[str, dict[int, int]]:
+        request = {TopicPartition(name, p): spec for name, ids in partitions.items() for p in ids}
+        offsets: dict[str, dict[int, int]] = {name: {} for name in partitions}
+        if not request:
+            return offsets
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        futures = self._admin.list_offsets(request, isolation_level=level, request_timeout=TIMEOUT)
+        for where, future in futures.items():
+            offsets[where.topic][where.partition] = int(self._await(future).offset)
+        return offsets
+
+    def _await(self, future: "Future[Any]") -> Any:
+        try:
+            return future.result(timeout=TIMEOUT + 5)
+        except KafkaException as error:
+            raise self._translated(error) from error
+        except TimeoutError as error:
+            raise Outage("kafka_down", "-", self._why("no answer"), cluster=self.cluster) from error
+
+    def _unless_missing(self, future: "Future[Any]") -> Any | None:
+        try:
+            return self._await(future)
+        except Stopped as stopped:
+            if stopped.state == "topic_missing":
+                return None
+            raise
+
+    def _translated(self, error: KafkaException) -> Outage | Stopped:
+        fault = error.args[0]
+        if fault.code() in _MISSING:
+            return Stopped("topic_missing", "-", fault.str(), cluster=self.cluster)
+        if fault.code() in _DENIED or self._auth_failed:
+            return Stopped("permission_denied", "-", self._why(fault.str()), cluster=self.cluster)
+        return Outage("kafka_down", "-", self._why(fault.str()), cluster=self.cluster)
+
+    def _why(self, detail: str) -> str:
+        return "; ".join([detail, *self._errors[-1:]])
+
+
+def _topic_id(topic: Any) -> str | None:
+    found = str(topic.topic_id) if getattr(topic, "topic_id", None) else ""
+    return found or None

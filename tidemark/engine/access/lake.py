@@ -1,0 +1,129 @@
+"""The opened clients of one process: catalog, Spark session, Kafka clusters and registries, each on first use.
+
+Made once by the shell or the command line and passed as an argument; safe to share between threads.
+"""
+
+from collections.abc import Callable
+from threading import RLock
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.io import PY_IO_IMPL
+from pyspark.sql import SparkSession
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.secrets import redact_text
+from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.ledger.guard import Topic
+from tidemark.engine.access.kafka import KafkaAdmin
+from tidemark.engine.access.outages import named
+from tidemark.engine.access.registry import Registry
+from tidemark.engine.access.spark import answers, configure, connect, verify
+from tidemark.engine.access.table_state import TableState, read_state
+from tidemark.engine.access.variant_metadata import FILE_IO, tolerant
+from tidemark.engine.config.configuration import Configuration
+
+
+class Lake:
+    """Clients of the services that platform.yaml names. `session` makes a new Spark session of its own."""
+
+    def __init__(
+        self, configuration: Configuration, *, session: Callable[[], SparkSession] | None = None
+    ) -> None:
+        self.configuration = configuration
+        self.platform = configuration.platform
+        self._session = session or (lambda: connect(self.platform.spark.address))
+        self._lock = RLock()
+        self._catalog: Catalog | None = None
+        self._spark: SparkSession | None = None
+        self._kafka: dict[str, KafkaAdmin] = {}
+        self._registries: dict[str, Registry] = {}
+
+    @property
+    def catalog(self) -> Catalog:
+        """The Iceberg catalog as PyIceberg sees it."""
+        with self._lock:
+            if self._catalog is None:
+                block = self.platform.catalog
+                with named(block.name):
+                    properties = {PY_IO_IMPL: FILE_IO, **block.pyiceberg_properties()}
+                    self._catalog = tolerant(load_catalog(block.name, **properties))
+            return self._catalog
+
+    def spark(self) -> SparkSession:
+        """A living, verified session; made anew after it was lost.
+
+        Raises:
+            Outage: `spark_down`.
+            Stopped: `misconfigured`, a server that must not be used.
+        """
+        with self._lock:
+            if self._spark is None:
+                address = self.platform.spark.address
+                if not answers(address):
+                    raise Outage("spark_down", "-", f"nothing listens at {redact_text(address)}")
+                try:
+                    spark = self._session()
+                    configure(spark, self.platform)
+                    verify(spark, self.platform.catalog.name)
+                except (Stopped, Outage):
+                    raise
+                except Exception as error:
+                    raise Outage("spark_down", "-", f"{type(error).__name__}: {error}"[:400]) from error
+                self._spark = spark
+            return self._spark
+
+    def lose_spark(self) -> None:
+        """Forget the session: the next call makes a new one."""
+        with self._lock:
+            self._spark = None
+
+    def kafka(self, cluster: str) -> KafkaAdmin:
+        """The admin client of a cluster of platform.yaml."""
+        with self._lock:
+            if cluster not in self._kafka:
+                self._kafka[cluster] = KafkaAdmin(cluster, self.platform.kafka[cluster].client_properties())
+            return self._kafka[cluster]
+
+    def registry(self, cluster: str) -> Registry:
+        """The schema registry of a cluster.
+
+        Raises:
+            Stopped: `misconfigured` when platform.yaml names none.
+        """
+        with self._lock:
+            if cluster not in self._registries:
+                block = self.platform.schema_registry.get(cluster)
+                if block is None:
+                    raise Stopped("misconfigured", "-", f"platform.yaml has no schema_registry.{cluster}")
+                self._registries[cluster] = Registry(cluster, block)
+            return self._registries[cluster]
+
+    def topic(self, contract: Contract) -> Topic:
+        """The contract's topic as it is now.
+
+        Raises:
+            Stopped: `topic_missing`.
+        """
+        with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+            found = self.kafka(contract.cluster).describe([contract.topic]).get(contract.topic)
+            if found is None:
+                raise Stopped("topic_missing", "-", "")
+            return found
+
+    def state(self, table: str, *, ledger: bool = True) -> TableState:
+        """The table as it is now (see `read_state`); with `ledger` false a table that lost its own is let pass."""
+        with named(table):
+            return read_state(self.catalog, table, required=ledger)
+
+    def identifier(self, table: str) -> str:
+        """`namespace.name` as Spark SQL names it: quoted, with the catalog."""
+        return ".".join(f"`{part}`" for part in (self.platform.catalog.name, *table.split(".")))
+
+    def close(self) -> None:
+        """Close what was opened; the session's own work on the server goes on."""
+        with self._lock:
+            for registry in self._registries.values():
+                registry.close()
+            if self._spark is not None:
+                self._spark.stop()
+                self._spark = None

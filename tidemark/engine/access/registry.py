@@ -1,0 +1,205 @@
+"""The schema registry, over its Confluent-compatible REST API. Registered schemas never change, so they are kept."""
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+from tidemark.domain.config.platform import SchemaRegistry
+from tidemark.domain.errors import Outage, Stopped
+
+TIMEOUT = 10.0
+_NOT_FOUND = 404
+_DENIED = {401, 403}
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    """One version of a subject; `imports` are names and texts of the schemas it refers to, dependencies first."""
+
+    id: int
+    version: int
+    type: str
+    text: str
+    imports: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The texts alone, each once."""
+        return tuple(dict.fromkeys(text for _, text in self.imports))
+
+
+class Registry:
+    """One registry of platform.yaml. Thread-safe."""
+
+    def __init__(self, cluster: str, block: SchemaRegistry) -> None:
+        self.cluster = cluster
+        self._url = block.address
+        headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if block.bearer_token:
+            headers["Authorization"] = f"Bearer {block.bearer_token}"
+        self._client = httpx.Client(
+            headers=headers, auth=block.basic_auth, timeout=TIMEOUT, verify=_tls(block), trust_env=False
+        )
+        self._versions: dict[tuple[str, int], RegisteredSchema] = {}
+        self._by_id: dict[int, RegisteredSchema] = {}
+
+    def versions(self, subject: str) -> tuple[RegisteredSchema, ...]:
+        """Every version that the registry lists for `subject`, oldest first, soft-deleted ones too; () when unknown.
+
+        Raises:
+            Outage: `registry_down`.
+            Stopped: `permission_denied`.
+        """
+        return tuple(self._version(subject, number) for number in self.numbers(subject))
+
+    def latest(self, subject: str) -> RegisteredSchema | None:
+        """The newest version that is not deleted; None when the subject has none. Asked anew each time.
+
+        Raises:
+            Outage: `registry_down`.
+            Stopped: `permission_denied`.
+        """
+        found = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        return self._version(subject, int(found["version"])) if found else None
+
+    def version(self, subject: str, number: int) -> RegisteredSchema | None:
+        """One version, be it soft-deleted; None when the registry does not list it.
+
+        Raises:
+            Outage: `registry_down`.
+            Stopped: `permission_denied`.
+        """
+        listed = (subject, number) in self._versions or number in self.numbers(subject)
+        return self._version(subject, number) if listed else None
+
+    def numbers(self, subject: str) -> tuple[int, ...]:
+        """The version numbers of a subject, soft-deleted ones too; () when unknown."""
+        found = self._get(f"/subjects/{quote(subject, safe='')}/versions", deleted="true")
+        return tuple(sorted(int(number) for number in found or []))
+
+    def by_id(self, schema_id: int) -> RegisteredSchema | None:
+        """A schema by its id, under whatever subject; None when the registry does not know the id.
+
+        Raises:
+            Outage: `registry_down`.
+            Stopped: `permission_denied`.
+        """
+        if schema_id not in self._by_id:
+            found = self._get(f"/schemas/ids/{schema_id}")
+            if found is None:
+                return None
+            self._by_id[schema_id] = self._registered(found, schema_id, 0)
+        return self._by_id[schema_id]
+
+    def subjects(self, schema_id: int) -> tuple[str, ...]:
+        """The subjects under which the registry lists a schema id."""
+        found = self._get(f"/schemas/ids/{schema_id}/versions")
+        return tuple(sorted({str(each["subject"]) for each in found or []}))
+
+    def exists(self, schema_id: int) -> bool:
+        """Whether any subject has a schema of this id."""
+        return self._get(f"/schemas/ids/{schema_id}") is not None
+
+    def compatibility(self, subject: str) -> str | None:
+        """The compatibility mode that holds for `subject`, its own or the registry's; None when there is none.
+
+        Raises:
+            Outage: `registry_down`.
+            Stopped: `permission_denied`.
+        """
+        own = self._get(f"/config/{quote(subject, safe='')}") or self._get("/config") or {}
+        mode = own.get("compatibilityLevel") or own.get("compatibility")
+        return str(mode) if mode else None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _version(self, subject: str, number: int) -> RegisteredSchema:
+        known = self._versions.get((subject, number))
+        if known:
+            return known
+        found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{number}", deleted="true")
+        if found is None:
+            raise Outage(
+                "registry_down",
+                "-",
+                f"version {number} of {subject} vanished while it was read",
+                cluster=self.cluster,
+            )
+        schema = self._registered(found, int(found["id"]), number)
+        self._versions[subject, number] = schema
+        return schema
+
+    def _registered(self, found: Mapping[str, Any], schema_id: int, number: int) -> RegisteredSchema:
+        return RegisteredSchema(
+            id=schema_id,
+            version=number,
+            type=str(found.get("schemaType") or "AVRO"),
+            text=str(found["schema"]),
+            imports=self._references(found.get("references") or [], ()),
+        )
+
+    def _references(
+        self, references: list[Mapping[str, Any]], seen: tuple[tuple[str, str], ...]
+    ) -> tuple[tuple[str, str], ...]:
+        texts = list(seen)
+        for reference in references:
+            path = f"/subjects/{quote(str(reference['subject']), safe='')}/versions/{reference['version']}"
+            found = self._get(path, deleted="true")
+            if found is None:
+                raise Stopped(
+                    "schema_unsupported",
+                    "-",
+                    f"the registry does not have the referenced {reference['subject']}",
+                )
+            texts = list(self._references(found.get("references") or [], tuple(texts)))
+            named = (str(reference["name"]), str(found["schema"]))
+            if named not in texts:
+                texts.append(named)
+        return tuple(texts)
+
+    def _get(self, path: str, **params: str) -> Any | None:
+        try:
+            for attempt in Retrying(
+                retry=retry_if_exception_type((httpx.TransportError, _ServerError)),
+                stop=stop_after_attempt(3),
+                wait=wait_exponential(multiplier=0.2, max=2),
+                reraise=True,
+            ):
+                with attempt:
+                    return self._once(path, params)
+        except (httpx.HTTPError, _ServerError) as error:
+            raise Outage("registry_down", "-", f"{self._url}: {error}", cluster=self.cluster) from error
+        return None
+
+    def _once(self, path: str, params: Mapping[str, str]) -> Any | None:
+        answer = self._client.get(self._url + path, params=dict(params))
+        if answer.status_code == _NOT_FOUND:
+            return None
+        if answer.status_code in _DENIED:
+            raise Stopped(
+                "permission_denied",
+                "-",
+                f"the schema registry answered {answer.status_code} to {path}",
+                cluster=self.cluster,
+            )
+        if answer.is_error:
+            raise _ServerError(f"status {answer.status_code} for {path}: {answer.text[:200]}")
+        return answer.json()
+
+
+def _tls(block: SchemaRegistry) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=block.ca_location)
+    if block.certificate_location:
+        context.load_cert_chain(block.certificate_location, block.key_location)
+    return context
+
+
+class _ServerError(Exception):
+    """An answer that says the registry itself is in trouble."""

@@ -1,0 +1,85 @@
+"""PyIceberg's metadata of a table as the domain's `Shape`, and the paths of its fields."""
+
+from collections.abc import Iterator
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import IcebergType, NestedField, StructType
+from pyiceberg.types import ListType as IcebergList
+from pyiceberg.types import MapType as IcebergMap
+
+from tidemark.domain.columns.partitioning import quoted_parts
+from tidemark.domain.columns.shape import Path, Shape
+
+
+def shape_of(metadata: TableMetadata) -> Shape:
+    """Everything about a table apart from its columns."""
+    paths = {field.field_id: path for path, field in fields(metadata)}
+    order = metadata.sort_order_by_id(metadata.default_sort_order_id)
+    return Shape(
+        partition_by=tuple(partition_names(metadata)),
+        partition_sources=tuple(
+            paths[f.source_id]
+            for f in metadata.spec().fields
+            if f.source_id in paths and str(f.transform) != "void"
+        ),
+        sort_by=tuple(
+            _call(str(f.transform), paths.get(f.source_id, (str(f.source_id),)))
+            for f in (order.fields if order else ())
+        ),
+        format_version=metadata.format_version,
+        properties=dict(metadata.properties),
+        required=tuple(
+            path for path, field in fields(metadata) if field.required and not _is_key(metadata, field)
+        ),
+        identifiers=tuple(paths[i] for i in metadata.schema().identifier_field_ids if i in paths),
+    )
+
+
+def _is_key(metadata: TableMetadata, field: NestedField) -> bool:
+    """The key of a map is always required."""
+    return any(
+        isinstance(each.field_type, IcebergMap) and each.field_type.key_id == field.field_id
+        for _, each in fields(metadata)
+    )
+
+
+def partition_names(metadata: TableMetadata) -> dict[str, str]:
+    """The fields of the current partition spec, as a contract spells them, with their names; void ones left out."""
+    paths = {field.field_id: path for path, field in fields(metadata)}
+    return {
+        _call(str(f.transform), paths.get(f.source_id, (str(f.source_id),))): f.name
+        for f in metadata.spec().fields
+        if str(f.transform) != "void"
+    }
+
+
+def fields(metadata: TableMetadata) -> Iterator[tuple[Path, NestedField]]:
+    """Every field of the current schema with its path; elements, keys and values of lists and maps are fields too."""
+    for field in metadata.schema().fields:
+        yield from _fields(field, (field.name,))
+
+
+def _fields(field: NestedField, path: Path) -> Iterator[tuple[Path, NestedField]]:
+    yield path, field
+    for inner in _inner(field.field_type):
+        yield from _fields(inner, (*path, inner.name))
+
+
+def _inner(kind: IcebergType) -> tuple[NestedField, ...]:
+    match kind:
+        case StructType():
+            return kind.fields
+        case IcebergList():
+            return (kind.element_field,)
+        case IcebergMap():
+            return (kind.key_field, kind.value_field)
+    return ()
+
+
+def _call(transform: str, path: Path) -> str:
+    """`bucket[16]` of a column as a contract says it."""
+    column = quoted_parts(path)
+    if transform == "identity":
+        return column
+    name, _, parameter = transform.rstrip("]").partition("[")
+    return f"{name}({parameter}, {column})" if parameter else f"{name}({column})"

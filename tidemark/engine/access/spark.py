@@ -1,0 +1,104 @@
+"""The Spark Connect session: what must be true of the server before anything is written through it.
+
+No correctness lives in the session; it may be lost at any moment and is then made anew.
+"""
+
+import logging
+import socket
+import warnings
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.connect.client.retries import DefaultPolicy
+from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+from tidemark.domain.config.platform import Platform
+from tidemark.domain.errors import Stopped
+from tidemark.engine.access.spark_limits import SESSION_SETTINGS, missing_limits
+
+DEFAULT_PORT = 15002
+REQUIRED_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+
+def connect(remote: str) -> SparkSession:
+    """A session of its own on the Connect server at `remote` (sc://host:port)."""
+    session: SparkSession = SparkSession.builder.remote(remote).create()
+    return session
+
+
+def answers(remote: str, timeout: float = 3.0) -> bool:
+    """Whether anything listens at `remote`. Asked first, for Spark's client itself tries for ten minutes."""
+    place = urlsplit(remote)
+    try:
+        with socket.create_connection((place.hostname or "", place.port or DEFAULT_PORT), timeout):
+            return True
+    except OSError:
+        return False
+
+
+def configure(spark: SparkSession, platform: Platform) -> None:
+    """Give the session what platform.yaml says, and the catalog when the server itself was started without it.
+
+    A call on a server that is gone fails after about five seconds: whether to try again is for the plan to say.
+    """
+    logging.getLogger("SQLQueryContextLogger").setLevel(
+        logging.CRITICAL
+    )  # repeats each error with its JVM stack
+    warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")  # the error itself says it
+    cast("Any", spark).client.set_retry_policies(
+        [DefaultPolicy(max_retries=5, max_backoff=2_000, max_server_retry_delay=2_000)]
+    )
+    catalog = platform.catalog
+    if spark.conf.get(f"spark.sql.catalog.{catalog.name}", None) is None:
+        for key, value in catalog.spark_conf().items():
+            spark.conf.set(key, value)
+    for key, value in {
+        **SESSION_SETTINGS,
+        "spark.sql.session.timeZone": "UTC",
+        **platform.spark.conf,
+    }.items():
+        spark.conf.set(key, str(value))
+
+
+def verify(spark: SparkSession, catalog: str) -> None:
+    """Refuse a server on which a commit could be wrong.
+
+    Raises:
+        Stopped: `misconfigured`: the catalog is missing, its cache is on, or Iceberg's extensions are not loaded.
+    """
+    prefix = f"spark.sql.catalog.{catalog}"
+    if not spark.conf.get(prefix, None):
+        raise Stopped(
+            "misconfigured", "-", f"the Spark Connect server has no catalog {catalog}: set {prefix} on it"
+        )
+    if str(spark.conf.get(f"{prefix}.cache-enabled", "true")).lower() != "false":
+        raise Stopped(
+            "misconfigured",
+            "-",
+            f"the Spark Connect server caches catalog {catalog}, so a commit could read a stale table: "
+            f"start it with {prefix}.cache-enabled=false",
+        )
+    if missing := missing_limits(spark):
+        logging.getLogger(__name__).warning(
+            "a damaged record could end this Spark server; start its JVMs with %s", " ".join(missing)
+        )
+    if REQUIRED_EXTENSIONS not in str(spark.conf.get("spark.sql.extensions", "")):
+        raise Stopped(
+            "misconfigured", "-", f"the Spark Connect server lacks spark.sql.extensions={REQUIRED_EXTENSIONS}"
+        )
+
+
+def checkpointed(rows: DataFrame) -> DataFrame:
+    """`rows` computed once and kept by the server.
+
+    The client takes the answer for one of the thread's active session, whichever session asked: so ours is made the
+    active one meanwhile (pyspark.sql.connect.conversion, 4.1.1).
+    """
+    active, ours = ConnectSession._active_session, rows.sparkSession  # noqa: SLF001 - there is no public setter
+    before = getattr(active, "session", None)
+    active.session = ours
+    try:
+        return rows.localCheckpoint()
+    finally:
+        active.session = before

@@ -1,0 +1,164 @@
+"""What a table says about itself: head, ledger, columns, properties. Read from the catalog alone, so Spark may be down.
+
+The newest receipt among main's ancestors is the authority; the tag only helps when someone's expiry has cut the chain
+(DESIGN.md, The ledger).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+from tidemark.domain.columns.shape import Shape
+from tidemark.domain.columns.types import Struct
+from tidemark.domain.errors import Stopped
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
+from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
+from tidemark.engine.access.iceberg_types import columns_of
+from tidemark.engine.access.shape import shape_of
+
+OWNED = "tidemark.topic"
+"""A table that carries this property was loaded, or is being loaded, by Tidemark."""
+PAUSED = "tidemark.paused"
+ACCEPTED_BATCH = "tidemark.accepted-batch"
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table at one moment. `head` and `receipt` are snapshot ids; counts are those of main's head.
+
+    An append table has a `ledger`, an upsert table a `merged` one.
+    """
+
+    table: str
+    exists: bool
+    uuid: str | None = None
+    head: int | None = None
+    receipt: int | None = None
+    ledger: Ledger | None = None
+    columns: Struct | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    location: str = ""
+    data_files: int = 0
+    delete_files: int = 0
+    rows: int = 0
+    committed_at: datetime | None = None
+    branches: frozenset[str] = frozenset()
+    partition_fields: tuple[str, ...] = ()
+    merged: MergeLedger | None = None
+    delete_rows: int = 0
+    shape: Shape = field(default_factory=Shape)
+
+    @property
+    def paused(self) -> bool:
+        """The table says itself that nothing may be ingested."""
+        return bool(self.properties.get(PAUSED))
+
+    @property
+    def owned(self) -> bool:
+        """Tidemark created or adopted this table."""
+        return OWNED in self.properties
+
+
+def load(catalog: Catalog, table: str) -> Table | None:
+    """The table as it is now, or None when it does not exist."""
+    try:
+        return catalog.load_table(table)
+    except (NoSuchTableError, NoSuchNamespaceError):
+        return None
+
+
+def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableState:
+    """Everything a plan needs to know about `table`, from one load.
+
+    Raises:
+        Stopped: `ledger_missing` when the table is ours, has snapshots, and no ledger can be found (if `required`).
+    """
+    loaded = load(catalog, table)
+    if loaded is None:
+        return TableState(table=table, exists=False)
+    metadata = loaded.metadata
+    receipt = newest_receipt(metadata)
+    if (
+        required
+        and receipt is None
+        and OWNED in metadata.properties
+        and metadata.current_snapshot_id is not None
+    ):
+        raise Stopped(
+            "ledger_missing", table, f"Looked through {len(metadata.snapshots)} snapshots and the tag."
+        )
+    head = metadata.current_snapshot()
+    summary = _summary(head)
+    merges = is_merge_ledger(_summary(receipt).get(LEDGER_PROPERTY, "{}"))
+    return TableState(
+        table=table,
+        exists=True,
+        uuid=str(metadata.table_uuid),
+        head=metadata.current_snapshot_id,
+        receipt=receipt.snapshot_id if receipt else None,
+        ledger=ledger_of(receipt, table) if receipt and not merges else None,
+        columns=columns_of(metadata.schema()),
+        properties=dict(metadata.properties),
+        location=metadata.location,
+        data_files=int(summary.get("total-data-files", 0)),
+        delete_files=int(summary.get("total-delete-files", 0)),
+        rows=int(summary.get("total-records", 0)),
+        committed_at=datetime.fromtimestamp(receipt.timestamp_ms / 1000, UTC) if receipt else None,
+        branches=frozenset(name for name, ref in metadata.refs.items() if ref.snapshot_ref_type == "branch"),
+        partition_fields=tuple(f.name for f in metadata.spec().fields),
+        merged=merge_ledger_of(receipt, table) if receipt and merges else None,
+        delete_rows=int(summary.get("total-position-deletes", 0)),
+        shape=shape_of(metadata),
+    )
+
+
+def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snapshot]:
+    """The snapshots from `snapshot_id` back, as far as the metadata still has them."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    while snapshot_id is not None and snapshot_id in by_id:
+        snapshot = by_id[snapshot_id]
+        yield snapshot
+        snapshot_id = snapshot.parent_snapshot_id
+
+
+def newest_receipt(metadata: TableMetadata) -> Snapshot | None:
+    """The newest snapshot with a ledger among main's ancestors; the tag's when expiry has cut that chain."""
+    last: Snapshot | None = None
+    for snapshot in ancestors(metadata, metadata.current_snapshot_id):
+        if LEDGER_PROPERTY in _summary(snapshot):
+            return snapshot
+        last = snapshot
+    cut = last is not None and last.parent_snapshot_id is not None
+    tag = metadata.refs.get(LEDGER_TAG)
+    if cut and tag is not None:
+        tagged = metadata.snapshot_by_id(tag.snapshot_id)
+        if tagged is not None and LEDGER_PROPERTY in _summary(tagged):
+            return tagged
+    return None
+
+
+def ledger_of(receipt: Snapshot, table: str) -> Ledger:
+    """The ledger that a receipt carries."""
+    return Ledger.from_json(_summary(receipt)[LEDGER_PROPERTY], table=table)
+
+
+def merge_ledger_of(receipt: Snapshot, table: str) -> MergeLedger:
+    """The ledger that a receipt of an upsert table carries."""
+    return MergeLedger.from_json(_summary(receipt)[LEDGER_PROPERTY], table=table)
+
+
+def summary_of(snapshot: Snapshot | None) -> Mapping[str, str]:
+    """A snapshot's summary as plain text; empty for None."""
+    return _summary(snapshot)
+
+
+def _summary(snapshot: Snapshot | None) -> Mapping[str, str]:
+    if snapshot is None or snapshot.summary is None:
+        return {}
+    return snapshot.summary.additional_properties

@@ -1,0 +1,106 @@
+"""The discovery file: what was last seen of topics and tables, so that definitions load without any network.
+
+A cache and nothing more (DESIGN.md, Layers): sensors and runs refresh it, loading reads it; when it is
+missing, damaged or of another version it is empty. `<home>/discovery.json`:
+{"version": 1,
+ "clusters": {cluster: {"topics": {topic: {"partitions": n, "id": …}}}},
+ "tables": {table: {"columns": [{"name", "type", "doc", "required", "from"}]}}}
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tidemark.domain.columns.types import Struct
+
+VERSION = 1
+FILE = "discovery.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """Topics by cluster ({"partitions": n, "id": …}) and tables ({"columns": [{"name", "type", "doc"}]})."""
+
+    clusters: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def topics(self, cluster: str) -> Mapping[str, Mapping[str, Any]]:
+        """The topics that were last seen on a cluster."""
+        return self.clusters.get(cluster, {})
+
+    def columns(self, table: str) -> list[Mapping[str, Any]]:
+        """The columns that a table was last seen with."""
+        return list(self.tables.get(table, {}).get("columns", []))
+
+    def with_topics(self, cluster: str, topics: Mapping[str, Mapping[str, Any]]) -> "Discovery":
+        """With the whole list of a cluster's topics replaced."""
+        return replace(self, clusters={**self.clusters, cluster: dict(topics)})
+
+    def with_columns(self, table: str, columns: Struct) -> "Discovery":
+        """With the columns of a table replaced."""
+        return self.with_described(table, columns_to_json(columns))
+
+    def with_described(self, table: str, columns: Sequence[Mapping[str, Any]]) -> "Discovery":
+        """The same of columns as the file holds them; `from` names what a column is made of: [[table, column]]."""
+        return replace(self, tables={**self.tables, table: {"columns": list(columns)}})
+
+
+def columns_to_json(columns: Struct) -> list[dict[str, Any]]:
+    """Top-level columns as [{"name", "type", "doc", "required"}], types spelled as TYPES.md does."""
+    return [
+        {"name": each.name, "type": str(each.type), "doc": each.doc, "required": each.required}
+        for each in columns.fields
+    ]
+
+
+def read(home: Path) -> Discovery:
+    """What the file says; empty when it says nothing that we understand."""
+    try:
+        content = json.loads((home / FILE).read_text(encoding="utf-8"))
+        if content["version"] != VERSION:
+            return Discovery()
+        clusters = {name: dict(each["topics"]) for name, each in content.get("clusters", {}).items()}
+        return Discovery(clusters, dict(content.get("tables", {})))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return Discovery()
+
+
+def update(home: Path, change: Callable[[Discovery], Discovery]) -> bool:
+    """Apply `change` to the file, one process at a time; nothing is written when nothing changed.
+
+    Returns whether it was written. A home that cannot be written is no error: the file is a cache.
+    """
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with _alone(home):
+            before = read(home)
+            after = change(before)
+            if after == before:
+                return False
+            _write(home, after)
+    except OSError:
+        return False
+    return True
+
+
+def _write(home: Path, discovery: Discovery) -> None:
+    content = {
+        "version": VERSION,
+        "clusters": {name: {"topics": topics} for name, topics in discovery.clusters.items()},
+        "tables": discovery.tables,
+    }
+    fresh = home / f"{FILE}.{os.getpid()}"
+    fresh.write_text(json.dumps(content, indent=1, sort_keys=True, default=dict), encoding="utf-8")
+    fresh.replace(home / FILE)
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    with (home / f"{FILE}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

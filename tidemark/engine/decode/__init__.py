@@ -1,0 +1,1 @@
+"""Kafka records to table rows, exact or quarantined (TYPES.md)."""

@@ -1,0 +1,115 @@
+"""What can be wrong with a value although `from_avro` decoded it.
+
+Belongs here: boolean expressions over one decoded value, false for a fault. Two kinds, for they are two
+causes.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
+
+from tidemark.domain.columns.spark_types import spark_ddl
+from tidemark.domain.columns.types import Primitive
+from tidemark.domain.formats.avro_columns import element_type
+from tidemark.domain.formats.avro_decoder import decoded_names, has_legal_symbols
+from tidemark.domain.formats.avro_nodes import (
+    Array,
+    Entries,
+    Enum,
+    Fixed,
+    Leaf,
+    Node,
+    Record,
+    RecordField,
+    Union,
+    merged_numbers,
+)
+from tidemark.engine.decode.avro import is_same, keys_are_unique, member
+from tidemark.engine.decode.connect import is_variable_decimal, zoned_timestamp
+
+Check = Callable[[Column, Node], Column | None]
+
+
+def sound(value: Column, node: Node) -> Column | None:
+    """False for a value that decodes but breaks the format: invalid UTF-8, a map key twice or NULL.
+
+    NULL or true otherwise; None when nothing of the node needs a check.
+    """
+    match node:
+        case Leaf("string"):
+            return F.is_valid_utf8(value)
+        case Enum(_, symbols) if not has_legal_symbols(node):
+            return (value >= 0) & (value < len(symbols))
+        case Entries():
+            return _all([keys_are_unique(value), _each(value, _pair(node), sound)])
+    return _nested(value, node, sound)
+
+
+def fits(value: Column, node: Node) -> Column | None:
+    """False for a value that is outside the range of its declared type: a decimal with too many digits, a time.
+
+    NULL or true otherwise; None when nothing of the node needs a check.
+    """
+    match node:
+        case Leaf() | Fixed() if node.logical == "decimal":
+            declared = element_type(node)
+            if is_same(node, declared) or not isinstance(declared, Primitive) or declared.decimal is None:
+                return None
+            return value.isNull() | value.try_cast(spark_ddl(declared)).isNotNull()
+        case Leaf(logical="zoned-timestamp"):
+            return value.isNull() | zoned_timestamp(value).isNotNull()
+        case Record(logical="variable-decimal"):
+            return value.isNull() | is_variable_decimal(value)
+        case Entries():
+            return _each(value, _pair(node), fits)
+    return _nested(value, node, fits)
+
+
+def _nested(value: Column, node: Node, check: Check) -> Column | None:
+    match node:
+        case Record(_, fields):
+            parts = zip(decoded_names(node), fields, strict=True)
+            return _all([check(value[name], field.type) for name, field in parts])
+        case Array(items):
+            return _each(value, items, check)
+        case Union() if len(node.values) == 1:
+            return check(value, node.values[0])
+        case Union() if merged_numbers(node) is None:
+            return _all([check(member(value, i, branch), branch) for i, branch in enumerate(node.values)])
+    return None
+
+
+def _pair(node: Entries) -> Record:
+    return Record("", (RecordField("key", node.key), RecordField("value", node.value)))
+
+
+def _each(value: Column, node: Node, check: Check) -> Column | None:
+    """The check of every element; None when elements need none."""
+    if not _is_needed(node, check):
+        return None
+    return F.forall(value, lambda item: _required(check(item, node)))
+
+
+@lru_cache(maxsize=1024)
+def _is_needed(node: Node, check: Check) -> bool:
+    """Remembered, for a lambda must be built to be asked, and in nested lists each asks those inside."""
+    return check(F.lit(None), node) is not None
+
+
+def _required(check: Column | None) -> Column:
+    return F.lit(True) if check is None else check
+
+
+def _all(checks: list[Column | None]) -> Column | None:
+    needed = [check for check in checks if check is not None]
+    return _balanced(needed) if needed else None
+
+
+def _balanced(checks: list[Column]) -> Column:
+    """All of them as a tree of little depth: a chain of a hundred is more than a plan's message may nest."""
+    if len(checks) == 1:
+        return checks[0]
+    middle = len(checks) // 2
+    return _balanced(checks[:middle]) & _balanced(checks[middle:])

@@ -1,0 +1,29 @@
+"""Exact columns for two of Debezium's types that Avro does not know: ZonedTimestamp and VariableScaleDecimal.
+
+Belongs here: expressions that are NULL for what is not exact; `decode_checks` makes that a cause.
+"""
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
+
+from tidemark.domain.formats.connect import MAX_SCALE, ZONED_TIME
+from tidemark.engine.decode.digits import digits_of
+
+_FIRST, _LAST = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
+
+
+def zoned_timestamp(text: Column) -> Column:
+    """ISO 8601 with its zone, years 1 to 9999 in UTC, no finer than microseconds: Spark itself would cut digits off."""
+    at = text.try_cast("timestamp")
+    inside = at.between(F.lit(_FIRST).cast("timestamp"), F.lit(_LAST).cast("timestamp"))
+    return F.when(F.rlike(text, F.lit(ZONED_TIME)) & inside, at)
+
+
+def variable_decimal(value: Column) -> Column:
+    """Plain digits of struct<scale, value>, a number of any length."""
+    return F.when(is_variable_decimal(value), digits_of(value["value"], value["scale"]))
+
+
+def is_variable_decimal(value: Column) -> Column:
+    """Whether struct<scale, value> is a number that anyone would write out."""
+    return value["scale"].between(-MAX_SCALE, MAX_SCALE) & (F.length(value["value"]) > 0)

@@ -1,0 +1,54 @@
+"""Kafka keys as columns: what keeps one from being the key that a row needs.
+
+Belongs here: expressions over a decoded key. Which columns it fills is planned in `keys`.
+"""
+
+from collections.abc import Mapping
+from functools import reduce
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
+
+from tidemark.domain.columns.types import KAFKA_COLUMN
+
+KEY_PAYLOAD = "_tidemark_key"
+"""The working column that holds the keys of the records which need one."""
+_SHOWN = 40
+_WHY = {
+    "null_key": "is NULL, or a part of it",
+    "type_mismatch": "is not of the type of its columns",
+}
+
+
+def key_cause(
+    cause: Column, filled: Mapping[str, Column], given: Mapping[str, Column], *, certain: bool
+) -> Column:
+    """The cause that a decoded key gives to a record that needs it.
+
+    `filled` are the columns from the key, `given` those of the value. A `certain` key must fill all of them; another
+    may be NULL where the value has a column itself.
+    """
+    framing = F.when(cause.isin("no_magic_byte", "unknown_schema_id"), "undecodable")
+    found = F.when(cause.isNotNull(), F.coalesce(framing, cause))
+    if certain:
+        null = reduce(lambda one, other: one | other.isNull(), filled.values(), F.col("key").isNull())
+        return found.when(null, "null_key")
+    bare = reduce(lambda one, name: one & given[name].isNull(), filled, F.col("key").isNull())
+    return found.when(bare, "null_key")
+
+
+def key_detail(cause: Column) -> Column:
+    """Words for it, with the key's first bytes."""
+    why = reduce(
+        lambda words, each: words.when(cause == each[0], each[1]), _WHY.items(), F.when(F.lit(False), "")
+    ).otherwise("does not decode")
+    shown = F.concat(F.lit("0x"), F.hex(F.substring(F.col("key"), 1, _SHOWN)))
+    text = F.concat(F.lit("the Kafka key "), F.coalesce(shown, F.lit("")), F.lit(" "), why)
+    return F.when(cause.isNotNull(), text)
+
+
+def part_of(columns: Mapping[str, Column], path: tuple[str, ...]) -> Column:
+    """The column at a path, `_kafka.key` included."""
+    if path == (KAFKA_COLUMN.name, "key"):
+        return F.col("key")
+    return reduce(lambda column, name: column[name], path[1:], columns[path[0]])

@@ -1,0 +1,194 @@
+"""Kafka records to table rows, each with its fate: one pass, exact or quarantined (TYPES.md).
+
+Belongs here: what becomes of a record. Values and keys are taken apart by `decode_payload`, the conversions are in
+`decode_avro` and, for formats that Spark does not know, `decode_shipped`; the reasons for a record that failed are
+found afterwards by `decode_failures`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
+
+from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
+from tidemark.domain.formats.avro import AvroSchema
+from tidemark.domain.formats.debezium import CDC, Envelope
+from tidemark.domain.formats.json_columns import JsonDocuments
+from tidemark.domain.formats.protobuf_columns import ProtobufMessage
+from tidemark.domain.formats.routes import UNROUTED, Route
+from tidemark.domain.ledger.quality_results import Rules
+from tidemark.engine.decode.debezium import SKIP
+from tidemark.engine.decode.key import key_cause, key_detail, part_of
+from tidemark.engine.decode.payload import Parts, taken_apart
+from tidemark.engine.decode.quality_rows import judged
+
+KAFKA = KAFKA_COLUMN.name
+VALUE = "_tidemark_value"
+FATE = "_tidemark_fate"
+CAUSE = "_tidemark_cause"
+DETAIL = "_tidemark_detail"
+NO_ID = 0
+"""The key of the one writer of a format that has no registry; no registry gives it."""
+_NULL_KEY = "_tidemark_null_key"
+_KEY_ASKED = "_tidemark_key_asked"
+_KEY_CAUSE = "_tidemark_key_cause"
+_VALUE_CAUSE = "_tidemark_value_cause"
+
+Fate = Literal["written", "quarantined", "tombstone", "skipped", "uncovered"]
+Format = Literal["avro", "protobuf", "json_schema", "json", "string", "raw"]
+Framing = Literal["confluent", "bare"]
+WriterSchema = AvroSchema | JsonDocuments | ProtobufMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How the values of a topic become rows of a table.
+
+    columns   the table's columns without `_kafka`; they must cover every writer (`coverage.covers`)
+    epoch     of the topic, see the ledger
+    writers   schemas by registry id that may be decoded into these columns; framing `bare` takes exactly one
+    reader    the newest schema of the subject: its defaults stand in for fields that a writer lacks
+    uncovered ids that the registry lists for the subject but the table does not cover yet
+    skipped   ids of record types that are routed to another table, or to none
+    unrouted  those of them that no table is for
+    indexes   Protobuf: message indexes, as bytes of the value, of record types that are skipped, by schema id
+    framing   `confluent`: a zero byte and the schema id before the value; `bare`: the value alone
+    rules     of the contract's `quality`, for each row that would be written
+    payload   the column of the Kafka record that is decoded
+    envelope  what Debezium has put around the row
+    upserts   a tombstone, and the truncation of a table, is a row: the table feeds one with the current state
+    key       how the Kafka key fills columns of tombstones and deletes
+    required  columns by path that a row must have, or it is out as `null_key`
+    unfit     ids of keys that are not of the columns' types
+    """
+
+    format: Format
+    columns: Struct
+    epoch: int
+    writers: Mapping[int, WriterSchema] = field(default_factory=dict)
+    reader: AvroSchema | None = None
+    uncovered: frozenset[int] = frozenset()
+    skipped: frozenset[int] = frozenset()
+    unrouted: frozenset[int] = frozenset()
+    indexes: Mapping[int, Mapping[bytes, Route]] = field(default_factory=dict)
+    framing: Framing = "confluent"
+    payload: str = "value"
+    envelope: Envelope = "none"
+    upserts: bool = False
+    key: "KeyDecoding | None" = None
+    required: tuple[tuple[str, ...], ...] = ()
+    unfit: frozenset[int] = frozenset()
+    rules: Rules | None = None
+
+    @property
+    def id_column(self) -> str:
+        """The working column that holds the writer's id."""
+        return f"_tidemark_id_{self.payload}"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyDecoding:
+    """How a Kafka key becomes columns: `columns` names, by column of the table, what of `decoding` it is filled from.
+
+    Without `certain` a key need not have all of them.
+    """
+
+    decoding: Decoding
+    columns: Mapping[str, str]
+    certain: bool = True
+
+
+def decode(raw: DataFrame, decoding: Decoding) -> DataFrame:
+    """Rows of the table for every Kafka record, and what became of each.
+
+    `raw` has the columns of Spark's Kafka source with includeHeaders: key, value, topic, partition, offset,
+    timestamp, timestampType, headers. The result has `decoding.columns` in their order and types, then
+    `_kafka`, and four working columns: VALUE (the value's bytes), FATE (never NULL), CAUSE (CONTRACT.md; NULL
+    unless quarantined, or `unrouted` for a record that no table is for) and DETAIL (words for a cause that the value
+    alone does not explain, else NULL). Value columns are meaningful where FATE is `written`; a tombstone has NULLs but
+    for what its key fills.
+
+    A record is decoded once however often the result's columns are used, as long as each action runs once.
+    """
+    parts = taken_apart(raw, decoding)
+    if decoding.key is not None:
+        parts = _with_key(parts, decoding, decoding.key)
+    return _with_fate(parts, decoding)
+
+
+def _with_key(parts: Parts, decoding: Decoding, key: KeyDecoding) -> Parts:
+    """The same with the columns of tombstones and deletes filled from the Kafka key."""
+    needed = F.col("value").isNull() if decoding.upserts else F.lit(False)
+    if decoding.envelope != "none":
+        deleted = parts.columns[CDC.name]["op"] == "d"
+        needed = needed | (parts.cause.isNull() & F.coalesce(deleted, F.lit(False)))
+    payload, asked = key.decoding.payload, F.col(_KEY_ASKED)
+    rows = parts.rows.select("*", needed.alias(_KEY_ASKED), parts.cause.alias(_VALUE_CAUSE))
+    found = taken_apart(rows.withColumn(payload, F.when(asked, F.col("key"))), key.decoding)
+    filled = {name: found.columns[source] for name, source in key.columns.items()}
+    columns = {
+        name: F.when(asked, F.coalesce(filled[name], column)).otherwise(column) if name in filled else column
+        for name, column in parts.columns.items()
+    }
+    cause = key_cause(found.cause, filled, parts.columns, certain=key.certain)
+    rows = found.rows.withColumn(_KEY_CAUSE, F.when(asked, cause))
+    detail = F.coalesce(parts.detail, key_detail(F.col(_KEY_CAUSE)))
+    return Parts(rows, columns, F.coalesce(F.col(_VALUE_CAUSE), F.col(_KEY_CAUSE)), parts.schema_id, detail)
+
+
+def kafka_columns(epoch: int, schema_id: Column) -> Column:
+    """The `_kafka` struct of CONTRACT.md from the Kafka source's columns."""
+    parts = {
+        "topic": F.col("topic"),
+        "partition": F.col("partition"),
+        "offset": F.col("offset"),
+        "timestamp": F.col("timestamp"),
+        "timestamp_type": F.col("timestampType"),
+        "key": F.col("key"),
+        "headers": F.col("headers"),
+        "schema_id": schema_id,
+        "tombstone": F.col("value").isNull(),
+        "epoch": F.lit(epoch).cast("int"),
+    }
+    return F.struct(*(column.alias(name) for name, column in parts.items())).alias(KAFKA)
+
+
+def _with_fate(parts: Parts, decoding: Decoding) -> DataFrame:
+    missing = [part_of(parts.columns, path).isNull() for path in decoding.required]
+    lacking = reduce(lambda one, other: one | other, missing, F.lit(False))
+    exempt = parts.columns[CDC.name]["op"] == "t" if CDC.name in parts.columns else F.lit(False)
+    null_key = lacking & ~F.coalesce(exempt, F.lit(False))
+    shaped_rows = parts.rows.select(
+        *(column.alias(name) for name, column in parts.columns.items()),
+        kafka_columns(decoding.epoch, parts.schema_id),
+        F.col("value").alias(VALUE),
+        parts.cause.alias(CAUSE),
+        parts.detail.alias(DETAIL),
+        null_key.alias(_NULL_KEY),
+    )
+    fated = shaped_rows.withColumn(FATE, _fate(decoding))
+    keyless = (F.col(FATE) == "written") & F.col(_NULL_KEY)
+    skipped = F.col(CAUSE) == SKIP
+    rows = fated.withColumns(
+        {
+            FATE: F.when(keyless, "quarantined").otherwise(F.col(FATE)),
+            CAUSE: F.when(keyless, "null_key").when(~skipped, F.col(CAUSE)),
+            DETAIL: F.when(keyless, "a column of the upsert key is NULL").otherwise(F.col(DETAIL)),
+        }
+    ).drop(_NULL_KEY)
+    return judged(rows, decoding.rules, FATE, CAUSE) if decoding.rules else rows
+
+
+def _fate(decoding: Decoding) -> Column:
+    schema_id = F.col(KAFKA)["schema_id"]
+    tombstone = "written" if decoding.upserts else "tombstone"
+    return (
+        F.when(F.col(VALUE).isNull() & F.col(CAUSE).isNull(), tombstone)
+        .when(schema_id.isin(*sorted(decoding.skipped)) | F.col(CAUSE).isin(SKIP, UNROUTED), "skipped")
+        .when(schema_id.isin(*sorted(decoding.uncovered)), "uncovered")
+        .when(F.col(CAUSE).isNotNull(), "quarantined")
+        .otherwise("written")
+    )

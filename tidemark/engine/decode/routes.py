@@ -1,0 +1,68 @@
+"""Records of a topic with several types that are not for this table, as Spark expressions."""
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Protocol
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
+
+from tidemark.domain.formats.avro_nodes import Node, Union
+from tidemark.domain.formats.routes import UNROUTED, Route
+from tidemark.engine.decode.avro import member
+from tidemark.engine.decode.debezium import SKIP
+
+_ID_SIZE = 4
+
+
+class Routed(Protocol):
+    """What of a `Decoding` is asked here."""
+
+    @property
+    def unrouted(self) -> frozenset[int]:
+        """Ids of record types that no table is for."""
+
+    @property
+    def indexes(self) -> Mapping[int, Mapping[bytes, Route]]:
+        """Message indexes of other record types, by schema id."""
+
+
+def route_of(decoding: Routed, schema_id: Column) -> Column | None:
+    """SKIP or UNROUTED for a record that its message index, or its schema id alone, leaves to others; else NULL.
+
+    None where nothing can be.
+    """
+    cases: list[tuple[Column, str]] = [
+        (F.startswith(F.col("value"), F.lit(b"\0" + i.to_bytes(_ID_SIZE, "big") + prefix)), _cause(route))
+        for i, prefixes in sorted(decoding.indexes.items())
+        for prefix, route in prefixes.items()
+    ]
+    if decoding.unrouted:
+        cases.append((schema_id.isin(*sorted(decoding.unrouted)), UNROUTED))
+    return _first(cases) if cases else None
+
+
+def branch_of(value: Column, root: Node, position: int) -> tuple[Column, Node]:
+    """A branch of a top-level union; `position` counts those that are not null."""
+    branches = root.values if isinstance(root, Union) else (root,)
+    return (value if len(branches) == 1 else member(value, position, branches[position])), branches[position]
+
+
+def branch_route(value: Column, root: Node, routes: Sequence[str]) -> Column:
+    """The same for a value that is another branch of a union; null is no record of any table."""
+    cases = [
+        (branch_of(value, root, position)[0].isNotNull(), _cause(route))
+        for position, route in enumerate(routes)
+        if route != "own"
+    ]
+    own = branch_of(value, root, routes.index("own"))[0]
+    return _first([*cases, (own.isNull(), UNROUTED)])
+
+
+def _cause(route: str) -> str:
+    return UNROUTED if route == "unrouted" else SKIP
+
+
+def _first(cases: Sequence[tuple[Column, str]]) -> Column:
+    (condition, route), *rest = cases
+    return reduce(lambda chain, case: chain.when(case[0], case[1]), rest, F.when(condition, route))

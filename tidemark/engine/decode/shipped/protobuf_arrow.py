@@ -1,0 +1,323 @@
+"""Protobuf messages to Arrow columns, a batch at a time.
+
+Belongs here: the message index of the wire format, parsing by protobuf's C decoder, and columns of values out of
+columns of messages. Whatever a message holds that its schema does not know is a fault: a field of another wire
+type would otherwise read as if it were not there.
+"""
+
+import base64
+import json
+from collections.abc import Sequence
+from itertools import accumulate, chain
+from typing import Any, Literal
+
+import pyarrow as pa
+from google.protobuf import json_format
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from tidemark.domain.formats.protobuf_nodes import Entries, Enum, Known, Message, Node, Repeated, Wrapper
+
+Array = Any
+Type = Any
+"""What pyarrow makes and is given; its stubs ask for more type arguments than are known here."""
+Cause = Literal["undecodable", "value_out_of_range", "invalid_against_schema", "wrong_message_type"]
+
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
+"""The years 1 to 9999."""
+_BILLION = 1_000_000_000
+_MAX_DEPTH = 16
+"""Of a message index: messages nest less."""
+
+
+class ProtobufFault(Exception):
+    """What is wrong with a value, and where."""
+
+    def __init__(self, cause: Cause, reason: str, path: str = "") -> None:
+        super().__init__(reason)
+        self.cause: Cause = cause
+        self.detail = f"{path or 'the value'}: {reason}"
+
+
+_FAULTS = (ProtobufFault, DecodeError, pa.ArrowException, ValueError, TypeError, ArithmeticError)
+
+
+class Reader:
+    """Reads one message type; made where it is first used, for its classes do not travel."""
+
+    def __init__(self, descriptors: bytes, index: tuple[int, ...], root: Message) -> None:
+        self.arguments = (descriptors, index, root)
+        self.root = root
+        prefix = _varint(len(index)) + b"".join(map(_varint, index)) if index else b""
+        self.prefixes = (prefix, b"\0") if index == (0,) else (prefix,)
+        self._made: tuple[Any, DescriptorPool] | None = None
+
+    def __reduce__(self) -> tuple[type["Reader"], tuple[Any, ...]]:
+        return Reader, self.arguments
+
+    def rows(self, values: Sequence[bytes | None], target: Type) -> tuple[list[str | None], Array]:
+        """Causes (None for a good value) and rows, both as long as `values`; NULL in, NULL out."""
+        causes: list[str | None] = [None] * len(values)
+        try:
+            return causes, self._built(values, target)
+        except _FAULTS:
+            causes = [None if value is None else self._cause(value, target) for value in values]
+        good = [value if cause is None else None for value, cause in zip(values, causes, strict=True)]
+        return causes, self._built(good, target)
+
+    def fault_of(self, value: bytes) -> ProtobufFault | None:
+        """What is wrong with one value after the schema id."""
+        try:
+            message = self.parsed(value)
+            if not message.IsInitialized():
+                missing = ", ".join(message.FindInitializationErrors())
+                return ProtobufFault("invalid_against_schema", f"required and missing: {missing}")
+            self._check(self.root, message, "")
+        except ProtobufFault as fault:
+            return fault
+        except _FAULTS as error:
+            return ProtobufFault("undecodable", str(error))
+        return None
+
+    def parsed(self, value: bytes) -> Any:
+        """The message of one value. Raises ProtobufFault."""
+        for prefix in self.prefixes:
+            if value.startswith(prefix):
+                try:
+                    return self._class.FromString(value[len(prefix) :])
+                except DecodeError:
+                    reason = (
+                        f"the bytes are no {self.root.name}: truncated, damaged or a string that is no UTF-8"
+                    )
+                    raise ProtobufFault("undecodable", reason) from None
+        index = _message_index(value)
+        if index is None:
+            raise ProtobufFault("undecodable", "no message index follows the schema id")
+        reason = f"message index {list(index)} of the schema, the table is for {self.root.name}"
+        raise ProtobufFault("wrong_message_type", reason)
+
+    def _cause(self, value: bytes, target: Type) -> str | None:
+        fault = self.fault_of(value)
+        if fault:
+            return fault.cause
+        try:
+            self._built([value], target)
+        except _FAULTS:
+            return "undecodable"
+        return None
+
+    def _built(self, values: Sequence[bytes | None], target: Type) -> Array:
+        messages = [None if value is None else self.parsed(value) for value in values]
+        if not all(message.IsInitialized() for message in messages if message is not None):
+            raise ProtobufFault("invalid_against_schema", "a required field is missing")
+        return self._column(self.root, messages, target)
+
+    @property
+    def _class(self) -> Any:
+        return self._loaded()[0]
+
+    def _loaded(self) -> tuple[Any, DescriptorPool]:
+        """The class of the message, with enums as numbers, and the schema as it is, for JSON."""
+        if self._made is None:
+            descriptors, _, root = self.arguments
+            plain, original = DescriptorPool(), DescriptorPool()
+            for file in FileDescriptorSet.FromString(descriptors).file:
+                original.AddSerializedFile(file.SerializeToString())
+                file.ClearField("extension")
+                for message in file.message_type:
+                    _open_enums(message)
+                plain.AddSerializedFile(file.SerializeToString())
+            self._made = GetMessageClass(plain.FindMessageTypeByName(root.name)), original
+        return self._made
+
+    def _column(  # noqa: PLR0911 - one case per kind of node
+        self, node: Node, values: Sequence[Any], target: Type
+    ) -> Array:
+        """Values of one place in many messages as an array of the type `target`, which covers the node."""
+        match node:
+            case Message():
+                return self._struct(node, values, target)
+            case Repeated():
+                inner = list(chain.from_iterable(value for value in values if value is not None))
+                item = self._column(node.item, inner, target.value_type)
+                return pa.ListArray.from_arrays(_offsets(values), item, type=target, mask=_nulls(values))
+            case Entries():
+                pairs = [pair for value in values if value is not None for pair in value.items()]
+                keys = self._column(node.key, [key for key, _ in pairs], target.key_type)
+                items = self._column(node.value, [item for _, item in pairs], target.item_type)
+                return pa.MapArray.from_arrays(
+                    _offsets(values), keys, items, type=target, mask=_nulls(values)
+                )
+            case Known("timestamp"):
+                micros = pa.array([value and self._value(node, value) for value in values], pa.int64())
+                return micros.cast(target)
+            case Known("duration"):
+                _nothing_unknown(values)
+                pairs = [value and {"seconds": value.seconds, "nanos": value.nanos} for value in values]
+                return pa.array(pairs, target)
+            case Enum():
+                names = dict(node.names)
+                return pa.array(
+                    [value if value is None else names.get(value, str(value)) for value in values], target
+                )
+            case Known() | Wrapper():
+                return pa.array(
+                    [None if value is None else self._value(node, value) for value in values], target
+                )
+        return pa.array(values, target)
+
+    def _struct(self, node: Message, values: Sequence[Any], target: Type) -> Array:
+        _nothing_unknown(values)
+        parts = {part.name: part for part in node.parts}
+        arrays = []
+        for field in target:
+            part = parts.get(field.name)
+            if part is None:
+                arrays.append(pa.nulls(len(values), field.type))
+                continue
+            name = part.name
+            if part.has_presence:
+                found = [
+                    getattr(value, name) if value is not None and value.HasField(name) else None
+                    for value in values
+                ]
+            else:
+                found = [None if value is None else getattr(value, name) for value in values]
+            arrays.append(self._column(part.node, found, field.type))
+        return pa.StructArray.from_arrays(arrays, fields=list(target), mask=_nulls(values))
+
+    def _value(self, node: Node, value: Any) -> Any:
+        """One value that needs converting. Raises ProtobufFault."""
+        _nothing_unknown([value])
+        match node:
+            case Wrapper():
+                return value.value
+            case Known("timestamp"):
+                return _micros(value)
+            case Known("timestamp_nanos"):
+                return _nanos(value)
+            case Known("empty"):
+                return True
+            case Known("json" | "variant"):
+                return self._json(value)
+        return value
+
+    def _json(self, value: Any) -> str:
+        """Canonical JSON, keys sorted; an Any of a type that the schema does not have keeps its bytes in base64."""
+        pool = self._loaded()[1]
+        name = value.DESCRIPTOR.full_name
+        message = GetMessageClass(pool.FindMessageTypeByName(name)).FromString(value.SerializeToString())
+        try:
+            found = json_format.MessageToDict(message, descriptor_pool=pool)
+        except (json_format.SerializeToJsonError, ValueError) as error:
+            raise ProtobufFault("value_out_of_range", f"no JSON: {error}") from None
+        except TypeError:
+            if name != "google.protobuf.Any":
+                raise ProtobufFault(
+                    "value_out_of_range", "holds an Any of a type that is not in the schema"
+                ) from None
+            found = {"@type": message.type_url, "value": base64.b64encode(message.value).decode()}
+        return json.dumps(found, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+    def _check(self, node: Node, value: Any, path: str) -> None:
+        """Raises ProtobufFault with the place of the first fault."""
+        match node:
+            case Message():
+                _nothing_unknown([value], path)
+                for part in node.parts:
+                    if not part.has_presence or value.HasField(part.name):
+                        self._check(part.node, getattr(value, part.name), f"{path}.{part.name}".lstrip("."))
+            case Repeated():
+                for item in value:
+                    self._check(node.item, item, f"{path}.element")
+            case Entries():
+                for item in value.values():
+                    self._check(node.value, item, f"{path}.value")
+            case Known() | Wrapper():
+                try:
+                    self._value(node, value)
+                except ProtobufFault as fault:
+                    raise ProtobufFault(fault.cause, str(fault), path) from None
+
+
+def _nothing_unknown(values: Sequence[Any], path: str = "") -> None:
+    for value in values:
+        if value is not None and len(UnknownFieldSet(value)):
+            found = ", ".join(
+                f"{each.field_number} (wire type {each.wire_type})" for each in UnknownFieldSet(value)
+            )
+            raise ProtobufFault(
+                "invalid_against_schema", f"fields that the schema does not have: {found}", path
+            )
+
+
+def _micros(value: Any) -> int:
+    _in_range(value)
+    return int(value.seconds) * 1_000_000 + int(value.nanos) // 1000
+
+
+def _nanos(value: Any) -> int:
+    _in_range(value)
+    found = int(value.seconds) * _BILLION + int(value.nanos)
+    if not -(1 << 63) <= found < 1 << 63:
+        raise ProtobufFault("value_out_of_range", f"{value.seconds} s are more nanoseconds than 64 bits hold")
+    return found
+
+
+def _in_range(value: Any) -> None:
+    if not (_FIRST_SECOND <= value.seconds <= _LAST_SECOND and 0 <= value.nanos < _BILLION):
+        raise ProtobufFault(
+            "value_out_of_range", f"{value.seconds} s, {value.nanos} ns is no time of the years 1 to 9999"
+        )
+
+
+def _open_enums(message: DescriptorProto) -> None:
+    """Enums as numbers, so that none goes to the unknown fields; extensions are not fields of the message."""
+    message.ClearField("extension")
+    for field in message.field:
+        if field.type == FieldDescriptorProto.TYPE_ENUM:
+            field.type = FieldDescriptorProto.TYPE_INT32
+            field.ClearField("type_name")
+            field.ClearField("default_value")
+    for nested in message.nested_type:
+        _open_enums(nested)
+
+
+def _varint(number: int) -> bytes:
+    """A number from 0 on as a zigzag varint."""
+    rest, out = number << 1, bytearray()
+    while rest > 0x7F:  # noqa: PLR2004 - seven bits at a time
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*out, rest])
+
+
+def _message_index(value: bytes) -> tuple[int, ...] | None:
+    """The message index at the start of a value, None when there is none."""
+    numbers, shift, number = [], 0, 0
+    for byte in value[: 5 * _MAX_DEPTH]:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
+            numbers.append((number >> 1) ^ -(number & 1))
+            shift = number = 0
+            if numbers[0] == 0:
+                return (0,)
+            if numbers[0] < 0 or numbers[0] > _MAX_DEPTH:
+                return None
+            if len(numbers) > numbers[0]:
+                return tuple(numbers[1:])
+    return None
+
+
+def _nulls(values: Sequence[Any]) -> Array | None:
+    mask = [value is None for value in values]
+    return pa.array(mask) if any(mask) else None
+
+
+def _offsets(values: Sequence[Any]) -> Array:
+    lengths = (0 if value is None else len(value) for value in values)
+    return pa.array(list(accumulate(lengths, initial=0)), pa.int32())

@@ -1,0 +1,1 @@
+"""One microbatch: plan, read, decode, stage, audit, quarantine, publish. `microbatch.py` reads from top to bottom."""

@@ -1,0 +1,300 @@
+"""The way of a record, one microbatch at a time: plan, read, decode, stage, audit, receipt, publish.
+
+Nothing here remembers anything: each attempt plans from the truth, works on a branch of its own, and either moves
+main or leaves nothing behind but that branch.
+"""
+
+import random
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import DataFrame
+
+from tidemark import __version__
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
+from tidemark.domain.ledger.evidence import (
+    Group,
+    first_offenders,
+    is_flood,
+    nothing_decodes,
+    settled,
+    unrouted,
+)
+from tidemark.domain.ledger.ledger import Counts, Entry, Ledger
+from tidemark.domain.ledger.offsets import Offsets
+from tidemark.domain.outcome import Commit
+from tidemark.domain.plan.schema_plan import SchemaPlan
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
+from tidemark.engine.access.table_state import ACCEPTED_BATCH
+from tidemark.engine.decode.records import decode
+from tidemark.engine.ingest import quarantine
+from tidemark.engine.ingest.audit import audit
+from tidemark.engine.ingest.observe import second_look
+from tidemark.engine.ingest.plan import Plan, make_plan, require_same_topic
+from tidemark.engine.ingest.quality_stage import judge_stage
+from tidemark.engine.ingest.quarantine_repair import repair
+from tidemark.engine.ingest.quarantine_rows import quarantined_rows
+from tidemark.engine.ingest.read import read_ranges
+from tidemark.engine.ingest.stage import Staged, stage
+from tidemark.engine.schema.evolve import plan_evolution
+from tidemark.engine.schema.subjects import reading_of
+from tidemark.engine.schema.writers import read_schemas
+from tidemark.engine.stopwatch import Stopwatch
+from tidemark.engine.table.create import set_properties
+from tidemark.engine.table.lease import ask_for_room
+from tidemark.engine.table.publish import drop_branch, open_branch, publish, write_receipt
+
+ATTEMPTS = 6
+"""Times that one microbatch may be overtaken, with no progress in between, before the orchestrator gets it back."""
+
+
+LOST_OFTEN = 3
+"""Times that it may be overtaken by something that is no ingest before the table tells maintenance to stand back."""
+
+
+class _PlanAgain(TidemarkError):
+    def __init__(self, ceiling: Mapping[int, int], seen: frozenset[int] = frozenset()) -> None:
+        super().__init__("the pass has found what the plan must respect", next_step="plan again")
+        self.ceiling = ceiling
+        self.seen = seen
+
+
+def microbatch(
+    lake: Lake, contract: Contract, run_id: str, *, known: bool = False, goal: Offsets | None = None
+) -> Commit | None:
+    """Publish the next batch of a table, or None when nothing waits below `goal` or the table is paused.
+
+    Raises:
+        Stopped: the table is in a stop state; nothing moved.
+        Outage: a service does not answer; a later attempt continues from the table.
+    """
+    ceiling: dict[int, int] = {}
+    seen: frozenset[int] = frozenset()
+    last: TidemarkError | None = None
+    reached: Ledger | None = None
+    turn = lost = 0
+    while turn < ATTEMPTS:
+        turn += 1
+        try:
+            with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+                return _attempt(lake, contract, run_id, known=known, goal=goal, ceiling=ceiling, seen=seen)
+        except _PlanAgain as found:
+            ceiling |= found.ceiling
+            seen |= found.seen
+            last = found
+        except Overtaken as overtaken:
+            last = overtaken
+            time.sleep(random.uniform(0.0, 0.1 * 2**turn))  # noqa: S311 - so that two runs do not stay in step
+            before, reached = reached, lake.state(contract.table).ledger
+            turn, lost = (turn, lost + 1) if reached == before else (0, 1)
+            if lost == LOST_OFTEN:
+                with suppress(Exception):
+                    ask_for_room(lake, contract.table)
+    raise Stopped("failed", contract.table, f"It was planned {ATTEMPTS} times in vain: {last}")
+
+
+def _attempt(
+    lake: Lake,
+    contract: Contract,
+    run_id: str,
+    *,
+    known: bool,
+    goal: Offsets | None,
+    ceiling: Offsets,
+    seen: frozenset[int],
+) -> Commit | None:
+    watch = Stopwatch({})
+    with watch("plan"):
+        plan = make_plan(lake, contract, run_id, known=known, goal=goal, ceiling=ceiling, seen=seen)
+    if plan is None:
+        return None
+    with watch("branch"):
+        made = open_branch(lake, plan.attempt)
+    try:
+        return _stage_and_publish(lake, plan, run_id, made, watch)
+    except BaseException:
+        with suppress(Exception):
+            drop_branch(lake, plan.attempt)
+        raise
+
+
+def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int], watch: Stopwatch) -> Commit:
+    contract = plan.contract
+    with watch("stage"):
+        decoded = decode(read_ranges(lake, contract, plan.ranges), plan.decoding())
+        staged = stage(lake, plan, decoded)
+    with watch("audit"):
+        groups = _unwritten(staged, plan, decoded)
+        _respect(lake, plan, groups)
+        counts = audit(lake, staged, groups, epoch=plan.ledger.epoch, ranges=plan.ranges)
+        _hold_back_flood(plan, counts, groups)
+    quality = dict(staged.evidence.rules)
+    if plan.staged_rules:
+        with watch("quality"):
+            quality |= judge_stage(lake, plan, staged)
+    with watch("receipt"):
+        entry = _entry(plan, staged, groups, run_id)
+        ledger = plan.ledger.after(plan.ranges, counts, entry)
+        receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
+    with watch("quarantine"):
+        repair(lake, plan)
+        change = _publish_quarantine(lake, plan, groups, run_id)
+    with watch("publish"):
+        try:
+            publish(lake, plan.attempt, made | {staged.snapshot_id, receipt}, lambda: same_topic(lake, plan))
+        except Overtaken:
+            if change:
+                quarantine.undo(lake, change)
+            raise
+    if ACCEPTED_BATCH in plan.state.properties:
+        set_properties(lake, contract.table, {ACCEPTED_BATCH: None})
+    return Commit(
+        table=contract.table,
+        batch_id=plan.batch_id,
+        attempt=plan.attempt_id,
+        snapshot_id=receipt,
+        parent_id=plan.state.head,
+        from_=ledger.from_,
+        next=ledger.next,
+        counts=counts,
+        schema_ids=staged.evidence.schema_ids,
+        max_timestamp=moment(staged.evidence.max_timestamp),
+        seconds=watch.seconds,
+        files=staged.files,
+        bytes=staged.bytes,
+        at=datetime.now(UTC),
+        future_timestamps=staged.evidence.future,
+        watermark=ledger.watermark,
+        late=staged.evidence.late,
+        quality=quality,
+        unrouted=unrouted(groups),
+    )
+
+
+def _entry(plan: Plan, staged: Staged, groups: list[Group], run_id: str) -> Entry:
+    return Entry(
+        batch_id=plan.batch_id,
+        attempt=plan.attempt_id,
+        run_id=run_id,
+        contract=plan.contract.digest,
+        tidemark=__version__,
+        schema_ids=staged.evidence.schema_ids,
+        max_timestamp=moment(staged.evidence.max_timestamp),
+        watermark=moment(staged.evidence.watermark, per_second=1_000_000),
+        unrouted=unrouted(groups),
+        others=staged.evidence.schema_ids & frozenset(plan.schemas.skips.ids),
+    )
+
+
+def _unwritten(staged: Staged, plan: Plan, decoded: DataFrame) -> list[Group]:
+    """What was not written; read a second time only where the pass itself could not count it by cause."""
+    if staged.evidence.clean:
+        return []
+    found = settled(staged.evidence, plan.ranges)
+    return second_look(decoded) if found is None else found
+
+
+def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
+    """Cut the batch before records that the table does not cover; look again when the registry has learnt an id.
+
+    Raises:
+        Stopped: such a record is the very next one.
+    """
+    unknown = frozenset(
+        g.schema_id for g in groups if g.cause == "unknown_schema_id" and g.schema_id is not None
+    )
+    if unknown and unknown & (read_schemas(lake, plan.contract, unknown).known - plan.schemas.known):
+        raise _PlanAgain({}, unknown)
+    offenders = first_offenders(groups)
+    if not offenders:
+        return
+    if all(offenders.get(p) == each.start for p, each in plan.ranges.items()):
+        ids = sorted({g.schema_id for g in groups if g.fate == "uncovered" and g.schema_id is not None})
+        parked = plan_evolution(plan.contract, plan.state, plan.schemas)
+        why = "; ".join(f"schema id {i}: {_why_parked(plan, parked, i)}" for i in ids)
+        raise Stopped(
+            "schema_unsupported" if parked.unsupported else "schema_review",
+            plan.contract.table,
+            f"Plan {parked.id} waits, and with it the records from offsets {offenders} on. {why}",
+            plan=parked.id,
+            topic=plan.contract.topic,
+            schema_ids=ids,
+            offsets={str(p): o for p, o in offenders.items()},
+        )
+    raise _PlanAgain(offenders)
+
+
+def _why_parked(plan: Plan, parked: SchemaPlan, schema_id: int) -> str:
+    removed = [c.reason for c in parked.changes if c.kind == "remove_column" and schema_id in plan.parked]
+    return plan.schemas.why_uncovered(plan.columns, schema_id) or "; ".join(removed)
+
+
+def _hold_back_flood(plan: Plan, counts: Mapping[int, Counts], groups: list[Group]) -> None:
+    """Raises Stopped unless someone has accepted this very batch: `misconfigured` when nothing of it decodes.
+
+    Values that do not say their schema are known by decoding alone, so there a single record is enough as long as
+    none was ever written; the next readable record resolves it. Otherwise it takes a flood.
+    """
+    contract = plan.contract
+    unreadable = nothing_decodes(counts.values(), groups)
+    unproven = plan.schemas.framing == "bare" and not any(c.written for c in plan.ledger.totals.values())
+    flood = is_flood(counts.values(), contract.quarantine.fail)
+    if not (flood or (unreadable and unproven)) or plan.accepted:
+        return
+    causes: dict[str, int] = {}
+    for group in groups:
+        if group.fate == "quarantined":
+            causes[str(group.cause)] = causes.get(str(group.cause), 0) + group.count
+    bad, read = sum(c.quarantined for c in counts.values()), sum(c.read for c in counts.values())
+    raise Stopped(
+        "misconfigured" if unreadable else "quarantine_flood",
+        contract.table,
+        (
+            f"None of {read} records can be read as {reading_of(contract)}: "
+            if unreadable
+            else f"{bad} of {read} records, above {contract.quarantine.fail:.1%}: "
+        )
+        + ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items())),
+        topic=contract.topic,
+        causes=causes,
+        read=read,
+    )
+
+
+def _publish_quarantine(lake: Lake, plan: Plan, groups: list[Group], run_id: str) -> quarantine.Change | None:
+    contract, epoch = plan.contract, plan.ledger.epoch
+    expected = sum(g.count for g in groups if g.fate == "quarantined")
+    if not expected and not quarantine.leftovers(lake, contract.quarantine_table, epoch, plan.ranges):
+        return None
+    found = lake.state(contract.table).head
+    if (
+        found != plan.state.head
+    ):  # the rows of these offsets are someone else's by now, and so is their quarantine
+        raise Overtaken(contract.table, plan.state.head or 0, found)
+    quarantine.ensure(lake, contract.quarantine_table, contract.topic)
+    rows = quarantined_rows(lake, plan, groups, run_id) if expected else None
+    return quarantine.replace_within(
+        lake, contract.quarantine_table, rows, epoch=epoch, ranges=plan.ranges, expected=expected
+    )
+
+
+def same_topic(lake: Lake, plan: Plan) -> None:
+    """Raises Stopped when the topic is no longer the one that was read.
+
+    A log start that has moved on meanwhile is no reason: Spark fails when it misses a record, and these were read.
+    """
+    now = lake.topic(plan.contract)
+    then = replace(now, log_start={**now.log_start, **plan.topic.log_start})
+    require_same_topic(plan.contract, plan.ledger, then, "It changed while the batch was staged. ")
+
+
+def moment(number: int | None, per_second: int = 1000) -> datetime | None:
+    """A count of milliseconds (or of other parts of a second) since 1970 as a time."""
+    if number is None:
+        return None
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=number * 1_000_000 // per_second)

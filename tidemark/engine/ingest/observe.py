@@ -1,0 +1,129 @@
+"""Counting during the one pass, and the second look at what was not written."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, get_args
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+
+from tidemark.domain.columns.spark_types import quoted_name
+from tidemark.domain.errors import Outage
+from tidemark.domain.formats.routes import UNROUTED
+from tidemark.domain.ledger.evidence import Evidence, Fate, Group
+from tidemark.domain.ledger.quality_results import Rules
+from tidemark.engine.decode.quality_rows import rule_metrics, rule_results
+from tidemark.engine.decode.records import CAUSE, FATE
+
+FUTURE = "INTERVAL 1 HOUR"
+_FATES: tuple[Fate, ...] = get_args(Fate)
+
+
+@dataclass(frozen=True, slots=True)
+class EventTime:
+    """The contract's `event_time` column, and the newest one published so far."""
+
+    path: tuple[str, ...]
+    watermark: datetime | None
+
+
+def observed(
+    decoded: DataFrame,
+    partitions: Iterable[int],
+    observation: Observation,
+    event_time: EventTime | None = None,
+    rules: Rules | None = None,
+    *,
+    several_types: bool = False,
+) -> DataFrame:
+    """`decoded` with the counting of `evidence` attached to its next pass."""
+    partition, fate = F.col("_kafka.partition"), F.col(FATE)
+    sane = F.col("_kafka.timestamp") <= F.current_timestamp() + F.expr(FUTURE)
+    metrics: list[Column] = [
+        F.count_if(~sane).alias("future"),
+        F.max(F.when(sane, F.unix_millis(F.col("_kafka.timestamp")))).alias("max_timestamp"),
+        F.collect_set(F.col("_kafka.schema_id")).alias("schema_ids"),
+    ]
+    metrics += [F.count_if(fate == name).alias(f"fate_{name}") for name in _FATES]
+    metrics += _event_metrics(event_time)
+    metrics += rule_metrics(rules) if rules else []
+    for p in partitions:
+        metrics.append(F.count_if(partition == p).alias(f"read_{p}"))
+        metrics.append(F.count_if((partition == p) & (fate != "written")).alias(f"unwritten_{p}"))
+        if several_types:
+            metrics += [
+                F.count_if((partition == p) & (fate == "tombstone")).alias(f"tombstones_{p}"),
+                F.count_if((partition == p) & (fate == "skipped")).alias(f"skipped_{p}"),
+                F.count_if((partition == p) & (F.col(CAUSE) == UNROUTED)).alias(f"unrouted_{p}"),
+            ]
+    return decoded.observe(observation, *metrics)
+
+
+def evidence(observation: Observation, partitions: Iterable[int], rules: Rules | None = None) -> Evidence:
+    """What the pass has counted.
+
+    Raises:
+        Outage: the counts were lost on their way from the server; the batch is planned again.
+    """
+    seen = observation.get
+    listed = list(partitions)
+    if not all(f"read_{p}" in seen for p in listed):
+        raise Outage("spark_down", "-", "the write ended, but its counts did not arrive")
+    return Evidence(
+        read={p: seen[f"read_{p}"] for p in listed},
+        unwritten={p: seen[f"unwritten_{p}"] for p in listed},
+        fates={name: seen[f"fate_{name}"] for name in _FATES},
+        schema_ids=frozenset(seen["schema_ids"] or ()),
+        max_timestamp=seen["max_timestamp"],
+        future=seen["future"],
+        watermark=seen["watermark"],
+        late=seen["late"],
+        rules=rule_results(rules, seen) if rules else {},
+        tombstones=_per_partition(seen, "tombstones", listed),
+        skipped=_per_partition(seen, "skipped", listed),
+        unrouted=_per_partition(seen, "unrouted", listed),
+    )
+
+
+def _per_partition(seen: Mapping[str, Any], name: str, partitions: list[int]) -> dict[int, int] | None:
+    """None where it was not counted."""
+    counted = all(f"{name}_{p}" in seen for p in partitions)
+    return {p: seen[f"{name}_{p}"] for p in partitions} if counted else None
+
+
+def _event_metrics(event_time: EventTime | None) -> list[Column]:
+    if event_time is None:
+        return [F.max(F.lit(None).cast("long")).alias("watermark"), F.count_if(F.lit(False)).alias("late")]
+    at = F.col(quoted_name(*event_time.path)).cast("timestamp")
+    written = F.col(FATE) == "written"
+    sane = written & (at <= F.current_timestamp() + F.expr(FUTURE))
+    late = F.lit(False) if event_time.watermark is None else written & (at < F.lit(event_time.watermark))
+    return [F.max(F.when(sane, F.unix_micros(at))).alias("watermark"), F.count_if(late).alias("late")]
+
+
+def second_look(decoded: DataFrame) -> list[Group]:
+    """Everything that was not written, grouped; reads the batch once more."""
+    return grouped(decoded.where(F.col(FATE) != "written"))
+
+
+def grouped(decoded: DataFrame) -> list[Group]:
+    """Every record of `decoded` by partition, fate, cause and schema id."""
+    rows = (
+        decoded.groupBy(
+            F.col("_kafka.partition").alias("partition"),
+            F.col(FATE).alias("fate"),
+            F.col(CAUSE).alias("cause"),
+            F.col("_kafka.schema_id").alias("schema_id"),
+        )
+        .agg(
+            F.count("*").alias("count"),
+            F.min("_kafka.offset").alias("first"),
+            F.max("_kafka.offset").alias("last"),
+        )
+        .collect()
+    )
+    return [
+        Group(r["partition"], r["fate"], r["cause"], r["schema_id"], r["count"], r["first"], r["last"])
+        for r in rows
+    ]

@@ -1,0 +1,151 @@
+"""The quarantine table: records that could not enter, with cause and original bytes (CONTRACT.md).
+
+Rows are published before main moves. They are keyed by (epoch, partition, offset), and whatever an attempt that died
+has left inside the batch's ranges is replaced in the same MERGE, so nothing is there twice.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from uuid import uuid4
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
+from pyspark.sql import DataFrame
+
+from tidemark.domain.columns.spark_types import quoted_text
+from tidemark.domain.errors import Overtaken, Stopped
+from tidemark.domain.ledger.offsets import Ranges
+from tidemark.domain.plan.table_properties import BASE
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import OWNED, load
+from tidemark.engine.faults import pause_point
+from tidemark.engine.table.publish import ref_at
+
+COLUMNS = (
+    "topic string, epoch int, partition int, offset bigint, timestamp timestamp, timestamp_type int, key binary, "
+    "value binary, headers array<struct<key: string, value: binary>>, schema_id int, cause string, detail string, "
+    "batch_id string, run_id string, quarantined_at timestamp, resolved_by string, resolved_at timestamp"
+)
+
+
+def ensure(lake: Lake, quarantine: str, topic: str) -> None:
+    """Create the quarantine table of a topic when it is not there."""
+    if load(lake.catalog, quarantine) is not None:
+        return
+    keep = {
+        OWNED: topic,
+        "format-version": "2",
+        "write.merge.mode": "merge-on-read",
+        "write.delete.mode": "merge-on-read",
+        **{key: value for key, value in BASE.items() if key.startswith("write.metadata.")},
+    }
+    listed = ", ".join(f"{quoted_text(key)} = {quoted_text(value)}" for key, value in keep.items())
+    lake.spark().sql(
+        f"CREATE TABLE IF NOT EXISTS {lake.identifier(quarantine)} ({COLUMNS}) USING iceberg "
+        f"COMMENT 'Records that could not enter, with cause' TBLPROPERTIES ({listed})"
+    )
+
+
+def leftovers(lake: Lake, quarantine: str, epoch: int, ranges: Ranges) -> bool:
+    """Whether unresolved rows inside `ranges` may be there: left by an attempt that never published.
+
+    Answered from file statistics, so a yes may be mistaken and a no is certain.
+    """
+    table = load(lake.catalog, quarantine)
+    if table is None or table.metadata.current_snapshot_id is None or not ranges:
+        return False
+    scan = table.scan(row_filter=inside(epoch, ranges))
+    return any(True for _ in scan.plan_files())
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One commit of ours to a quarantine table: from snapshot `before` to `after`."""
+
+    quarantine: str
+    before: int
+    after: int
+
+
+def replace_within(
+    lake: Lake, quarantine: str, rows: DataFrame | None, *, epoch: int, ranges: Ranges, expected: int
+) -> Change | None:
+    """Publish `rows` and remove what else is unresolved inside `ranges`, in one commit.
+
+    Rows beyond stay untouched: they belong to an attempt that may publish next. Returns the change where it can be
+    undone: not when it is the first, or when another attempt wrote at the same time.
+
+    Raises:
+        Stopped: afterwards the table does not hold `expected` rows there: nothing of the batch is published.
+        Overtaken: another attempt writes the same quarantine right now.
+    """
+    spark, target, where = lake.spark(), lake.identifier(quarantine), inside(epoch, ranges, "t.")
+    before = _head(lake, quarantine)
+    try:
+        if rows is None:
+            spark.sql(f"DELETE FROM {target} t WHERE {where}")
+        else:
+            _merge(rows, target, where)
+    except Exception as error:
+        if "ValidationException" in str(error) or "CommitFailedException" in str(error):
+            raise Overtaken(quarantine, 0, None) from error
+        raise
+    found = spark.sql(f"SELECT count(*) AS n FROM {target} t WHERE {where}").collect()[0]["n"]
+    if found != expected:
+        raise Stopped(
+            "failed",
+            quarantine,
+            f"It holds {found} rows of this batch, the audit counted {expected}; nothing was published.",
+        )
+    after = _head(lake, quarantine)
+    pause_point("quarantined")
+    if before is None or after is None or after.parent_snapshot_id != before.snapshot_id:
+        return None
+    return Change(quarantine, before.snapshot_id, after.snapshot_id)
+
+
+def undo(lake: Lake, change: Change) -> None:
+    """Take back what an overtaken attempt has changed, unless another has changed the table since.
+
+    Between that attempt's last look at main and its change, the winner may have published its rows as something else.
+    """
+    table = load(lake.catalog, change.quarantine)
+    if table is None:
+        return
+    with suppress(CommitFailedException):
+        table._do_commit(  # noqa: SLF001 - the public rollback cannot assert the head of main
+            requirements=(
+                AssertTableUUID(uuid=table.metadata.table_uuid),
+                AssertRefSnapshotId(ref="main", snapshot_id=change.after),
+            ),
+            updates=(ref_at("main", "branch", change.before),),
+        )
+
+
+def _head(lake: Lake, quarantine: str) -> Snapshot | None:
+    table = load(lake.catalog, quarantine)
+    return table.metadata.current_snapshot() if table else None
+
+
+def _merge(rows: DataFrame, target: str, where: str) -> None:
+    view = f"quarantined_{uuid4().hex}"
+    rows.createOrReplaceTempView(view)
+    try:
+        rows.sparkSession.sql(
+            f"MERGE INTO {target} t USING {view} s ON t.epoch = s.epoch AND t.partition = s.partition "
+            "AND t.offset = s.offset AND t.resolved_at IS NULL "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT * "
+            f"WHEN NOT MATCHED BY SOURCE AND {where} THEN DELETE"
+        )
+    finally:
+        rows.sparkSession.catalog.dropTempView(view)
+
+
+def inside(epoch: int, ranges: Ranges, prefix: str = "") -> str:
+    """The unresolved rows inside `ranges` of an epoch, as Spark and PyIceberg both read it."""
+    parts = " OR ".join(
+        f"({prefix}partition = {p} AND {prefix}offset >= {each.start} AND {prefix}offset < {each.end})"
+        for p, each in sorted(ranges.items())
+    )
+    return f"{prefix}epoch = {epoch} AND {prefix}resolved_at IS NULL AND ({parts})"

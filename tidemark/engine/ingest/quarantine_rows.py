@@ -1,0 +1,102 @@
+"""The quarantined records of a batch as rows of the quarantine table: original bytes, cause, and the detail.
+
+Read again from Kafka, and only where they lie: quarantined records are rare, a batch is not.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+
+from tidemark.domain.formats.explanation import Explanation
+from tidemark.domain.ledger.evidence import Group, span
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.decode.failures import explain_failures
+from tidemark.engine.decode.quality_rows import details
+from tidemark.engine.decode.records import CAUSE, DETAIL, FATE, VALUE, decode
+from tidemark.engine.ingest.plan import Plan
+from tidemark.engine.ingest.read import read_ranges
+from tidemark.engine.schema.subjects import subject_of
+
+IDS_LOOKED_UP = 100
+_KAFKA = ("topic", "epoch", "partition", "offset", "timestamp", "timestamp_type", "key")
+_EXPLAINED = "partition int, offset bigint, found_cause string, found_detail string"
+
+
+def quarantined_rows(lake: Lake, plan: Plan, groups: Iterable[Group], run_id: str) -> DataFrame:
+    """Rows in the columns of the quarantine table, each with the most exact cause that could be found."""
+    listed = list(groups)
+    raw = read_ranges(lake, plan.contract, span(listed, "quarantined"))
+    return explained_rows(lake, plan, decode(raw, plan.decoding()), listed, run_id)
+
+
+def explained_rows(
+    lake: Lake, plan: Plan, decoded: DataFrame, groups: Iterable[Group], run_id: str
+) -> DataFrame:
+    """The quarantined rows of `decoded` in the columns of the quarantine table."""
+    listed = list(groups)
+    decoding = plan.decoding()
+    bad = decoded.where(F.col(FATE) == "quarantined")
+    explained = _as_rows(lake, explain_failures(bad, decoding))
+    return (
+        _columns(bad, plan, run_id, _foreign_ids(lake, plan, listed))
+        .join(F.broadcast(explained), ["partition", "offset"], "left")
+        .select(*_named())
+    )
+
+
+def _columns(bad: DataFrame, plan: Plan, run_id: str, foreign: list[int]) -> DataFrame:
+    schema_id, cause = F.col("_kafka.schema_id"), F.col(CAUSE)
+    unknown = cause == "unknown_schema_id"
+    registered = unknown & schema_id.isin(foreign) if foreign else F.lit(False)
+    subject = F.lit(subject_of(plan.contract))
+    refused = schema_id.isin(sorted(plan.refused)) if plan.refused else F.lit(False)
+    return bad.select(
+        *(F.col(f"_kafka.{name}").alias(name) for name in _KAFKA),
+        F.col(VALUE).alias("value"),
+        F.col("_kafka.headers").alias("headers"),
+        schema_id.alias("schema_id"),
+        F.when(registered, "schema_not_allowed").otherwise(cause).alias("cause"),
+        F.when(refused, "the table does not hold this schema, and the contract or an approval sends it here")
+        .when(registered, F.concat(F.lit("registered, but not under subject "), subject))
+        .when(unknown, F.concat(F.lit("the registry does not list it under subject "), subject))
+        .when(cause == "no_magic_byte", _first_bytes())
+        .otherwise(F.coalesce(F.col(DETAIL), *([details(plan.row_rules, CAUSE)] if plan.row_rules else [])))
+        .alias("detail"),
+        F.lit(plan.batch_id).alias("batch_id"),
+        F.lit(run_id).alias("run_id"),
+        F.current_timestamp().alias("quarantined_at"),
+    )
+
+
+def _first_bytes() -> Column:
+    value = F.col(VALUE)
+    return F.concat(
+        F.length(value).cast("string"), F.lit(" bytes, beginning with 0x"), F.hex(F.substring(value, 1, 5))
+    )
+
+
+def _named() -> list[Column]:
+    first = [F.col(name) for name in (*_KAFKA, "value", "headers", "schema_id")]
+    return [
+        *first,
+        F.coalesce("found_cause", "cause").alias("cause"),
+        F.coalesce("found_detail", "detail").alias("detail"),
+        *(F.col(name) for name in ("batch_id", "run_id", "quarantined_at")),
+        F.lit(None).cast("string").alias("resolved_by"),
+        F.lit(None).cast("timestamp").alias("resolved_at"),
+    ]
+
+
+def _as_rows(lake: Lake, explained: Mapping[tuple[int, int], Explanation]) -> DataFrame:
+    rows = [(p, o, found.cause, found.detail) for (p, o), found in explained.items()]
+    return lake.spark().createDataFrame(rows, _EXPLAINED)
+
+
+def _foreign_ids(lake: Lake, plan: Plan, groups: list[Group]) -> list[int]:
+    """Ids that the registry knows, though not under this topic's subject."""
+    unknown = sorted(
+        {g.schema_id for g in groups if g.cause == "unknown_schema_id" and g.schema_id is not None}
+    )
+    registry = lake.registry(plan.contract.cluster) if unknown else None
+    return [i for i in unknown[:IDS_LOOKED_UP] if registry and registry.exists(i)]

@@ -1,0 +1,1 @@
+"""A run serves many tables side by side, each until it has caught up."""

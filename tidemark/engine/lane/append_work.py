@@ -1,0 +1,59 @@
+"""What a run of a lane does to the real lake."""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Event
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Outage
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.outcome import Commit, Outcome, Tally
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.ingest.microbatch import microbatch
+from tidemark.engine.lane.catch_up import catch_up, summarise
+from tidemark.engine.lane.table import Standing
+
+
+@dataclass(frozen=True, slots=True)
+class LakeWork:
+    """`Work` of serve.py over one Lake; `known` are the tables that were loaded before by Dagster's records."""
+
+    lake: Lake
+    run_id: str
+    known: Collection[str]
+    stop: Event
+
+    def look(self, cluster: str, topics: Sequence[str]) -> Mapping[str, Topic]:
+        """One round of list_offsets for all topics of a cluster."""
+        return self.lake.kafka(cluster).describe(topics, whole=False)
+
+    def standing(self, contract: Contract) -> Standing:
+        """Asked of the catalog alone."""
+        state = self.lake.state(contract.table)
+        return Standing(dict(state.ledger.next) if state.ledger else None, state.paused)
+
+    def microbatch(self, contract: Contract) -> Commit | None:
+        """One batch; a session that was lost is made anew for the next one."""
+        try:
+            return microbatch(self.lake, contract, self.run_id, known=contract.table in self.known)
+        except Outage as outage:
+            if outage.state == "spark_down":
+                self.lake.lose_spark()
+            raise
+
+    def catch_up(self, contract: Contract) -> Outcome:
+        """Up to the end offsets of this moment."""
+        known = contract.table in self.known
+        return catch_up(self.lake, contract, self.run_id, known=known, stop=self.stop.is_set)
+
+    def summarise(
+        self, contract: Contract, tally: Tally, *, seconds: float, error: Exception | None
+    ) -> Outcome:
+        """Completed by what table and topic say now."""
+        return summarise(self.lake, contract, tally, seconds=seconds, error=error)
+
+    def interrupt(self) -> None:
+        """Cancel what the session runs; the batches then drop their stages."""
+        with suppress(Exception):
+            self.lake.spark().interruptAll()

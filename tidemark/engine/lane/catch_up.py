@@ -1,0 +1,122 @@
+"""One table until it has caught up: microbatches, a few retries for outages, and never an exception."""
+
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Outage, TidemarkError, error_fields
+from tidemark.domain.ledger.offsets import total, waiting
+from tidemark.domain.outcome import Commit, Outcome, Tally
+from tidemark.domain.states import State
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.ingest.microbatch import microbatch
+
+RETRIES = 3
+"""New attempts from the plan after an outage, with 1, 2 and 4 seconds between them."""
+
+
+def catch_up(
+    lake: Lake,
+    contract: Contract,
+    run_id: str,
+    *,
+    known: bool = False,
+    stop: Callable[[], bool] = lambda: False,
+    on_commit: Callable[[Commit], None] = lambda _: None,
+) -> Outcome:
+    """Publish until the end offsets seen at the start are reached, or `stop` says so. Errors are in the outcome."""
+    began, tally = time.perf_counter(), Tally()
+    error: Exception | None = None
+    try:
+        with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+            goal = lake.topic(contract).end
+            while not stop():
+                commit = persistent(
+                    lake, lambda: microbatch(lake, contract, run_id, known=known, goal=goal), stop
+                )
+                if commit is None:
+                    break
+                tally.add(commit)
+                on_commit(commit)
+    except Exception as found:  # noqa: BLE001 - one table must never take another with it
+        error = found
+    return summarise(lake, contract, tally, seconds=time.perf_counter() - began, error=error)
+
+
+def persistent(
+    lake: Lake, attempt: Callable[[], Commit | None], stop: Callable[[], bool] = lambda: False
+) -> Commit | None:
+    """`attempt`, which plans from the truth, again after an outage; a lost Spark session is made anew.
+
+    Raises:
+        Stopped: at once.
+        Outage: after the last retry, or when `stop` says so.
+    """
+    for turn in range(RETRIES + 1):
+        try:
+            return attempt()
+        except Outage as outage:
+            if outage.state == "spark_down":
+                lake.lose_spark()
+            if turn == RETRIES or stop():
+                raise
+            time.sleep(2.0**turn)
+    return None
+
+
+def summarise(
+    lake: Lake, contract: Contract, tally: Tally, *, seconds: float, error: Exception | None
+) -> Outcome:
+    """The outcome of a run on one table, with what table and topic say now where they still answer."""
+    state = _quietly(lambda: lake.state(contract.table))
+    topic = _quietly(lambda: lake.topic(contract))
+    ledger = state.ledger if state else None
+    following = dict(ledger.next) if ledger else {}
+    lag = total(waiting(following, topic.end)) if topic and ledger else 0
+    return Outcome(
+        table=contract.table,
+        state=_state(error, state, lag),
+        commits=tally.commits,
+        rows=tally.rows,
+        from_=tally.from_ or following,
+        next=following,
+        snapshot_id=tally.last.snapshot_id if tally.last else (state.head if state else None),
+        seconds=seconds,
+        error=error_fields(error) if error else None,
+        stages=dict(tally.stages),
+        lag_records=lag,
+        files=tally.files,
+        bytes=tally.bytes,
+        late=tally.late,
+        quality=tally.quality,
+        unrouted=tally.unrouted,
+        schema_ids=tally.schema_ids,
+        last=tally.last,
+        stream_clock=_quietly(lambda: lake.kafka(contract.cluster).clock(topic.name, topic.end))
+        if topic
+        else None,
+        table_clock=ledger.max_timestamp if ledger else None,
+    )
+
+
+def _state(error: Exception | None, state: TableState | None, lag: int) -> State:
+    if error is not None:
+        return (
+            cast("State", error.fields.get("state", "failed"))
+            if isinstance(error, TidemarkError)
+            else "failed"
+        )
+    if state is not None and state.paused:
+        return "paused"
+    return "lagging" if lag else "fresh"
+
+
+def _quietly(ask: Callable[[], Any]) -> Any:
+    """The answer, or None from a service that is in the very trouble the outcome reports."""
+    try:
+        return ask()
+    except Exception:  # noqa: BLE001
+        return None

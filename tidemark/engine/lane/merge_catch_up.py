@@ -1,0 +1,73 @@
+"""One upsert table until all of its append table is merged. Never an exception."""
+
+import time
+from collections.abc import Callable
+from typing import cast
+
+from tidemark.domain.config.upsert import Current
+from tidemark.domain.errors import TidemarkError, error_fields
+from tidemark.domain.outcome import Outcome, Tally
+from tidemark.domain.states import State
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.lane.catch_up import persistent
+from tidemark.engine.merge.merge import merge_once
+from tidemark.engine.merge.state import Pair, read_pair
+
+
+def merge_up(
+    lake: Lake,
+    current: Current,
+    run_id: str,
+    *,
+    known: bool = False,
+    stop: Callable[[], bool] = lambda: False,
+) -> Outcome:
+    """Merge until nothing waits, or `stop` says so. Errors are in the outcome."""
+    began, tally = time.perf_counter(), Tally()
+    error: Exception | None = None
+    try:
+        while not stop():
+            commit = persistent(lake, lambda: merge_once(lake, current, run_id, known=known), stop)
+            if commit is None:
+                break
+            tally.add(commit)
+    except Exception as found:  # noqa: BLE001 - one table must never take another with it
+        error = found
+    return merged_outcome(lake, current, tally, seconds=time.perf_counter() - began, error=error)
+
+
+def merged_outcome(
+    lake: Lake, current: Current, tally: Tally, *, seconds: float, error: Exception | None
+) -> Outcome:
+    """The outcome of a run on one upsert table, with what both tables say now where they still answer."""
+    try:
+        pair: Pair | None = read_pair(lake, current)
+    except Exception:  # noqa: BLE001 - in the very trouble that the outcome reports
+        pair = None
+    merged = pair.state.merged if pair else None
+    waiting = pair.waiting if pair else 0
+    following = dict(merged.next) if merged else {}
+    state: State = "lagging" if waiting else "fresh"
+    if error is not None:
+        told = error.fields.get("state", "failed") if isinstance(error, TidemarkError) else "failed"
+        state = cast("State", told)
+    elif pair and pair.state.paused:
+        state = "paused"
+    return Outcome(
+        table=current.contract.table,
+        state=state,
+        commits=tally.commits,
+        rows=tally.rows,
+        from_=tally.from_ or following,
+        next=following,
+        snapshot_id=tally.last.snapshot_id if tally.last else (pair.state.head if pair else None),
+        seconds=seconds,
+        error=error_fields(error) if error else None,
+        stages=dict(tally.stages),
+        lag_records=waiting,
+        files=tally.files,
+        bytes=tally.bytes,
+        last=tally.last,
+        table_clock=merged.max_timestamp if merged else None,
+        changes=tally.changes,
+    )

@@ -1,0 +1,253 @@
+"""A run serves the tables of a lane side by side: `serve` lingers for more, `catch_up_all` ends when level.
+
+Knows neither Dagster nor Spark: what a run can do is `Work`, when it must go is `called_away`. Every answer
+comes back to the calling thread, so that an interrupt there ends everything.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from threading import Event
+from typing import Protocol
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import Lane
+from tidemark.domain.errors import TidemarkError
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.outcome import Commit, Outcome, Tally
+from tidemark.engine.lane.table import PATIENCE, Serving, Standing
+
+STEP = timedelta(seconds=1)
+"""The longest wait between two looks at the stop flag."""
+HANDOVER_EVERY = timedelta(seconds=2)
+FIRST_PASS = timedelta(seconds=15)
+"""Before it has served every table once, or for so long, a run does not make room and does not end for a stopped
+table: else runs might only pass the baton."""
+GRACE = 10.0
+"""Seconds that interrupted batches get to drop their stage."""
+
+
+class Work(Protocol):
+    """What a run asks of the engine."""
+
+    def look(self, cluster: str, topics: Sequence[str]) -> Mapping[str, Topic]:
+        """The topics as they are now. Raises Outage or Stopped."""
+
+    def standing(self, contract: Contract) -> Standing:
+        """The table as it is now. Raises Outage or Stopped."""
+
+    def microbatch(self, contract: Contract) -> Commit | None:
+        """One batch, or None when nothing waits. Raises Outage or Stopped."""
+
+    def summarise(
+        self, contract: Contract, tally: Tally, *, seconds: float, error: Exception | None
+    ) -> Outcome:
+        """What came of a table. Never raises."""
+
+    def interrupt(self) -> None:
+        """Make running batches fail soon."""
+
+
+class Clock:
+    """Our clock; replaced in tests."""
+
+    def now(self) -> datetime:
+        """This moment, in UTC."""
+        return datetime.now(UTC)
+
+    def rest(self, busy: Sequence["Future[Commit | None]"], stop: Event, seconds: float) -> None:
+        """Wait until one of `busy` is done, at most `seconds`."""
+        if busy:
+            wait(busy, timeout=seconds, return_when=FIRST_COMPLETED)
+        else:
+            stop.wait(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of a table: at the end of the run (`final`), or in between when it has new commits."""
+
+    outcome: Outcome
+    final: bool
+
+
+@dataclass(slots=True)
+class _Run:
+    work: Work
+    tables: list[Serving]
+    lane: Lane
+    report_every: timedelta
+    stop: Event
+    called_away: Callable[[], str | None]
+    clock: Clock
+    pool: Executor
+    started: datetime
+    looked_at: datetime | None = None
+    asked_at: datetime | None = None
+    quiet_since: datetime | None = None
+    leaving: str | None = None
+    blind: dict[str, int] = field(default_factory=dict)
+
+    def serve(self) -> Iterator[Report]:
+        while True:
+            now = self.clock.now()
+            self._collect(now)
+            self._look(now)
+            self.leaving = self.leaving or self._reason_to_leave(now)
+            if self.leaving and not self._busy():
+                break
+            if not self.leaving:
+                self._begin(now)
+            yield from self._reports(now)
+            self.clock.rest(self._busy(), self.stop, min(STEP, self.lane.poll).total_seconds())
+        yield from (Report(self._final(each), final=True) for each in self.tables)
+
+    def _final(self, each: Serving) -> Outcome:
+        now = self.clock.now()
+        if not each.tally.commits and not each.over:
+            return each.so_far(now)
+        seconds = (now - each.started).total_seconds()
+        return self.work.summarise(each.contract, each.tally, seconds=seconds, error=each.error)
+
+    def _busy(self) -> list["Future[Commit | None]"]:
+        return [each.working for each in self.tables if each.working]
+
+    def _collect(self, now: datetime) -> None:
+        for each in self.tables:
+            if each.working is None or not each.working.done():
+                continue
+            done, each.working = each.working, None
+            try:
+                commit = done.result()
+                if commit:
+                    each.published(commit)
+                else:
+                    each.found_nothing(self.work.standing(each.contract))
+            except Exception as error:  # noqa: BLE001 - one table's failure never ends another's service
+                each.failed(error, now)
+
+    def _look(self, now: datetime) -> None:
+        if self.leaving or (self.looked_at and now - self.looked_at < self.lane.poll):
+            return
+        self.looked_at = now
+        for cluster in sorted({each.contract.cluster for each in self.tables if not each.over}):
+            served = [t for t in self.tables if t.contract.cluster == cluster and not t.over]
+            try:
+                topics = self.work.look(cluster, sorted({t.contract.topic for t in served}))
+            except TidemarkError as error:
+                self._blind(cluster, served, error, now)
+                continue
+            self.blind.pop(cluster, None)
+            for each in served:
+                each.saw(topics.get(each.contract.topic), now)
+
+    def _blind(self, cluster: str, served: Iterable[Serving], error: TidemarkError, now: datetime) -> None:
+        self.blind[cluster] = self.blind.get(cluster, 0) + 1
+        if self.blind[cluster] < PATIENCE:
+            return
+        for each in served:
+            each.failures = PATIENCE
+            each.failed(error, now)
+
+    def _begin(self, now: datetime) -> None:
+        free = self.lane.parallel - len(self._busy())
+        due = [each for each in self.tables if each.verdict(now).due]
+        due.sort(key=lambda each: -each.lag(now).seconds)
+        for each in due[:free]:
+            each.working = self.pool.submit(self.work.microbatch, each.contract)
+
+    def _reason_to_leave(self, now: datetime) -> str | None:
+        if self.stop.is_set():
+            return "stopped"
+        stopped = [each.contract.table for each in self.tables if each.error]
+        if stopped and self._all_served(now):
+            return f"{', '.join(stopped)} stopped"
+        if now - self.started >= self.lane.max_run:
+            return "max_run is over"
+        return self._nothing_more(now) or self._called_away(now)
+
+    def _all_served(self, now: datetime) -> bool:
+        return now - self.started >= FIRST_PASS or all(t.over or t.committed is not None for t in self.tables)
+
+    def _nothing_more(self, now: datetime) -> str | None:
+        if self.quiet_since is None and all(each.idle(now) for each in self.tables):
+            self.quiet_since = now
+        elif not all(each.idle(now) for each in self.tables):
+            self.quiet_since = None
+        over = all(each.over for each in self.tables)
+        lingered = self.quiet_since is not None and now - self.quiet_since >= self.lane.linger
+        return "nothing more came" if over or lingered else None
+
+    def _called_away(self, now: datetime) -> str | None:
+        if not self._all_served(now):
+            return None
+        if self.asked_at is not None and now - self.asked_at < HANDOVER_EVERY:
+            return None
+        self.asked_at = now
+        return self.called_away()
+
+    def _reports(self, now: datetime) -> Iterator[Report]:
+        for each in self.tables:
+            since = each.reported_at or self.started
+            if each.tally.commits > each.reported and now - since >= self.report_every:
+                each.reported_at, each.reported = now, each.tally.commits
+                yield Report(each.so_far(now), final=False)
+
+
+def serve(
+    work: Work,
+    contracts: Sequence[Contract],
+    lane: Lane,
+    *,
+    report_every: timedelta,
+    stop: Event,
+    called_away: Callable[[], str | None],
+    clock: Clock | None = None,
+    pool: Executor | None = None,
+) -> Generator[Report]:
+    """Drain the tables, then linger for more; a final report per table comes last.
+
+    It ends when nothing came for `lane.linger`, at `lane.max_run`, when `called_away` gives a reason, when
+    `stop` is set, or when a table stopped: so the stop is seen at once, and the next run serves the others.
+    """
+    clock = clock or Clock()
+    now = clock.now()
+    with _workers(work, lane, stop, pool) as workers:
+        tables = [Serving(contract, now) for contract in contracts]
+        yield from _Run(work, tables, lane, report_every, stop, called_away, clock, workers, now).serve()
+
+
+def catch_up_all(
+    work: Work,
+    contracts: Sequence[Contract],
+    lane: Lane,
+    *,
+    stop: Event,
+    catch_up: Callable[[Contract], Outcome],
+) -> Generator[Report]:
+    """`catch_up` for every table, `lane.parallel` at once; the reports come as the tables finish."""
+    with _workers(work, lane, stop, None) as workers:
+        open_ones = {workers.submit(catch_up, contract) for contract in contracts}
+        while open_ones:
+            done, open_ones = wait(open_ones, timeout=STEP.total_seconds(), return_when=FIRST_COMPLETED)
+            yield from (Report(each.result(), final=True) for each in done)
+
+
+@contextmanager
+def _workers(work: Work, lane: Lane, stop: Event, given: Executor | None) -> Iterator[Executor]:
+    """A pool whose work is stopped, interrupted and waited for when the run is interrupted."""
+    pool = given or ThreadPoolExecutor(lane.parallel, thread_name_prefix="tidemark-lane")
+    try:
+        yield pool
+    except BaseException:
+        stop.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+        work.interrupt()
+        if isinstance(pool, ThreadPoolExecutor):
+            for thread in list(pool._threads):  # noqa: SLF001 - shutdown has no timeout of its own
+                thread.join(GRACE / lane.parallel)
+        raise
+    else:
+        pool.shutdown(wait=True)

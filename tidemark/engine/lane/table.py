@@ -1,0 +1,144 @@
+"""One table while a run serves it: what waits, when it is due, what went wrong, and what came of it.
+
+Nothing here calls a service; the clock comes in as a value.
+"""
+
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from tidemark.domain.cadence.lag import Lag, Sighting, Verdict, decide, measure, prune
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Outage
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.offsets import Offsets
+from tidemark.domain.outcome import Commit, Outcome, Tally
+
+PATIENCE = 3
+"""Attempts that an outage costs before the run gives the table up; the sensor's backoff takes over then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a table stands: committed offsets (None when it was never loaded) and whether it is paused."""
+
+    committed: Offsets | None
+    paused: bool = False
+
+
+@dataclass(slots=True)
+class Serving:
+    """The state of one table within one run. Touched by the run's own thread alone."""
+
+    contract: Contract
+    started: datetime
+    committed: Offsets | None = None
+    topic: Topic | None = None
+    topic_id: str | None = None
+    sightings: list[Sighting] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    error: Exception | None = None
+    failures: int = 0
+    retry_at: datetime | None = None
+    paused: bool = False
+    clock: datetime | None = None
+    working: "Future[Commit | None] | None" = None
+    reported_at: datetime | None = None
+    reported: int = 0
+
+    @property
+    def over(self) -> bool:
+        """Nothing more is done for this table in this run."""
+        return self.error is not None or self.paused
+
+    def saw(self, topic: Topic | None, now: datetime) -> None:
+        """Kafka's answer of this moment. What waits at the first look counts as overdue, its age is unknown."""
+        first = self.topic is None
+        self.topic = topic
+        if topic is None:
+            return
+        self.topic_id = self.topic_id or topic.topic_id
+        at = now - self.contract.target_lag if first else now
+        if not self.sightings or dict(self.sightings[-1].end) != dict(topic.end):
+            self.sightings = prune([*self.sightings, Sighting(at, dict(topic.end))], self.committed or {})
+
+    def lag(self, now: datetime) -> Lag:
+        """How far the table is behind, by this run's own clock."""
+        end = self.topic.end if self.topic else {}
+        return measure(self.committed or {}, end, self.sightings, now)
+
+    def verdict(self, now: datetime) -> Verdict:
+        """Whether a batch should be made now."""
+        if self.over or self.working:
+            return Verdict(due=False, reason="served or over")
+        if self.retry_at is not None:
+            return Verdict(due=now >= self.retry_at, reason=f"attempt {self.failures + 1}")
+        if self.committed is None or self.topic is None:
+            return Verdict(due=True, reason="first look")
+        if self.topic.topic_id != self.topic_id or any(
+            end < self.committed.get(p, 0) for p, end in self.topic.end.items()
+        ):
+            return Verdict(due=True, reason="the topic is not what it was")
+        contract = self.contract
+        return decide(self.lag(now), target_lag=contract.target_lag, max_records=contract.ingest.max_records)
+
+    def idle(self, now: datetime) -> bool:
+        """Nothing waits and nothing is under way."""
+        if self.over:
+            return True
+        return (
+            not self.working
+            and self.retry_at is None
+            and self.committed is not None
+            and not self.lag(now).records
+        )
+
+    def published(self, commit: Commit) -> None:
+        """A batch went through."""
+        self.tally.add(commit)
+        self.clock = max((t for t in (self.clock, commit.max_timestamp) if t), default=None)
+        self._well(commit.next)
+
+    def found_nothing(self, standing: Standing) -> None:
+        """A batch found nothing to do: believe the table."""
+        self.paused = standing.paused
+        self._well(standing.committed or {})
+
+    def failed(self, error: Exception, now: datetime) -> None:
+        """An outage is tried again a few times, everything else ends the table's part of the run."""
+        self.failures += 1
+        if isinstance(error, Outage) and self.failures < PATIENCE:
+            self.retry_at = now + timedelta(seconds=2.0**self.failures)
+            return
+        self.error = error
+
+    def so_far(self, now: datetime) -> Outcome:
+        """What the run did to the table until now, without asking anyone."""
+        lag = self.lag(now)
+        last = self.tally.last
+        late = lag.seconds > self.contract.target_lag.total_seconds()
+        return Outcome(
+            table=self.contract.table,
+            state="lagging" if late else "fresh",
+            commits=self.tally.commits,
+            rows=self.tally.rows,
+            from_=self.tally.from_,
+            next=dict(self.committed or {}),
+            snapshot_id=last.snapshot_id if last else None,
+            seconds=(now - self.started).total_seconds(),
+            stages=dict(self.tally.stages),
+            lag_records=lag.records,
+            files=self.tally.files,
+            bytes=self.tally.bytes,
+            late=self.tally.late,
+            quality=self.tally.quality,
+            unrouted=self.tally.unrouted,
+            schema_ids=self.tally.schema_ids,
+            last=last,
+            table_clock=self.clock,
+        )
+
+    def _well(self, committed: Offsets) -> None:
+        self.committed = dict(committed)
+        self.sightings = prune(self.sightings, self.committed)
+        self.failures, self.retry_at = 0, None

@@ -1,0 +1,85 @@
+"""What a run of a lane does for upsert tables: `Work` of serve.py, with append tables in the place of topics."""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from threading import Event
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import Current, currents
+from tidemark.domain.errors import Outage
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.outcome import Commit, Outcome, Tally
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
+from tidemark.engine.lane.merge_catch_up import merge_up, merged_outcome
+from tidemark.engine.lane.table import Standing
+from tidemark.engine.merge.merge import merge_once
+from tidemark.engine.merge.state import Pair, read_pair
+
+
+class MergeWork:
+    """Upsert tables over one Lake; `known` are those that were made before by Dagster's records."""
+
+    def __init__(self, lake: Lake, run_id: str, known: Collection[str], stop: Event) -> None:
+        self.lake = lake
+        self.run_id = run_id
+        self.known = known
+        self.stop = stop
+        self.tables: Mapping[str, Current] = currents(lake.configuration.contracts)
+
+    def look(self, cluster: str, topics: Sequence[str]) -> Mapping[str, Topic]:
+        """The append tables as they are now, those that were loaded."""
+        chosen = [t for t in self.tables.values() if t.append.table in topics and t.append.cluster == cluster]
+        found = {each.append.table: as_topic(self._pair(each)) for each in chosen}
+        return {name: topic for name, topic in found.items() if topic}
+
+    def standing(self, contract: Contract) -> Standing:
+        """Asked of the catalog alone."""
+        state = self.lake.state(contract.table)
+        return Standing(dict(state.merged.next) if state.merged else None, state.paused)
+
+    def microbatch(self, contract: Contract) -> Commit | None:
+        """One merge; a session that was lost is made anew for the next one."""
+        try:
+            known = contract.table in self.known
+            return merge_once(self.lake, self.tables[contract.table], self.run_id, known=known)
+        except Outage as outage:
+            if outage.state == "spark_down":
+                self.lake.lose_spark()
+            raise
+
+    def catch_up(self, contract: Contract) -> Outcome:
+        """All that the append table holds."""
+        known = contract.table in self.known
+        current = self.tables[contract.table]
+        return merge_up(self.lake, current, self.run_id, known=known, stop=self.stop.is_set)
+
+    def summarise(
+        self, contract: Contract, tally: Tally, *, seconds: float, error: Exception | None
+    ) -> Outcome:
+        """Completed by what both tables say now."""
+        return merged_outcome(self.lake, self.tables[contract.table], tally, seconds=seconds, error=error)
+
+    def interrupt(self) -> None:
+        """Cancel what the session runs; the merges then drop their stages."""
+        with suppress(Exception):
+            self.lake.spark().interruptAll()
+
+    def _pair(self, current: Current) -> Pair:
+        with named(current.contract.table):
+            return read_pair(self.lake, current)
+
+
+def as_topic(pair: Pair) -> Topic | None:
+    """The append table as a merge sees it: where its ledger ends; None before its first load."""
+    if pair.append is None:
+        return None
+    ledger = pair.append.ledger
+    return Topic(
+        name=pair.current.append.table,
+        cluster_id=ledger.cluster_id,
+        topic_id=f"{pair.append.uuid}/{ledger.epoch}",
+        log_start=dict(ledger.start),
+        end=dict(ledger.next),
+        high_watermark=dict(ledger.next),
+    )

@@ -1,0 +1,1 @@
+"""How tables stand: lag, freshness, quarantine. Reads only, and needs no Spark."""

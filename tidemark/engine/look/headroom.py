@@ -1,0 +1,102 @@
+"""How long until Kafka may delete what was not read yet: retention.ms and the time of the oldest unread record."""
+
+import time
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from tidemark.domain.config.platform import KafkaCluster
+from tidemark.domain.errors import Outage
+from tidemark.engine.access.kafka import TIMEOUT
+
+PATIENCE = 5.0
+"""Seconds for reading one record of each partition; what has not come by then is unknown."""
+
+
+def headrooms(cluster: KafkaCluster, wanted: Mapping[str, Mapping[int, int]]) -> dict[str, float | None]:
+    """Seconds until a record at or after these offsets (topic -> partition -> offset) may be deleted by age.
+
+    None when the topic keeps records for ever, or when the time of a record could not be read. Deletion by size
+    (retention.bytes) may come sooner. The age that Kafka goes by is the record timestamp.
+
+    Raises:
+        Outage: `kafka_down`.
+    """
+    kept = {topic: limit for topic, limit in _limits(cluster, wanted).items() if limit is not None}
+    oldest = _oldest(cluster, {topic: wanted[topic] for topic in kept})
+    now = time.time()
+    return {
+        topic: max(0.0, oldest[topic] / 1000 + kept[topic] - now)
+        if topic in kept and topic in oldest
+        else None
+        for topic in wanted
+    }
+
+
+def compacted(cluster: KafkaCluster, topic: str) -> bool:
+    """Whether records of the topic may vanish because a newer one has their key.
+
+    Raises:
+        Outage: `kafka_down`.
+    """
+    return "compact" in _settings(cluster, [topic])[topic].get("cleanup.policy", "")
+
+
+def _limits(cluster: KafkaCluster, topics: Iterable[str]) -> dict[str, float | None]:
+    """retention.ms in seconds; None for ever, also when the topic is only compacted."""
+    limits: dict[str, float | None] = {}
+    for topic, settings in _settings(cluster, topics).items():
+        milliseconds = int(settings.get("retention.ms", -1))
+        deleted = "delete" in settings.get("cleanup.policy", "delete")
+        limits[topic] = milliseconds / 1000 if deleted and milliseconds >= 0 else None
+    return limits
+
+
+def _settings(cluster: KafkaCluster, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+    """The topics' configuration as the broker says it."""
+    resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    if not resources:
+        return {}
+    admin = AdminClient({**cluster.client_properties(), "log_level": 0})
+    found: dict[str, dict[str, str]] = {}
+    for resource, future in admin.describe_configs(resources, request_timeout=TIMEOUT).items():
+        try:
+            entries = future.result(TIMEOUT + 5)
+        except (KafkaException, TimeoutError) as error:
+            raise Outage("kafka_down", "-", str(error)) from error
+        found[resource.name] = {name: str(entry.value) for name, entry in entries.items()}
+    return found
+
+
+def _oldest(cluster: KafkaCluster, wanted: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
+    """The oldest timestamp (ms) among the first records at these offsets; topics that could not be read are absent."""
+    open_ones = {(topic, p): offset for topic, offsets in wanted.items() for p, offset in offsets.items()}
+    if not open_ones:
+        return {}
+    consumer = Consumer(
+        {
+            **cluster.client_properties(),
+            "group.id": f"{cluster.group_id_prefix}-status",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "queued.min.messages": 1,
+            "fetch.message.max.bytes": 1024,
+            "log_level": 0,
+        }
+    )
+    times: dict[str, int] = {}
+    try:
+        consumer.assign([TopicPartition(topic, p, offset) for (topic, p), offset in open_ones.items()])
+        until = time.monotonic() + PATIENCE
+        while open_ones and time.monotonic() < until:
+            for message in consumer.consume(1000, timeout=0.1):
+                where = message.topic(), message.partition()
+                if message.error() is None and open_ones.pop(where, None) is not None:
+                    times[where[0]] = min(times.get(where[0], message.timestamp()[1]), message.timestamp()[1])
+                    consumer.pause([TopicPartition(*where)])
+    finally:
+        consumer.close()
+    unread = {topic for topic, _ in open_ones}
+    return {topic: at for topic, at in times.items() if topic not in unread}

@@ -1,0 +1,102 @@
+"""What lies in the quarantine tables, read by PyIceberg alone, so Spark may be down."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.table import Table
+
+from tidemark.domain.ledger.ledger import Ledger
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
+from tidemark.engine.access.table_state import load, summary_of
+from tidemark.engine.table.settle import pending
+from tidemark.engine.table.standing import NEEDED, OPEN, standing
+
+
+@dataclass(slots=True)
+class Cause:
+    """Quarantined rows of one table and cause: `count` wait for a remedy, `resolved` had one."""
+
+    table: str
+    cause: str
+    count: int = 0
+    resolved: int = 0
+    first_seen: datetime | None = None
+    last_seen: datetime | None = None
+    schema_ids: set[int] = field(default_factory=set)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Count one row."""
+        at = row["quarantined_at"]
+        self.count += row[OPEN]
+        self.resolved += not row[OPEN]
+        self.first_seen = min(filter(None, (self.first_seen, at)), default=None)
+        self.last_seen = max(filter(None, (self.last_seen, at)), default=None)
+        if row["schema_id"] is not None:
+            self.schema_ids.add(row["schema_id"])
+
+    def as_json(self) -> dict[str, Any]:
+        """The stable shape of `status --quarantine`."""
+        return {
+            "table": self.table,
+            "cause": self.cause,
+            "count": self.count,
+            "first_seen": _iso(self.first_seen),
+            "last_seen": _iso(self.last_seen),
+            "schema_ids": sorted(self.schema_ids),
+            "resolved": self.resolved,
+        }
+
+
+def unresolved(lake: Lake, quarantine: str, ledger: Ledger | None) -> int:
+    """Rows that wait for a remedy and that the ledger covers; 0 when there is no quarantine table.
+
+    Raises:
+        Outage: `catalog_down` or `store_down`.
+    """
+    with named(quarantine):
+        return int(sum(pc.sum(rows[OPEN]).as_py() or 0 for rows in _rows(lake, quarantine, ledger, ())))
+
+
+def causes(lake: Lake, table: str, quarantine: str, ledger: Ledger | None) -> list[Cause]:
+    """The quarantine of `table` by cause, most rows first."""
+    with named(quarantine):
+        fields = ("cause", "schema_id", "quarantined_at")
+        found: dict[str, Cause] = {}
+        for rows in _rows(lake, quarantine, ledger, fields, resolved=True):
+            for row in rows.select([*fields, OPEN]).to_pylist():
+                found.setdefault(row["cause"], Cause(table, row["cause"])).add(row)
+        return sorted(found.values(), key=lambda each: -each.count)
+
+
+def _rows(
+    lake: Lake, quarantine: str, ledger: Ledger | None, fields: tuple[str, ...], *, resolved: bool = False
+) -> Iterator[pa.Table]:
+    """The rows that count, as they stand; without `resolved`, files that hold nothing else may be left out."""
+    table = _holding_rows(lake, quarantine)
+    if table is None or ledger is None:
+        return
+    asked = pending(ledger, table)
+    everything = resolved or asked is not None
+    scan = table.scan(
+        row_filter=AlwaysTrue() if everything else "resolved_at IS NULL",
+        selected_fields=tuple(dict.fromkeys((*NEEDED, *fields))),
+    )
+    for batch in scan.to_arrow_batch_reader():
+        yield standing(batch, ledger, asked)
+
+
+def _holding_rows(lake: Lake, quarantine: str) -> Table | None:
+    table = load(lake.catalog, quarantine)
+    if table is None or not int(summary_of(table.metadata.current_snapshot()).get("total-records", 0)):
+        return None
+    return table
+
+
+def _iso(at: datetime | None) -> str | None:
+    return at.astimezone(UTC).isoformat() if at else None

@@ -1,0 +1,216 @@
+"""How every table stands, from what catalog and Kafka say now. Needs neither Spark nor Dagster.
+
+`judge` is pure; `look` asks. A service that does not answer is a state of the tables that need it, not a failure.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tidemark.domain.cadence.lag import Lag, Sighting, measure
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.ledger.guard import Finding, Topic, examine
+from tidemark.domain.ledger.offsets import total, waiting
+from tidemark.domain.states import FINE, OUTAGES, STATES, State, remedy
+from tidemark.engine.access.table_state import ACCEPTED_BATCH, TableState
+from tidemark.engine.look.sightings import Memory
+
+HELD = timedelta(minutes=1)
+"""A transaction that holds the last stable offset back for longer is worth a state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What Dagster's records add, if they can be had: nothing in them is needed for correctness.
+
+    `stopped`: the stop state in which the table's last run ended, at `at`; `loaded`: some run has loaded it;
+    `sightings`: the lag sensor's.
+    """
+
+    stopped: State | None = None
+    at: datetime | None = None
+    loaded: bool = False
+    sightings: tuple[Sighting, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What one look found for a table. A fault is the state that asking for table or topic ended in."""
+
+    contract: Contract
+    table: TableState | None = None
+    table_fault: State | None = None
+    topic: Topic | None = None
+    topic_fault: State | None = None
+    unreachable: State | None = None
+    quarantined: int | None = None
+    stream_clock: datetime | None = None
+    headroom: float | None = None
+    memory: Memory = field(default_factory=Memory)
+    hint: Hint = field(default_factory=Hint)
+
+    @property
+    def committed(self) -> dict[int, int]:
+        """The ledger's next offsets; before the first load those of the log start."""
+        if self.table and self.table.ledger:
+            return dict(self.table.ledger.next)
+        start = self.contract.ingest.start
+        if self.topic is None or start == "latest":
+            return dict(self.topic.end) if self.topic else {}
+        return dict(self.topic.log_start)
+
+    @property
+    def finding(self) -> Finding | None:
+        """What the guard says, exactly as ingest would."""
+        if self.table is None or self.table.ledger is None or self.topic is None:
+            return None
+        return examine(self.table.ledger, self.topic)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One line of `tidemark status`."""
+
+    table: str
+    topic: str
+    state: State
+    lag_records: int | None
+    lag_seconds: float | None
+    stream_clock: datetime | None
+    table_clock: datetime | None
+    headroom: float | None
+    last_commit: datetime | None
+    snapshot_id: int | None
+    next: Mapping[int, int]
+    end: Mapping[int, int]
+    data_files: int | None
+    delete_files: int | None
+    rows: int | None
+    quarantined: int | None
+    remedy: str
+    unrouted: int | None = None
+    """Records of types that no table of the topic is for; None where a topic has one table."""
+
+    @property
+    def gravity(self) -> tuple[int, float]:
+        """Sorts worst first: stops, outages, lag, the rest; within these by lag."""
+        rank = 0 if self.state not in FINE | OUTAGES else 1 if self.state in OUTAGES else 2
+        fine = {"lagging": 0, "paused": 1, "fresh": 2}.get(self.state, 0)
+        return rank + fine, -(self.lag_seconds or 0.0)
+
+    def as_json(self) -> dict[str, Any]:
+        """The stable shape of `status --json`; `unrouted` is there for tables of an `events` contract alone."""
+        several = {} if self.unrouted is None else {"unrouted": self.unrouted}
+        return {
+            **several,
+            "table": self.table,
+            "topic": self.topic,
+            "state": self.state,
+            "lag_records": self.lag_records,
+            "lag_seconds": None if self.lag_seconds is None else round(self.lag_seconds, 3),
+            "stream_clock": _iso(self.stream_clock),
+            "table_clock": _iso(self.table_clock),
+            "retention_headroom_seconds": None if self.headroom is None else round(self.headroom, 3),
+            "last_commit": _iso(self.last_commit),
+            "snapshot_id": self.snapshot_id,
+            "next": {str(p): o for p, o in sorted(self.next.items())},
+            "end": {str(p): o for p, o in sorted(self.end.items())},
+            "data_files": self.data_files,
+            "delete_files": self.delete_files,
+            "rows": self.rows,
+            "quarantined": self.quarantined,
+            "remedy": self.remedy,
+        }
+
+
+def judge(facts: Facts, *, poll: timedelta, now: datetime) -> Status:
+    """The status that these facts amount to; `poll` is how often the lane's sensor looks."""
+    contract, table = facts.contract, facts.table
+    lag = lag_of(facts, now) if facts.topic and table else None
+    state = state_of(facts, lag, limit=contract.target_lag + poll, now=now)
+    known = table if table and table.exists else None
+    return Status(
+        table=contract.table,
+        topic=contract.topic,
+        state=state,
+        lag_records=lag.records if lag else None,
+        lag_seconds=lag.seconds if lag else None,
+        stream_clock=facts.stream_clock,
+        table_clock=known.ledger.max_timestamp if known and known.ledger else None,
+        headroom=facts.headroom,
+        last_commit=known.committed_at if known else None,
+        snapshot_id=known.head if known else None,
+        next=dict(known.ledger.next) if known and known.ledger else {},
+        end=dict(facts.topic.end) if facts.topic else {},
+        data_files=known.data_files if known else 0 if table else None,
+        delete_files=known.delete_files if known else 0 if table else None,
+        rows=known.rows if known else 0 if table else None,
+        quarantined=facts.quarantined,
+        unrouted=(known.ledger.unrouted if known and known.ledger else 0) if contract.event else None,
+        remedy=remedy(state, table=contract.table, topic=contract.topic, cluster=contract.cluster),
+    )
+
+
+def lag_of(facts: Facts, now: datetime) -> Lag:
+    """By all sightings that are known; what waits and was never seen before is seen now for the first time."""
+    end = facts.topic.end if facts.topic else {}
+    seen = sorted([*facts.memory.sightings(), *facts.hint.sightings], key=lambda each: each.at)
+    return measure(facts.committed, end, seen, now)
+
+
+def state_of(facts: Facts, lag: Lag | None, *, limit: timedelta, now: datetime) -> State:
+    """In the order in which ingest would notice."""
+    return _fault(facts) or (_of_stream(facts, lag, limit, now) if lag else "topic_missing")
+
+
+def _fault(facts: Facts) -> State | None:
+    """What keeps a run from even reading."""
+    table = facts.table
+    if facts.table_fault or table is None:
+        return facts.table_fault or "catalog_down"
+    if table.paused:
+        return "paused"
+    if facts.topic_fault or facts.topic is None:
+        return facts.topic_fault or "topic_missing"
+    if not table.exists and facts.hint.loaded:
+        return "table_missing"
+    return facts.finding.state if facts.finding else None
+
+
+def _of_stream(facts: Facts, lag: Lag, limit: timedelta, now: datetime) -> State:
+    """Table and topic fit each other: how far apart they are, and why."""
+    if not lag.records:
+        held = facts.memory.held
+        return "transaction_open" if held is not None and now - held > HELD else "fresh"
+    stopped = _still_stopped(facts) or facts.unreachable
+    return stopped or ("fresh" if _young(facts, lag, limit, now) else "lagging")
+
+
+def _still_stopped(facts: Facts) -> State | None:
+    """The last run's stop state, unless something has been published or accepted since."""
+    stopped, table = facts.hint.stopped, facts.table
+    if stopped is None or stopped not in STATES or stopped in FINE | OUTAGES or table is None:
+        return None
+    if stopped in {"quarantine_flood", "quality_blocked"} and ACCEPTED_BATCH in table.properties:
+        return None
+    since = facts.hint.at or datetime.fromtimestamp(0, UTC)
+    return None if table.committed_at and table.committed_at > since else stopped
+
+
+def _young(facts: Facts, lag: Lag, limit: timedelta, now: datetime) -> bool:
+    """Whether it is known, and not merely hoped, that all that is older than `limit` is published."""
+    if lag.seconds > limit.total_seconds():
+        return False
+    until = facts.memory.published_until(facts.committed)
+    watched = any(waiting(facts.committed, each.end) for each in facts.hint.sightings)
+    return watched or (until is not None and now - until <= limit)
+
+
+def _iso(at: datetime | None) -> str | None:
+    return at.astimezone(UTC).isoformat() if at else None
+
+
+def waiting_records(facts: Facts) -> int:
+    """Offsets that Kafka holds beyond the table."""
+    return total(waiting(facts.committed, facts.topic.end)) if facts.topic else 0

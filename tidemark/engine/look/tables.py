@@ -1,0 +1,163 @@
+"""One look at many tables at once: few requests to each Kafka cluster, catalog loads in parallel (see status.py)."""
+
+import socket
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
+from tidemark.domain.config.platform import Platform
+from tidemark.domain.errors import Outage, Stopped, TidemarkError
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.states import STATES, State
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
+from tidemark.engine.look.headroom import headrooms
+from tidemark.engine.look.quarantined import unresolved
+from tidemark.engine.look.sightings import Memory
+from tidemark.engine.look.status import Facts, waiting_records
+
+PARALLEL = 8
+CONNECT = 2.0
+"""Seconds that a service gets to accept a connection."""
+T = TypeVar("T")
+
+
+def look(lake: Lake, contracts: Sequence[Contract], memories: Mapping[str, Memory]) -> list[Facts]:
+    """The facts of every table, in the order given; `memories` are those of earlier looks."""
+    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="status") as pool:
+        topics = pool.submit(_topics, lake, contracts)
+        found = list(pool.map(lambda each: _table(lake, each), contracts))
+        found = [_with_topic(facts, *topics.result()) for facts in found]
+        found = list(pool.map(lambda facts: _with_clock(lake, facts), found))
+    found = _with_headroom(lake, found)
+    found = _with_reachability(lake.platform, found)
+    now = datetime.now(UTC)
+    return [_remembered(facts, memories.get(facts.contract.table, Memory()), now) for facts in found]
+
+
+def _table(lake: Lake, contract: Contract) -> Facts:
+    state, fault = asked(lambda: lake.state(contract.table))
+    if fault == "ledger_missing":
+        state, _ = asked(lambda: lake.state(contract.table, ledger=False))
+    ledger = state.ledger if state else None
+    quarantined, _ = asked(lambda: unresolved(lake, contract.quarantine_table, ledger))
+    return Facts(contract, table=state, table_fault=fault, quarantined=quarantined)
+
+
+Answers = tuple[Mapping[tuple[str, str], Topic], Mapping[tuple[str, str], State]]
+
+
+def _topics(lake: Lake, contracts: Sequence[Contract]) -> Answers:
+    """Topics and faults by (cluster, topic); a refused topic does not hide the others."""
+    by_cluster: dict[str, set[str]] = defaultdict(set)
+    for contract in contracts:
+        by_cluster[contract.cluster].add(contract.topic)
+    topics: dict[tuple[str, str], Topic] = {}
+    faults: dict[tuple[str, str], State] = {}
+    for cluster, names in by_cluster.items():
+        found, fault = asked(lambda: lake.kafka(cluster).describe(sorted(names)))  # noqa: B023 - called at once
+        if found is not None:
+            topics |= {(cluster, name): topic for name, topic in found.items()}
+        elif fault == "kafka_down":
+            faults |= {(cluster, name): fault for name in names}
+        else:
+            _one_by_one(lake, cluster, names, topics, faults)
+    return topics, faults
+
+
+def _one_by_one(
+    lake: Lake,
+    cluster: str,
+    names: Iterable[str],
+    topics: dict[tuple[str, str], Topic],
+    faults: dict[tuple[str, str], State],
+) -> None:
+    for name in sorted(names):
+        found, fault = asked(lambda: lake.kafka(cluster).describe([name]))  # noqa: B023
+        if fault:
+            faults[cluster, name] = fault
+        topics |= {(cluster, each): topic for each, topic in (found or {}).items()}
+
+
+def _with_topic(
+    facts: Facts, topics: Mapping[tuple[str, str], Topic], faults: Mapping[tuple[str, str], State]
+) -> Facts:
+    key = facts.contract.cluster, facts.contract.topic
+    return replace(facts, topic=topics.get(key), topic_fault=faults.get(key))
+
+
+def _with_clock(lake: Lake, facts: Facts) -> Facts:
+    topic = facts.topic
+    if topic is None:
+        return facts
+    clock, _ = asked(lambda: lake.kafka(facts.contract.cluster).clock(topic.name, topic.end))
+    return replace(facts, stream_clock=clock)
+
+
+def _with_headroom(lake: Lake, found: Sequence[Facts]) -> list[Facts]:
+    by_cluster: dict[str, dict[str, dict[int, int]]] = defaultdict(dict)
+    for facts in found:
+        if facts.topic and facts.table and waiting_records(facts):
+            first = facts.committed
+            behind = {p: max(first.get(p, 0), facts.topic.log_start[p]) for p, end in facts.topic.end.items()}
+            behind = {p: o for p, o in behind.items() if o < facts.topic.end[p]}
+            by_cluster[facts.contract.cluster][facts.contract.topic] = behind
+    rooms: dict[tuple[str, str], float | None] = {}
+    for cluster, wanted in by_cluster.items():
+        block = lake.platform.kafka[cluster]
+        answer, _ = asked(lambda: headrooms(block, wanted))  # noqa: B023
+        rooms |= {(cluster, topic): room for topic, room in (answer or {}).items()}
+    return [replace(f, headroom=rooms.get((f.contract.cluster, f.contract.topic))) for f in found]
+
+
+def _with_reachability(platform: Platform, found: Sequence[Facts]) -> list[Facts]:
+    """Only tables whose records wait need Spark and the registry."""
+    behind = [facts for facts in found if facts.table and waiting_records(facts)]
+    if not behind:
+        return list(found)
+    spark_down = not _accepts(platform.spark.remote)
+    registries = {name: not _accepts(block.url) for name, block in platform.schema_registry.items()}
+
+    def unreachable(facts: Facts) -> State | None:
+        needs = facts.contract.value.format in REGISTRY_FORMATS
+        if needs and registries.get(facts.contract.cluster):
+            return "registry_down"
+        return "spark_down" if spark_down else None
+
+    return [replace(f, unreachable=unreachable(f)) if f in behind else f for f in found]
+
+
+def _accepts(url: str | None) -> bool:
+    """Whether something listens at the host and port of a URL."""
+    parts = urlsplit(url or "")
+    if not parts.hostname:
+        return False
+    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme, 15002)
+    try:
+        with socket.create_connection((parts.hostname, port), timeout=CONNECT):
+            return True
+    except OSError:
+        return False
+
+
+def _remembered(facts: Facts, memory: Memory, now: datetime) -> Facts:
+    if facts.topic is None or facts.table is None:
+        return replace(facts, memory=memory)
+    return replace(facts, memory=memory.with_look(facts.topic, facts.committed, now))
+
+
+def asked(ask: Callable[[], T]) -> tuple[T | None, State | None]:
+    """The answer, or the state that asking for it ended in."""
+    try:
+        with named("-"):
+            return ask(), None
+    except (Outage, Stopped) as error:
+        return None, error.state
+    except TidemarkError as error:
+        state = error.fields.get("state", "failed")
+        return None, state if state in STATES else "failed"

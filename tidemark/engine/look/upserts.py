@@ -1,0 +1,74 @@
+"""How every upsert table stands: both ledgers from the catalog, nothing else. A shape of `tidemark status`."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+from tidemark.domain.config.upsert import Current
+from tidemark.domain.states import FINE, OUTAGES, State, remedy
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.look.status import Hint, Status
+from tidemark.engine.look.tables import PARALLEL, asked
+from tidemark.engine.merge.state import Pair, read_pair
+
+
+def upsert_statuses(
+    lake: Lake,
+    tables: Iterable[Current],
+    ask: Callable[[Sequence[str]], Mapping[str, Hint]] = lambda _: {},
+    now: datetime | None = None,
+) -> list[Status]:
+    """The upsert tables in their order; `ask` knows how the last run of tables that are behind has ended."""
+    known = list(tables)
+    at = now or datetime.now(UTC)
+    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="status") as pool:
+        found = list(pool.map(lambda each: asked(lambda: read_pair(lake, each)), known))
+    told = ask([each.contract.table for each, (pair, _) in zip(known, found, strict=True) if _waits(pair)])
+    polls = {name: lane.poll for name, lane in lake.platform.lanes.items()}
+    return [
+        _judged(each, pair, fault or _stopped(each, pair, told), at, polls[each.append.lane])
+        for each, (pair, fault) in zip(known, found, strict=True)
+    ]
+
+
+def _waits(pair: Pair | None) -> bool:
+    return pair is not None and bool(pair.waiting) and not pair.state.paused
+
+
+def _stopped(current: Current, pair: Pair | None, told: Mapping[str, Hint]) -> State | None:
+    """The stop state of the last run, unless something was merged since."""
+    hint = told.get(current.contract.table)
+    if hint is None or hint.stopped is None or pair is None or hint.stopped in FINE | OUTAGES:
+        return None
+    at, since = pair.state.committed_at, hint.at
+    return None if at and since and at > since else hint.stopped
+
+
+def _judged(
+    current: Current, pair: Pair | None, fault: State | None, now: datetime, poll: timedelta
+) -> Status:
+    contract, state = current.contract, pair.state if pair else None
+    merged = state.merged if state else None
+    seconds = (now - pair.oldest).total_seconds() if pair and pair.oldest else 0.0
+    late = seconds > (contract.target_lag + poll).total_seconds()
+    verdict: State = fault or ("paused" if state and state.paused else "lagging" if late else "fresh")
+    end = dict(pair.append.ledger.next) if pair and pair.append else {}
+    return Status(
+        table=contract.table,
+        topic=current.append.topic,
+        state=verdict,
+        lag_records=pair.waiting if pair else None,
+        lag_seconds=seconds if pair else None,
+        stream_clock=pair.append.ledger.max_timestamp if pair and pair.append else None,
+        table_clock=merged.max_timestamp if merged else None,
+        headroom=None,
+        last_commit=state.committed_at if state else None,
+        snapshot_id=state.head if state else None,
+        next=dict(merged.next) if merged else {},
+        end=end,
+        data_files=state.data_files if state else None,
+        delete_files=state.delete_files if state else None,
+        rows=state.rows - state.delete_rows if state else None,
+        quarantined=0,
+        remedy=remedy(verdict, table=contract.table, topic=current.append.table, cluster=contract.cluster),
+    )

@@ -1,0 +1,1 @@
+"""Compaction, snapshot expiry, orphan files, retention: each plans first, then acts."""

@@ -1,0 +1,184 @@
+"""Compaction: plan from the manifests, then few commits by Spark's procedures, each validated by Iceberg.
+
+`main` is moved by Iceberg's own rewrite, which replaces files by files with the same rows and fails when one of them
+was deleted from meanwhile; it never goes back, and an ingest that it overtakes plans again.
+"""
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pyiceberg.table import Table
+
+from tidemark.domain.columns.spark_types import quoted_text
+from tidemark.domain.config.contract import Compaction
+from tidemark.domain.maintenance.compaction import CompactionPlan, Layout, Rewrite, plan_compaction
+from tidemark.domain.maintenance.gain import Gain
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import load
+from tidemark.engine.faults import pause_point
+from tidemark.engine.table.layout import counts_of, read_layout
+from tidemark.engine.table.lease import existing, lease, wanted_by_ingest
+
+TRIES = 3
+CONCURRENT_REWRITES = 2
+"""Groups of files that the server rewrites at once: ingest needs its cores."""
+CONFLICTS = ("ValidationException", "CommitFailedException", "Missing required files", "Cannot commit")
+
+
+@dataclass(slots=True)
+class _Done:
+    """What the commits of one run came to."""
+
+    commits: int = 0
+    conflicts: int = 0
+    rewritten_files: int = 0
+    rewritten_bytes: int = 0
+    manifests: int = 0
+    stopped: str = ""
+    failed: list[str] = field(default_factory=list)
+
+
+def compact(lake: Lake, name: str, limits: Compaction, *, until: float, dry_run: bool = False) -> Gain:
+    """Compact one table as far as it pays, no new commit after `until` (seconds of time.monotonic).
+
+    Raises:
+        Held: another maintenance holds the table.
+        Outage: a service does not answer.
+    """
+    began = time.perf_counter()
+    table = load(lake.catalog, name)
+    if table is None:
+        return Gain(name, "compaction", acted=False, reason="it does not exist yet")
+    files, deletes = counts_of(table.metadata.current_snapshot())
+    if files < limits.min_input_files and not deletes:
+        return Gain(
+            name,
+            "compaction",
+            acted=False,
+            reason=f"{files} files, no deletes",
+            numbers={"files_before": files},
+        )
+    layout = read_layout(table)
+    plan = plan_compaction(layout, limits, datetime.now(UTC))
+    pause_point("compaction_planned")
+    reason = "; ".join(plan.reasons)
+    standing_back = wanted_by_ingest(table.metadata.properties)
+    if standing_back or dry_run or not plan:
+        found = {**_before(layout, limits), "seconds": time.perf_counter() - began}
+        return Gain(
+            name,
+            "compaction",
+            acted=False,
+            reason=standing_back or reason,
+            numbers=found,
+            plan=plan.as_json(),
+        )
+    with lease(lake, name):
+        done = _act(lake, name, limits, plan, until)
+    after = read_layout(existing(lake, name))
+    return Gain(
+        name,
+        "compaction",
+        acted=done.commits > 0,
+        reason="; ".join(filter(None, (reason, done.stopped, *done.failed))),
+        numbers={
+            **_before(layout, limits),
+            **_gained(done, plan, after, limits, time.perf_counter() - began),
+        },
+        plan=plan.as_json(),
+    )
+
+
+def _act(lake: Lake, name: str, limits: Compaction, plan: CompactionPlan, until: float) -> _Done:
+    done = _Done()
+    for rewrite in plan.rewrites:
+        table = existing(lake, name)
+        done.stopped = wanted_by_ingest(table.metadata.properties) or ""
+        if time.monotonic() > until:
+            done.stopped = "its time was up; the rest goes on next time"
+        if done.stopped:
+            return done
+        _rewrite_files(lake, table, limits, rewrite, done)
+        pause_point("compacted")
+    if plan.manifests and time.monotonic() < until:
+        call = f"rewrite_manifests(table => {quoted_text(name)}, use_caching => false)"
+        (found,) = lake.spark().sql(f"CALL `{lake.platform.catalog.name}`.system.{call}").collect()
+        done.manifests = found["rewritten_manifests_count"]
+        done.commits += 1
+        pause_point("manifests_rewritten")
+    return done
+
+
+def _rewrite_files(lake: Lake, table: Table, limits: Compaction, rewrite: Rewrite, done: _Done) -> None:
+    """One commit, tried again when a write to the very same files was faster."""
+    call = rewrite_call(lake, table, limits, rewrite)
+    for left in reversed(range(TRIES)):
+        try:
+            (found,) = lake.spark().sql(call).collect()
+        except Exception as error:
+            if not any(sign in str(error) for sign in CONFLICTS):
+                raise
+            done.conflicts += 1
+            if not left:
+                done.failed.append(f"{rewrite.partitions[0]} is being changed; next time")
+            time.sleep(0.2)
+            continue
+        done.commits += int(found["rewritten_data_files_count"] > 0)
+        done.rewritten_files += found["rewritten_data_files_count"]
+        done.rewritten_bytes += found["rewritten_bytes_count"]
+        return
+
+
+def rewrite_call(lake: Lake, table: Table, limits: Compaction, rewrite: Rewrite) -> str:
+    """The CALL of Spark SQL that does one rewrite."""
+    sort = not table.sort_order().is_unsorted
+    options = {
+        "target-file-size-bytes": limits.target_file_size,
+        "min-file-size-bytes": max(1, rewrite.below),
+        "max-file-size-bytes": max(int(limits.target_file_size * 1.8), 2),
+        "min-input-files": 2,
+        "delete-ratio-threshold": limits.max_delete_ratio,
+        "max-concurrent-file-group-rewrites": CONCURRENT_REWRITES,
+        "remove-dangling-deletes": "true",
+    }
+    if rewrite.unscoped_deletes:
+        options["delete-file-threshold"] = 1
+    if rewrite.max_files is not None:
+        options["max-files-to-rewrite"] = rewrite.max_files
+    listed = ", ".join(f"'{key}', '{value}'" for key, value in options.items())
+    where = f", where => {quoted_text(rewrite.where)}" if rewrite.where else ""
+    return (
+        f"CALL `{lake.platform.catalog.name}`.system.rewrite_data_files(table => "
+        f"{quoted_text('.'.join(table.name()))}, strategy => '{'sort' if sort else 'binpack'}', "
+        f"options => map({listed}){where})"
+    )
+
+
+def _before(layout: Layout, limits: Compaction) -> dict[str, float]:
+    return _numbers(layout, limits, "before")
+
+
+def _gained(
+    done: _Done, plan: CompactionPlan, after: Layout, limits: Compaction, seconds: float
+) -> dict[str, float]:
+    return {
+        **_numbers(after, limits, "after"),
+        "commits": done.commits,
+        "conflicts": done.conflicts,
+        "files_rewritten": done.rewritten_files,
+        "bytes_rewritten": done.rewritten_bytes,
+        "manifests_rewritten": done.manifests,
+        "bytes_left": plan.left,
+        "seconds": seconds,
+    }
+
+
+def _numbers(layout: Layout, limits: Compaction, when: str) -> dict[str, float]:
+    return {
+        f"files_{when}": layout.data_files,
+        f"delete_files_{when}": layout.delete_files,
+        f"bytes_{when}": layout.bytes,
+        f"manifests_{when}": layout.manifests,
+        f"read_amplification_{when}": layout.read_amplification(limits.target_file_size),
+    }

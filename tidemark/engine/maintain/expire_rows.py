@@ -1,0 +1,112 @@
+"""Retention of append rows: one DELETE, which drops whole files and rewrites only those that straddle the cut.
+
+The table notes the cut first. A delete is a snapshot without a receipt: the ledger does not move, and what is missing
+before the cut is no gap (reconcile). Rows that the upsert table has not merged stay.
+"""
+
+import time
+from datetime import UTC, datetime
+
+from pyiceberg.table import Table
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
+from tidemark.domain.ledger.offsets import Offsets
+from tidemark.domain.maintenance.gain import Gain
+from tidemark.domain.maintenance.retention import EXPIRED_BEFORE, FIRST, expired_before, retention_cut
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import ancestors, load, summary_of
+from tidemark.engine.faults import pause_point
+from tidemark.engine.maintain.compact import CONFLICTS, TRIES
+from tidemark.engine.merge.state import merged_upto, named_snapshots
+from tidemark.engine.table.create import set_properties
+from tidemark.engine.table.lease import existing, lease, wanted_by_ingest
+
+
+def expire_rows(lake: Lake, contract: Contract, *, dry_run: bool = False) -> Gain:
+    """Delete the append rows that are older than `retention.append`.
+
+    Raises:
+        Held: another maintenance holds the table.
+        Outage: a service does not answer.
+    """
+    began, name = time.perf_counter(), contract.table
+    table = load(lake.catalog, name)
+    if contract.retention is None or table is None or table.metadata.current_snapshot_id is None:
+        return Gain(name, "retention", acted=False, reason="rows are kept for ever")
+    if standing_back := wanted_by_ingest(table.metadata.properties):
+        return Gain(name, "retention", acted=False, reason=standing_back)
+    needed: datetime | None = None
+    if contract.upsert is not None:
+        merged = merged_upto(lake, contract)
+        if merged is None or _replayed(table, named_snapshots(lake, contract)):
+            return Gain(
+                name, "retention", acted=False, reason="the upsert table has rows to read again first"
+            )
+        needed = _oldest_unmerged(lake, contract, *merged)
+    cut = retention_cut(datetime.now(UTC), contract.retention.append, needed)
+    where = f"_kafka.timestamp >= '{FIRST.isoformat()}' and _kafka.timestamp < '{cut.isoformat()}'"
+    tasks = list(table.scan(row_filter=where).plan_files())
+    rows = sum(task.file.record_count for task in tasks)
+    found = {"files": len(tasks), "rows_at_most": rows}
+    if not tasks or dry_run:
+        told = f"{len(tasks)} files hold rows from before {cut:%Y-%m-%d %H:%M} UTC"
+        return Gain(name, "retention", acted=False, reason=told, numbers=found)
+    with lease(lake, name):
+        noted = expired_before(table.metadata.properties)
+        if noted is None or noted < cut:
+            set_properties(lake, name, {EXPIRED_BEFORE: cut.isoformat()})
+        pause_point("retention_noted")
+        _delete(lake, name, cut)
+    gone = _rows(table) - _rows(existing(lake, name))
+    numbers = {"files": len(tasks), "rows_deleted": max(0, gone), "seconds": time.perf_counter() - began}
+    return Gain(
+        name, "retention", acted=True, reason=f"rows before {cut:%Y-%m-%d %H:%M} UTC", numbers=numbers
+    )
+
+
+def _delete(lake: Lake, name: str, cut: datetime) -> None:
+    statement = (
+        f"DELETE FROM {lake.identifier(name)} WHERE _kafka.timestamp >= TIMESTAMP '{FIRST:%Y-%m-%d %H:%M:%S}+00:00' "
+        f"AND _kafka.timestamp < TIMESTAMP '{cut:%Y-%m-%d %H:%M:%S}+00:00'"
+    )
+    for left in reversed(range(TRIES)):
+        try:
+            lake.spark().sql(statement)
+        except Exception as error:
+            if not left or not any(sign in str(error) for sign in CONFLICTS):
+                raise
+            time.sleep(0.2)
+        else:
+            return
+
+
+def _replayed(table: Table, read_on_from: frozenset[int]) -> bool:
+    """Whether a replay has put rows below the merged offsets since."""
+    for snapshot in ancestors(table.metadata, table.metadata.current_snapshot_id):
+        if snapshot.snapshot_id in read_on_from:
+            return False
+        text = summary_of(snapshot).get(LEDGER_PROPERTY)
+        if text and Ledger.from_json(text, table="-").kind == "replay":
+            return True
+    return True
+
+
+def _oldest_unmerged(lake: Lake, contract: Contract, epoch: int, next_: Offsets) -> datetime | None:
+    """The record time of the oldest row that the upsert table has not merged; None when it has all of them."""
+    merged = [f"(_kafka.partition = {p} AND _kafka.offset < {o})" for p, o in sorted(next_.items())]
+    within = " OR ".join(merged) or "false"
+    (row,) = (
+        lake.spark()
+        .sql(
+            f"SELECT unix_micros(min(_kafka.timestamp)) AS oldest FROM {lake.identifier(contract.table)} "
+            f"WHERE _kafka.epoch > {epoch} OR (_kafka.epoch = {epoch} AND NOT ({within}))"
+        )
+        .collect()
+    )
+    oldest = row["oldest"]
+    return None if oldest is None else datetime.fromtimestamp(oldest / 1_000_000, UTC)
+
+
+def _rows(table: Table) -> int:
+    return int(summary_of(table.metadata.current_snapshot()).get("total-records", 0))

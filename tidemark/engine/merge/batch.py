@@ -1,0 +1,226 @@
+"""What one merge is about: the events that are read, and what is known of their keys, reduced to one row per key."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+
+from tidemark.domain.columns.spark_types import quoted_name, quoted_text
+from tidemark.domain.errors import Stopped
+from tidemark.domain.ledger import merge_filters
+from tidemark.domain.ledger.merge_ledger import Truncation
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.spark import checkpointed
+from tidemark.engine.merge.plan import MergePlan
+from tidemark.engine.merge.rows import (
+    KEY,
+    KIND,
+    NEW,
+    PLACE,
+    STORED,
+    TRUNCATE,
+    UNDONE,
+    Shape,
+    events,
+    key_columns,
+    null_key,
+    reduced,
+    remembered,
+)
+from tidemark.engine.merge.table import memory
+
+FEW = 200
+"""Keys up to which they are named one by one; Iceberg compares no more with a file's statistics."""
+SMALL = 1_000_000
+"""Keys up to which each task gets all of them, so that the table itself is not shuffled."""
+_COUNTED = ("int", "long", "string", "date")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """`winners` as `reduced` gives them. `pruned`: what every stored row of these keys fulfils, as SQL on `t`."""
+
+    winners: DataFrame
+    read: int
+    null_key: int
+    truncates: int
+    truncated: Mapping[int, Truncation]
+    max_timestamp: datetime | None
+    pruned: str
+
+    @property
+    def small(self) -> bool:
+        """Few enough to be sent to every task."""
+        return self.read <= SMALL
+
+
+def read_batch(lake: Lake, plan: MergePlan) -> Batch:
+    """Read the append rows of a plan, each of them once, and reduce them with what is stored of their keys.
+
+    Raises:
+        Stopped: a truncate event came, and the contract says `on_truncate: stop`.
+    """
+    shape, alone = plan.shape, not plan.state.rows or plan.action == "rebuild"
+    fresh = events(
+        _append(lake, plan, merge_filters.unmerged(plan.rows)), shape, plan.pair.columns, F.lit(NEW)
+    )
+    if not alone:
+        fresh = checkpointed(fresh)
+    facts = _facts(fresh, shape)
+    truncated = _truncated(plan, facts)
+    fresh = fresh.where((F.col(KIND) != TRUNCATE) & ~null_key(shape.current))
+    if plan.rows.reloaded:
+        fresh = _with_history(lake, plan, fresh)
+    late = merge_filters.before(truncated, PLACE)
+    found = fresh.where(f"NOT {late}") if truncated else fresh
+    pruned = ""
+    if not alone:
+        keys = _keys(lake, plan, fresh)
+        pruned = (
+            "" if plan.rows.reloaded else _pruned(shape, fresh, facts)
+        )  # a replay undoes rows of other keys
+        found = found.unionByName(_stored(lake, plan, keys, truncated, pruned))
+        if (past := _remembered(lake, plan, keys)) is not None:
+            found = found.unionByName(past)
+    winners = reduced(found, shape)
+    return Batch(
+        winners=winners if alone else checkpointed(winners),
+        read=facts["n"],
+        null_key=facts["null_key"] or 0,
+        truncates=facts["truncates"] or 0,
+        truncated=truncated,
+        max_timestamp=_moment(facts["last"]),
+        pruned=pruned,
+    )
+
+
+def target(lake: Lake, plan: MergePlan) -> DataFrame:
+    """The upsert table as the plan saw it."""
+    reader = lake.spark().read.option("versionAsOf", str(plan.state.head))
+    return reader.table(lake.identifier(plan.current.contract.table))
+
+
+def _append(lake: Lake, plan: MergePlan, condition: str) -> DataFrame:
+    reader = lake.spark().read.option("versionAsOf", str(plan.append_snapshot))
+    return reader.table(lake.identifier(plan.current.append.table)).where(condition)
+
+
+def _facts(fresh: DataFrame, shape: Shape) -> Mapping[str, Any]:
+    """One look at the events: how many, which truncate, how far the keys reach."""
+    at = F.col(PLACE)
+    truncates = F.col(KIND) == TRUNCATE
+    place = F.struct(at["epoch"], at["offset"], F.unix_millis(at["timestamp"]), at["partition"])
+    spans = [
+        bound(F.col(KEY)[f"k{n}"]).alias(f"{name}{n}")
+        for n, _ in _prunable(shape)
+        for name, bound in (("least", F.min), ("most", F.max))
+    ]
+    return (
+        fresh.agg(
+            F.count("*").alias("n"),
+            F.count_if(null_key(shape.current)).alias("null_key"),
+            F.count_if(truncates).alias("truncates"),
+            F.max(F.unix_millis(at["timestamp"])).alias("last"),
+            F.collect_set(F.when(truncates, place)).alias("places"),
+            *spans,
+        )
+        .collect()[0]
+        .asDict()
+    )
+
+
+def _truncated(plan: MergePlan, facts: Mapping[str, Any]) -> dict[int, Truncation]:
+    known = dict(plan.after.truncated) if plan.after else {}
+    found = [Truncation(*place[:3]) for place in facts["places"]]
+    if found and plan.current.upsert.on_truncate == "stop":
+        first = min((place[0], place[3], place[1]) for place in facts["places"])
+        raise Stopped(
+            "misconfigured",
+            plan.current.contract.table,
+            f"{facts['truncates']} truncate events came, the first in partition {first[1]} at offset {first[2]}, and "
+            "the contract says upsert.on_truncate: stop. With `apply` the rows before it go, in one commit.",
+            offset=first[2],
+            partition=first[1],
+        )
+    for place in sorted(facts["places"]):
+        known[place[3]] = max(known.get(place[3], Truncation(0, -1, 0)), Truncation(*place[:3]))
+    return known
+
+
+def _keys(lake: Lake, plan: MergePlan, fresh: DataFrame) -> DataFrame:
+    """The keys that this merge may change."""
+    keys = fresh.select(KEY)
+    if plan.rows.reloaded:
+        undone = target(lake, plan).where(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded))
+        keys = keys.unionByName(undone.select(key_columns(plan.shape).alias(KEY)))
+    return keys.distinct()
+
+
+def _with_history(lake: Lake, plan: MergePlan, fresh: DataFrame) -> DataFrame:
+    """After a replay, all events of the keys that it touched: what it replaced may have been their newest."""
+    touched = fresh.where(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, PLACE)).select(KEY)
+    undone = target(lake, plan).where(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded))
+    keys = touched.unionByName(undone.select(key_columns(plan.shape).alias(KEY))).distinct()
+    merged = f"{merge_filters.within(plan.rows)} AND NOT {merge_filters.unmerged(plan.rows)}"
+    past = events(_append(lake, plan, merged), plan.shape, plan.pair.columns, F.lit(NEW))
+    past = past.where((F.col(KIND) != TRUNCATE) & ~null_key(plan.current))
+    return fresh.unionByName(past.join(F.broadcast(keys), KEY, "left_semi"))
+
+
+def _stored(
+    lake: Lake, plan: MergePlan, keys: DataFrame, truncated: Mapping[int, Truncation], pruned: str
+) -> DataFrame:
+    """The rows that stand for these keys now; those that no longer count as UNDONE."""
+    undone = [merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded), merge_filters.before(truncated)]
+    gone = " OR ".join(each for each in undone if each != "false") or "false"
+    origin = F.when(F.expr(gone), F.lit(UNDONE)).otherwise(F.lit(STORED))
+    rows, columns = target(lake, plan), plan.shape.columns
+    if pruned:
+        rows = rows.alias("t").where(pruned)
+    found = events(rows, plan.shape, columns, origin, whole=plan.current.soft)
+    return found.join(F.broadcast(keys), KEY, "left_semi")
+
+
+def _remembered(lake: Lake, plan: MergePlan, keys: DataFrame) -> DataFrame | None:
+    """The deletes of these keys that left no row behind; only needed where an older event may follow."""
+    current = plan.current
+    rows = memory(lake, current) if current.remembers else None
+    if rows is None:
+        return None
+    found = remembered(rows, plan.shape).join(F.broadcast(keys), KEY, "left_semi")
+    return found.where(f"NOT {merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, PLACE)}")
+
+
+def _prunable(shape: Shape) -> list[tuple[int, tuple[str, ...]]]:
+    """Keys by which files can be left out: their number and path."""
+    return [(n, path) for n, path in enumerate(shape.current.keys) if str(shape.type_of(*path)) in _COUNTED]
+
+
+def _pruned(shape: Shape, fresh: DataFrame, facts: Mapping[str, Any]) -> str:
+    """Conditions that the stored rows of these keys fulfil, so that other files and partitions are not read."""
+    conditions = []
+    for n, path in _prunable(shape):
+        name, kind = f"t.{quoted_name(*path)}", str(shape.type_of(*path))
+        if facts["n"] <= FEW:
+            found = {row[0] for row in fresh.select(F.col(KEY)[f"k{n}"]).distinct().collect()}
+            sound = found and not any("\0" in str(each) for each in found)  # no literal has a NUL
+            listed = ", ".join(_literal(each, kind) for each in sorted(found)) if sound else ""
+            conditions += [f"{name} IN ({listed})"] if listed else []
+            continue
+        least, most = facts[f"least{n}"], facts[f"most{n}"]
+        if least is not None and "\0" not in f"{least}{most}":
+            conditions += [f"{name} >= {_literal(least, kind)}", f"{name} <= {_literal(most, kind)}"]
+    return " AND ".join(conditions)
+
+
+def _literal(value: Any, kind: str) -> str:
+    if kind == "string":
+        return quoted_text(value)
+    return f"DATE '{value}'" if kind == "date" else str(value)
+
+
+def _moment(milliseconds: int | None) -> datetime | None:
+    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)

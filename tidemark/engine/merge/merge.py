@@ -1,0 +1,103 @@
+"""One merge: append rows that are not merged yet, reduced to one row per key, staged, audited, receipted, published.
+
+Like ingest it remembers nothing: each attempt plans from both tables, works on a branch of its own, and either moves
+main or leaves nothing behind but that branch.
+"""
+
+import random
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from tidemark.domain.config.upsert import Current
+from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
+from tidemark.domain.ledger.ledger import Counts
+from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger
+from tidemark.domain.outcome import Commit
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
+from tidemark.engine.merge.batch import read_batch
+from tidemark.engine.merge.plan import MergePlan, make_merge_plan
+from tidemark.engine.merge.stage import NOTHING_STAGED, StagedMerge, stage_merge
+from tidemark.engine.stopwatch import Stopwatch
+from tidemark.engine.table.publish import drop_branch, open_branch, publish, write_receipt
+
+ATTEMPTS = 6
+
+
+def merge_once(lake: Lake, current: Current, run_id: str, *, known: bool = False) -> Commit | None:
+    """Publish the next merge of an upsert table, or None when everything is merged or the table is paused.
+
+    Raises:
+        Stopped: the table is in a stop state; nothing moved.
+        Outage: a service does not answer; a later attempt continues from the tables.
+    """
+    table = current.contract.table
+    last: TidemarkError | None = None
+    for turn in range(ATTEMPTS):
+        try:
+            with named(table, topic=current.append.table, cluster=current.append.cluster):
+                return _attempt(lake, current, run_id, known=known)
+        except Overtaken as overtaken:
+            last = overtaken
+            time.sleep(random.uniform(0.0, 0.1 * 2**turn))  # noqa: S311 - so that two runs do not stay in step
+    raise Stopped("failed", table, f"It was planned {ATTEMPTS} times in vain: {last}")
+
+
+def _attempt(lake: Lake, current: Current, run_id: str, *, known: bool) -> Commit | None:
+    watch = Stopwatch({})
+    with watch("plan"):
+        plan = make_merge_plan(lake, current, run_id, known=known)
+    if plan is None:
+        return None
+    with watch("branch"):
+        made = open_branch(lake, plan.attempt)
+    try:
+        return _stage_and_publish(lake, plan, made, watch)
+    except BaseException:
+        with suppress(Exception):
+            drop_branch(lake, plan.attempt)
+        raise
+
+
+def _stage_and_publish(lake: Lake, plan: MergePlan, made: frozenset[int], watch: Stopwatch) -> Commit:
+    staged = NOTHING_STAGED
+    if plan.after and plan.action == "back":
+        ledger = plan.ledger(Changes(), plan.after.truncated, None)
+    else:
+        with watch("read"):
+            batch = read_batch(lake, plan)
+        with watch("stage"):
+            staged = stage_merge(lake, plan, batch)
+        ledger = plan.ledger(staged.changes, batch.truncated, batch.max_timestamp)
+    with watch("receipt"):
+        receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
+    with watch("publish"):
+        publish(lake, plan.attempt, made | staged.snapshots | {receipt}, lambda: None)
+    return _commit(plan, ledger, receipt, watch, staged)
+
+
+def _commit(
+    plan: MergePlan, ledger: MergeLedger, receipt: int, watch: Stopwatch, staged: StagedMerge
+) -> Commit:
+    changes = ledger.changes
+    written, deleted = changes.inserted + changes.updated, changes.deleted + changes.absent
+    read = max(changes.read, written + deleted)  # rows that a replay or a truncation touched were not read
+    counts = Counts(read, written, 0, deleted, read - written - deleted)
+    return Commit(
+        table=plan.current.contract.table,
+        batch_id=plan.id,
+        attempt=plan.attempt_id,
+        snapshot_id=receipt,
+        parent_id=plan.state.head,
+        from_=dict(plan.rows.start),
+        next=ledger.next,
+        counts={0: counts},
+        schema_ids=frozenset(),
+        max_timestamp=ledger.max_timestamp,
+        seconds=watch.seconds,
+        files=staged.files,
+        bytes=staged.bytes,
+        at=datetime.now(UTC),
+        changes=changes,
+    )

@@ -1,0 +1,143 @@
+"""The plan of one merge: read from both tables and nothing else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import uuid4
+
+from tidemark import __version__
+from tidemark.domain.config.upsert import Current
+from tidemark.domain.errors import Stopped
+from tidemark.domain.ledger.ledger import branch_name
+from tidemark.domain.ledger.merge_ledger import Action, Changes, MergeLedger, Truncation, merge_id
+from tidemark.domain.ledger.merge_plan import GoBack, Merge, Rebuild, Unmerged
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.faults import pause_point
+from tidemark.engine.merge.rows import Shape
+from tidemark.engine.merge.state import Pair, next_step, read_pair
+from tidemark.engine.merge.table import prepare
+from tidemark.engine.table.publish import Attempt
+
+LIMIT = 20_000_000
+"""Offsets that one merge takes at most, a first one and a rebuild excepted: they join nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """One merge of one table: which append rows, on top of which snapshot, into which columns."""
+
+    pair: Pair
+    state: TableState
+    rows: Unmerged
+    action: Action
+    after: MergeLedger | None
+    why: str
+    run_id: str
+    id: str
+    attempt_id: str
+    back_to: int | None = None
+    """An own receipt, for the action `back`."""
+
+    @property
+    def current(self) -> Current:
+        """The upsert table."""
+        return self.pair.current
+
+    @property
+    def append_snapshot(self) -> int:
+        """Every read of the append table is pinned to it."""
+        if self.pair.append is None:
+            raise ValueError("the append table was never loaded")
+        return self.pair.append.head
+
+    @property
+    def attempt(self) -> Attempt:
+        """The branch of this attempt alone."""
+        branch = branch_name(self.id, self.attempt_id)
+        return Attempt(self.current.contract.table, branch, self.state.head, self.back_to)
+
+    @property
+    def shape(self) -> Shape:
+        """The columns of the table."""
+        if self.state.columns is None:
+            raise ValueError("the upsert table does not exist")
+        return Shape(self.current, self.state.columns)
+
+    def ledger(
+        self, changes: Changes, truncated: Mapping[int, Truncation], at: datetime | None
+    ) -> MergeLedger:
+        """The entry once all of `rows` are merged."""
+        append = self.pair.append
+        before = self.after.totals if self.after else Changes()
+        known = [each for each in (at, self.after.max_timestamp if self.after else None) if each]
+        return MergeLedger(
+            action=self.action,
+            append_table=self.current.append.table,
+            append_uuid=append.uuid if append else "",
+            append_snapshot=self.after.append_snapshot
+            if self.action == "back" and self.after
+            else self.append_snapshot,
+            epoch=self.rows.end_epoch,
+            next=dict(self.rows.end),
+            truncated=dict(truncated),
+            changes=changes,
+            totals=before.plus(changes),
+            why=self.why,
+            batch_id=self.id,
+            attempt=self.attempt_id,
+            run_id=self.run_id,
+            max_timestamp=max(known, default=None),
+            contract=self.current.append.digest,
+            tidemark=__version__,
+        )
+
+
+def make_merge_plan(lake: Lake, current: Current, run_id: str, *, known: bool = False) -> MergePlan | None:
+    """The next merge from what both tables say, or None.
+
+    Raises:
+        Stopped: any stop state that they show.
+    """
+    pair = read_pair(lake, current)
+    if pair.state.paused or pair.append is None:
+        return None
+    if known and not pair.state.exists:
+        raise Stopped("table_missing", current.contract.table, "Earlier runs have made it.")
+    step = next_step(lake, pair, LIMIT)
+    if step is None:
+        return None
+    if isinstance(step, Rebuild) and pair.trimmed and pair.state.rows:
+        raise Stopped(
+            "ledger_missing",
+            current.contract.table,
+            f"{step.why}, and it cannot be made anew: retention has deleted rows of {current.append.table}.",
+        )
+    state = pair.state
+    if not isinstance(step, GoBack):
+        state = prepare(lake, current, state, pair.columns, run_id)
+    pause_point("planned")
+    return _planned(pair, state, step, run_id)
+
+
+def _planned(pair: Pair, state: TableState, step: Merge | GoBack | Rebuild, run_id: str) -> MergePlan:
+    attempt, table, head = (
+        uuid4().hex[:8],
+        pair.current.contract.table,
+        pair.append.head if pair.append else 0,
+    )
+    match step:
+        case Merge(rows, after):
+            action: Action = "merge" if after else "first"
+            upto = rows.end_epoch, rows.end
+            return MergePlan(
+                pair, state, rows, action, after, "", run_id, merge_id(table, head, upto), attempt
+            )
+        case Rebuild(rows, why):
+            upto = rows.end_epoch, rows.end
+            id_ = merge_id(table, head, upto)
+            return MergePlan(pair, state, rows, "rebuild", None, why, run_id, id_, attempt)
+        case GoBack(snapshot, ledger, why):
+            rows = Unmerged(ledger.epoch, ledger.next, ledger.epoch, ledger.next)
+            id_ = merge_id(table, head, (ledger.epoch, ledger.next))
+            return MergePlan(pair, state, rows, "back", ledger, why, run_id, id_, attempt, snapshot)

@@ -1,0 +1,275 @@
+"""Events, stored rows and remembered deletes of some keys, reduced to one row per key: the newest event decides.
+
+Newest by `order_by`, then epoch, partition, offset. What is stored takes part as one more event, so it makes no
+difference how events are cut into batches, in which order they come, or whether they come twice.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+
+from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
+from tidemark.domain.columns.types import BINARY, KAFKA_COLUMN, STRING, ColumnType, ListType, MapType, Struct
+from tidemark.domain.config.upsert import CDC, SOFT_COLUMN, Current
+
+UNAVAILABLE = "__debezium_unavailable_value"
+KEY, ORDER, PLACE, KIND, ORIGIN, ROW = "k", "o", "at", "kind", "origin", "r"
+UPSERT, DELETE, TRUNCATE = "upsert", "delete", "truncate"
+UNDONE, REMEMBERED, STORED, NEW = 0, 1, 2, 3
+"""Where an event comes from; among equals the later one wins. UNDONE: a stored row that no longer counts."""
+_PLACE = ("epoch", "partition", "offset", "timestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The columns of the upsert table and what must be known of them."""
+
+    current: Current
+    columns: Struct
+
+    @property
+    def fields(self) -> tuple[tuple[str, ColumnType], ...]:
+        """The top-level columns, without the soft-delete mark."""
+        return tuple((f.name, f.type) for f in self.columns.fields if f.name != SOFT_COLUMN.name)
+
+    @property
+    def has_cdc(self) -> bool:
+        """The rows come out of a Debezium envelope."""
+        return self.columns.field(CDC) is not None
+
+    @property
+    def holding(self) -> tuple[str, ...]:
+        """Columns in which Debezium may say that it does not know the value."""
+        if self.current.append.value.envelope == "none":
+            return ()
+        own = {path[0] for path in (*self.current.keys, *self.current.order)}
+        return tuple(n for n, kind in self.fields if kind in {STRING, BINARY} and n not in own)
+
+    def type_of(self, *path: str) -> ColumnType:
+        """The type at a path through structs. Raises KeyError."""
+        kind: ColumnType = self.columns
+        for name in path:
+            field = kind.field(name) if isinstance(kind, Struct) else None
+            if field is None:
+                raise KeyError(".".join(path))
+            kind = field.type
+        return kind
+
+    def key_type(self) -> str:
+        """The key as a Spark struct."""
+        return _struct("k", [self.type_of(*path) for path in self.current.keys])
+
+    def order_type(self) -> str:
+        """The order columns as a Spark struct."""
+        return _struct("o", [self.type_of(*path) for path in self.current.order])
+
+
+def _struct(prefix: str, kinds: Sequence[ColumnType]) -> str:
+    return f"struct<{', '.join(f'{prefix}{n}: {spark_ddl(kind)}' for n, kind in enumerate(kinds))}>"
+
+
+def events(rows: DataFrame, shape: Shape, found: Struct, origin: Column, *, whole: bool = True) -> DataFrame:
+    """Rows of the append or the upsert table, with the columns `found`, as events.
+
+    Not `whole`: without the values of columns, which only a new row brings.
+    """
+    kafka, kept = F.col(KAFKA_COLUMN.name), {KAFKA_COLUMN.name, *shape.holding}
+    kind = F.when(F.coalesce(kafka["tombstone"], F.lit(False)), DELETE)
+    if shape.has_cdc and found.field(CDC):
+        kind = kind.when(F.col(CDC)["op"] == "t", TRUNCATE).when(F.col(CDC)["op"] == "d", DELETE)
+    if found.field(SOFT_COLUMN.name):
+        kind = F.when(F.col(SOFT_COLUMN.name), DELETE)
+    parts = []
+    for name, wanted in shape.fields:
+        here = found.field(name) if whole or name in kept else None
+        value = conformed(_named(name), here.type, wanted) if here else F.lit(None).cast(spark_ddl(wanted))
+        parts.append(value.alias(name))
+    gone = origin == UNDONE
+    return rows.select(
+        key_columns(shape).alias(KEY),
+        F.when(~gone, _order(shape)).alias(ORDER),
+        F.when(~gone, F.struct(*(kafka[name].alias(name) for name in _PLACE))).alias(PLACE),
+        F.when(gone, DELETE).otherwise(kind.otherwise(UPSERT)).alias(KIND),
+        origin.alias(ORIGIN),
+        F.struct(*parts).alias(ROW),
+    )
+
+
+def key_columns(shape: Shape) -> Column:
+    """The key as one struct of k0, k1 …"""
+    parts = [F.col(quoted_name(*path)).alias(f"k{n}") for n, path in enumerate(shape.current.keys)]
+    return F.struct(*parts).cast(shape.key_type())
+
+
+def null_key(current: Current) -> Column:
+    """Whether a part of the key is missing in an event that needs one."""
+    missing = _any([F.col(KEY)[f"k{n}"].isNull() for n in range(len(current.keys))])
+    return (F.col(KIND) != TRUNCATE) & missing
+
+
+def remembered(rows: DataFrame, shape: Shape) -> DataFrame:
+    """Rows of the memory of hard deletes as events."""
+    row = ", ".join(f"{quoted_name(name)}: {spark_ddl(kind)}" for name, kind in shape.fields)
+    return rows.select(
+        F.from_json("key", shape.key_type(), _JSON).alias(KEY),
+        F.from_json("position", shape.order_type(), _JSON).alias(ORDER),
+        F.struct(*(F.col(name) for name in _PLACE)).alias(PLACE),
+        F.lit(DELETE).alias(KIND),
+        F.lit(REMEMBERED).alias(ORIGIN),
+        F.lit(None).cast(f"struct<{row}>").alias(ROW),
+    )
+
+
+def to_remember(deletes: DataFrame) -> DataFrame:
+    """What the memory must hold of events that are deletes."""
+    return deletes.select(
+        F.to_json(KEY, _JSON).alias("key"),
+        F.to_json(ORDER, _JSON).alias("position"),
+        *(F.col(PLACE)[name].alias(name) for name in _PLACE),
+        F.current_timestamp().alias("at"),
+    )
+
+
+def reduced(found: DataFrame, shape: Shape) -> DataFrame:
+    """The newest event of each key, and what it means for the table.
+
+    Adds to an event's columns: stored (a row is there), marked (and it is marked as deleted), news (new events of
+    this key), action (insert, update, delete; NULL: leave all as it is). ROW is what the table must hold then.
+    """
+    if shape.current.by_source:
+        found = _with_carried_order(found)
+    newest_first = Window.partitionBy(KEY).orderBy(
+        F.col(ORDER).desc_nulls_last(),
+        *(F.col(PLACE)[name].desc_nulls_last() for name in ("epoch", "partition", "offset")),
+        F.col(ORIGIN).desc(),
+    )
+    everyone = Window.partitionBy(KEY)
+    in_order = newest_first.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    stored, delete = F.col(ORIGIN).isin(STORED, UNDONE), F.col(KIND) == DELETE
+    ranked = found.select(
+        "*",
+        F.row_number().over(newest_first).alias("rank"),
+        F.max(stored).over(everyone).alias("stored"),
+        F.max(stored & delete & (F.col(ORIGIN) == STORED)).over(everyone).alias("marked"),
+        F.sum((F.col(ORIGIN) == NEW).cast("bigint")).over(everyone).alias("news"),
+        _before_or_here(delete, newest_first).alias("cut"),
+        _before_or_here(F.col(ORIGIN) == STORED, newest_first).alias("passed"),
+    )
+    folded = ranked.select("*", *(value.over(in_order).alias(name) for name, value in _folds(shape)))
+    winners = folded.where(F.col("rank") == 1)
+    return winners.withColumn("action", _action(shape)).withColumn(ROW, _content(shape))
+
+
+def _with_carried_order(found: DataFrame) -> DataFrame:
+    """A delete that knows no order of its own comes right after what was there before it.
+
+    Before: by offset in its Kafka partition, by record time in others.
+    """
+    at = F.col(PLACE)
+    here = Window.partitionBy(KEY, at["epoch"], at["partition"]).orderBy(at["offset"])
+    anywhere = Window.partitionBy(KEY).orderBy(at["epoch"], at["timestamp"], at["partition"], at["offset"])
+    earlier = [
+        F.max(ORDER).over(each.rowsBetween(Window.unboundedPreceding, -1)) for each in (here, anywhere)
+    ]
+    carries = (F.col(KIND) == DELETE) & F.col(ORDER).isNull() & (F.col(ORIGIN) != UNDONE)
+    aside = found.select("*", earlier[0].alias("here"), earlier[1].alias("anywhere"))
+    carried = F.greatest("here", "anywhere")
+    return aside.withColumn(ORDER, F.when(carries, carried).otherwise(F.col(ORDER))).drop("here", "anywhere")
+
+
+def _folds(shape: Shape) -> Iterator[tuple[str, Column]]:
+    """What a winner may take from older events, newest first.
+
+    A value that it did not know is the last one told since the last delete; a stored row has taken its share before.
+    """
+    if shape.current.soft:
+        yield "last", _first(F.when((F.col(KIND) == UPSERT) | (F.col(ORIGIN) == STORED), F.col(ROW)))
+    for number, name in enumerate(shape.holding):
+        value = F.col(ROW)[name]
+        here = F.when(F.col(ORIGIN) == STORED, 1).otherwise(0)
+        told = (
+            (F.col("cut") == 0)
+            & (F.col("passed") <= here)
+            & ~value.eqNullSafe(F.lit(UNAVAILABLE).cast(spark_ddl(shape.type_of(name))))
+        )
+        yield f"told{number}", _first(F.when(told, F.struct(value.alias("v"))))
+
+
+def _before_or_here(condition: Column, newest_first: WindowSpec) -> Column:
+    return F.sum(condition.cast("int")).over(newest_first.rowsBetween(Window.unboundedPreceding, 0))
+
+
+def _first(value: Column) -> Column:
+    return F.first(value, ignorenulls=True)
+
+
+def _content(shape: Shape) -> Column:
+    """The winner's row; values that it did not know are those known before, a mark keeps the row that it marks."""
+    row, told = F.col(ROW), {name: F.col(f"told{n}") for n, name in enumerate(shape.holding)}
+    parts = {
+        name: F.coalesce(told[name]["v"], F.when(told[name].isNull(), row[name]))
+        if name in told
+        else row[name]
+        for name, _ in shape.fields
+    }
+    if not told and not shape.current.soft:
+        return row
+    content = F.struct(*(part.alias(name) for name, part in parts.items()))
+    if not shape.current.soft:
+        return content
+    own, ordering = {KAFKA_COLUMN.name, CDC}, {path[0] for path in shape.current.order}
+    last = F.col("last")
+    marked = [
+        row[name] if name in own else F.coalesce(row[name], last[name]) if name in ordering else last[name]
+        for name, _ in shape.fields
+    ]
+    mark = F.struct(*(part.alias(name) for part, (name, _) in zip(marked, shape.fields, strict=True)))
+    return F.when((F.col(KIND) == DELETE) & last.isNotNull(), mark).otherwise(content)
+
+
+def _action(shape: Shape) -> Column:
+    origin, stored = F.col(ORIGIN), F.col("stored")
+    written = F.when(stored, "update").otherwise("insert")
+    erased = F.when(stored, "delete")
+    new = written if shape.current.soft else F.when(F.col(KIND) == DELETE, erased).otherwise(written)
+    return F.when(origin == NEW, new).when(origin != STORED, erased)
+
+
+def _order(shape: Shape) -> Column:
+    parts = [F.col(quoted_name(*path)) for path in shape.current.order]
+    order = F.struct(*(part.alias(f"o{n}") for n, part in enumerate(parts))).cast(shape.order_type())
+    return F.when(_any([part.isNotNull() for part in parts]), order)
+
+
+def conformed(value: Column, found: ColumnType, wanted: ColumnType) -> Column:
+    """`value` in a type that covers its own: more fields, wider numbers."""
+    match found, wanted:
+        case _ if found == wanted:
+            return value
+        case Struct(), Struct(fields):
+            parts = []
+            for field in fields:
+                here = found.field(field.name)
+                part = conformed(value[field.name], here.type, field.type) if here else F.lit(None)
+                parts.append(part.cast(spark_ddl(field.type)).alias(field.name))
+            return F.when(value.isNotNull(), F.struct(*parts))
+        case ListType(old), ListType(new):
+            return F.transform(value, lambda each: conformed(each, old, new))
+        case MapType(_, old), MapType(_, new):
+            return F.transform_values(value, lambda _, each: conformed(each, old, new))
+    return value.cast(spark_ddl(wanted))
+
+
+def _named(name: str) -> Column:
+    return F.col(quoted_name(name))
+
+
+def _any(conditions: Sequence[Column]) -> Column:
+    return reduce(lambda one, other: one | other, conditions) if conditions else F.lit(False)
+
+
+_MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+_JSON = {"timestampFormat": f"{_MOMENT}XXX", "timestampNTZFormat": _MOMENT, "ignoreNullFields": "false"}

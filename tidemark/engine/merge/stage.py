@@ -1,0 +1,247 @@
+"""Stage a merge on its attempt branch: one MERGE for rows that are there, one append for new ones, then the audit."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from pyiceberg.table.snapshots import Snapshot
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+
+from tidemark.domain.columns.spark_types import quoted_name
+from tidemark.domain.config.upsert import SOFT_COLUMN
+from tidemark.domain.errors import Stopped
+from tidemark.domain.ledger import merge_filters
+from tidemark.domain.ledger.merge_ledger import Changes
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import summary_of
+from tidemark.engine.faults import pause_point
+from tidemark.engine.merge.batch import Batch, target
+from tidemark.engine.merge.plan import MergePlan
+from tidemark.engine.merge.rows import (
+    DELETE,
+    KEY,
+    KIND,
+    NEW,
+    ORIGIN,
+    ROW,
+    Shape,
+    to_remember,
+)
+from tidemark.engine.merge.table import remember
+from tidemark.engine.table.publish import branch_head, branch_identifier
+
+_KEY, _ACTION = "tidemark_key", "tidemark_action"
+
+
+@dataclass(frozen=True, slots=True)
+class StagedMerge:
+    """What lies on the branch: the snapshots made, what they change, and how much was written."""
+
+    snapshots: frozenset[int]
+    changes: Changes
+    files: int
+    bytes: int
+
+
+NOTHING_STAGED = StagedMerge(frozenset(), Changes(), 0, 0)
+
+
+def stage_merge(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
+    """Write what the winners ask for; the branch holds exactly that, or Stopped(`failed`)."""
+    tally = _tally(batch.winners)
+    truncates = batch.truncates > 0 and bool(plan.state.rows)
+    erased = _others_before(lake, plan, batch) if truncates else 0
+    if plan.current.remembers and tally.to_remember:
+        deletes = batch.winners.where((F.col(KIND) == DELETE) & (F.col(ORIGIN) == NEW))
+        remember(lake, plan.current, to_remember(deletes))
+        pause_point("remembered")
+    snapshots: list[Snapshot] = []
+    if plan.action == "rebuild" and plan.state.rows:
+        snapshots.append(_rewrite(lake, plan, batch))
+    else:
+        if tally.update or tally.delete or truncates:
+            _merge(lake, plan, batch, truncates=truncates)
+            snapshots.append(branch_head(lake, plan.attempt))
+            pause_point("merged")
+        if tally.insert:
+            _insert(lake, plan, batch)
+            snapshots.append(branch_head(lake, plan.attempt))
+    pause_point("staged")
+    _audit(lake, plan, snapshots, tally, erased)
+    pause_point("audited")
+    made = list({each.snapshot_id: each for each in snapshots}.values())
+    summaries = [summary_of(each) for each in made]
+    return StagedMerge(
+        frozenset(each.snapshot_id for each in made if each.snapshot_id != plan.state.head),
+        tally.changes(batch, erased),
+        sum(int(s.get("added-data-files", 0)) + int(s.get("added-delete-files", 0)) for s in summaries),
+        sum(int(s.get("added-files-size", 0)) for s in summaries),
+    )
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Keys by what is done with them, and events by what became of them."""
+
+    insert: int = 0
+    update: int = 0
+    delete: int = 0
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    absent: int = 0
+    stale: int = 0
+    to_remember: int = 0
+
+    def add(self, group: Mapping[str, Any]) -> None:
+        """Count winners that are alike."""
+        keys, new, gone = group["n"], group[ORIGIN] == NEW, group[KIND] == DELETE
+        action = group["action"]
+        if action:
+            setattr(self, action, getattr(self, action) + keys)
+        if not new:
+            self.stale += group["news"]
+            self.deleted += keys if action == "delete" else 0
+        elif not gone:
+            self.inserted += keys if action == "insert" else 0
+            self.updated += keys if action == "update" else 0
+        else:
+            self.to_remember += keys
+            found = keys if group["stored"] and not group["marked"] else 0
+            self.deleted += found
+            self.absent += keys - found
+
+    def changes(self, batch: Batch, erased: int) -> Changes:
+        """As the ledger keeps them; what is left over lost to a newer event of the same batch."""
+        told = self.inserted + self.updated + self.deleted + self.absent + self.stale
+        rest = batch.read - told - batch.null_key - batch.truncates
+        return Changes(
+            read=batch.read,
+            inserted=self.inserted,
+            updated=self.updated,
+            deleted=self.deleted + erased,
+            absent=self.absent,
+            stale=self.stale,
+            superseded=max(0, rest),
+            null_key=batch.null_key,
+            truncates=batch.truncates,
+        )
+
+
+def _tally(winners: DataFrame) -> _Tally:
+    tally = _Tally()
+    groups = winners.groupBy("action", KIND, ORIGIN, "stored", "marked")
+    for group in groups.agg(F.count("*").alias("n"), F.sum("news").alias("news")).collect():
+        tally.add(group.asDict())
+    return tally
+
+
+def _merge(lake: Lake, plan: MergePlan, batch: Batch, *, truncates: bool) -> None:
+    """One MERGE on the key alone: wherever the row lies, it is found, and moves when its partition changes."""
+    shape = plan.shape
+    rows = batch.winners.where(F.col("action").isin("update", "delete"))
+    columns = [f"`{name}`" for name in _columns(shape)]
+    keys = " AND ".join(f"t.{quoted_name(*path)} = s.{_KEY}.k{n}" for n, path in enumerate(plan.current.keys))
+    on = f"{keys} AND {batch.pruned}" if batch.pruned and not truncates else keys
+    rest = ""
+    if truncates:
+        late = merge_filters.before(batch.truncated, "t._kafka")
+        then = f"UPDATE SET {SOFT_COLUMN.name} = true" if plan.current.soft else "DELETE"
+        rest = f"WHEN NOT MATCHED BY SOURCE AND {late} THEN {then}"
+    with _view(_rows(rows, shape), "merge") as view:
+        hint = f"/*+ BROADCAST({view}) */" if batch.small and not truncates else ""
+        lake.spark().sql(
+            f"MERGE INTO {branch_identifier(lake, plan.attempt)} t USING (SELECT {hint} * FROM {view}) s ON {on} "
+            f"WHEN MATCHED AND s.{_ACTION} = 'delete' THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{c} = s.{c}' for c in columns)} {rest}"
+        )
+
+
+def _insert(lake: Lake, plan: MergePlan, batch: Batch) -> None:
+    rows = _rows(batch.winners.where(F.col("action") == "insert"), plan.shape)
+    spread = bool(plan.state.partition_fields) and not batch.small
+    writer = rows.select(*(f"`{name}`" for name in _columns(plan.shape))).writeTo(
+        branch_identifier(lake, plan.attempt)
+    )
+    writer = writer.option("distribution-mode", "hash" if spread else "none")
+    writer.option("fanout-enabled", str(not spread).lower()).append()
+
+
+def _rewrite(lake: Lake, plan: MergePlan, batch: Batch) -> Snapshot:
+    """The whole table anew, in one snapshot."""
+    rows = _rows(batch.winners.where(F.col("action") == "insert"), plan.shape)
+    chosen = rows.select(*(f"`{name}`" for name in _columns(plan.shape)))
+    chosen.writeTo(branch_identifier(lake, plan.attempt)).overwrite(F.lit(True))
+    return branch_head(lake, plan.attempt)
+
+
+def _rows(winners: DataFrame, shape: Shape) -> DataFrame:
+    """Winners as rows of the table, with key and action beside them."""
+    values = [F.col(ROW)[name].alias(name) for name, _ in shape.fields]
+    if shape.current.soft:
+        values.append((F.col(KIND) == DELETE).alias(SOFT_COLUMN.name))
+    return winners.select(*values, F.col(KEY).alias(_KEY), F.col("action").alias(_ACTION))
+
+
+def _columns(shape: Shape) -> list[str]:
+    return [field.name.replace("`", "``") for field in shape.columns.fields]
+
+
+def _others_before(lake: Lake, plan: MergePlan, batch: Batch) -> int:
+    """Rows that a truncate event takes with it, beside those of the keys in the batch."""
+    late = merge_filters.before(batch.truncated)
+    unmarked = f"NOT coalesce({SOFT_COLUMN.name}, false)" if plan.current.soft else "true"
+    rows = target(lake, plan).where(f"{late} AND {unmarked}")
+    keys = [F.col(quoted_name(*path)).alias(f"k{n}") for n, path in enumerate(plan.current.keys)]
+    mine = batch.winners.where(F.col("stored")).select(F.col(KEY))
+    found = rows.select(F.struct(*keys).cast(plan.shape.key_type()).alias(KEY))
+    return found.join(mine, KEY, "left_anti").count()
+
+
+def _audit(lake: Lake, plan: MergePlan, snapshots: list[Snapshot], tally: _Tally, erased: int) -> None:
+    """The staged snapshots' own counts against what was asked for.
+
+    Raises:
+        Stopped: `failed`: they differ, even after the rows were counted.
+    """
+    head = plan.state
+    gone = tally.delete + (0 if plan.current.soft else erased)
+    wanted = (
+        tally.insert if plan.action == "rebuild" else _live(head.rows, head.delete_rows) + tally.insert - gone
+    )
+    if not snapshots:
+        return
+    summary = summary_of(snapshots[-1])
+    found = _live(int(summary.get("total-records", 0)), int(summary.get("total-position-deletes", 0)))
+    if found == wanted:
+        return
+    branch = lake.spark().table(branch_identifier(lake, plan.attempt))
+    keys = [F.col(quoted_name(*path)) for path in plan.current.keys]
+    counted = branch.agg(F.count("*").alias("n"), F.count_distinct(F.struct(*keys)).alias("keys")).collect()[
+        0
+    ]
+    before = 0 if plan.action == "rebuild" or head.head is None else target(lake, plan).count()
+    if counted["n"] != counted["keys"] or counted["n"] != before + tally.insert - gone:
+        raise Stopped(
+            "failed",
+            head.table,
+            f"The stage holds {counted['n']} rows of {counted['keys']} keys; {before} were there, {tally.insert} were "
+            f"to be inserted and {gone} to be deleted. It was dropped.",
+        )
+
+
+def _live(rows: int, deleted: int) -> int:
+    return rows - deleted
+
+
+@contextmanager
+def _view(rows: DataFrame, name: str) -> Iterator[str]:
+    view = f"tidemark_{name}_{uuid4().hex}"
+    rows.createOrReplaceTempView(view)
+    try:
+        yield view
+    finally:
+        rows.sparkSession.catalog.dropTempView(view)

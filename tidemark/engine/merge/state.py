@@ -1,0 +1,157 @@
+"""What append table and upsert table say of each other, read from the catalog alone."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+
+from tidemark.domain.columns.types import Struct
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import Current, current_of
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
+from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
+from tidemark.domain.ledger.merge_plan import (
+    AppendHistory,
+    AppendReceipt,
+    GoBack,
+    Merge,
+    Rebuild,
+    Receipts,
+    lag_since,
+    plan_merge,
+    unmerged_offsets,
+)
+from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
+from tidemark.engine.access.iceberg_types import columns_of
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import (
+    TableState,
+    ancestors,
+    load,
+    newest_receipt,
+    read_state,
+    summary_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Both tables at one moment; `append` is None before its first load. `columns`: of its head snapshot."""
+
+    current: Current
+    append: AppendHistory | None
+    state: TableState
+    columns: Struct
+    trimmed: bool = False
+    """Retention has deleted append rows: the table cannot be made anew from what is left."""
+
+    @property
+    def waiting(self) -> int:
+        """Offsets of the append table that are not merged."""
+        return unmerged_offsets(self.state.merged, self.append) if self.append else 0
+
+    @property
+    def oldest(self) -> datetime | None:
+        """When the oldest append commit that is not merged was published."""
+        return lag_since(self.state.merged, self.append) if self.append else None
+
+
+def read_pair(lake: Lake, current: Current) -> Pair:
+    """Both tables as they are now.
+
+    Raises:
+        Stopped: `ledger_missing`.
+    """
+    state = read_state(lake.catalog, current.contract.table)
+    append = load(lake.catalog, current.append.table)
+    if append is None or newest_receipt(append.metadata) is None:
+        return Pair(current, None, state, Struct(()))
+    named = state.merged.append_snapshot if state.merged else None
+    history = read_history(append.metadata, current.append.table, named)
+    trimmed = EXPIRED_BEFORE in append.metadata.properties
+    return Pair(current, history, state, _columns(append, history.head), trimmed)
+
+
+def read_history(metadata: TableMetadata, table: str, named: int | None) -> AppendHistory:
+    """The history of an append table; receipts as far back as the snapshot `named`, at least the newest."""
+    chain = list(ancestors(metadata, metadata.current_snapshot_id))
+    receipts: list[AppendReceipt] = []
+    for snapshot in chain:
+        if receipts and (named is None or snapshot.snapshot_id == named):
+            break
+        text = summary_of(snapshot).get(LEDGER_PROPERTY)
+        if text:
+            at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
+            receipts.append(AppendReceipt(snapshot.snapshot_id, at, Ledger.from_json(text, table=table)))
+    if not receipts and (newest := newest_receipt(metadata)):
+        at = datetime.fromtimestamp(newest.timestamp_ms / 1000, UTC)
+        text = summary_of(newest)[LEDGER_PROPERTY]
+        receipts.append(AppendReceipt(newest.snapshot_id, at, Ledger.from_json(text, table=table)))
+    return AppendHistory(
+        uuid=str(metadata.table_uuid),
+        head=metadata.current_snapshot_id or 0,
+        chain=tuple(each.snapshot_id for each in chain),
+        receipts=tuple(receipts),
+        whole=not chain or chain[-1].parent_snapshot_id is None,
+    )
+
+
+def next_step(lake: Lake, pair: Pair, limit: int) -> Merge | GoBack | Rebuild | None:
+    """What the upsert table must do now; own receipts are only searched when history was undone."""
+    if pair.append is None:
+        return None
+    own: Receipts = []
+    if pair.state.merged and pair.state.receipt:
+        own = [(pair.state.receipt, pair.state.merged)]
+    step = plan_merge(own, pair.append, limit)
+    if isinstance(step, Rebuild):
+        step = plan_merge(own_receipts(lake, pair.state.table), pair.append, limit)
+    return step
+
+
+def own_receipts(lake: Lake, table: str) -> Receipts:
+    """The receipts of an upsert table among main's ancestors, newest first."""
+    loaded = load(lake.catalog, table)
+    found: list[tuple[int, MergeLedger]] = []
+    for snapshot in ancestors(loaded.metadata, loaded.metadata.current_snapshot_id) if loaded else ():
+        text = summary_of(snapshot).get(LEDGER_PROPERTY, "")
+        if is_merge_ledger(text):
+            found.append((snapshot.snapshot_id, MergeLedger.from_json(text, table=table)))
+    return found
+
+
+def merged_upto(lake: Lake, contract: Contract) -> tuple[int, dict[int, int]] | None:
+    """(epoch, next offsets) before which all append rows are merged, for whoever deletes append rows.
+
+    A row of an earlier epoch, or of this one below `next` in its partition, may go. None: nothing may, the upsert
+    table has merged nothing of the append table that is there now. Only for contracts with `upsert`.
+    """
+    current = current_of(contract)
+    if current is None:
+        return None
+    append = load(lake.catalog, contract.table)
+    merged = lake.state(current.contract.table).merged
+    if append is None or merged is None or merged.append_uuid != str(append.metadata.table_uuid):
+        return None
+    history = read_history(append.metadata, contract.table, merged.append_snapshot)
+    if isinstance(plan_merge([(0, merged)], history), Rebuild):
+        return None
+    return merged.epoch, dict(merged.next)
+
+
+def named_snapshots(lake: Lake, contract: Contract) -> frozenset[int]:
+    """Snapshots of the append table that its upsert table names: they tell whether history was undone."""
+    current = current_of(contract)
+    if current is None:
+        return frozenset()
+    merged = lake.state(current.contract.table, ledger=False).merged
+    return frozenset({merged.append_snapshot}) if merged else frozenset()
+
+
+def _columns(append: Table, snapshot_id: int) -> Struct:
+    """The columns as of a snapshot: what Spark reads when it is pinned to it."""
+    snapshot = append.metadata.snapshot_by_id(snapshot_id)
+    schema_id = snapshot.schema_id if snapshot else None
+    found = next((s for s in append.metadata.schemas if s.schema_id == schema_id), None)
+    return columns_of(found or append.metadata.schema())

@@ -1,0 +1,167 @@
+"""How an upsert table comes to be, follows its append table's columns, and remembers hard deletes."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import DataFrame
+
+from tidemark.domain.columns.layout import layout_faults
+from tidemark.domain.columns.spark_types import quoted_name
+from tidemark.domain.columns.types import TYPE_RULES, Struct
+from tidemark.domain.config.contract import SchemaChanges
+from tidemark.domain.config.upsert import (
+    DELETED_FOR_DAYS,
+    MERGE_PROPERTIES,
+    Current,
+    identifier_fields,
+    upsert_columns,
+    upsert_faults,
+)
+from tidemark.domain.errors import Stopped
+from tidemark.domain.plan.schema_plan import Change, SchemaPlan, WriterColumns, plan_schema
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import OWNED, TableState, load
+from tidemark.engine.schema.evolve import apply_changes
+from tidemark.engine.table.create import base_properties, create
+
+UPSERT_OF = "tidemark.upsert-of"
+KEYS = "tidemark.keys"
+ORDER = "tidemark.order-by"
+DELETES = "tidemark.deletes"
+_MEMORY_COLUMNS = (
+    "key string, position string, epoch int, partition int, offset bigint, timestamp timestamp, at timestamp"
+)
+
+
+def prepare(lake: Lake, current: Current, state: TableState, append: Struct, run_id: str) -> TableState:
+    """The table as it must be to hold rows with the columns `append`: made, checked, grown.
+
+    Raises:
+        Stopped: `misconfigured`, `table_incompatible`, or `schema_review` when a key would have to be widened.
+    """
+    contract = current.contract
+    faults = upsert_faults(current, append)
+    columns = upsert_columns(current, append)
+    if not state.exists:
+        faults += layout_faults(columns, contract.partitioning, contract.sort_by)
+    if faults:
+        raise Stopped("misconfigured", contract.table, "; ".join(faults))
+    if not state.exists:
+        _create(lake, current, columns)
+        return lake.state(contract.table)
+    _same_table(current, state)
+    plan = plan_follow(current, state, columns)
+    if plan.verdict == "nothing":
+        return state
+    waits = plan.of("review", "impossible")
+    if waits:
+        listed = "; ".join(f"{'.'.join(c.path)}: {c.old} -> {c.new} ({c.reason})" for c in waits)
+        raise Stopped("schema_review", contract.table, f"Plan {plan.id} waits. {listed}", plan=plan.id)
+    apply_changes(lake, contract, state, plan, run_id=run_id)
+    return lake.state(contract.table)
+
+
+def plan_follow(current: Current, state: TableState, wanted: Struct) -> SchemaPlan:
+    """What the table lacks for the append table's columns: what was let into those is let in here, keys apart."""
+    follows = SchemaChanges(add_column="apply", widen_type="apply", incompatible="review")
+    plan = plan_schema(
+        current.contract.table, state.columns or Struct(()), [WriterColumns(0, 1, wanted)], follows
+    )
+    return SchemaPlan(plan.table, tuple(_guarded(change, current) for change in plan.changes))
+
+
+def _guarded(change: Change, current: Current) -> Change:
+    if change.path not in current.keys:
+        return change
+    why = "a key identifies rows that are there already"
+    return Change(change.kind, change.path, change.old, change.new, "review", why, change.schema_id)
+
+
+def _create(lake: Lake, current: Current, columns: Struct) -> None:
+    contract = current.contract
+    create(lake, contract, columns, _properties(current))
+    fields = identifier_fields(current, columns)
+    if fields and len(fields) == len(current.keys):
+        listed = ", ".join(quoted_name(name) for name in fields)
+        lake.spark().sql(f"ALTER TABLE {lake.identifier(contract.table)} SET IDENTIFIER FIELDS {listed}")
+
+
+def _properties(current: Current) -> dict[str, str]:
+    contract = current.contract
+    return {
+        **base_properties(contract),
+        **MERGE_PROPERTIES,
+        OWNED: current.append.topic,
+        UPSERT_OF: current.append.table,
+        **_identity(current),
+        "tidemark.type-rules": str(TYPE_RULES),
+        **{key: str(value) for key, value in contract.table_properties.items()},
+    }
+
+
+def _identity(current: Current) -> dict[str, str]:
+    """What may not change under a table that has rows."""
+    return {
+        KEYS: json.dumps(list(current.upsert.keys)),
+        ORDER: json.dumps(list(current.upsert.order_by)),
+        DELETES: current.upsert.deletes,
+    }
+
+
+def _same_table(current: Current, state: TableState) -> None:
+    """Raises Stopped(`table_incompatible`) unless the table was made for these keys, this order and these deletes."""
+    wanted = {UPSERT_OF: current.append.table, **_identity(current)}
+    other = {
+        key: state.properties.get(key) for key, value in wanted.items() if state.properties.get(key) != value
+    }
+    if other:
+        raise Stopped(
+            "table_incompatible",
+            current.contract.table,
+            f"It was made with {other}, the contract says { ({key: wanted[key] for key in other}) }. "
+            "Name another `upsert.table`, or drop this one: it is made anew from the append table.",
+        )
+
+
+def memory(lake: Lake, current: Current) -> DataFrame | None:
+    """The hard deletes that are remembered; None when there were none yet. Read at one snapshot."""
+    table = load(lake.catalog, current.memory)
+    if table is None or table.metadata.current_snapshot_id is None:
+        return None
+    pinned = lake.spark().read.option("versionAsOf", str(table.metadata.current_snapshot_id))
+    return pinned.table(lake.identifier(current.memory))
+
+
+def remember(lake: Lake, current: Current, deletes: DataFrame) -> None:
+    """Add to the memory, before the deletes are published.
+
+    One that is remembered too early changes nothing: the next attempt finds the same delete again.
+    """
+    spark, identifier = lake.spark(), lake.identifier(current.memory)
+    table = load(lake.catalog, current.memory)
+    if table is None:
+        base = base_properties(current.contract.model_copy(update={"format_version": 2}))
+        properties = {
+            **{key: value for key, value in base.items() if "metrics.column" not in key},
+            OWNED: current.append.topic,
+            UPSERT_OF: current.append.table,
+        }
+        listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+        spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {identifier} ({_MEMORY_COLUMNS}) USING iceberg PARTITIONED BY (days(at)) "
+            f"COMMENT 'Keys deleted from {current.contract.table}, kept for {DELETED_FOR_DAYS} days' "
+            f"TBLPROPERTIES ({listed})"
+        )
+    else:
+        _forget_old(lake, identifier, table.metadata.current_snapshot())
+    deletes.writeTo(identifier).append()
+
+
+def _forget_old(lake: Lake, identifier: str, newest: object) -> None:
+    """Once a day, drop the days that are out of bounds: whole partitions, so no file is read."""
+    at = getattr(newest, "timestamp_ms", None)
+    today = datetime.now(UTC).date()
+    if at is None or datetime.fromtimestamp(at / 1000, UTC).date() == today:
+        return
+    bound = today - timedelta(days=DELETED_FOR_DAYS)
+    lake.spark().sql(f"DELETE FROM {identifier} WHERE at < TIMESTAMP '{bound} 00:00:00'")

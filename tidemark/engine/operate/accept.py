@@ -1,0 +1,208 @@
+"""Resolving a stop state explicitly: each acceptance is one empty receipt, or a note on the table, and one log line.
+
+Every function returns the operation as it was logged; with `dry_run` nothing is written.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+from uuid import uuid4
+
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Refused, Stopped
+from tidemark.domain.ledger.guard import Topic, examine, expired_ranges
+from tidemark.domain.ledger.ledger import Gap, Ledger
+from tidemark.domain.states import State
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import ACCEPTED_BATCH, TableState
+from tidemark.engine.schema.writers import read_schemas
+from tidemark.engine.table.create import first_ledger, prepare, publish_receipt, set_properties
+from tidemark.engine.table.operations import Operation, Signature, record
+from tidemark.engine.table.settle import settle
+from tidemark.engine.table.start import starting_offsets
+
+Acceptance = Literal["first-load", "new-epoch", "record-gap", "quarantine-batch"]
+_NEW_EPOCH: frozenset[State] = frozenset(
+    {"topic_recreated", "cluster_changed", "partitions_shrunk", "offsets_regressed"}
+)
+
+
+def accept(lake: Lake, contract: Contract, what: Acceptance, signature: Signature) -> Operation:
+    """Resolve the stop state that `what` stands for.
+
+    Raises:
+        Refused: the table is not in that state; nothing was changed.
+        Overtaken: a run published in the same moment; ask again.
+    """
+    settle(lake, contract, _unledgered(lake, contract).ledger)
+    return _ACCEPTANCES[what](lake, contract, signature)
+
+
+def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operation:
+    state, topic = _unledgered(lake, contract), lake.topic(contract)
+    if state.ledger is not None:
+        raise _nothing(contract, "the ledger is there", "first-load")
+    wanted = read_schemas(lake, contract).wanted()
+    if wanted is None:
+        raise Refused(f"topic {contract.topic} has no schema yet", table=contract.table)
+
+    def load() -> None:
+        if not state.exists:
+            prepare(lake, contract, topic, wanted, signature.run_id)
+            return
+        start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
+        ledger = first_ledger(
+            contract, topic, start, signature.run_id, epoch=_unused_epoch(lake, contract, state)
+        )
+        publish_receipt(lake, contract, state, ledger)
+
+    return _done(lake, contract, state, signature, "first-load", {}, load)
+
+
+def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operation:
+    state, topic = lake.state(contract.table), lake.topic(contract)
+    ledger = _ledger(contract, state)
+    finding = examine(ledger, topic)
+    if finding is None or finding.state not in _NEW_EPOCH:
+        raise _nothing(contract, "the topic is the one that was read", "new-epoch")
+    start = dict(topic.log_start)
+    following = first_ledger(
+        contract, topic, start, signature.run_id, epoch=ledger.epoch + 1, kind="epoch"
+    ).model_copy(
+        update={"gaps": ledger.gaps, "max_timestamp": ledger.max_timestamp, "watermark": ledger.watermark}
+    )
+    found = {"state": finding.state, "epoch": following.epoch, "start": start, **finding.fields}
+    return _done(
+        lake,
+        contract,
+        state,
+        signature,
+        "new-epoch",
+        found,
+        lambda: publish_receipt(lake, contract, state, following),
+    )
+
+
+def _record_gap(lake: Lake, contract: Contract, signature: Signature) -> Operation:
+    state, topic = lake.state(contract.table), lake.topic(contract)
+    ledger = _ledger(contract, state)
+    finding = examine(ledger, topic)
+    if finding is None or finding.state != "offsets_expired":
+        raise _nothing(contract, "Kafka still holds every offset that was not read", "record-gap")
+    lost = expired_ranges(ledger, topic)
+    following = _beyond(ledger, topic, lost, signature)
+    found = {"ranges": {str(p): [a, b] for p, (a, b) in lost.items()}}
+    return _done(
+        lake,
+        contract,
+        state,
+        signature,
+        "record-gap",
+        found,
+        lambda: publish_receipt(lake, contract, state, following),
+    )
+
+
+def _quarantine_batch(lake: Lake, contract: Contract, signature: Signature) -> Operation:
+    state = lake.state(contract.table)
+    position = ",".join(f"{p}:{o}" for p, o in sorted(_ledger(contract, state).next.items()))
+    return _done(
+        lake,
+        contract,
+        state,
+        signature,
+        "quarantine-batch",
+        {"from": position},
+        lambda: set_properties(lake, contract.table, {ACCEPTED_BATCH: position}),
+    )
+
+
+_ACCEPTANCES: dict[Acceptance, Callable[[Lake, Contract, Signature], Operation]] = {
+    "first-load": _first_load,
+    "new-epoch": _new_epoch,
+    "record-gap": _record_gap,
+    "quarantine-batch": _quarantine_batch,
+}
+
+
+def _beyond(
+    ledger: Ledger, topic: Topic, lost: Mapping[int, tuple[int, int]], signature: Signature
+) -> Ledger:
+    gaps = [Gap(partition=p, start=a, end=b, epoch=ledger.epoch) for p, (a, b) in lost.items()]
+    following = {**ledger.next, **{p: b for p, (_, b) in lost.items()}}
+    return ledger.model_copy(
+        update={
+            "kind": "gap",
+            "topic_id": topic.topic_id,
+            "start": {**ledger.start, **{p: a for p, (a, _) in lost.items() if p not in ledger.start}},
+            "from_": dict(ledger.next),
+            "next": following,
+            "counts": {},
+            "gaps": [*ledger.gaps, *gaps],
+            "settlement": None,
+            "run_id": signature.run_id,
+            "attempt": uuid4().hex[:8],
+        }
+    )
+
+
+def _done(
+    lake: Lake,
+    contract: Contract,
+    state: TableState,
+    signature: Signature,
+    what: Acceptance,
+    found: Mapping[str, Any],
+    change: Callable[[], object],
+) -> Operation:
+    if not signature.dry_run:
+        change()
+    operation = Operation(
+        by=signature.by,
+        verb="accept",
+        table=contract.table,
+        reason=signature.reason,
+        run_id=signature.run_id,
+        arguments={"what": what, "dry_run": signature.dry_run, **found},
+        before_snapshot=state.head,
+        after_snapshot=state.head if signature.dry_run else lake.state(contract.table).head,
+    )
+    if not signature.dry_run:
+        record(lake, operation)
+    return operation
+
+
+def _unledgered(lake: Lake, contract: Contract) -> TableState:
+    try:
+        return lake.state(contract.table)
+    except Stopped as stopped:
+        if stopped.state != "ledger_missing":
+            raise
+        return lake.state(contract.table, ledger=False)
+
+
+def _unused_epoch(lake: Lake, contract: Contract, state: TableState) -> int:
+    """An epoch of its own for rows that are loaded beside rows whose ledger is gone."""
+    if not state.rows:
+        return 0
+    newest = lake.spark().table(lake.identifier(contract.table)).agg(F.max("_kafka.epoch")).collect()[0][0]
+    return 0 if newest is None else int(newest) + 1
+
+
+def _ledger(contract: Contract, state: TableState) -> Ledger:
+    if state.ledger is None:
+        raise Refused(
+            f"{contract.table} has never been loaded",
+            next_step=f"tidemark run {contract.table}",
+            table=contract.table,
+        )
+    return state.ledger
+
+
+def _nothing(contract: Contract, why: str, what: Acceptance) -> Refused:
+    return Refused(
+        f"{contract.table}: nothing to accept with --{what}: {why}",
+        next_step=f"tidemark status {contract.table}",
+        table=contract.table,
+    )

@@ -1,0 +1,82 @@
+"""Letting a parked schema change through: by someone the contract names, for exactly the plan that waits."""
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import Current, currents, upsert_columns
+from tidemark.domain.errors import Refused
+from tidemark.domain.plan.schema_plan import SchemaPlan
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.merge.state import read_pair
+from tidemark.engine.merge.table import plan_follow
+from tidemark.engine.schema.evolve import Approval, apply_changes, evolve, note_rename, plan_evolution
+from tidemark.engine.schema.writers import read_schemas
+from tidemark.engine.table.operations import Operation, Signature, record
+from tidemark.engine.table.takeover import rename, renaming
+
+
+def approve(lake: Lake, contract: Contract, plan: str, signature: Signature) -> Operation:
+    """Apply the parked changes of `plan`; records of an incompatible writer go to quarantine from then on.
+
+    Raises:
+        Refused: `signature.by` is no approver, the plan is not the one that waits, or nothing can be applied.
+    """
+    if contract.approvers and signature.by not in contract.approvers:
+        raise Refused(
+            f"{signature.by} may not approve changes of {contract.table}: {', '.join(contract.approvers)} may",
+            next_step="ask one of them, or mend `approvers` in the contract",
+            table=contract.table,
+        )
+    approval = Approval(plan, signature.by, signature.reason)
+    upsert = currents(lake.configuration.contracts).get(contract.table)
+    if upsert is not None:
+        return _approve_upsert(lake, upsert, approval, signature)
+    state, schemas = lake.state(contract.table), read_schemas(lake, contract)
+    moved = None if state.exists else renaming(lake, contract)
+    waits = moved or plan_evolution(contract, state, schemas)
+    _check(contract, waits, plan)
+    if not signature.dry_run:
+        if moved is not None:
+            rename(lake, contract, moved)
+            note_rename(lake, contract, lake.state(contract.table), moved, approval, signature.run_id)
+        else:
+            evolve(lake, contract, state, schemas, run_id=signature.run_id, approval=approval)
+    return _logged(lake, state, waits, signature)
+
+
+def _approve_upsert(lake: Lake, upsert: Current, approval: Approval, signature: Signature) -> Operation:
+    """The same for an upsert table, whose keys are not widened without a person."""
+    contract, pair = upsert.contract, read_pair(lake, upsert)
+    waits = plan_follow(upsert, pair.state, upsert_columns(upsert, pair.columns))
+    _check(contract, waits, approval.plan)
+    if not signature.dry_run:
+        apply_changes(lake, contract, pair.state, waits, run_id=signature.run_id, approval=approval)
+    return _logged(lake, pair.state, waits, signature)
+
+
+def _check(contract: Contract, waits: SchemaPlan, plan: str) -> None:
+    if plan != waits.id or not waits.of("review"):
+        raise Refused(
+            f"plan {plan} of {contract.table} is not what waits: {waits.id if waits.of('review') else 'nothing'} is",
+            next_step=f"tidemark plan {contract.table}",
+            table=contract.table,
+        )
+
+
+def _logged(lake: Lake, state: TableState, waits: SchemaPlan, signature: Signature) -> Operation:
+    operation = Operation(
+        by=signature.by,
+        verb="approve",
+        table=state.table,
+        reason=signature.reason,
+        run_id=signature.run_id,
+        arguments={
+            "plan": waits.id,
+            "dry_run": signature.dry_run,
+            "changes": [c.as_json() for c in waits.changes],
+        },
+        before_snapshot=state.head,
+        after_snapshot=state.head,
+    )
+    if not signature.dry_run:
+        record(lake, operation)
+    return operation

@@ -1,0 +1,42 @@
+"""The verb `replay`: which of the two replays is meant."""
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Refused
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
+from tidemark.engine.operate.replay_range import replay_range
+from tidemark.engine.table.operations import Operation, Signature
+
+Wanted = tuple[int | None, int | None, int | None]
+"""Partition, first offset, offset after the last."""
+
+
+def replay(
+    lake: Lake,
+    contract: Contract,
+    signature: Signature,
+    wanted: Wanted,
+    *,
+    quarantine: bool,
+    cause: str | None,
+) -> Operation:
+    """Replay the quarantine, all of it or what `cause` and `wanted` select, or the range `wanted` from Kafka.
+
+    Raises:
+        Refused: the arguments do not say what is meant, or the replay would do harm; nothing was changed.
+        Stopped, Outage: see the two.
+    """
+    partition, first, upto = wanted
+    if quarantine:
+        if partition is None and (first is not None or upto is not None):
+            raise Refused("offsets are those of a partition: name it", table=contract.table)
+        return replay_quarantine(lake, contract, Selection(cause, partition, first, upto), signature)
+    if cause is not None:
+        raise Refused("a cause selects quarantined records: say quarantine too", table=contract.table)
+    if partition is None or first is None or upto is None:
+        raise Refused(
+            "say quarantine, or partition and both ends of a range of offsets",
+            next_step=f"tidemark replay {contract.table} --partition p --from a --to b --reason …",
+            table=contract.table,
+        )
+    return replay_range(lake, contract, partition, first, upto, signature)

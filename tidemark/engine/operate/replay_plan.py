@@ -1,0 +1,194 @@
+"""What a replay stands on, and how it ends: the same stage, audit, receipt and publish as a batch.
+
+The receipt comes first and names what it asks of the quarantine table; `settle` carries that out.
+"""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import uuid4
+
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+
+from tidemark import __version__
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Overtaken, Refused, Stopped
+from tidemark.domain.ledger.evidence import Evidence
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import Counts, Entry, Ledger, batch_id
+from tidemark.domain.ledger.offsets import Ranges
+from tidemark.domain.ledger.replay import Runs, replayed
+from tidemark.domain.ledger.settlement import Settlement
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.decode.records import KeyDecoding
+from tidemark.engine.ingest.microbatch import moment
+from tidemark.engine.ingest.plan import Plan, evolved
+from tidemark.engine.ingest.quality_plan import check_rules
+from tidemark.engine.ingest.stage import Staged
+from tidemark.engine.schema.evolve import refused_ids, value_columns
+from tidemark.engine.schema.keys import key_decoding
+from tidemark.engine.schema.writers import TopicSchemas, read_schemas
+from tidemark.engine.table.create import table_columns
+from tidemark.engine.table.publish import branch_identifier, publish, write_receipt
+from tidemark.engine.table.settle import settle, settle_published
+
+ATTEMPTS = 6
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A loaded table whose quarantine says what its ledger says, and how its values are decoded today."""
+
+    contract: Contract
+    state: TableState
+    ledger: Ledger
+    schemas: TopicSchemas
+    refused: frozenset[int]
+    key: KeyDecoding | None = None
+
+    def plan(self, ranges: Ranges, topic: Topic | None = None) -> Plan:
+        """A replay of `ranges`; its batch id is its own, for the same range may be replayed again."""
+        ledger, attempt = self.ledger, uuid4().hex[:8]
+        return Plan(
+            contract=self.contract,
+            topic=topic or Topic(ledger.topic, ledger.cluster_id, ledger.topic_id, {}, {}, {}),
+            state=self.state,
+            ledger=ledger,
+            schemas=self.schemas,
+            ranges=ranges,
+            batch_id=batch_id(f"{self.contract.table}|replay {attempt}", ledger.epoch, ranges),
+            attempt_id=attempt,
+            refused=self.refused,
+            key=self.key,
+        )
+
+
+def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Ground:
+    """The table as it is now; what an earlier replay has left to do is done first.
+
+    Raises:
+        Refused: the table was never loaded.
+        Stopped: its ledger is missing, what the contract declares waits for an approval, or its rules do not fit.
+    """
+    state = lake.state(contract.table)
+    if state.ledger is None:
+        raise Refused(
+            f"{contract.table} has never been loaded",
+            next_step=f"tidemark run {contract.table}",
+            table=contract.table,
+        )
+    settle(lake, contract, state.ledger)
+    schemas = read_schemas(lake, contract, frozenset(state.ledger.others))
+    if dry_run:
+        refused = refused_ids(contract, state, schemas)
+    else:
+        state = evolved(lake, contract, state, schemas, run_id)
+        refused = refused_ids(contract, state, schemas)
+    check_rules(lake, contract, table_columns(value_columns(state)))
+    key = key_decoding(lake, contract, value_columns(state))
+    return Ground(contract, state, state.ledger, schemas, refused, key)  # type: ignore[arg-type]
+
+
+def persistent(contract: Contract, attempt: Callable[[], T]) -> T:
+    """Try until nobody comes between; each attempt plans from the truth.
+
+    Raises:
+        Stopped: `failed`: it was overtaken too often.
+    """
+    last: Overtaken | None = None
+    for turn in range(1, ATTEMPTS + 1):
+        try:
+            with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+                return attempt()
+        except Overtaken as overtaken:
+            last = overtaken
+            time.sleep(random.uniform(0.0, 0.1 * 2**turn))  # noqa: S311 - so that two do not stay in step
+    raise Stopped("failed", contract.table, f"It was overtaken {ATTEMPTS} times: {last}")
+
+
+def judge_replay(lake: Lake, plan: Plan, staged: Staged, without: frozenset[str]) -> None:
+    """The contract's rules on the stage, but for checks that a part of a batch, or rows that are replaced, cannot meet.
+
+    Raises:
+        Stopped: `quality_blocked`.
+    """
+    if plan.staged_rules:
+        from tidemark.engine.ingest.quality_stage import judge_stage  # noqa: PLC0415 - only tables with rules pay for it
+
+        judge_stage(lake, plan, staged, without)
+
+
+def check_staged(plan: Plan, rows: int, expected: int) -> None:
+    """Raises Stopped(`failed`) when the stage does not hold as many rows as were decoded."""
+    if rows != expected:
+        raise Stopped("failed", plan.contract.table, f"{rows} rows are staged, {expected} were decoded.")
+
+
+def check_each_once(lake: Lake, plan: Plan, *, only: int | None = None) -> None:
+    """The branch holds each offset of the plan's ranges at most once, and `only` of them if that is given.
+
+    Raises:
+        Stopped: `failed`: it does not; nothing was published.
+    """
+    where, epoch = F.lit(False), F.col("_kafka.epoch") == plan.ledger.epoch
+    for p, each in plan.ranges.items():
+        offset = F.col("_kafka.offset")
+        where |= (F.col("_kafka.partition") == p) & (offset >= each.start) & (offset < each.end)
+    rows = lake.spark().table(branch_identifier(lake, plan.attempt)).where(epoch & where)
+    places = F.struct("_kafka.partition", "_kafka.offset")
+    found = rows.agg(F.count("*").alias("n"), F.count_distinct(places).alias("places")).collect()[0]
+    if found["n"] != found["places"] or (only is not None and found["n"] != only):
+        raise Stopped(
+            "failed",
+            plan.contract.table,
+            f"The stage holds {found['n']} rows at {found['places']} offsets of the replay"
+            + ("" if only is None else f", {only} were read")
+            + "; nothing was published.",
+        )
+
+
+def finish(
+    lake: Lake,
+    plan: Plan,
+    written: frozenset[int],
+    evidence: Evidence,
+    change: tuple[Mapping[int, Counts], Mapping[int, Counts], Runs],
+    settlement: Settlement,
+    unchanged: Callable[[], None] | None = None,
+) -> int:
+    """Receipt, publish, settle; `change` is (counts before, counts after, offsets touched). Returns the receipt.
+
+    `unchanged` re-checks the topic; given where Kafka was read.
+
+    Raises:
+        Overtaken: main has moved since the plan.
+    """
+    entry = Entry(
+        batch_id=plan.batch_id,
+        attempt=plan.attempt_id,
+        run_id=settlement.run_id,
+        contract=plan.contract.digest,
+        tidemark=__version__,
+        schema_ids=evidence.schema_ids,
+        max_timestamp=moment(evidence.max_timestamp),
+        watermark=moment(evidence.watermark, per_second=1_000_000),
+    )
+    ledger = replayed(plan.ledger, *change, settlement, entry, reread=unchanged is not None)
+    receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
+    publish(lake, plan.attempt, written | {receipt}, unchanged or _anyway)
+    settle_published(lake, plan.contract, ledger)
+    return receipt
+
+
+def _anyway() -> None:
+    """Nothing outside of the table was read."""
+
+
+def now_us() -> int:
+    """Unix microseconds; a settlement's marks are known by them."""
+    return time.time_ns() // 1000

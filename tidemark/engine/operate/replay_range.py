@@ -1,0 +1,313 @@
+"""Reading a range of offsets from Kafka again: its rows in table and quarantine are replaced, each in one commit."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Refused, Stopped
+from tidemark.domain.ledger.evidence import Evidence, Group, counts_of, is_flood
+from tidemark.domain.ledger.guard import Topic, examine
+from tidemark.domain.ledger.ledger import Counts, add_up
+from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.ledger.replay import counted_before
+from tidemark.domain.ledger.settlement import STAGED, Settlement
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
+from tidemark.engine.access.table_state import load
+from tidemark.engine.decode.records import FATE, decode
+from tidemark.engine.ingest import quarantine
+from tidemark.engine.ingest.audit import audit
+from tidemark.engine.ingest.microbatch import same_topic
+from tidemark.engine.ingest.observe import grouped, second_look
+from tidemark.engine.ingest.plan import Plan
+from tidemark.engine.ingest.quarantine_rows import explained_rows
+from tidemark.engine.ingest.read import read_ranges
+from tidemark.engine.ingest.stage import stage
+from tidemark.engine.operate.replay_plan import (
+    Ground,
+    check_each_once,
+    finish,
+    ground,
+    judge_replay,
+    now_us,
+    persistent,
+)
+from tidemark.engine.table.operations import Operation, Signature, record
+from tidemark.engine.table.publish import branch_head, branch_identifier, drop_branch, open_branch
+
+_ABANDONED = f"resolved_by LIKE '{STAGED}%' AND resolved_at < current_timestamp() - INTERVAL 1 DAY"
+"""What replays that died had staged; one whose receipt stands was carried out before another may begin."""
+_PLACE = ("partition", "offset")
+
+
+def replay_range(
+    lake: Lake, contract: Contract, partition: int, start: int, end: int, signature: Signature
+) -> Operation:
+    """Replace the rows of offsets [start, end) by what Kafka and today's decoder say.
+
+    Raises:
+        Refused: the range was never read, Kafka no longer has it, or the replay would do harm; nothing was changed.
+        Stopped, Outage: the table, the topic or a service stands in the way; nothing was changed.
+    """
+    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+        before = lake.state(contract.table).head
+        wanted = {partition: OffsetRange(start, end)} if 0 <= start < end else {}
+        found, after = persistent(contract, lambda: _attempt(lake, contract, wanted, signature))
+        operation = Operation(
+            by=signature.by,
+            verb="replay",
+            table=contract.table,
+            reason=signature.reason,
+            run_id=signature.run_id,
+            arguments={
+                "what": "range",
+                "dry_run": signature.dry_run,
+                "partition": partition,
+                "from": start,
+                "to": end,
+                **found,
+            },
+            before_snapshot=before,
+            after_snapshot=before if after is None else after,
+        )
+        if not signature.dry_run:
+            record(lake, operation)
+        return operation
+
+
+def _attempt(
+    lake: Lake, contract: Contract, wanted: Mapping[int, OffsetRange], signature: Signature
+) -> tuple[dict[str, Any], int | None]:
+    on = ground(lake, contract, signature.run_id, dry_run=signature.dry_run)
+    topic = lake.topic(contract)
+    check_range(on, topic, wanted)
+    plan = on.plan(wanted, topic)
+    decoded = decode(read_ranges(lake, contract, wanted), plan.decoding())
+    if signature.dry_run:
+        return _fates(plan, grouped(decoded)), None
+    made = open_branch(lake, plan.attempt)
+    try:
+        return _replace(lake, plan, decoded, made, signature.run_id)
+    except BaseException:
+        with suppress(Exception):
+            drop_branch(lake, plan.attempt)
+        raise
+
+
+def check_range(on: Ground, topic: Topic, wanted: Mapping[int, OffsetRange]) -> None:
+    """Raises Refused, naming the range, unless the table has read it and Kafka still has it."""
+    table, ledger = on.contract.table, on.ledger
+    if not wanted:
+        raise Refused("a replay needs offsets --from a --to b with 0 <= a < b", table=table)
+    finding = examine(ledger, topic)
+    if finding and finding.state != "offsets_expired":
+        raise Stopped(finding.state, table, finding.detail, topic=topic.name, **finding.fields)
+    for p, each in wanted.items():
+        if p not in ledger.next:
+            raise Refused(
+                f"{table} has read partitions {sorted(ledger.next)} of {topic.name}, not {p}", table=table
+            )
+        first, following, kept = ledger.start.get(p, 0), ledger.next[p], topic.log_start[p]
+        if each.start < first:
+            raise Refused(
+                f"partition {p}: offsets {each.start} to {min(first, each.end) - 1} lie before the first load, which "
+                f"began at {first}",
+                table=table,
+                range=[each.start, min(first, each.end)],
+            )
+        if each.end > following:
+            raise Refused(
+                f"partition {p}: offsets {max(each.start, following)} to {each.end - 1} are not read yet: "
+                f"{table} has read up to {following}",
+                next_step=f"tidemark run {table}",
+                table=table,
+                range=[max(each.start, following), each.end],
+            )
+        if each.start < kept:
+            raise Refused(
+                f"partition {p}: Kafka no longer has offsets {each.start} to {min(kept, each.end) - 1}; it begins at "
+                f"{kept}",
+                table=table,
+                range=[each.start, min(kept, each.end)],
+            )
+
+
+def _replace(
+    lake: Lake, plan: Plan, decoded: DataFrame, made: frozenset[int], run_id: str
+) -> tuple[dict[str, Any], int]:
+    target = branch_identifier(lake, plan.attempt)
+    old = _counted_rows(lake, plan, target)
+    lake.spark().sql(f"DELETE FROM {target} WHERE {_sql(plan)}")
+    written = {*made, branch_head(lake, plan.attempt).snapshot_id} - {plan.state.head}
+    staged = stage(lake, plan, decoded)
+    groups = [] if staged.evidence.clean else second_look(decoded)
+    _respect(plan, groups)
+    counts = audit(lake, staged, groups, epoch=plan.ledger.epoch, ranges=plan.ranges)
+    check_each_once(lake, plan, only=staged.rows)
+    judge_replay(lake, plan, staged, frozenset({"min_rows", "unique"}))
+    waits = _waiting(lake, plan)
+    _keep_every_record(lake, plan, decoded, waits)
+    before = _counts_before(lake, plan, old, waits, counts, groups)
+    _hold_back(plan, counts)
+    revealed = _stage_quarantine(lake, plan, decoded, groups, run_id)
+    settlement = Settlement(
+        id=plan.batch_id,
+        epoch=plan.ledger.epoch,
+        run_id=run_id,
+        at=now_us(),
+        resolved={p: [(r.start, r.end)] for p, r in plan.ranges.items()},
+        revealed=revealed,
+    )
+    touched = settlement.resolved
+    receipt = finish(
+        lake,
+        plan,
+        frozenset(int(i) for i in (*written, staged.snapshot_id) if i is not None),
+        staged.evidence,
+        (before, counts, touched),
+        settlement,
+        lambda: same_topic(lake, plan),
+    )
+    replaced = {
+        f"before_{name}": n for name, n in add_up(before.values())._asdict().items() if name != "read"
+    }
+    return {**add_up(counts.values())._asdict(), **replaced}, receipt
+
+
+def _sql(plan: Plan) -> str:
+    parts = " OR ".join(
+        f"(_kafka.partition = {p} AND _kafka.offset >= {r.start} AND _kafka.offset < {r.end})"
+        for p, r in plan.ranges.items()
+    )
+    return f"_kafka.epoch = {plan.ledger.epoch} AND ({parts})"
+
+
+def _counted_rows(lake: Lake, plan: Plan, target: str) -> dict[int, tuple[int, int]]:
+    """(rows, rows of tombstones) of the ranges on the branch, per partition."""
+    rows = lake.spark().sql(
+        f"SELECT _kafka.partition AS p, count(*) AS n, count_if(_kafka.tombstone) AS t FROM {target} "
+        f"WHERE {_sql(plan)} GROUP BY 1"
+    )
+    return {r["p"]: (r["n"], r["t"]) for r in rows.collect()}
+
+
+def _waiting(lake: Lake, plan: Plan) -> DataFrame | None:
+    """partition, offset of the unresolved quarantine rows in the ranges, at one snapshot."""
+    name = plan.contract.quarantine_table
+    table = load(lake.catalog, name)
+    if table is None or table.metadata.current_snapshot_id is None:
+        return None
+    where = quarantine.inside(plan.ledger.epoch, plan.ranges)
+    return lake.spark().sql(
+        f"SELECT partition, offset FROM {lake.identifier(name)} "
+        f"VERSION AS OF {table.metadata.current_snapshot_id} WHERE {where}"
+    )
+
+
+def _keep_every_record(lake: Lake, plan: Plan, decoded: DataFrame, waits: DataFrame | None) -> None:
+    """Refuse when table or quarantine hold a record that Kafka has compacted away: it would be lost.
+
+    Raises:
+        Refused: naming the first such offsets.
+    """
+    spark, name = lake.spark(), lake.identifier(plan.contract.table)
+    place = "_kafka.partition AS partition, _kafka.offset AS offset"
+    at_head = f"SELECT {place} FROM {name} VERSION AS OF {plan.state.head} WHERE {_sql(plan)}"
+    there = spark.sql(at_head) if waits is None else spark.sql(at_head).union(waits)
+    on_branch = spark.sql(f"SELECT {place} FROM {branch_identifier(lake, plan.attempt)} WHERE {_sql(plan)}")
+    suspects = there.join(on_branch, [*_PLACE], "left_anti").distinct()
+    if suspects.isEmpty():
+        return
+    elsewhere = decoded.where(F.col(FATE) != "written").select("_kafka.partition", "_kafka.offset")
+    lost = suspects.join(elsewhere, [*_PLACE], "left_anti").orderBy(*_PLACE).limit(10).collect()
+    if lost:
+        listed = ", ".join(f"{r['partition']}:{r['offset']}" for r in lost)
+        raise Refused(
+            f"Kafka no longer has records that {plan.contract.table} holds (the topic is compacted): {listed} …",
+            table=plan.contract.table,
+            offsets=[[r["partition"], r["offset"]] for r in lost],
+        )
+
+
+def _counts_before(
+    lake: Lake,
+    plan: Plan,
+    old: Mapping[int, tuple[int, int]],
+    waits: DataFrame | None,
+    counts: Mapping[int, Counts],
+    groups: list[Group],
+) -> dict[int, Counts]:
+    quarantined = (
+        {}
+        if waits is None
+        else {r["partition"]: r["count"] for r in waits.groupBy("partition").count().collect()}
+    )
+    now = _counted_rows(lake, plan, branch_identifier(lake, plan.attempt))
+    gone = {p: sum(g.count for g in groups if g.partition == p and g.fate == "tombstone") for p in counts}
+    return {
+        p: counted_before(
+            each,
+            rows=old.get(p, (0, 0))[0],
+            tombstone_rows=old.get(p, (0, 0))[1],
+            quarantined=quarantined.get(p, 0),
+            null_values=gone[p] + now.get(p, (0, 0))[1],
+        )
+        for p, each in counts.items()
+    }
+
+
+def _respect(plan: Plan, groups: list[Group]) -> None:
+    """Raises Stopped(`schema_review`) when the table does not hold a schema of the range."""
+    ids = sorted({g.schema_id for g in groups if g.fate == "uncovered" and g.schema_id is not None})
+    if ids:
+        why = "; ".join(f"schema id {i}: {plan.schemas.why_uncovered(plan.columns, i)}" for i in ids)
+        raise Stopped(
+            "schema_review",
+            plan.contract.table,
+            f"The range was not replayed. {why}",
+            topic=plan.contract.topic,
+            schema_ids=ids,
+        )
+
+
+def _hold_back(plan: Plan, counts: Mapping[int, Counts]) -> None:
+    """Raises Refused when more of the range than `quarantine.fail` would leave the table."""
+    if is_flood(counts.values(), plan.contract.quarantine.fail):
+        whole = add_up(counts.values())
+        raise Refused(
+            f"{whole.quarantined} of {whole.read} records would go to the quarantine, above "
+            f"{plan.contract.quarantine.fail:.1%}: misconfiguration rather than bad data",
+            next_step="mend the contract, or raise quarantine.fail for this replay",
+            table=plan.contract.table,
+        )
+
+
+def _stage_quarantine(lake: Lake, plan: Plan, decoded: DataFrame, groups: list[Group], run_id: str) -> bool:
+    """Put the range's quarantined records where nobody counts them before the receipt is published."""
+    expected = sum(g.count for g in groups if g.fate == "quarantined")
+    if not expected:
+        return False
+    name = plan.contract.quarantine_table
+    quarantine.ensure(lake, name, plan.contract.topic)
+    staged = Settlement(id=plan.batch_id, epoch=plan.ledger.epoch, run_id=run_id, at=0).staged
+    rows = explained_rows(lake, plan, decoded, groups, run_id)
+    hidden = rows.withColumns({"resolved_by": F.lit(staged), "resolved_at": F.current_timestamp()})
+    lake.spark().sql(f"DELETE FROM {lake.identifier(name)} WHERE {_ABANDONED}")
+    hidden.writeTo(lake.identifier(name)).append()
+    mine: Column = F.col("resolved_by") == staged
+    found = lake.spark().table(lake.identifier(name)).where(mine).count()
+    if found != expected:
+        raise Stopped("failed", name, f"{found} rows are staged, the audit counted {expected}.")
+    return True
+
+
+def _fates(plan: Plan, groups: list[Group]) -> dict[str, Any]:
+    read = {p: sum(g.count for g in groups if g.partition == p) for p in plan.ranges}
+    empty = Evidence(read=read, unwritten={}, fates={})
+    whole = add_up(counts_of(empty, [g for g in groups if g.fate != "written"], plan.ranges).values())
+    uncovered = sum(g.count for g in groups if g.fate == "uncovered")
+    return {**whole._asdict(), **({"schema_review": uncovered} if uncovered else {})}

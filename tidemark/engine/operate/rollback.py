@@ -1,0 +1,247 @@
+"""Taking a table back to an earlier snapshot, with offsets and quarantine: a new receipt on top of the old state.
+
+Main never moves to an old snapshot: the receipt's parent is the target, so an attempt that is under way loses, and what
+is read again is read once (DESIGN.md, step 9).
+"""
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from pyiceberg.table.snapshots import Operation as Change
+from pyiceberg.table.snapshots import Snapshot
+
+from tidemark import __version__
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Refused
+from tidemark.domain.ledger.guard import Topic, examine, expired_ranges
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Entry, Ledger, batch_id, branch_name
+from tidemark.domain.ledger.replay import rewound
+from tidemark.domain.ledger.settlement import Settlement, taken_back
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
+from tidemark.engine.access.table_state import PAUSED, TableState, ancestors, ledger_of, load, summary_of
+from tidemark.engine.ingest.stage import BATCH_PROPERTY
+from tidemark.engine.operate.replay_plan import now_us, persistent
+from tidemark.engine.table.create import set_properties
+from tidemark.engine.table.operations import Operation, Signature, record
+from tidemark.engine.table.publish import Attempt, drop_branch, open_branch, publish, write_receipt
+from tidemark.engine.table.settle import settle, settle_published
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to: a snapshot, or the newest one that was published before a moment."""
+
+    snapshot_id: int | None = None
+    before: datetime | None = None
+
+    def __str__(self) -> str:
+        if self.before is not None:
+            return f"before {self.before.astimezone(UTC).isoformat(timespec='seconds')}"
+        return f"snapshot {self.snapshot_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """From `head` with `ledger` back to `target` with `old`; `undone` are the ledgers in between, newest first."""
+
+    head: int
+    ledger: Ledger
+    target: Snapshot
+    old: Ledger
+    undone: tuple[Ledger, ...]
+    there: bool
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "target_snapshot": self.target.snapshot_id,
+            "target_time": _at(self.target).isoformat(),
+            "next": {str(p): o for p, o in sorted(self.old.next.items())},
+            "was": {str(p): o for p, o in sorted(self.ledger.next.items())},
+            "commits_undone": len(self.undone),
+            "replays_undone": sum(each.kind == "replay" for each in self.undone),
+        }
+
+
+def rollback(
+    lake: Lake, contract: Contract, target: Target, signature: Signature, *, downstream: Sequence[str] = ()
+) -> Operation:
+    """Table, offsets and quarantine as they were at `target`; the table is left paused. `downstream` is stale then.
+
+    Raises:
+        Refused: the target is expired, is half of a commit, or Kafka no longer has what would have to be read again.
+        Stopped, Outage: a service stands in the way.
+    """
+    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+        before = lake.state(contract.table).head
+        step, after = persistent(contract, lambda: _attempt(lake, contract, target, signature))
+        operation = Operation(
+            by=signature.by,
+            verb="rollback",
+            table=contract.table,
+            reason=signature.reason,
+            run_id=signature.run_id,
+            arguments={
+                "dry_run": signature.dry_run,
+                **step.as_json(),
+                "already_there": step.there,
+                "stale": sorted(downstream),
+            },
+            before_snapshot=before,
+            after_snapshot=before if after is None else after,
+        )
+        if not signature.dry_run:
+            record(lake, operation)
+        return operation
+
+
+def _attempt(
+    lake: Lake, contract: Contract, target: Target, signature: Signature
+) -> tuple[_Step, int | None]:
+    state = lake.state(contract.table)
+    if state.ledger is None:
+        raise Refused(f"{contract.table} has never been loaded", table=contract.table)
+    if not signature.dry_run:
+        settle(lake, contract, state.ledger)
+    step = _step(lake, contract, state, target)
+    _check_kafka(contract, step, lake.topic(contract))
+    if signature.dry_run:
+        return step, None
+    if not state.paused:
+        set_properties(lake, contract.table, {PAUSED: _says(signature, target)})
+    return step, step.head if step.there else _publish(lake, contract, step, signature.run_id)
+
+
+def _step(lake: Lake, contract: Contract, state: TableState, target: Target) -> _Step:
+    table = load(lake.catalog, contract.table)
+    if table is None or state.head is None or state.ledger is None:
+        raise Refused(f"{contract.table} has never been loaded", table=contract.table)
+    chain = list(ancestors(table.metadata, state.head))
+    found = _find(contract, chain, target)
+    if _is_half(contract, chain, found):
+        raise Refused(
+            f"snapshot {found.snapshot_id} is half of a commit: it has rows whose offsets the next one records",
+            next_step=f"name snapshot {_receipt_after(chain, found)}, or its parent",
+            table=contract.table,
+        )
+    old = next((s for s in ancestors(table.metadata, found.snapshot_id) if _is_receipt(s)), None)
+    if old is None:
+        raise Refused(f"no receipt lies at or before snapshot {found.snapshot_id}", table=contract.table)
+    between = chain[: chain.index(found)]
+    undone = tuple(ledger_of(s, contract.table) for s in between if _is_receipt(s))
+    there = found.snapshot_id == state.head or (
+        len(between) == 1 and undone[:1] and undone[0].kind == "rollback"
+    )
+    return _Step(state.head, state.ledger, found, ledger_of(old, contract.table), undone, there=bool(there))
+
+
+def _find(contract: Contract, chain: Sequence[Snapshot], target: Target) -> Snapshot:
+    """The snapshot among main's ancestors (newest first) that is meant.
+
+    Raises:
+        Refused: it is none of them; names the oldest that is left.
+    """
+    if target.before is not None:
+        limit = target.before.timestamp() * 1000
+        older = (s for s in chain if s.timestamp_ms < limit)
+        found = next((s for s in older if not _is_half(contract, chain, s)), None)
+    else:
+        found = next((s for s in chain if s.snapshot_id == target.snapshot_id), None)
+    if found is not None:
+        return found
+    oldest = next((s for s in reversed(chain) if _is_receipt(s)), chain[-1])
+    following = ledger_of(oldest, contract.table).next if _is_receipt(oldest) else {}
+    raise Refused(
+        f"{target} is not among the {len(chain)} snapshots on the way to main; the oldest that is left is "
+        f"{oldest.snapshot_id} of {_at(oldest).isoformat(timespec='seconds')}, with offsets {following}",
+        next_step="older states were expired, or undone by an earlier rollback: replay the range instead",
+        table=contract.table,
+        oldest=oldest.snapshot_id,
+        next={str(p): o for p, o in following.items()},
+    )
+
+
+def _check_kafka(contract: Contract, step: _Step, topic: Topic) -> None:
+    """Raises Refused when what the rollback takes away could not be read again."""
+    if step.old.epoch != step.ledger.epoch:
+        raise Refused(
+            f"the target lies in epoch {step.old.epoch} of the topic, the table is in epoch {step.ledger.epoch}: its "
+            "offsets mean other records now",
+            table=contract.table,
+        )
+    finding = examine(step.old, topic)
+    if finding is None:
+        return
+    lost = expired_ranges(step.old, topic) if finding.state == "offsets_expired" else {}
+    raise Refused(
+        f"Kafka no longer has what would have to be read again: {finding.detail}",
+        table=contract.table,
+        found=finding.state,
+        ranges={str(p): list(r) for p, r in lost.items()},
+    )
+
+
+def _publish(lake: Lake, contract: Contract, step: _Step, run_id: str) -> int:
+    attempt_id = uuid4().hex[:8]
+    batch = batch_id(f"{contract.table}|rollback {attempt_id}", step.old.epoch, {})
+    dropped, undone = taken_back(each.settlement for each in step.undone if each.settlement)
+    settlement = Settlement(
+        id=batch,
+        epoch=step.old.epoch,
+        run_id=run_id,
+        at=now_us(),
+        dropped=dropped,
+        undone=undone,
+        rewound=dict(step.old.next),
+    )
+    entry = Entry(batch, attempt_id, run_id, contract.digest, __version__)
+    ledger = rewound(step.old, step.ledger, settlement, entry)
+    attempt = Attempt(contract.table, branch_name(batch, attempt_id), step.head, step.target.snapshot_id)
+    open_branch(lake, attempt)
+    try:
+        receipt = write_receipt(lake, attempt, ledger).snapshot_id
+        publish(
+            lake, attempt, frozenset({receipt}), lambda: _check_kafka(contract, step, lake.topic(contract))
+        )
+    except BaseException:
+        with suppress(Exception):
+            drop_branch(lake, attempt)
+        raise
+    settle_published(lake, contract, ledger)
+    return receipt
+
+
+def _says(signature: Signature, target: Target) -> str:
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    return json.dumps(
+        {"by": signature.by, "reason": f"rolled back to {target}: {signature.reason}", "at": at}
+    )
+
+
+def _is_half(contract: Contract, chain: Sequence[Snapshot], found: Snapshot) -> bool:
+    """Rows of a batch whose receipt is a later snapshot, or the removal with which the replay of a range begins."""
+    if _is_receipt(found):
+        return False
+    if BATCH_PROPERTY in summary_of(found):
+        return True
+    newer = next((s for s in reversed(chain[: chain.index(found)]) if _is_receipt(s)), None)
+    replaces = newer is not None and ledger_of(newer, contract.table).kind == "replay"
+    return replaces and (found.summary is None or found.summary.operation != Change.REPLACE)
+
+
+def _receipt_after(chain: Sequence[Snapshot], half: Snapshot) -> int:
+    newer = chain[: chain.index(half)]
+    return next((s.snapshot_id for s in reversed(newer) if _is_receipt(s)), half.snapshot_id)
+
+
+def _is_receipt(snapshot: Snapshot) -> bool:
+    return LEDGER_PROPERTY in summary_of(snapshot)
+
+
+def _at(snapshot: Snapshot) -> datetime:
+    return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)

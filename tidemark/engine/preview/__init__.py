@@ -1,0 +1,1 @@
+"""What a contract would do before it does it: plans, samples, proposals. Reads only."""

@@ -1,0 +1,199 @@
+"""What the next run would change about a table, without changing it (`tidemark plan`, the `schema/…` asset)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from tidemark.domain.columns.layout import layout_faults
+from tidemark.domain.columns.types import Struct
+from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
+from tidemark.domain.errors import Overtaken
+from tidemark.domain.plan.compatibility import disagreements
+from tidemark.domain.plan.schema_plan import Change, SchemaPlan, applied
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.ingest.quality_plan import rule_faults
+from tidemark.engine.preview.sample import sample as take_sample
+from tidemark.engine.schema.evolve import Evolution, evolve, plan_evolution, value_columns
+from tidemark.engine.schema.keys import key_fault
+from tidemark.engine.schema.subjects import subjects_of
+from tidemark.engine.schema.writers import TopicSchemas, read_schemas
+from tidemark.engine.table.create import table_columns
+from tidemark.engine.table.takeover import adoption, releases, renaming
+
+LOOKS = 3
+"""Times that a table is looked at while others change it in the same moment."""
+Verdict = Literal["nothing", "apply", "review", "impossible"]
+
+
+@dataclass(frozen=True, slots=True)
+class Foresight:
+    """The shape of `plan --json` for one table."""
+
+    table: str
+    plan: str
+    verdict: Verdict
+    changes: tuple[Mapping[str, Any], ...]
+    affects: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    sample: Mapping[str, Any] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """{"table", "plan", "verdict", "changes", "affects"}, and "findings" and "sample" where there are any."""
+        found: dict[str, Any] = {
+            "table": self.table,
+            "plan": self.plan,
+            "verdict": self.verdict,
+            "changes": [dict(change) for change in self.changes],
+            "affects": list(self.affects) if self.changes else [],
+        }
+        if self.findings:
+            found["findings"] = list(self.findings)
+        if self.sample is not None:
+            found["sample"] = dict(self.sample)
+        return found
+
+
+def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
+    """The plan of one table as of now; `sample` records are decoded against the table as it would be.
+
+    Raises:
+        Outage: catalog or registry do not answer.
+        Stopped: the table is in a stop state that hides its columns.
+    """
+    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+        state, schemas = lake.state(contract.table, ledger=False), read_schemas(lake, contract)
+        moved = None if state.exists else renaming(lake, contract)
+        if moved is not None:
+            return _complete(lake, contract, _of(moved))
+        plan: SchemaPlan | None = None
+        if not state.exists:
+            found, columns = _new_table(contract, schemas), schemas.wanted()
+        else:
+            plan = with_adoption(contract, state, schemas, plan_evolution(contract, state, schemas))
+            found, columns = _of(plan), applied(value_columns(state), plan.of("apply"))
+        checked = found
+        if columns is not None:
+            checked = _with_key(lake, contract, _with_rules(lake, contract, found, columns), columns)
+        decoded = take_sample(lake, contract, state, schemas, plan, sample) if sample else None
+        return replace(_complete(lake, contract, checked), sample=decoded)
+
+
+def foresee_releases(lake: Lake) -> list[Foresight]:
+    """Tables that the contracts no longer name.
+
+    Raises:
+        Outage: the catalog does not answer.
+    """
+    with named("the catalog"):
+        return [replace(_of(plan), affects=(asset(plan.table),)) for plan in releases(lake)]
+
+
+def with_adoption(
+    contract: Contract, state: TableState, schemas: TopicSchemas, plan: SchemaPlan
+) -> SchemaPlan:
+    """The plan, with whose table it is: someone else's that is taken over, or one of another topic."""
+    taken = adoption(contract, state, schemas.wanted())
+    if taken is not None:
+        own = (taken,) if taken.verdict == "impossible" else (taken, *plan.changes)
+        return replace(plan, changes=own)
+    topic = state.ledger.topic if state.ledger else contract.topic
+    if topic == contract.topic:
+        return plan
+    reason = (
+        f"the table's ledger counts offsets of {topic}; records of {contract.topic} begin a new epoch: "
+        f"tidemark accept {contract.table} --new-epoch"
+    )
+    moved = Change("contract", ("topic",), topic, contract.topic, "impossible", reason)
+    return replace(plan, changes=(moved, *plan.changes))
+
+
+def asset(table: str) -> str:
+    """The asset key of a table as Dagster prints it."""
+    return table.replace(".", "/")
+
+
+def _complete(lake: Lake, contract: Contract, found: Foresight) -> Foresight:
+    affects = [contract.table]
+    if contract.upsert and contract.upsert.table:
+        affects.append(contract.upsert.table)
+    return replace(
+        found, affects=tuple(asset(each) for each in affects), findings=compatibility_findings(lake, contract)
+    )
+
+
+def compatibility_findings(lake: Lake, contract: Contract) -> tuple[str, ...]:
+    """What the registry lets producers do and the contract holds up; a finding, not a change.
+
+    Raises:
+        Outage: `registry_down`.
+    """
+    if contract.value.format not in REGISTRY_FORMATS:
+        return ()
+    registry = lake.registry(contract.cluster)
+    found = (disagreements(registry.compatibility(s), contract.schema_changes) for s in subjects_of(contract))
+    return tuple(dict.fromkeys(finding for findings in found for finding in findings))
+
+
+def evolve_now(lake: Lake, contract: Contract, run_id: str) -> Evolution | None:
+    """Apply what the contract allows, outside of an ingest; None for a table that is not there yet.
+
+    Raises:
+        Outage: catalog, registry or Spark do not answer.
+        Overtaken: someone else changed the table in the same moment; look again.
+    """
+    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+        for turn in range(LOOKS):
+            state = lake.state(contract.table, ledger=False)
+            if not state.exists:
+                moved = renaming(lake, contract)
+                return Evolution(moved, ()) if moved else None
+            if state.ledger is None:
+                return None
+            try:
+                with named(contract.table):
+                    return evolve(lake, contract, state, read_schemas(lake, contract), run_id=run_id)
+            except Overtaken:
+                if turn == LOOKS - 1:
+                    raise
+        return None
+
+
+def _of(plan: SchemaPlan) -> Foresight:
+    return Foresight(plan.table, plan.id, plan.verdict, tuple(c.as_json() for c in plan.changes))
+
+
+def _new_table(contract: Contract, schemas: TopicSchemas) -> Foresight:
+    wanted = schemas.wanted()
+    if wanted is None:
+        return Foresight(contract.table, "", "nothing", ())
+    faults = layout_faults(
+        table_columns(wanted), contract.partitioning, contract.sort_by, contract.event_time
+    )
+    changes = [
+        _change("create_table", "", str(Struct(wanted.fields)), "apply", "the table does not exist yet")
+    ]
+    changes += [_change("layout", "", None, "impossible", fault) for fault in faults]
+    return Foresight(contract.table, "", "impossible" if faults else "apply", tuple(changes))
+
+
+def _with_rules(lake: Lake, contract: Contract, found: Foresight, columns: Struct) -> Foresight:
+    """What the contract's quality rules ask of the columns, and these cannot give."""
+    faults = rule_faults(lake, contract, table_columns(columns))
+    changes = tuple(_change("quality", "", None, "impossible", fault) for fault in faults)
+    verdict: Verdict = "impossible" if faults else found.verdict
+    return replace(found, verdict=verdict, changes=(*found.changes, *changes))
+
+
+def _with_key(lake: Lake, contract: Contract, found: Foresight, columns: Struct) -> Foresight:
+    """What `key` says, and neither these columns nor the keys' schemas can give."""
+    fault = key_fault(lake, contract, columns)
+    if fault is None:
+        return found
+    change = _change("key", "", None, "impossible", fault)
+    return replace(found, verdict="impossible", changes=(*found.changes, change))
+
+
+def _change(kind: str, path: str, new: str | None, verdict: Verdict, reason: str) -> Mapping[str, Any]:
+    return {"kind": kind, "path": path, "from": None, "to": new, "verdict": verdict, "reason": reason}

@@ -1,0 +1,115 @@
+"""The newest records of a topic against the table as it would be: what would be quarantined, and why. Reads only."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+
+from tidemark.domain.columns.types import Struct
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.ledger.evidence import Group
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.plan.schema_plan import SchemaPlan, applied
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.decode.records import decode
+from tidemark.engine.ingest.observe import grouped
+from tidemark.engine.ingest.plan import Plan
+from tidemark.engine.ingest.quarantine_rows import quarantined_rows
+from tidemark.engine.ingest.read import read_ranges
+from tidemark.engine.preview.newest import newest
+from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_columns
+from tidemark.engine.schema.keys import key_decoding, key_fault
+from tidemark.engine.schema.writers import TopicSchemas
+from tidemark.engine.table.create import first_ledger, table_columns
+
+FATES = ("written", "quarantined", "tombstones", "skipped", "waiting")
+_PLURAL = {"tombstone": "tombstones", "uncovered": "waiting"}
+
+
+def sample(
+    lake: Lake,
+    contract: Contract,
+    state: TableState,
+    schemas: TopicSchemas,
+    plan: SchemaPlan | None,
+    records: int,
+) -> Mapping[str, Any]:
+    """{"records", FATES…, "causes": [{"cause", "count", "detail", "partition", "offset"}]}.
+
+    The candidate is the table with every change that is applied or could be approved; without a table, the one that
+    a first load would make. `waiting` are records of schemas that not even those changes would let in.
+    """
+    topic = lake.topic(contract)
+    ranges = newest(topic, records)
+    columns = applied(value_columns(state), plan.changes) if plan else schemas.wanted()
+    counts = dict.fromkeys(FATES, 0)
+    if columns is None or not ranges:
+        return {"records": 0, **counts, "causes": []}
+    key = None if key_fault(lake, contract, columns) else key_decoding(lake, contract, columns)
+    candidate = replace(_candidate(contract, state, schemas, columns, topic, ranges), key=key)
+    groups = grouped(decode(read_ranges(lake, contract, ranges), candidate.decoding()))
+    for group in groups:
+        counts[_PLURAL.get(group.fate, group.fate)] += group.count
+    causes = [*_quarantined(lake, candidate, groups), *_waiting(candidate, groups)]
+    return {"records": sum(counts.values()), **counts, "causes": causes}
+
+
+def _candidate(
+    contract: Contract,
+    state: TableState,
+    schemas: TopicSchemas,
+    columns: Struct,
+    topic: Topic,
+    ranges: Mapping[int, OffsetRange],
+) -> Plan:
+    grown = replace(state, columns=table_columns(columns))
+    return Plan(
+        contract=contract,
+        topic=topic,
+        state=grown,
+        ledger=state.ledger or first_ledger(contract, topic, topic.log_start, ""),
+        schemas=schemas,
+        ranges=ranges,
+        batch_id="sample",
+        attempt_id="sample",
+        refused=refused_ids(contract, grown, schemas),
+        parked=removing_ids(contract, grown, schemas, "impossible"),
+    )
+
+
+def _quarantined(lake: Lake, candidate: Plan, groups: list[Group]) -> list[dict[str, Any]]:
+    if not any(group.fate == "quarantined" for group in groups):
+        return []
+    rows = (
+        quarantined_rows(lake, candidate, groups, "sample")
+        .groupBy("cause")
+        .agg(
+            F.count("*").alias("count"),
+            F.min_by(F.struct("detail", "partition", "offset"), "offset").alias("first"),
+        )
+        .collect()
+    )
+    return [
+        {"cause": row["cause"], "count": row["count"], **row["first"].asDict()}
+        for row in sorted(rows, key=lambda row: -row["count"])
+    ]
+
+
+def _waiting(candidate: Plan, groups: list[Group]) -> list[dict[str, Any]]:
+    by_schema: dict[int, list[Group]] = {}
+    for group in groups:
+        if group.fate == "uncovered" and group.schema_id is not None:
+            by_schema.setdefault(group.schema_id, []).append(group)
+    return [
+        {
+            "cause": "schema_review",
+            "count": sum(group.count for group in found),
+            "detail": f"schema id {schema_id}: {candidate.schemas.why_uncovered(candidate.columns, schema_id)}",
+            "partition": found[0].partition,
+            "offset": found[0].first,
+        }
+        for schema_id, found in by_schema.items()
+    ]

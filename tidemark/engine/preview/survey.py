@@ -1,0 +1,268 @@
+"""A look at a topic that has no contract yet: its schemas, its size, and the newest records. Needs no Spark."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from tidemark.domain.columns.types import BINARY, STRING, Field, Struct
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.naming import as_identifier, table_fault
+from tidemark.domain.errors import Outage, Refused, SchemaUnsupported, Stopped
+from tidemark.domain.formats.json_columns import declared
+from tidemark.domain.formats.json_inference import infer
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.plan.proposal import Keys, Reason, Seen, Sizes, declared_fields, json_text_columns
+from tidemark.domain.suggest import nearest
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.decode.shipped.json_values import JsonFault, parse
+from tidemark.engine.preview.newest import newest
+from tidemark.engine.schema.writers import read_schemas
+
+PATIENCE = 20.0
+"""Seconds that the sample may take."""
+DAY_MS = 86_400_000
+_HEADER = 5
+_FOREIGN = 0.05
+
+
+_Value = tuple[dict[str, Any], Struct | None, tuple[Reason, ...], list[Mapping[str, Any]]]
+"""(value block, columns, reasons, decoded rows)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of the sample."""
+
+    key: bytes | None
+    value: bytes | None
+
+
+def survey(lake: Lake, topic_name: str, cluster: str, records: int) -> Seen:
+    """What registry and sample tell of the topic.
+
+    Raises:
+        Refused: there is no such topic or cluster; the nearest name is in the message.
+        Outage: Kafka or the registry does not answer.
+        Stopped: `permission_denied`.
+    """
+    topic = _described(lake, topic_name, cluster)
+    found = sampled(lake, topic, cluster, newest(topic, records))
+    sizes = _sizes(lake, topic, cluster, found)
+    registered = _registered(lake, topic_name, cluster)
+    values = [record.value for record in found if record.value is not None]
+    if registered is not None:
+        found_value: _Value = ({}, registered[0], (*registered[1], *_framing(values)), [])
+    else:
+        found_value = _guessed(lake, cluster, values)
+    value, columns, reasons, rows = found_value
+    return Seen(
+        topic=topic_name,
+        table=_table(lake, topic_name),
+        cluster=cluster,
+        value=value,
+        columns=columns,
+        sizes=sizes,
+        keys=_keys(found, rows),
+        compacted=_compacted(lake, topic_name, cluster),
+        json_text=json_text_columns(rows, columns or Struct(())),
+        largest=max((len(v) for v in values), default=0),
+        reasons=reasons,
+    )
+
+
+def sampled(lake: Lake, topic: Topic, cluster: str, ranges: Mapping[int, OffsetRange]) -> list[Record]:
+    """The committed records of `ranges`, as far as they come in time."""
+    block = lake.platform.kafka[cluster]
+    consumer = Consumer(
+        {
+            **block.client_properties(),
+            "group.id": f"{block.group_id_prefix}-new",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+    )
+    found: list[Record] = []
+    try:
+        consumer.assign([TopicPartition(topic.name, p, each.start) for p, each in ranges.items()])
+        open_, deadline = set(ranges), time.monotonic() + PATIENCE
+        while open_ and time.monotonic() < deadline:
+            for message in consumer.consume(500, timeout=0.5):
+                partition = message.partition()
+                if message.error() is not None:
+                    open_.discard(partition)
+                elif message.offset() < ranges[partition].end:
+                    found.append(Record(message.key(), message.value()))
+                if message.error() is None and message.offset() >= ranges[partition].end - 1:
+                    open_.discard(partition)
+    except KafkaException as error:
+        raise Outage("kafka_down", "-", str(error), cluster=cluster) from error
+    finally:
+        consumer.close()
+    return found
+
+
+def _described(lake: Lake, topic: str, cluster: str) -> Topic:
+    if cluster not in lake.platform.kafka:
+        meant = nearest(cluster, lake.platform.kafka)
+        raise Refused(
+            f"platform.yaml has no Kafka cluster {cluster}",
+            next_step=f"did you mean {meant}?" if meant else "",
+        )
+    admin = lake.kafka(cluster)
+    found = admin.describe([topic]).get(topic)
+    if found is None:
+        known = sorted(admin.topics())
+        near = (
+            [meant] if (meant := nearest(topic, known)) else [n for n in known if topic.lower() in n.lower()]
+        )
+        raise Refused(
+            f"cluster {cluster} has no topic {topic}",
+            next_step=f"did you mean {', '.join(near[:3])}?" if near else f"it has {len(known)} topics",
+            topic=topic,
+        )
+    return found
+
+
+def _sizes(lake: Lake, topic: Topic, cluster: str, found: Sequence[Record]) -> Sizes:
+    there = sum(topic.end[p] - topic.log_start[p] for p in topic.end)
+    day = lake.kafka(cluster).offsets_at(topic.name, topic.end, int(time.time() * 1000) - DAY_MS)
+    recent = sum(max(0, topic.end[p] - offset) for p, offset in day.items())
+    octets = sum(len(record.key or b"") + len(record.value or b"") for record in found)
+    return Sizes(there, recent, round(octets / len(found)) if found else 0)
+
+
+def _registered(lake: Lake, topic: str, cluster: str) -> tuple[Struct | None, tuple[Reason, ...]] | None:
+    """Columns by the subject of the topic, and what is wrong with them; None without a subject."""
+    if cluster not in lake.platform.schema_registry or not lake.registry(cluster).versions(f"{topic}-value"):
+        return None
+    contract = Contract.model_validate(
+        {"topic": topic, "table": "x.x", "cluster": cluster, "value": {"subject": f"{topic}-value"}}
+    )
+    try:
+        schemas = read_schemas(lake, contract)
+    except Stopped as stopped:
+        return None, (Reason("no_fit", str(stopped.fields.get("detail") or stopped.message)),)
+    faults = [Reason("no_fit", why) for why in list(schemas.unsupported.values())[-1:]]
+    return schemas.wanted(), tuple(faults)
+
+
+def _framing(values: Sequence[bytes]) -> Iterator[Reason]:
+    foreign = sum(1 for value in values if not _framed(value))
+    if foreign > _FOREIGN * len(values):
+        yield Reason(
+            "no_fit",
+            f"{foreign} of {len(values)} sampled values begin with no schema id, though the registry has a schema",
+        )
+
+
+def _framed(value: bytes) -> bool:
+    return len(value) >= _HEADER and value[0] == 0
+
+
+def _guessed(lake: Lake, cluster: str, values: Sequence[bytes]) -> _Value:
+    """(value block, columns, reasons, rows) of a topic without a subject of its own."""
+    if not values:
+        reason = Reason(
+            "no_fit", "the topic is empty and the registry has no schema for it: nothing tells what it holds"
+        )
+        return {}, None, (reason,), []
+    ids = {int.from_bytes(value[1:_HEADER], "big") for value in values if _framed(value)}
+    if ids and all(_framed(value) for value in values) and _known(lake, cluster, ids):
+        text = f"values carry schema ids ({', '.join(map(str, sorted(ids)[:5]))}) of other subjects: name value.subject"
+        return {}, None, (Reason("no_fit", text),), []
+    documents = [_json(value) for value in values]
+    if all(document is not _NOT_JSON for document in documents):
+        return _json_columns(documents)
+    if all(_is_text(value) for value in values):
+        return {"format": "string"}, Struct((Field("value", STRING),)), (), []
+    return {"format": "raw"}, Struct((Field("value", BINARY),)), (), []
+
+
+_NOT_JSON = object()
+
+
+def _json(value: bytes) -> Any:
+    try:
+        return parse(value)
+    except JsonFault:
+        return _NOT_JSON
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _known(lake: Lake, cluster: str, ids: set[int]) -> bool:
+    return cluster in lake.platform.schema_registry and all(
+        lake.registry(cluster).exists(each) for each in sorted(ids)[:5]
+    )
+
+
+def _json_columns(
+    documents: list[Any],
+) -> _Value:
+    whole = {"format": "json"}, Struct((Field("value", STRING),))
+    if not all(isinstance(document, dict) for document in documents):
+        return (
+            *whole,
+            (Reason("note", "not every document is an object: the document is one column `value`"),),
+            [],
+        )
+    columns, left = infer(documents)
+    kept: list[Field] = []
+    for column in columns.fields:
+        try:
+            declared(declared_fields(Struct((*kept, column))))
+        except SchemaUnsupported as error:
+            left[column.name] = str(error)
+        else:
+            kept.append(column)
+    reasons = [
+        Reason("note", f"{name} is not declared and lands in _extra: {why}") for name, why in left.items()
+    ]
+    if not kept:
+        return *whole, tuple(reasons), documents
+    found = Struct(tuple(kept))
+    return {"format": "json", "fields": declared_fields(found)}, found, tuple(reasons), documents
+
+
+def _keys(found: Sequence[Record], rows: Sequence[Mapping[str, Any]]) -> Keys:
+    there = [record.key for record in found if record.key is not None]
+    pairs = [record for record in found if record.value is not None]
+    columns = []
+    if rows and len(rows) == len(pairs) and all(record.key is not None for record in pairs):
+        texts = [record.key.decode(errors="replace") for record in pairs if record.key is not None]
+        columns = [
+            name
+            for name in rows[0]
+            if all(str(row.get(name)) == text for row, text in zip(rows, texts, strict=True))
+        ]
+    return Keys(len(found), len(found) - len(there), len(set(there)), tuple(columns))
+
+
+def _compacted(lake: Lake, topic: str, cluster: str) -> bool:
+    admin = AdminClient({**lake.platform.kafka[cluster].client_properties(), "log_level": 0})
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        policy = admin.describe_configs([resource])[resource].result(timeout=10)["cleanup.policy"].value
+    except (KafkaException, TimeoutError, KeyError):
+        return False  # not everyone may see it, and nothing but a note depends on it
+    return "compact" in str(policy)
+
+
+def _table(lake: Lake, topic: str) -> str:
+    """The default name, or one that is legal."""
+    name = as_identifier(topic)
+    table = f"{lake.platform.default_namespace}.{name}"
+    return table if table_fault(table) is None else f"{lake.platform.default_namespace}.t_{name}"

@@ -1,0 +1,1 @@
+"""What writers wrote, the columns that they ask for, and how a table follows."""

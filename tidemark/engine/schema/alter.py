@@ -1,0 +1,180 @@
+"""Changing a table's schema, layout and properties: one commit by PyIceberg, or Spark SQL where it cannot write.
+
+Nothing here decides; what is done was planned. In Spark each statement is a commit of its own, and the plan made after
+a crash between two of them holds what is left.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.sorting import NullOrder
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import IcebergType, NestedField, StructType
+from pyiceberg.types import ListType as IcebergList
+from pyiceberg.types import MapType as IcebergMap
+
+from tidemark.domain.columns.partitioning import PartitionField, column_parts
+from tidemark.domain.columns.shape import spelled
+from tidemark.domain.columns.spark_types import quoted_name, quoted_text, spark_ddl
+from tidemark.domain.columns.types import ColumnType, ListType, MapType, Primitive, Struct, holds_variant
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.plan.schema_plan import Change
+from tidemark.domain.plan.table_properties import COMMENT
+from tidemark.engine.access.iceberg_types import columns_of
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.shape import partition_names
+from tidemark.engine.access.table_state import load
+from tidemark.engine.table.create import set_properties
+from tidemark.engine.table.publish import can_compare_and_set
+
+Properties = Mapping[str, str | None]
+
+
+def alter(lake: Lake, contract: Contract, done: Sequence[Change], properties: Properties) -> None:
+    """Make the changes and set the properties that go with them (None removes one)."""
+    loaded = load(lake.catalog, contract.table)
+    if loaded is None:
+        return
+    upgraded = any(c.kind == "format_version" for c in done)
+    variants = holds_variant(columns_of(loaded.schema())) or any(
+        c.column is not None and holds_variant(c.column) for c in done
+    )
+    if not upgraded and not variants and can_compare_and_set(lake, loaded.metadata):
+        _commit(loaded, contract, done, properties)
+        return
+    for statement in _statements(lake.identifier(contract.table), contract, loaded.metadata, done):
+        lake.spark().sql(statement)
+    set_properties(lake, contract.table, properties)
+
+
+def _commit(table: Table, contract: Contract, done: Sequence[Change], properties: Properties) -> None:
+    kinds = {c.kind for c in done}
+    with table.transaction() as transaction:
+        _columns(transaction, [c for c in done if c.path and c.kind in _COLUMN_KINDS])
+        if "partition_spec" in kinds:
+            _partition(transaction, contract.partitioning)
+        if "sort_order" in kinds:
+            with transaction.update_sort_order() as order:
+                for column in contract.sort_by:
+                    order.asc(".".join(column_parts(column)), IdentityTransform(), NullOrder.NULLS_FIRST)
+        gone = [k for k, v in properties.items() if v is None and k in table.metadata.properties]
+        if gone:
+            transaction.remove_properties(*gone)
+        transaction.set_properties(
+            {**_description(done), **{k: v for k, v in properties.items() if v is not None}}
+        )
+
+
+def _description(done: Sequence[Change]) -> dict[str, str]:
+    """The comment of the table itself, which Iceberg keeps as a property."""
+    texts = [str(c.new) for c in done if c.kind == "comment" and not c.path]
+    return {COMMENT: texts[-1]} if texts else {}
+
+
+_COLUMN_KINDS = frozenset({"add_column", "widen_type", "make_optional", "comment"})
+
+
+def _columns(transaction: Transaction, changes: Sequence[Change]) -> None:
+    if not changes:
+        return
+    with transaction.update_schema() as update:
+        for change in changes:
+            match change.kind:
+                case "add_column":
+                    update.add_column(change.path, _iceberg(change.column, count(1)), doc=change.doc or None)
+                case "widen_type":
+                    update.update_column(change.path, field_type=_iceberg(change.column, count(1)))
+                case "make_optional":
+                    update.make_column_optional(change.path)
+                case _:
+                    update.update_column(change.path, doc=str(change.new))
+
+
+def _partition(transaction: Transaction, wanted: Sequence[PartitionField]) -> None:
+    there = partition_names(transaction.table_metadata)
+    gone, added = _difference(there, wanted)
+    with transaction.update_spec() as update:
+        for name in gone:
+            update.remove_field(name)
+        for field in added:
+            update.add_field(".".join(column_parts(field.column)), _transform(field), _name(field))
+
+
+def _difference(
+    there: Mapping[str, str], wanted: Sequence[PartitionField]
+) -> tuple[list[str], list[PartitionField]]:
+    """Names of the partition fields that go, and the fields that come."""
+    named = dict(zip(spelled(wanted), wanted, strict=True))
+    gone = [name for text, name in there.items() if text not in named]
+    return gone, [field for text, field in named.items() if text not in there]
+
+
+def _transform(field: PartitionField) -> str:
+    return field.transform if field.parameter is None else f"{field.transform}[{field.parameter}]"
+
+
+def _name(field: PartitionField) -> str:
+    """A name that no other transform of the column has ever had: readers put all specs of a table side by side."""
+    column = ".".join(column_parts(field.column))
+    if field.transform == "identity":
+        return column
+    parameter = "" if field.parameter is None else f"_{field.parameter}"
+    return f"{column}_{field.transform}{parameter}"
+
+
+def _statements(
+    identifier: str, contract: Contract, metadata: TableMetadata, done: Sequence[Change]
+) -> Iterator[str]:
+    """The same in Spark SQL."""
+    alter_table = f"ALTER TABLE {identifier}"
+    for change in done:
+        match change.kind:
+            case "format_version":
+                yield f"{alter_table} SET TBLPROPERTIES ('format-version' = {quoted_text(str(change.new))})"
+            case "comment" if not change.path:
+                yield f"COMMENT ON TABLE {identifier} IS {quoted_text(str(change.new))}"
+            case "sort_order":
+                order = ", ".join(quoted_name(*column_parts(each)) for each in contract.sort_by)
+                yield f"{alter_table} WRITE {f'LOCALLY ORDERED BY {order}' if order else 'UNORDERED'}"
+            case "partition_spec":
+                gone, added = _difference(partition_names(metadata), contract.partitioning)
+                yield from (f"{alter_table} DROP PARTITION FIELD {quoted_name(name)}" for name in gone)
+                yield from (
+                    f"{alter_table} ADD PARTITION FIELD {each.spark_sql()} AS {quoted_name(_name(each))}"
+                    for each in added
+                )
+            case kind if kind in _COLUMN_KINDS:
+                yield f"{alter_table} {_column_clause(change)}"
+
+
+def _column_clause(change: Change) -> str:
+    column = quoted_name(*change.path)
+    match change.kind, change.column:
+        case "add_column", kind if kind is not None:
+            comment = f" COMMENT {quoted_text(change.doc)}" if change.doc else ""
+            return f"ADD COLUMNS ({column} {spark_ddl(kind)}{comment})"
+        case "widen_type", kind if kind is not None:
+            return f"ALTER COLUMN {column} TYPE {spark_ddl(kind)}"
+        case "make_optional", _:
+            return f"ALTER COLUMN {column} DROP NOT NULL"
+    return f"ALTER COLUMN {column} COMMENT {quoted_text(str(change.new))}"
+
+
+def _iceberg(kind: ColumnType | None, ids: "count[int]") -> IcebergType:
+    """Our type as PyIceberg's; the ids are only placeholders, the table gives its own."""
+    match kind:
+        case Struct(fields):
+            return StructType(
+                *(NestedField(next(ids), f.name, _iceberg(f.type, ids), False, f.doc or None) for f in fields)
+            )
+        case ListType(element):
+            return IcebergList(next(ids), _iceberg(element, ids), element_required=False)
+        case MapType(key, value):
+            return IcebergMap(
+                next(ids), _iceberg(key, ids), next(ids), _iceberg(value, ids), value_required=False
+            )
+        case Primitive(name):
+            return IcebergType.model_validate(name)
+    raise ValueError(f"no column type: {kind}")

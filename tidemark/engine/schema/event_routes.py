@@ -1,0 +1,90 @@
+"""Where the records of a topic with several types go, seen from the table of one of them."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import SchemaUnsupported
+from tidemark.domain.formats.routes import Events, Route, Skips, message_prefixes
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.registry import RegisteredSchema
+from tidemark.engine.schema import protobuf
+from tidemark.engine.schema.protoc import compile_proto
+
+IDS_LOOKED_UP = 100
+
+
+def events_of(contract: Contract) -> Events | None:
+    """The record types that the contract routes; None where a topic has one table."""
+    if contract.event is None:
+        return None
+    return Events(contract.event, frozenset(contract.events or {contract.event: contract.table}))
+
+
+def holds(version: RegisteredSchema, events: Events) -> bool:
+    """Whether records of the table's own type are written with this schema."""
+    return events.own in type_names(version)
+
+
+def skips(
+    lake: Lake, contract: Contract, versions: Iterable[RegisteredSchema], seen: Iterable[int], events: Events
+) -> Skips:
+    """What is left to others of the subjects' `versions`, and of ids that records were `seen` to carry.
+
+    A schema of the table's own type that lies under another subject is not among them: its records are not skipped.
+    """
+    ids: dict[int, Route] = {}
+    indexes: dict[int, Mapping[bytes, Route]] = {}
+    listed = {version.id: version for version in versions}
+    registry = lake.registry(contract.cluster)
+    for schema_id in sorted(seen)[:IDS_LOOKED_UP]:
+        if schema_id not in listed and (found := registry.by_id(schema_id)) and not holds(found, events):
+            listed[schema_id] = found
+    for schema_id, version in listed.items():
+        if not holds(version, events):
+            ids[schema_id] = events.gravest(type_names(version))
+        if version.type == "PROTOBUF":
+            indexes[schema_id] = _prefixes(version, events)
+    return Skips(ids, indexes)
+
+
+def type_names(version: RegisteredSchema) -> tuple[str | None, ...]:
+    """The record types of a schema: Avro record names, Protobuf message names, the title of a JSON Schema."""
+    if version.type == "PROTOBUF":
+        return tuple(_messages(version))
+    try:
+        schema = json.loads(version.text)
+    except ValueError:
+        return (None,)
+    if version.type == "JSON":
+        return (str(schema["title"]) if isinstance(schema, dict) and "title" in schema else None,)
+    branches = schema if isinstance(schema, list) else [schema]
+    return tuple(_avro_name(branch) for branch in branches if branch != "null")
+
+
+def _avro_name(schema: Any) -> str | None:
+    match schema:
+        case str():
+            return schema
+        case {"type": "record", "name": str() as name}:
+            space = schema.get("namespace")
+            return name if "." in name or not space else f"{space}.{name}"
+    return None
+
+
+def _messages(version: RegisteredSchema) -> Mapping[str, tuple[int, ...]]:
+    try:
+        return protobuf.places(compile_proto(version.text, version.imports))
+    except SchemaUnsupported:
+        return {}
+
+
+def _prefixes(version: RegisteredSchema, events: Events) -> Mapping[bytes, Route]:
+    routes = {name: events.route(name) for name in _messages(version)}
+    return {
+        prefix: routes[name]
+        for name, index in _messages(version).items()
+        if routes[name] != "own"
+        for prefix in message_prefixes(index)
+    }

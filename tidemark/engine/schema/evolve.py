@@ -1,0 +1,218 @@
+"""Schema evolution of one table: plan, apply what the contract allows in one commit, park the rest.
+
+Called by ingest before a batch that needs it, and by the scheduled `schema/…` asset; both do exactly this. The history
+is kept with the table, newest last.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tidemark.domain.columns.layout import resolve
+from tidemark.domain.columns.partitioning import quoted_parts
+from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Refused
+from tidemark.domain.plan.schema_plan import (
+    Change,
+    SchemaPlan,
+    Verdict,
+    WriterColumns,
+    judged_removals,
+    plan_schema,
+    removals,
+)
+from tidemark.domain.plan.table_plan import properties_after, with_table
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.decode.records import NO_ID
+from tidemark.engine.schema.alter import alter
+from tidemark.engine.schema.writers import TopicSchemas
+
+HISTORY = "tidemark.schema.history"
+SETTLED = "tidemark.schema.settled"
+REMOVED = "tidemark.schema.removed"
+KEPT = 50
+"""Entries of the history that stay in the table property."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Who lets a parked plan through, and why."""
+
+    plan: str
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """What one look at a table came to."""
+
+    plan: SchemaPlan
+    done: tuple[Change, ...]
+
+    @property
+    def parked(self) -> tuple[Change, ...]:
+        """What waits for a person."""
+        return tuple(c for c in self.plan.of("review", "impossible") if c not in self.done)
+
+
+def plan_evolution(contract: Contract, state: TableState, schemas: TopicSchemas) -> SchemaPlan:
+    """What the table lacks for the registered writers, judged by the contract. Pure reading."""
+    writers, columns, settled = _writers(schemas), value_columns(state), settled_ids(state)
+    plan = plan_schema(
+        contract.table,
+        columns,
+        writers,
+        contract.schema_changes,
+        removed=removed_paths(state),
+        settled=settled,
+        pinned=state.shape.partition_sources,
+    )
+    clashing = {c.schema_id for c in plan.changes if c.kind == "incompatible"} | settled
+    sound = [w for w in writers if w.id not in clashing]
+    return with_table(plan, contract, columns, state.shape, sound)
+
+
+def refused_ids(contract: Contract, state: TableState, schemas: TopicSchemas) -> frozenset[int]:
+    """Schema ids whose records go to quarantine: settled by an approval, or by the contract's `quarantine`."""
+    if schemas.plain is not None:
+        return frozenset()
+    refused = set(settled_ids(state)) | removing_ids(contract, state, schemas, "quarantine")
+    held = schemas.covered(value_columns(state))
+    for writer in (each for each in _writers(schemas) if each.id not in held):
+        alone = plan_schema(contract.table, value_columns(state), [writer], contract.schema_changes)
+        needed = [c for c in alone.changes if c.kind != "remove_column"]
+        if needed and all(c.verdict == "quarantine" for c in needed):
+            refused.add(writer.id)
+    return frozenset(refused)
+
+
+def removing_ids(
+    contract: Contract, state: TableState, schemas: TopicSchemas, *verdicts: Verdict
+) -> frozenset[int]:
+    """Schema ids that dropped a column which the contract, or the partition spec, does not let go."""
+    if schemas.plain is not None:
+        return frozenset()
+    columns, policy = value_columns(state), contract.schema_changes
+    pinned = state.shape.partition_sources
+    needed = [path for path in pinned if path[0] != KAFKA_COLUMN.name]
+    if policy.remove_column == "apply" and all(
+        resolve(w.columns, quoted_parts(path)) for w in schemas.writers for path in needed
+    ):
+        return frozenset()  # the usual case, before every batch
+    found = removals((w for w in _writers(schemas) if w.id not in settled_ids(state)), columns)
+    judged = {c.path: c.verdict for c in judged_removals(found, policy, removed_paths(state), pinned)}
+    return frozenset(each.writer.id for each in found if judged.get(each.path) in verdicts)
+
+
+def evolve(
+    lake: Lake,
+    contract: Contract,
+    state: TableState,
+    schemas: TopicSchemas,
+    *,
+    run_id: str,
+    approval: Approval | None = None,
+) -> Evolution:
+    """Plan, apply what may be applied, and write it into the table's history.
+
+    Raises:
+        Refused: the approval names another plan than the one that waits now.
+        Overtaken: someone else changed the table's schema in the same moment.
+    """
+    plan = plan_evolution(contract, state, schemas)
+    if approval and approval.plan != plan.id:
+        raise Refused(
+            f"plan {approval.plan} of {contract.table} is not what waits: {plan.id or 'nothing'} is",
+            next_step=f"tidemark plan {contract.table}",
+            table=contract.table,
+        )
+    done = plan.of("apply", "review") if approval else plan.of("apply")
+    if done:
+        alter(lake, contract, done, _notes(contract, state, done, _entry(plan, done, run_id, approval)))
+    return Evolution(plan, done)
+
+
+def apply_changes(
+    lake: Lake,
+    contract: Contract,
+    state: TableState,
+    plan: SchemaPlan,
+    *,
+    run_id: str,
+    approval: Approval | None = None,
+) -> tuple[Change, ...]:
+    """Apply what may be applied of a plan that was made elsewhere, and write it into the table's history."""
+    done = plan.of("apply", "review") if approval else plan.of("apply")
+    if done:
+        alter(lake, contract, done, _notes(contract, state, done, _entry(plan, done, run_id, approval)))
+    return done
+
+
+def note_rename(
+    lake: Lake, contract: Contract, state: TableState, plan: SchemaPlan, approval: Approval, run_id: str
+) -> None:
+    """Write a rename into the history of the renamed table."""
+    entry = _entry(plan, plan.changes, run_id, approval)
+    alter(lake, contract, (), {HISTORY: json.dumps([*history(state), entry][-KEPT:])})
+
+
+def value_columns(state: TableState) -> Struct:
+    """The table's columns without `_kafka`."""
+    present = state.columns or Struct(())
+    return Struct(tuple(f for f in present.fields if f.name != KAFKA_COLUMN.name))
+
+
+def removed_paths(state: TableState) -> frozenset[str]:
+    """Columns whose removal has been approved."""
+    return frozenset(json.loads(state.properties.get(REMOVED, "[]")))
+
+
+def settled_ids(state: TableState) -> frozenset[int]:
+    """Schema ids that an approval has sent to quarantine."""
+    return frozenset(json.loads(state.properties.get(SETTLED, "[]")))
+
+
+def history(state: TableState) -> list[dict[str, Any]]:
+    """What was changed, by whom and why, oldest first."""
+    return list(json.loads(state.properties.get(HISTORY, "[]")))
+
+
+def _writers(schemas: TopicSchemas) -> list[WriterColumns]:
+    if schemas.plain is not None:
+        return [WriterColumns(NO_ID, 1, schemas.plain)]
+    known = [WriterColumns(w.id, w.version, w.columns) for w in schemas.writers]
+    return [*known, *(WriterColumns(i, 0, Struct(()), why) for i, why in schemas.unsupported.items())]
+
+
+def _entry(
+    plan: SchemaPlan, done: Sequence[Change], run_id: str, approval: Approval | None
+) -> dict[str, Any]:
+    return {
+        "plan": plan.id,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "by": approval.by if approval else "contract",
+        "reason": approval.reason if approval else "",
+        "run_id": run_id,
+        "schema_ids": sorted({c.schema_id for c in done} - {NO_ID}),
+        "changes": [c.as_json() for c in done],
+    }
+
+
+def _notes(
+    contract: Contract, state: TableState, done: Sequence[Change], entry: dict[str, Any]
+) -> dict[str, str | None]:
+    """The properties that go with the changes: history, what was decided, what the contract asks for."""
+    notes = properties_after(contract, done)
+    notes[HISTORY] = json.dumps([*history(state), entry][-KEPT:])
+    settled = {c.schema_id for c in done if c.kind == "incompatible"}
+    if settled:
+        notes[SETTLED] = json.dumps(sorted(settled | settled_ids(state)))
+    removed = {".".join(c.path) for c in done if c.kind == "remove_column"}
+    if removed:
+        notes[REMOVED] = json.dumps(sorted(removed | removed_paths(state)))
+    return notes

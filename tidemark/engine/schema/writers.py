@@ -1,0 +1,227 @@
+"""The writer schemas of a topic, and the columns they ask for."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tidemark.domain.columns.coverage import covers
+from tidemark.domain.columns.evolution import first_columns
+from tidemark.domain.columns.types import BINARY, STRING, Field, Struct
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import SchemaUnsupported, Stopped
+from tidemark.domain.formats import json_schema, protobuf_columns
+from tidemark.domain.formats.avro import parse
+from tidemark.domain.formats.avro_columns import WHOLE_VALUE
+from tidemark.domain.formats.debezium import (
+    CDC,
+    avro_columns,
+    document_columns,
+    is_bookkeeping,
+    json_documents,
+)
+from tidemark.domain.formats.json_columns import DOCUMENT, JsonDocuments, declared, with_variants
+from tidemark.domain.formats.json_columns import columns as json_columns
+from tidemark.domain.formats.protobuf_columns import ProtobufMessage
+from tidemark.domain.formats.routes import NO_SKIPS, Events, Skips, avro_event
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.registry import RegisteredSchema
+from tidemark.engine.decode.on_executors import check_validator
+from tidemark.engine.decode.records import Format, Framing, WriterSchema
+from tidemark.engine.schema import protobuf
+from tidemark.engine.schema.event_routes import events_of, skips
+from tidemark.engine.schema.protoc import compile_proto
+from tidemark.engine.schema.subjects import read_listed, subject_of
+
+_VARIANT_FORMAT = 3
+_PLAIN = {"string": STRING, "raw": BINARY}
+FORMATS: Mapping[str, Format] = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
+"""Schema types as registries name them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """One registered writer schema and its columns."""
+
+    id: int
+    version: int
+    schema: WriterSchema
+    columns: Struct
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSchemas:
+    """What may stand in the values of a topic.
+
+    `writers` are the schemas that have exact columns, oldest version first; `unsupported` names, by id, why the
+    others have none; all are of one `format`. `plain` is set for formats without a registry, `documents` beside it
+    for JSON. `bookkeeping` are schemas of Debezium's own records, which are no rows; `skips` the record types of the
+    topic's other tables, or of none.
+    """
+
+    writers: tuple[Writer, ...] = ()
+    unsupported: Mapping[int, str] = field(default_factory=dict)
+    plain: Struct | None = None
+    documents: JsonDocuments | None = None
+    format: Format = "avro"
+    bookkeeping: frozenset[int] = frozenset()
+    framing: Framing = "confluent"
+    skips: Skips = NO_SKIPS
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """Every id that the registry lists for the table's records."""
+        return frozenset(w.id for w in self.writers) | frozenset(self.unsupported)
+
+    @property
+    def known(self) -> frozenset[int]:
+        """Every id whose records have a place, this table or another."""
+        return self.ids | frozenset(self.skips.ids)
+
+    def wanted(self) -> Struct | None:
+        """The columns of a new table; None when nothing is registered yet."""
+        if self.plain is not None:
+            return self.plain
+        if not self.writers:
+            return Struct((CDC,)) if self.bookkeeping and not self.unsupported else None
+        return first_columns([w.columns for w in self.writers])
+
+    def covered(self, table: Struct) -> dict[int, Writer]:
+        """The writers whose every value `table` holds exactly, by id."""
+        found = {}
+        for writer in self.writers:
+            try:
+                if not covers(table, writer.columns):
+                    found[writer.id] = writer
+            except SchemaUnsupported:
+                continue
+        return found
+
+    def why_uncovered(self, table: Struct, schema_id: int) -> str:
+        """The reason why `table` does not hold the schema, for a person."""
+        if schema_id in self.unsupported:
+            return self.unsupported[schema_id]
+        writer = next(w for w in self.writers if w.id == schema_id)
+        try:
+            differences = covers(table, writer.columns)
+        except SchemaUnsupported as error:
+            return str(error)
+        return "; ".join(f"{d.dotted}: {d.kind} (table {d.found}, schema {d.wanted})" for d in differences)
+
+
+class NoRows(Exception):
+    """A schema of records that are no rows."""
+
+
+def read_schemas(lake: Lake, contract: Contract, seen: frozenset[int] = frozenset()) -> TopicSchemas:
+    """Every writer schema that the registry lists for the table's records now.
+
+    `seen` are ids that records of the topic were found to carry; of several types in a topic they name the others.
+
+    Raises:
+        Outage: `registry_down`.
+        Stopped: `misconfigured` when the subject holds schemas of several types, or of another than the contract says.
+    """
+    plain = _PLAIN.get(contract.value.format)
+    if plain is not None:
+        return TopicSchemas(plain=Struct((Field(WHOLE_VALUE, plain),)))
+    if contract.value.format == "json":
+        return _documents(contract)
+    listed, events = read_listed(lake, contract), events_of(contract)
+    found = format_of(contract, listed.versions)
+    others = skips(lake, contract, listed.versions, seen, events) if events else NO_SKIPS
+    writers: dict[int, Writer] = {}
+    unsupported: dict[int, str] = {}
+    bookkeeping: set[int] = set()
+    for version in listed.versions:
+        if version.id in others.ids:
+            continue
+        try:
+            writers[version.id] = _writer(version, contract, events, listed.framing)
+        except SchemaUnsupported as error:
+            unsupported[version.id] = f"version {version.version}: {error}"
+        except NoRows:
+            bookkeeping.add(version.id)
+    return TopicSchemas(
+        writers=tuple(writers.values()),
+        unsupported=unsupported,
+        format=found,
+        bookkeeping=frozenset(bookkeeping),
+        framing=listed.framing,
+        skips=others,
+    )
+
+
+def _documents(contract: Contract) -> TopicSchemas:
+    fields, envelope = contract.value.fields, contract.value.envelope
+    if envelope == "none":
+        documents = declared(fields) if fields else DOCUMENT
+        documents = with_variants(documents) if contract.format_version == _VARIANT_FORMAT else documents
+        return TopicSchemas(plain=json_columns(documents), documents=documents)
+    documents = json_documents(fields, envelope, truncates=contract.upsert is not None)
+    return TopicSchemas(plain=document_columns(documents), documents=documents)
+
+
+def format_of(contract: Contract, versions: Sequence[RegisteredSchema]) -> Format:
+    """What the values are encoded in: the type of the subject's schemas.
+
+    Raises:
+        Stopped: `misconfigured` when there are several types, or another than the contract says.
+    """
+    subject, wanted = subject_of(contract), contract.value.format
+    kinds = {version.type: version.version for version in versions}
+    if len(kinds) > 1:
+        listed = ", ".join(f"{kind} (version {number})" for kind, number in sorted(kinds.items()))
+        raise Stopped(
+            "misconfigured",
+            contract.table,
+            f"subject {subject} holds schemas of several types: {listed}. One topic is decoded in one way: give each "
+            "type a topic and a subject of its own.",
+        )
+    for kind, number in kinds.items():
+        if kind not in FORMATS or wanted not in {"registry", FORMATS[kind]}:
+            raise Stopped(
+                "misconfigured",
+                contract.table,
+                f"subject {subject} holds {kind} (version {number}), and the contract says format: {wanted}."
+                if kind in FORMATS
+                else f"subject {subject} holds {kind} (version {number}): {', '.join(FORMATS)} are supported.",
+            )
+        return FORMATS[kind]
+    return "avro"
+
+
+def _writer(version: RegisteredSchema, contract: Contract, events: Events | None, framing: Framing) -> Writer:
+    envelope = contract.value.envelope
+    if envelope != "none" and version.type != "AVRO":
+        raise SchemaUnsupported(
+            "", f"envelope: {envelope} is read from Avro or JSON, not from {version.type}"
+        )
+    if version.type == "PROTOBUF":
+        message = _message(version, contract, framing)
+        return Writer(version.id, version.version, message, protobuf_columns.columns(message))
+    if version.type == "JSON":
+        documents = json_schema.parse(version.text)
+        documents = with_variants(documents) if contract.format_version == _VARIANT_FORMAT else documents
+        check_validator(documents)
+        return Writer(version.id, version.version, documents, json_columns(documents))
+    schema = parse(version.text, version.references, connect=envelope != "none")
+    if envelope != "none" and is_bookkeeping(schema.name):
+        raise NoRows
+    schema = (events and avro_event(schema, events)) or schema
+    return Writer(version.id, version.version, schema, avro_columns(schema, envelope).struct)
+
+
+def _message(version: RegisteredSchema, contract: Contract, framing: Framing) -> ProtobufMessage:
+    name = contract.event or contract.value.message
+    if framing == "bare" and name is None:
+        raise Stopped(
+            "misconfigured",
+            contract.table,
+            f"subject {subject_of(contract)} holds Protobuf: with schema: {contract.value.schema_mode} the contract "
+            "must name the message, for nothing in a value does.",
+            topic=contract.topic,
+        )
+    nanos = "timestamp_nanos" in (contract.value.types or {})
+    variants = contract.format_version == _VARIANT_FORMAT
+    compiled = compile_proto(version.text, version.imports)
+    message = protobuf.read(compiled, name, nanos=nanos, variants=variants)
+    return replace(message, index=()) if framing == "bare" else message

@@ -1,0 +1,199 @@
+"""How a table comes to be: created from the contract, or an existing one adopted when its columns fit.
+
+A first load begins with an empty receipt that pins the starting offsets; it is published like any commit, so of two
+first loads at once exactly one wins.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+from tidemark import __version__
+from tidemark.domain.columns.coverage import covers
+from tidemark.domain.columns.layout import layout_faults
+from tidemark.domain.columns.spark_types import columns_ddl, quoted_name, quoted_text
+from tidemark.domain.columns.types import KAFKA_COLUMN, TYPE_RULES, Struct
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Stopped
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import Kind, Ledger, batch_id, branch_name
+from tidemark.domain.plan.contract_record import RECORD, record_text
+from tidemark.domain.plan.table_properties import BASE, governance
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import OWNED, TableState
+from tidemark.engine.table.publish import Attempt, drop_branch, open_branch, publish, write_receipt
+from tidemark.engine.table.start import starting_offsets
+
+DECLARED_IN = "tidemark.contract-file"
+"""The file that declared the table when it was made: by it a renamed table is recognised."""
+
+
+def prepare(lake: Lake, contract: Contract, topic: Topic, columns: Struct, run_id: str) -> None:
+    """Bring table and first receipt into being; what is there already is left as it is.
+
+    Raises:
+        Stopped: `table_incompatible` when a table of this name exists and its columns do not fit.
+        Overtaken: another run is doing the same; plan again.
+    """
+    state = lake.state(contract.table)
+    if not state.exists:
+        _create(lake, contract, topic, columns)
+    elif not state.owned:
+        _check_fit(state, contract, columns)
+    state = lake.state(contract.table)
+    if state.ledger is None:
+        start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
+        publish_receipt(lake, contract, state, first_ledger(contract, topic, start, run_id))
+    if not state.owned:
+        set_properties(lake, contract.table, _own_properties(lake, contract, topic))
+
+
+def first_ledger(
+    contract: Contract,
+    topic: Topic,
+    start: Mapping[int, int],
+    run_id: str,
+    *,
+    epoch: int = 0,
+    kind: Kind = "first",
+) -> Ledger:
+    """The ledger of an epoch that has read nothing yet."""
+    return Ledger(
+        kind=kind,
+        cluster_id=topic.cluster_id,
+        topic_id=topic.topic_id,
+        topic=contract.topic,
+        epoch=epoch,
+        start=dict(start),
+        from_=dict(start),
+        next=dict(start),
+        run_id=run_id,
+        contract=contract.digest,
+        tidemark=__version__,
+        attempt=uuid4().hex[:8],
+        batch_id=batch_id(contract.table, epoch, {}),
+    )
+
+
+def publish_receipt(lake: Lake, contract: Contract, state: TableState, ledger: Ledger) -> int:
+    """Publish an empty receipt on top of the planned head; returns its snapshot id.
+
+    Raises:
+        Overtaken: main is no longer `state.head`.
+    """
+    attempt = Attempt(contract.table, branch_name(ledger.batch_id, ledger.attempt), state.head)
+    made = open_branch(lake, attempt)
+    try:
+        receipt = write_receipt(lake, attempt, ledger).snapshot_id
+        publish(lake, attempt, made | {receipt}, lambda: None)
+    except BaseException:
+        drop_branch(lake, attempt)
+        raise
+    return receipt
+
+
+def set_properties(lake: Lake, table: str, properties: Mapping[str, str | None]) -> None:
+    """Set table properties; None removes one."""
+    identifier = lake.identifier(table)
+    gone = [quoted_text(key) for key, value in properties.items() if value is None]
+    kept = [
+        f"{quoted_text(key)} = {quoted_text(value)}" for key, value in properties.items() if value is not None
+    ]
+    if kept:
+        lake.spark().sql(f"ALTER TABLE {identifier} SET TBLPROPERTIES ({', '.join(kept)})")
+    if gone:
+        lake.spark().sql(f"ALTER TABLE {identifier} UNSET TBLPROPERTIES IF EXISTS ({', '.join(gone)})")
+
+
+def table_columns(columns: Struct) -> Struct:
+    """The value columns and the `_kafka` struct, as an append table has them."""
+    return Struct((*columns.fields, KAFKA_COLUMN))
+
+
+def _create(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> None:
+    faults = layout_faults(
+        table_columns(columns), contract.partitioning, contract.sort_by, contract.event_time
+    )
+    if faults:
+        raise Stopped("misconfigured", contract.table, "; ".join(faults))
+    create(lake, contract, _described(contract, columns), _properties(lake, contract, topic))
+
+
+def create(lake: Lake, contract: Contract, columns: Struct, properties: Mapping[str, str]) -> None:
+    """Create the contract's table with `columns` as they are, partitioned and sorted as it says."""
+    spark, identifier = lake.spark(), lake.identifier(contract.table)
+    catalog = lake.platform.catalog.name
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted_name(catalog, contract.namespace)}")
+    partitions = ", ".join(spec.spark_sql() for spec in contract.partitioning)
+    listed = ", ".join(f"{quoted_text(k)} = {quoted_text(v)}" for k, v in properties.items())
+    spark.sql(
+        f"CREATE TABLE IF NOT EXISTS {identifier} ({columns_ddl(columns)}) "
+        f"USING iceberg {f'PARTITIONED BY ({partitions})' if partitions else ''} "
+        f"{f'COMMENT {quoted_text(contract.description)}' if contract.description else ''} "
+        f"TBLPROPERTIES ({listed})"
+    )
+    if contract.sort_by:
+        order = ", ".join(quoted_name(*column.split(".")) for column in contract.sort_by)
+        spark.sql(f"ALTER TABLE {identifier} WRITE LOCALLY ORDERED BY {order}")
+
+
+def _described(contract: Contract, columns: Struct) -> Struct:
+    """Columns with the contract's descriptions over those of the registry."""
+    notes = {name: note.description for name, note in contract.columns.items() if note.description}
+    return Struct(tuple(replace(f, doc=notes.get(f.name) or f.doc) for f in table_columns(columns).fields))
+
+
+def _properties(lake: Lake, contract: Contract, topic: Topic) -> dict[str, str]:
+    return {
+        **base_properties(contract),
+        **_own_properties(lake, contract, topic),
+        **{key: str(value) for key, value in contract.table_properties.items()},
+    }
+
+
+def base_properties(contract: Contract) -> dict[str, str]:
+    """What every table that rows are loaded into begins with."""
+    statistics = {
+        f"write.metadata.metrics.column._kafka.{column}": "full"
+        for column in ("partition", "offset", "epoch", "timestamp")
+    }
+    return {
+        "format-version": str(contract.format_version),
+        **BASE,
+        **statistics,
+    }
+
+
+def contract_file(lake: Lake, contract: Contract) -> str:
+    """The file that declares a table, as an absolute path; empty when none does."""
+    origin = lake.configuration.origins.get(contract.table, {}).get("topic")
+    return str(Path(origin.file).absolute()) if origin and origin.file else ""
+
+
+def _own_properties(lake: Lake, contract: Contract, topic: Topic) -> dict[str, str]:
+    known = {
+        OWNED: contract.topic,
+        DECLARED_IN: contract_file(lake, contract),
+        "tidemark.cluster": contract.cluster,
+        "tidemark.cluster-id": topic.cluster_id,
+        "tidemark.type-rules": str(TYPE_RULES),
+        RECORD: record_text(contract),
+        **governance(contract),
+    }
+    return {key: value for key, value in known.items() if value}
+
+
+def _check_fit(state: TableState, contract: Contract, columns: Struct) -> None:
+    differences = covers(state.columns or Struct(()), table_columns(columns))
+    if differences:
+        listed = "; ".join(f"{d.dotted}: {d.kind}, found {d.found}, wanted {d.wanted}" for d in differences)
+        raise Stopped(
+            "table_incompatible",
+            contract.table,
+            f"It was not made by Tidemark and lacks: {listed}.",
+            differences=[
+                {"path": d.dotted, "kind": d.kind, "found": str(d.found), "wanted": str(d.wanted)}
+                for d in differences
+            ],
+        )

@@ -1,0 +1,126 @@
+"""The live files of a table per partition, read from its manifests by PyIceberg: no Spark, no data file is opened."""
+
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry, ManifestFile
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from tidemark.domain.columns.partition_filter import PartitionValue, partition_where
+from tidemark.domain.maintenance.compaction import Layout, Partition
+from tidemark.engine.access.table_state import summary_of
+
+PARALLEL = 8
+_DELETED_PATH = 2147483546
+"""The field id of `file_path` in a position delete file."""
+
+Key = tuple[int, tuple[Any, ...]]
+
+
+@dataclass(slots=True)
+class _Gathered:
+    sizes: list[int] = field(default_factory=list)
+    rows: int = 0
+    delete_files: int = 0
+    deleted_rows: int = 0
+    scoped: bool = True
+    written_at: int | None = None
+
+
+def counts_of(snapshot: Snapshot | None) -> tuple[int, int]:
+    """(data files, delete files) as a snapshot's summary has them: known without reading anything more."""
+    summary = summary_of(snapshot)
+    return int(summary.get("total-data-files", 0)), int(summary.get("total-delete-files", 0))
+
+
+def read_layout(table: Table) -> Layout:
+    """Every live file of main's head, by partition."""
+    metadata = table.metadata
+    head = metadata.current_snapshot()
+    if head is None:
+        return Layout(snapshots=len(metadata.snapshots))
+    manifests = head.manifests(table.io)
+    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="manifests") as pool:
+        read = list(pool.map(lambda each: (each, each.fetch_manifest_entry(table.io)), manifests))
+    written = _write_times(metadata)
+    gathered: dict[Key, _Gathered] = defaultdict(_Gathered)
+    for manifest, entries in read:
+        for entry in entries:
+            key = (manifest.partition_spec_id, tuple(entry.data_file.partition))
+            _gather(gathered[key], manifest, entry, written)
+    catalog = table.catalog.name
+    return Layout(
+        partitions=tuple(_partition(metadata, catalog, key, found) for key, found in gathered.items()),
+        manifests=len(manifests),
+        manifest_bytes=sum(each.manifest_length for each in manifests),
+        snapshots=len(metadata.snapshots),
+    )
+
+
+def _write_times(metadata: TableMetadata) -> dict[int, int]:
+    """When each snapshot that brought rows was made; a rewrite brings none."""
+    return {
+        each.snapshot_id: each.timestamp_ms
+        for each in metadata.snapshots
+        if each.summary is None or each.summary.operation != Operation.REPLACE
+    }
+
+
+def _gather(found: _Gathered, manifest: ManifestFile, entry: ManifestEntry, written: dict[int, int]) -> None:
+    file = entry.data_file
+    at = written.get(entry.snapshot_id or manifest.added_snapshot_id or 0)
+    if at is not None:
+        found.written_at = max(at, found.written_at or 0)
+    if manifest.content == ManifestContent.DATA:
+        found.sizes.append(file.file_size_in_bytes)
+        found.rows += file.record_count
+        return
+    found.delete_files += 1
+    found.deleted_rows += file.record_count
+    found.scoped &= file.content == DataFileContent.POSITION_DELETES and _of_one_file(file)
+
+
+def _of_one_file(file: Any) -> bool:
+    low, high = ((bounds or {}).get(_DELETED_PATH) for bounds in (file.lower_bounds, file.upper_bounds))
+    return (low is not None and low == high) or str(file.file_path).endswith(".puffin")
+
+
+def _partition(metadata: TableMetadata, catalog: str, key: Key, found: _Gathered) -> Partition:
+    values = _values(metadata, key)
+    return Partition(
+        name="/".join(f"{name}={each.value}" for name, each in values) or "(table)",
+        where=partition_where([each for _, each in values], catalog) or None,
+        sizes=tuple(found.sizes),
+        rows=found.rows,
+        delete_files=found.delete_files,
+        deleted_rows=found.deleted_rows,
+        scoped=found.scoped,
+        written_at=datetime.fromtimestamp(found.written_at / 1000, UTC) if found.written_at else None,
+    )
+
+
+def _values(metadata: TableMetadata, key: Key) -> list[tuple[str, PartitionValue]]:
+    spec = metadata.specs()[key[0]]
+    schema = metadata.schema()
+    found = []
+    for part, value in zip(spec.fields, key[1], strict=True):
+        path = schema.find_column_name(part.source_id)
+        kind = str(schema.find_type(part.source_id)) if path else "dropped"
+        names = _names(schema, part.source_id) if path else ()
+        found.append((part.name, PartitionValue(names, kind, str(part.transform), value)))
+    return found
+
+
+def _names(schema: Any, field_id: int) -> tuple[str, ...]:
+    """The column's names from the outside in; one of them may hold a dot."""
+    names = [schema.find_field(field_id).name]
+    parents = schema._lazy_id_to_parent  # noqa: SLF001 - the public interface gives dotted names only
+    while (parent := parents.get(field_id)) is not None:
+        field_id = parent
+        names.insert(0, schema.find_field(field_id).name)
+    return tuple(names)

@@ -1,0 +1,225 @@
+"""The commit path on the table: attempt branch, receipt, publish, clean-up. The only place that moves `main`.
+
+`main` only ever moves to a chain that this attempt wrote itself, and only from the planned head. After an answer that
+failed or was lost the table is looked at before anything is believed (DESIGN.md, step 9).
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotRefUpdate,
+    SetSnapshotRefUpdate,
+)
+
+from tidemark.domain.errors import Overtaken, Stopped
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
+from tidemark.domain.ledger.merge_ledger import MergeLedger
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import ancestors, load
+from tidemark.engine.faults import pause_point
+
+TAG_RETENTION_DAYS = 36_500
+_DAY_MS = 86_400_000
+_LAST_WRITABLE_FORMAT = 2
+_DAY_MINUTES = 1_440
+RACES = ("ValidationException", "CommitFailedException", "not an ancestor", "is not fast-forwardable")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A branch that belongs to one attempt alone, created at main's planned `head` (None: there is no snapshot yet).
+
+    That of a rollback begins at `target`, an ancestor of the head.
+    """
+
+    table: str
+    branch: str
+    head: int | None
+    target: int | None = None
+
+    @property
+    def base(self) -> int | None:
+        """The snapshot that the branch begins with."""
+        return self.head if self.target is None else self.target
+
+
+def open_branch(lake: Lake, attempt: Attempt) -> frozenset[int]:
+    """Create the attempt's branch at the planned head; returns the snapshots that this alone has made.
+
+    On a table without snapshots Iceberg begins the branch with an empty one, otherwise there are none. Expirers count
+    a branch's age from its snapshot, so what an old head lacks is added: a day from now, not from the head.
+    """
+    at = "" if attempt.base is None else f"AS OF VERSION {attempt.base}"
+    minutes = _DAY_MINUTES + _age_minutes(lake, attempt)
+    lake.spark().sql(
+        f"ALTER TABLE {lake.identifier(attempt.table)} CREATE BRANCH `{attempt.branch}` {at} RETAIN {minutes} MINUTES"
+    )
+    pause_point("branched")
+    return frozenset() if attempt.base is not None else frozenset({branch_head(lake, attempt).snapshot_id})
+
+
+def _age_minutes(lake: Lake, attempt: Attempt) -> int:
+    head = _metadata(lake, attempt).snapshot_by_id(attempt.base) if attempt.base is not None else None
+    return max(0, int(time.time() - head.timestamp_ms / 1000) // 60) if head else 0
+
+
+def branch_identifier(lake: Lake, attempt: Attempt) -> str:
+    """The attempt's branch as a writable table of Spark."""
+    return f"{lake.identifier(attempt.table)}.`branch_{attempt.branch}`"
+
+
+def write_receipt(lake: Lake, attempt: Attempt, ledger: Ledger | MergeLedger) -> Snapshot:
+    """Append an empty snapshot with `ledger` to the branch; returns it.
+
+    Raises:
+        Overtaken: the branch is gone.
+    """
+    empty = lake.spark().sql(f"SELECT * FROM {lake.identifier(attempt.table)} WHERE false")
+    writer = empty.writeTo(branch_identifier(lake, attempt))
+    writer.option(f"snapshot-property.{LEDGER_PROPERTY}", ledger.to_json()).append()
+    pause_point("receipted")
+    return branch_head(lake, attempt)
+
+
+def branch_head(lake: Lake, attempt: Attempt) -> Snapshot:
+    """The newest snapshot of the attempt's branch.
+
+    Raises:
+        Overtaken: someone dropped the branch or the table.
+    """
+    table = load(lake.catalog, attempt.table)
+    head = table.metadata.snapshot_by_name(attempt.branch) if table else None
+    if head is None:
+        raise Overtaken(attempt.table, attempt.head or 0, None)
+    return head
+
+
+def publish(lake: Lake, attempt: Attempt, written: frozenset[int], unchanged: Callable[[], None]) -> None:
+    """Move main to the head of the branch when nothing has come between; the ledger tag follows, the branch goes.
+
+    `written` are the snapshot ids that this attempt wrote, receipt included; `unchanged` re-checks the topic and
+    raises when it is no longer the one that was read.
+
+    Raises:
+        Overtaken: main is no longer the planned head.
+        Stopped: the branch holds a snapshot that this attempt did not write.
+    """
+    metadata = _metadata(lake, attempt)
+    if metadata.current_snapshot_id != attempt.head:
+        raise Overtaken(attempt.table, attempt.head or 0, metadata.current_snapshot_id)
+    _own_chain(metadata, attempt, written)
+    unchanged()
+    target = metadata.refs[attempt.branch].snapshot_id
+    move = _compare_and_set if can_compare_and_set(lake, metadata) else _fast_forward
+    pause_point("publishing")
+    try:
+        move(lake, attempt, target)
+    except Exception as error:
+        if not _is_published(lake, attempt, target):
+            now = _metadata(lake, attempt).current_snapshot_id
+            if now != attempt.head or any(sign in f"{type(error).__name__}: {error}" for sign in RACES):
+                raise Overtaken(attempt.table, attempt.head or 0, now) from error
+            raise
+    if not _is_published(lake, attempt, target):
+        raise Overtaken(attempt.table, attempt.head or 0, _metadata(lake, attempt).current_snapshot_id)
+    pause_point("published")
+
+
+def drop_branch(lake: Lake, attempt: Attempt) -> None:
+    """Drop the branch of an attempt that came to nothing."""
+    lake.spark().sql(f"ALTER TABLE {lake.identifier(attempt.table)} DROP BRANCH IF EXISTS `{attempt.branch}`")
+    pause_point("dropped")
+
+
+def can_compare_and_set(lake: Lake, metadata: TableMetadata) -> bool:
+    """Whether PyIceberg can commit to this table: it does not write format 3 itself, a REST catalog does it for us."""
+    return metadata.format_version <= _LAST_WRITABLE_FORMAT or lake.platform.catalog.type == "rest"
+
+
+def _compare_and_set(lake: Lake, attempt: Attempt, target: int) -> None:
+    """One catalog commit that asserts the planned head: a rollback by someone else in this very moment wins."""
+    table = load(lake.catalog, attempt.table)
+    if table is None:
+        raise Stopped("table_missing", attempt.table, "It was dropped while a batch was staged.")
+    table._do_commit(  # noqa: SLF001 - the public transaction cannot assert the head of main
+        requirements=(
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertRefSnapshotId(ref="main", snapshot_id=attempt.head),
+        ),
+        updates=(
+            ref_at("main", "branch", target),
+            ref_at(LEDGER_TAG, "tag", target, max_age_ms=TAG_RETENTION_DAYS * _DAY_MS),
+            RemoveSnapshotRefUpdate(ref_name=attempt.branch),
+        ),
+    )
+
+
+def ref_at(
+    name: str, kind: Literal["branch", "tag"], target: int, max_age_ms: int | None = None
+) -> SetSnapshotRefUpdate:
+    """The update that lets a branch or tag name `target`."""
+    return SetSnapshotRefUpdate(
+        ref_name=name,
+        type=kind,
+        snapshot_id=target,
+        max_ref_age_ms=max_age_ms,
+        max_snapshot_age_ms=None,
+        min_snapshots_to_keep=None,
+    )
+
+
+def _fast_forward(lake: Lake, attempt: Attempt, target: int) -> None:
+    """The same in three commits of Spark, for tables that PyIceberg cannot write.
+
+    The second and third are conveniences: the next batch repeats the tag, expiry drops the branch after a day.
+    A rollback is no fast-forward; a commit that falls between its last look and this call is rolled back with the rest.
+    """
+    spark, table = lake.spark(), lake.identifier(attempt.table)
+    catalog = lake.platform.catalog.name
+    if attempt.target is None:
+        call = f"fast_forward('{attempt.table}', 'main', '{attempt.branch}')"
+    else:
+        call = f"set_current_snapshot('{attempt.table}', {target})"
+    spark.sql(f"CALL `{catalog}`.system.{call}").collect()
+    spark.sql(
+        f"ALTER TABLE {table} CREATE OR REPLACE TAG `{LEDGER_TAG}` AS OF VERSION {target} "
+        f"RETAIN {TAG_RETENTION_DAYS} DAYS"
+    )
+    pause_point("tagged")
+    drop_branch(lake, attempt)
+
+
+def _metadata(lake: Lake, attempt: Attempt) -> TableMetadata:
+    table = load(lake.catalog, attempt.table)
+    if table is None:
+        raise Stopped("table_missing", attempt.table, "It was dropped while a batch was staged.")
+    return table.metadata
+
+
+def _own_chain(metadata: TableMetadata, attempt: Attempt, written: frozenset[int]) -> None:
+    head = metadata.refs.get(attempt.branch)
+    if head is None:
+        raise Overtaken(attempt.table, attempt.head or 0, metadata.current_snapshot_id)
+    chain = set()
+    for snapshot in ancestors(metadata, head.snapshot_id):
+        if snapshot.snapshot_id == attempt.base:
+            break
+        chain.add(snapshot.snapshot_id)
+    if chain != written:
+        raise Stopped(
+            "failed",
+            attempt.table,
+            f"The attempt branch holds snapshots {sorted(chain)}, this attempt wrote {sorted(written)}.",
+        )
+
+
+def _is_published(lake: Lake, attempt: Attempt, target: int) -> bool:
+    metadata = _metadata(lake, attempt)
+    return any(s.snapshot_id == target for s in ancestors(metadata, metadata.current_snapshot_id))

@@ -1,0 +1,165 @@
+"""Tables that change hands: renamed in the contract, taken over from someone else, released by a contract that is gone.
+
+A table belongs to the topic that its own ledger names. When a contract's table does not exist, and a table of the same
+topic exists that the same contract file has made and no contract names any more, the contract has renamed it: loading
+it anew would lose its history. Another file is another table, for others may share topic and catalog.
+"""
+
+from collections.abc import Iterator
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchNamespaceError
+
+from tidemark.domain.columns.coverage import covers
+from tidemark.domain.columns.types import Struct
+from tidemark.domain.config.configuration import Configuration
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import SchemaUnsupported, Stopped
+from tidemark.domain.plan.contract_record import EVENT, remembered
+from tidemark.domain.plan.schema_plan import Change, SchemaPlan
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
+from tidemark.engine.access.table_state import OWNED, TableState, load, read_state
+from tidemark.engine.table.create import DECLARED_IN, contract_file, table_columns
+
+CLUSTER = "tidemark.cluster"
+GIVEN_UP = "tidemark.renamed."
+"""Prefix of namespace properties: which table has left a name behind, and its files in the folder of that name."""
+
+
+def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
+    """The plan to rename the table that this contract used to make; None when there is none."""
+    file = contract_file(lake, contract)
+    former = [
+        each
+        for each in unclaimed(lake)
+        if file and each.properties.get(DECLARED_IN) == file and _same_topic(each, contract)
+    ]
+    if not former:
+        return None
+    names = ", ".join(each.table for each in former)
+    if len(former) > 1:
+        reason = (
+            f"several tables of topic {contract.topic} have no contract: {names}. Name the one that is meant"
+        )
+        return SchemaPlan(
+            contract.table, (Change("rename", (), names, contract.table, "impossible", reason),)
+        )
+    reason = (
+        f"{names} holds topic {contract.topic} and this contract no longer names it; approved, it is renamed with its "
+        f"ledger and history. To load {contract.table} anew instead: tidemark accept {contract.table} --first-load"
+    )
+    return SchemaPlan(contract.table, (Change("rename", (), names, contract.table, "review", reason),))
+
+
+def rename(lake: Lake, contract: Contract, plan: SchemaPlan) -> None:
+    """Rename the table and what goes with it. The table itself is last: until then the plan can be approved again."""
+    [change] = plan.changes
+    old = str(change.old)
+    catalog = lake.catalog
+    catalog.create_namespace_if_not_exists(contract.namespace)
+    moves = [(f"{old}_quarantine", contract.quarantine_table)]
+    if contract.upsert and contract.upsert.table:
+        moves.append((f"{old}_current", contract.upsert.table))
+    for source, target in [*moves, (old, contract.table)]:
+        if catalog.table_exists(source) and not catalog.table_exists(target):
+            give_up(catalog, source, target)
+            catalog.rename_table(source, target)
+
+
+def give_up(catalog: Catalog, name: str, now: str) -> None:
+    """Note at the namespace that the files of `now` lie where a table `name` would put its own."""
+    namespace, _, short = name.partition(".")
+    catalog.update_namespace_properties(namespace, updates={f"{GIVEN_UP}{short}": now})
+
+
+def taken_folder(lake: Lake, table: str) -> str | None:
+    """The table whose files lie in the folder that a new `table` would get, or None."""
+    namespace, _, short = table.partition(".")
+    try:
+        now = lake.catalog.load_namespace_properties(namespace).get(f"{GIVEN_UP}{short}")
+    except NoSuchNamespaceError:
+        return None
+    return str(now) if now and load(lake.catalog, str(now)) is not None else None
+
+
+def adoption(contract: Contract, state: TableState, wanted: Struct | None) -> Change | None:
+    """Taking over a table that Tidemark did not make: its rows and its layout stay, its columns must fit."""
+    if state.owned:
+        return None
+    found, needs = state.columns or Struct(()), table_columns(wanted or Struct(()))
+    try:
+        lacks = [f"{d.dotted}: {d.kind} (table {d.found}, topic {d.wanted})" for d in covers(found, needs)]
+    except SchemaUnsupported as error:
+        lacks = [str(error)]
+    return Change(
+        "adopt",
+        (),
+        "not made by Tidemark",
+        f"topic {contract.topic}",
+        "impossible" if lacks else "apply",
+        f"its columns do not fit: {'; '.join(lacks)}"
+        if lacks
+        else f"{state.rows} rows stay as they are; the first load begins at ingest.start",
+    )
+
+
+def releases(lake: Lake) -> list[SchemaPlan]:
+    """Tables that no contract names any more: nothing writes or maintains them, and nothing is dropped."""
+    taken = {
+        str(c.old)
+        for each in lake.configuration.contracts
+        for c in _rename_of(lake, each)
+        if c.verdict == "review"
+    }
+    reason = "no contract names it: it stays as it is, is not written and not maintained any more"
+    return [
+        SchemaPlan(
+            each.table,
+            (Change("release", (), f"topic {each.properties[OWNED]}", None, "apply", reason),),
+        )
+        for each in unclaimed(lake)
+        if each.table not in taken
+    ]
+
+
+def unclaimed(lake: Lake) -> Iterator[TableState]:
+    """Append tables of Tidemark that no contract of this configuration names."""
+    catalog, ours = lake.catalog, _names(lake.configuration)
+    for namespace in catalog.list_namespaces():
+        for identifier in catalog.list_tables(namespace):
+            table = ".".join(identifier[-2:])
+            if table.lower() in ours or len(identifier) != 2:  # noqa: PLR2004 - namespace and name
+                continue
+            try:
+                with named(table):
+                    state = read_state(catalog, table, required=False)
+            except Stopped:
+                continue  # a table in trouble of its own, or another's: it must not stop this one
+            if state.owned and state.ledger is not None:
+                yield state
+
+
+def _rename_of(lake: Lake, contract: Contract) -> tuple[Change, ...]:
+    if lake.state(contract.table, ledger=False).exists:
+        return ()
+    plan = renaming(lake, contract)
+    return plan.changes if plan else ()
+
+
+def _same_topic(state: TableState, contract: Contract) -> bool:
+    return (
+        state.ledger is not None
+        and state.ledger.topic == contract.topic
+        and state.properties.get(CLUSTER, contract.cluster) == contract.cluster
+        and remembered(state.properties).get(EVENT) == contract.event
+    )
+
+
+def _names(configuration: Configuration) -> frozenset[str]:
+    found: set[str] = set()
+    for each in configuration.contracts:
+        found |= {each.table, each.quarantine_table}
+        if each.upsert and each.upsert.table:
+            found.add(each.upsert.table)
+    return frozenset(name.lower() for name in found)

@@ -1,0 +1,119 @@
+"""One byte of marks per offset: what Kafka holds there and where it went. Pure functions of numpy arrays."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tidemark.domain.ledger.offsets import OffsetRange
+
+RECORD, TOMBSTONE, ROW, QUARANTINED, TWICE, OLD = 1, 2, 4, 8, 16, 32
+# OLD: retention may have deleted the row of this record
+_IN_KAFKA, _PLACED = RECORD | TOMBSTONE, ROW | QUARANTINED
+
+Marks = npt.NDArray[np.uint8]
+Offsets = npt.NDArray[np.int64]
+Runs = list[tuple[int, int]]
+
+
+def windows(ranges: Mapping[int, OffsetRange], limit: int) -> Iterator[dict[int, OffsetRange]]:
+    """`ranges` in portions of at most `limit` offsets in all, partition by partition."""
+    window: dict[int, OffsetRange] = {}
+    room = limit
+    for partition, whole in sorted(ranges.items()):
+        start = whole.start
+        while start < whole.end:
+            end = min(whole.end, start + room)
+            window[partition] = OffsetRange(start, end)
+            room -= end - start
+            start = end
+            if not room:
+                yield window
+                window, room = {}, limit
+    if window:
+        yield window
+
+
+def mark(marks: Marks, first: int, offsets: Offsets, bit: int) -> None:
+    """Set `bit` at `offsets`; those that were in a place already, or come twice here, are marked TWICE."""
+    at = np.sort(offsets) - first
+    if bit & _PLACED:
+        again = at[1:][at[1:] == at[:-1]]
+        marks[again] |= TWICE
+        marks[at[marks[at] & _PLACED != 0]] |= TWICE
+    marks[at] |= bit
+
+
+def runs(flags: npt.NDArray[Any], first: int) -> Runs:
+    """Where flags are set, as half-open runs of offsets; flag 0 stands for offset `first`."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], flags != 0, [False])).astype(np.int8)))
+    return [(first + int(a), first + int(b)) for a, b in edges.reshape(-1, 2)]
+
+
+@dataclass(slots=True)
+class Count:
+    """One partition, offsets [start, end); runs are half-open.
+
+    `unknown`: rows where a read_committed consumer gets no record: compacted away since, or never committed.
+    `unplaced`: tombstones that are no rows.
+    """
+
+    partition: int
+    start: int
+    end: int
+    kafka_records: int = 0
+    rows: int = 0
+    quarantined: int = 0
+    tombstones: int = 0
+    skipped: int = 0
+    missing: int = 0
+    gaps: Runs = field(default_factory=list)
+    duplicates: Runs = field(default_factory=list)
+    unknown: Runs = field(default_factory=list)
+    unplaced: Runs = field(default_factory=list)
+
+    def add(self, marks: Marks, first: int) -> None:
+        """Count a stretch that begins at offset `first`; what Kafka no longer has can only show duplicates."""
+        self.duplicates += runs(marks & TWICE, first)
+        marks, first = marks[max(0, self.start - first) :], max(first, self.start)
+        placed = marks & _PLACED != 0
+        marks = np.where(
+            (marks & OLD != 0) & ~placed, np.uint8(0), marks
+        )  # gone on purpose: as Kafka's own retention
+        recorded, tombstone = marks & _IN_KAFKA != 0, marks & TOMBSTONE != 0
+        lost = recorded & ~tombstone & ~placed
+        self.kafka_records += int(recorded.sum())
+        self.rows += int((marks & ROW != 0).sum())
+        self.quarantined += int((marks & QUARANTINED != 0).sum())
+        self.tombstones += int((tombstone & ~placed).sum())
+        self.unplaced += runs(tombstone & ~placed, first)
+        self.missing += int(lost.sum())
+        self.gaps += runs(lost, first)
+        self.unknown += runs(placed & ~recorded, first)
+
+    def settle(self, skipped: int, tombstones: int) -> None:
+        """Records in no place are skips as far as the ledger has counted so many; one more, and all are gaps.
+
+        The same for tombstones, which are rows where an upsert table is fed.
+        """
+        if self.missing and self.missing <= skipped:
+            self.skipped, self.gaps = self.missing, []
+        if self.tombstones > tombstones:
+            self.gaps = sorted([*self.gaps, *self.unplaced])
+
+    def as_json(self) -> dict[str, Any]:
+        """The stable shape of `reconcile --json`."""
+        return {
+            "partition": self.partition,
+            "from": self.start,
+            "to": self.end,
+            "kafka_records": self.kafka_records,
+            "rows": self.rows,
+            "quarantined": self.quarantined,
+            "tombstones": self.tombstones,
+            "skipped": self.skipped,
+            "gaps": [list(run) for run in self.gaps],
+            "duplicates": [list(run) for run in self.duplicates],
+        }

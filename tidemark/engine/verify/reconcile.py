@@ -1,0 +1,245 @@
+"""Kafka's committed records against rows and quarantine, offset by offset, without trusting the ledger's counts.
+
+The ledger only says which offsets are published, [start, next) of the current epoch. What does not fit into one byte
+per offset and `MARKS` bytes is compared in windows, so memory is bounded whatever the topic holds.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.table import Table as IcebergTable
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Overtaken, Refused, Stopped
+from tidemark.domain.ledger.guard import Topic, examine
+from tidemark.domain.ledger.ledger import Counts, Gap, Ledger
+from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.maintenance.retention import expired_before
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
+from tidemark.engine.access.table_state import TableState, load
+from tidemark.engine.look.headroom import compacted
+from tidemark.engine.table.settle import pending
+from tidemark.engine.table.standing import NEEDED, OPEN, standing
+from tidemark.engine.verify.committed import read_committed
+from tidemark.engine.verify.kafka_rows import kafka_rows
+from tidemark.engine.verify.marks import OLD, QUARANTINED, RECORD, ROW, TOMBSTONE, Count, Marks, mark, windows
+
+MOMENTS = 6
+MARKS = 64_000_000
+"""Offsets that are compared at once; one byte each."""
+
+Window = Mapping[int, OffsetRange]
+OnProgress = Callable[[int, int], None]
+"""Called with (offsets read, offsets in all)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """What was compared. `beyond`: rows that the ledger does not cover, which must not be there."""
+
+    table: str
+    epoch: int
+    start: Mapping[int, int]
+    counts: tuple[Count, ...]
+    accepted: tuple[Gap, ...]
+    beyond: int
+    compacted: bool
+    seconds: float
+    reading: float
+
+    @property
+    def records(self) -> int:
+        """Kafka records that were counted."""
+        return sum(each.kafka_records for each in self.counts)
+
+    @property
+    def never_committed(self) -> bool:
+        """Rows stand where Kafka holds no committed record, and no compaction explains it."""
+        return not self.compacted and any(each.unknown for each in self.counts)
+
+    @property
+    def sound(self) -> bool:
+        """Nothing lost, nothing twice, nothing that was never committed."""
+        faults = any(each.gaps or each.duplicates for each in self.counts)
+        return not (faults or self.beyond or self.never_committed)
+
+
+def reconcile(
+    lake: Lake, contract: Contract, on_progress: OnProgress = lambda _done, _all: None
+) -> Reconciliation:
+    """Compare the current epoch of a table with its topic.
+
+    Raises:
+        Refused: the table was never loaded.
+        Stopped: the topic is no longer the one that was read; there is nothing to compare with.
+        Outage: Kafka, the catalog or the store does not answer.
+    """
+    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+        began = time.perf_counter()
+        topic = lake.topic(contract)
+        state, quarantine = _together(lake, contract)
+        ledger = _comparable(contract, state, topic)
+        counts, expired = _counts(ledger, topic), expired_before(state.properties)
+        work = _Comparison(lake, contract, state.head, ledger, counts, on_progress, quarantine, expired)
+        covered = {p: OffsetRange(min(ledger.start.get(p, 0), o), o) for p, o in ledger.next.items()}
+        for window in windows(covered, MARKS):
+            work.compare(window)
+        beyond = work.rows_beyond()
+        for each in work.counts.values():
+            totals = ledger.totals.get(each.partition, Counts())
+            each.settle(totals.skipped, totals.tombstones)
+        return Reconciliation(
+            table=contract.table,
+            epoch=ledger.epoch,
+            start={p: each.start for p, each in covered.items()},
+            counts=tuple(work.counts.values()),
+            accepted=tuple(gap for gap in ledger.gaps if gap.epoch == ledger.epoch),
+            beyond=beyond,
+            compacted=compacted(lake.platform.kafka[contract.cluster], contract.topic),
+            seconds=time.perf_counter() - began,
+            reading=work.reading,
+        )
+
+
+def _together(lake: Lake, contract: Contract) -> tuple[TableState, IcebergTable | None]:
+    """Table and quarantine of one moment: what replays and rollbacks change about both is in both or in neither."""
+    for _ in range(MOMENTS):
+        state = lake.state(contract.table)
+        quarantine = load(lake.catalog, contract.quarantine_table)
+        after = lake.state(contract.table)
+        if _revision(state) == _revision(after):
+            return state, quarantine
+    raise Overtaken(contract.table, state.head or 0, after.head)
+
+
+def _revision(state: TableState) -> tuple[int, int]:
+    return (state.ledger.epoch, state.ledger.revision) if state.ledger else (-1, -1)
+
+
+def _comparable(contract: Contract, state: TableState, topic: Topic) -> Ledger:
+    if state.ledger is None:
+        raise Refused(
+            f"{contract.table} has never been loaded",
+            next_step=f"tidemark run {contract.table}",
+            table=contract.table,
+        )
+    finding = examine(state.ledger, topic)
+    if finding and finding.state != "offsets_expired":
+        raise Stopped(
+            finding.state, contract.table, finding.detail, topic=contract.topic, cluster=contract.cluster
+        )
+    return state.ledger
+
+
+def _counts(ledger: Ledger, topic: Topic) -> dict[int, Count]:
+    """Each partition from where Kafka still has records of the epoch."""
+    return {
+        p: Count(p, min(following, max(ledger.start.get(p, 0), topic.log_start[p])), following)
+        for p, following in sorted(ledger.next.items())
+    }
+
+
+@dataclass(slots=True)
+class _Comparison:
+    lake: Lake
+    contract: Contract
+    head: int | None
+    ledger: Ledger
+    counts: dict[int, Count]
+    on_progress: OnProgress
+    quarantine: IcebergTable | None = None
+    expired_before: datetime | None = None
+    done: int = 0
+    reading: float = 0.0
+
+    def compare(self, window: Window) -> None:
+        marks = {p: np.zeros(len(each), dtype=np.uint8) for p, each in window.items()}
+        self._mark_records(window, marks)
+        self._mark_rows(window, marks)
+        self._mark_quarantine(window, marks)
+        for p, each in window.items():
+            self.counts[p].add(marks[p], each.start)
+
+    def _mark_records(self, window: Window, marks: Mapping[int, Marks]) -> None:
+        began, whole = time.perf_counter(), sum(each.end - each.start for each in self.counts.values())
+        first = {p: max(each.start, min(each.end, self.counts[p].start)) for p, each in window.items()}
+        ranges = {p: OffsetRange(first[p], each.end) for p, each in window.items()}
+        for read in read_committed(
+            self.lake.platform.kafka[self.contract.cluster], self.contract.topic, ranges, self.expired_before
+        ):
+            p, start = read.partition, window[read.partition].start
+            mark(marks[p], start, read.values, RECORD)
+            mark(marks[p], start, read.tombstones, TOMBSTONE)
+            mark(marks[p], start, read.old, OLD)
+            self.done += read.upto - first[p]
+            first[p] = read.upto
+            self.on_progress(self.done, whole)
+        self.reading += time.perf_counter() - began
+
+    def _mark_rows(self, window: Window, marks: Mapping[int, Marks]) -> None:
+        for places in self._rows(_inside("_kafka.offset", window)):
+            self._mark(places, window, marks, ROW)
+
+    def _mark_quarantine(self, window: Window, marks: Mapping[int, Marks]) -> None:
+        table = self.quarantine
+        if table is None or table.metadata.current_snapshot_id is None:
+            return
+        scan = table.scan(row_filter=_inside("offset", window), selected_fields=NEEDED)
+        asked = pending(self.ledger, table)
+        for batch in scan.to_arrow_batch_reader():
+            rows = standing(batch, self.ledger, asked)
+            waiting = rows.filter(rows[OPEN]).combine_chunks()
+            for part in waiting.to_batches():
+                self._mark(_places(part.columns, part.schema.names), window, marks, QUARANTINED)
+
+    def rows_beyond(self) -> int:
+        """Rows of this epoch at or after `next`: a later run would write them again."""
+        if not self.ledger.next:
+            return 0
+        found = 0
+        for place in self._rows(f"_kafka.offset >= {min(self.ledger.next.values())}"):
+            covered = np.zeros(len(place.offset), dtype=bool)
+            for p, following in self.ledger.next.items():
+                covered |= (place.partition == p) & (place.offset < following)
+            found += int((~covered & (place.epoch == self.ledger.epoch)).sum())
+        return found
+
+    def _rows(self, row_filter: str) -> Iterator["_Places"]:
+        """The places of the table's rows, a batch at a time, at the snapshot that the ledger was read from."""
+        table = load(self.lake.catalog, self.contract.table)
+        if table is None or self.head is None:
+            return
+        for kafka in kafka_rows(self.lake, self.contract.table, table, row_filter, _PLACE, self.head):
+            yield _places(kafka.flatten(), [field.name for field in kafka.type])
+
+    def _mark(self, places: "_Places", window: Window, marks: Mapping[int, Marks], bit: int) -> None:
+        offset = places.offset
+        for p, each in window.items():
+            here = (places.epoch == self.ledger.epoch) & (places.partition == p)
+            mark(marks[p], each.start, offset[here & (offset >= each.start) & (offset < each.end)], bit)
+
+
+class _Places(NamedTuple):
+    partition: Any
+    offset: Any
+    epoch: Any
+
+
+_PLACE = _Places._fields
+
+
+def _places(columns: Sequence["pa.Array[Any]"], names: Sequence[str]) -> _Places:
+    by_name = dict(zip(names, columns, strict=True))
+    return _Places(*(by_name[name].to_numpy(zero_copy_only=False).astype(np.int64) for name in _PLACE))
+
+
+def _inside(column: str, window: Window) -> str:
+    """A filter that lets PyIceberg skip files by their statistics."""
+    first, last = min(r.start for r in window.values()), max(r.end for r in window.values())
+    return f"{column} >= {first} AND {column} < {last}"

@@ -1,0 +1,323 @@
+"""Where a record is: its fate and, for a row, where it comes from. Needs neither Spark nor Dagster.
+
+Rows are found by PyIceberg, which skips files by their statistics on `_kafka.partition` and `_kafka.offset`; what the
+offsets, the receipts and the quarantine do not say, Kafka is asked for.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression, EqualTo
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Refused, TidemarkError
+from tidemark.domain.ledger.fate import MEANINGS, Fate, by_offset, reader_of, without_row
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
+from tidemark.engine.access.table_state import TableState, ancestors, ledger_of, load, summary_of
+from tidemark.engine.schema.evolve import history
+from tidemark.engine.schema.subjects import subjects_of
+from tidemark.engine.table.settle import pending
+from tidemark.engine.table.standing import NEEDED, OPEN, standing
+from tidemark.engine.verify.kafka_rows import kafka_rows
+from tidemark.engine.verify.peek import peek
+
+SHOWN = 2_000
+"""Bytes of a value that are shown."""
+MOST = 50
+"""Records of one key that are told, newest first."""
+T = TypeVar("T")
+_KAFKA = ("partition", "offset", "epoch", "timestamp", "key", "schema_id", "tombstone")
+_QUARANTINED = (
+    *NEEDED,
+    "timestamp",
+    "key",
+    "value",
+    "schema_id",
+    "cause",
+    "detail",
+    "run_id",
+    "quarantined_at",
+)
+
+
+@dataclass(slots=True)
+class Answer:
+    """What one table says about one record."""
+
+    table: str
+    topic: str
+    partition: int
+    offset: int
+    fate: Fate
+    why: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """The stable shape of `where --json`."""
+        return {
+            "table": self.table,
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": self.offset,
+            "fate": self.fate,
+            "meaning": MEANINGS[self.fate],
+            "why": self.why,
+            **self.facts,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A contract's table and topic at one moment; either may be unknown."""
+
+    contract: Contract
+    state: TableState
+    topic: Topic | None
+    receipts: Sequence[tuple[int, datetime, Ledger]]
+
+    @property
+    def ledger(self) -> Ledger | None:
+        return self.state.ledger
+
+
+def where_offset(lake: Lake, contract: Contract, partition: int, offset: int) -> Answer:
+    """The fate of one offset for the contract's table, in the topic's current epoch.
+
+    Raises:
+        Refused: the topic has no such partition.
+        Outage: the catalog or the store does not answer.
+    """
+    table = _look(lake, contract)
+    if table.topic is not None and partition not in table.topic.end:
+        raise Refused(f"topic {contract.topic} has partitions {sorted(table.topic.end)}, not {partition}")
+    answer = Answer(contract.table, contract.topic, partition, offset, "unknown")
+    at = f"_kafka.partition = {partition} AND _kafka.offset = {offset}"
+    rows = [r for r in _rows(lake, table, at) if table.ledger and r["epoch"] == table.ledger.epoch]
+    held = [
+        r
+        for r in _quarantined(lake, table, f"partition = {partition} AND offset = {offset}")
+        if table.ledger and r["epoch"] == table.ledger.epoch
+    ]
+    if rows:
+        return _published(lake, table, answer, rows, held)
+    waits = [r for r in held if r[OPEN]]
+    if waits:
+        return _held(table, answer, waits[0])
+    decided = by_offset(table.ledger, table.topic, partition, offset)
+    if decided is not None:
+        answer.fate, answer.why = decided
+        return answer
+    return _silent(lake, table, answer)
+
+
+def where_key(lake: Lake, contract: Contract, key: bytes) -> list[Answer]:
+    """Every row and quarantined record of a Kafka key, newest first, among the records that were read."""
+    table = _look(lake, contract)
+    epoch = table.ledger.epoch if table.ledger else 0
+    held = [r for r in _quarantined(lake, table, EqualTo(term="key", value=key)) if r["epoch"] == epoch]
+    rows = [r for r in _rows(lake, table, EqualTo(term="_kafka.key", value=key)) if r["epoch"] == epoch]
+    found = []
+    for row in rows:
+        place = Answer(contract.table, contract.topic, row["partition"], row["offset"], "published")
+        mine = [r for r in held if (r["partition"], r["offset"]) == (row["partition"], row["offset"])]
+        found.append((row["timestamp"], _published(lake, table, place, [row], mine)))
+    for row in held:
+        if row[OPEN]:
+            place = Answer(contract.table, contract.topic, row["partition"], row["offset"], "quarantined")
+            found.append((row["timestamp"], _held(table, place, row)))
+    found.sort(key=lambda each: (each[0], each[1].partition, each[1].offset), reverse=True)
+    return [answer for _, answer in found[:MOST]]
+
+
+def _look(lake: Lake, contract: Contract) -> _Table:
+    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+        state = lake.state(contract.table, ledger=False)
+        loaded = load(lake.catalog, contract.table)
+        chain = ancestors(loaded.metadata, state.head) if loaded else ()
+        receipts = [
+            (s.snapshot_id, datetime.fromtimestamp(s.timestamp_ms / 1000, UTC), ledger_of(s, contract.table))
+            for s in chain
+            if LEDGER_PROPERTY in summary_of(s)
+        ]
+        return _Table(contract, state, _quietly(lambda: lake.topic(contract)), receipts)
+
+
+def _rows(lake: Lake, table: _Table, where: str | BooleanExpression) -> list[dict[str, Any]]:
+    with named(table.contract.table):
+        loaded = load(lake.catalog, table.contract.table)
+        if loaded is None or table.state.head is None:
+            return []
+        found = kafka_rows(lake, table.contract.table, loaded, where, _KAFKA, table.state.head)
+        return [
+            dict(row)
+            for kafka in found
+            for row in cast("list[dict[str, Any]]", cast("Any", kafka).to_pylist())
+        ]
+
+
+def _quarantined(lake: Lake, table: _Table, where: str | BooleanExpression) -> list[dict[str, Any]]:
+    name = table.contract.quarantine_table
+    with named(name):
+        loaded = load(lake.catalog, name)
+        if loaded is None or table.ledger is None or loaded.metadata.current_snapshot_id is None:
+            return []
+        scan = loaded.scan(row_filter=where, selected_fields=_QUARANTINED)
+        asked = pending(table.ledger, loaded)
+        batches: list[pa.RecordBatch] = list(scan.to_arrow_batch_reader())
+        return [row for batch in batches for row in standing(batch, table.ledger, asked).to_pylist()]
+
+
+def _published(
+    lake: Lake, table: _Table, answer: Answer, rows: list[dict[str, Any]], held: list[dict[str, Any]]
+) -> Answer:
+    row = rows[0]
+    answer.fate = "published"
+    if len(rows) > 1:
+        answer.why = f"{len(rows)} times: tidemark reconcile {answer.table}"
+    receipt = _publisher(table, answer, held)
+    answer.facts = {
+        **_receipt_facts(receipt),
+        "record": {
+            "epoch": row["epoch"],
+            "timestamp": _iso(row["timestamp"]),
+            "key": _text(row["key"]),
+            "tombstone": row["tombstone"],
+        },
+        "schema": _schema(lake, table.contract, row["schema_id"]),
+        "approvals": _approvals(table.state, row["schema_id"]),
+    }
+    resolved = [r for r in held if not r[OPEN]]
+    if resolved:
+        answer.facts["was_quarantined"] = {
+            "cause": resolved[-1]["cause"],
+            "at": _iso(resolved[-1]["quarantined_at"]),
+            "resolved_by": resolved[-1]["resolved_by"],
+            "resolved_at": _iso(resolved[-1]["resolved_at"]),
+        }
+    return answer
+
+
+def _publisher(
+    table: _Table, answer: Answer, held: list[dict[str, Any]]
+) -> tuple[int, datetime, Ledger] | None:
+    """The receipt that brought the row in: of the replay that moved it, else of the last read from Kafka."""
+    marks = {(r["resolved_by"], r["resolved_at"]) for r in held if not r[OPEN]}
+    read = reader_of([ledger for _, _, ledger in table.receipts], answer.partition, answer.offset)
+    for position, receipt in enumerate(table.receipts):
+        asked = receipt[2].settlement
+        if read is not None and position >= read:
+            break
+        if asked is None or receipt[2].kind != "replay":
+            continue
+        at = datetime.fromtimestamp(0, UTC).timestamp() * 1e6 + asked.at
+        if any(by == asked.run_id and when and round(when.timestamp() * 1e6) == at for by, when in marks):
+            return receipt
+    return table.receipts[read] if read is not None else None
+
+
+def _held(table: _Table, answer: Answer, row: dict[str, Any]) -> Answer:
+    answer.fate, answer.why = "quarantined", f"{row['cause']}: {row['detail'] or 'no detail'}"
+    answer.facts = {
+        "cause": row["cause"],
+        "detail": row["detail"],
+        "run_id": row["run_id"],
+        "batch_id": row["batch_id"],
+        "quarantined_at": _iso(row["quarantined_at"]),
+        "record": {
+            "epoch": row["epoch"],
+            "timestamp": _iso(row["timestamp"]),
+            "key": _text(row["key"]),
+            "schema_id": row["schema_id"],
+            "bytes": len(row["value"] or b""),
+            "value": _text(row["value"]),
+            "value_hex": (row["value"] or b"")[:SHOWN].hex(),
+        },
+        "next_step": f"tidemark replay {table.contract.table} --quarantine --cause {row['cause']} --reason …",
+    }
+    return answer
+
+
+def _silent(lake: Lake, table: _Table, answer: Answer) -> Answer:
+    """Neither row nor quarantine: what Kafka shows decides."""
+    contract = table.contract
+    ledgers = [ledger for _, _, ledger in table.receipts]
+    read = reader_of(ledgers, answer.partition, answer.offset)
+    batch = ledgers[read] if read is not None else table.ledger
+    counts = (batch.counts if read is not None else batch.totals).get(answer.partition) if batch else None
+    found = peek(lake.platform.kafka[contract.cluster], table.topic, answer.partition, answer.offset)
+    answer.fate = without_row(found.seen, skips=bool(counts and counts.skipped))
+    answer.why = {
+        "gone": "Kafka no longer has it",
+        "unanswered": "Kafka does not answer",
+        "hole": "Kafka shows no record here",
+    }.get(found.seen, "")
+    answer.facts = _receipt_facts(table.receipts[read] if read is not None else None)
+    if found.seen in {"record", "tombstone"}:
+        answer.facts["record"] = {"timestamp": _iso(found.timestamp), "key": _text(found.key)}
+    return answer
+
+
+def _receipt_facts(receipt: tuple[int, datetime, Ledger] | None) -> dict[str, Any]:
+    """Who brought it in; nothing of it is known once its receipt was expired."""
+    snapshot, at, ledger = receipt or (None, None, None)
+    return {
+        "snapshot_id": snapshot,
+        "published_at": _iso(at),
+        "kind": ledger.kind if ledger else None,
+        "run_id": ledger.run_id if ledger else None,
+        "batch_id": ledger.batch_id if ledger else None,
+        "contract": ledger.contract if ledger else None,
+        "tidemark": ledger.tidemark if ledger else None,
+    }
+
+
+def _schema(lake: Lake, contract: Contract, schema_id: int | None) -> dict[str, Any] | None:
+    """Subject and version of a schema id; None when the registry does not answer or forgot it."""
+    if schema_id is None:
+        return None
+    subject, version = None, None
+    for each in subjects_of(contract):
+        versions = _quietly(partial(lake.registry(contract.cluster).versions, each)) or ()
+        for found in versions:
+            if found.id == schema_id:
+                subject, version = each, found.version
+    return {"id": schema_id, "subject": subject, "version": version}
+
+
+def _approvals(state: TableState, schema_id: int | None) -> list[dict[str, Any]]:
+    """Changes of the table that were made for this schema, with who let them through."""
+    kept = ("plan", "by", "reason", "at", "run_id")
+    return [
+        {name: entry.get(name) for name in kept}
+        for entry in history(state)
+        if schema_id in entry.get("schema_ids", ())
+    ]
+
+
+def _text(value: bytes | None) -> str | None:
+    """Bytes as text where they are text, else as hexadecimal."""
+    if value is None:
+        return None
+    try:
+        return value[:SHOWN].decode("utf-8")
+    except UnicodeDecodeError:
+        return "0x" + value[:SHOWN].hex()
+
+
+def _iso(at: datetime | None) -> str | None:
+    return at.astimezone(UTC).isoformat() if at else None
+
+
+def _quietly(ask: Callable[[], T]) -> T | None:
+    """The answer, or None from a service that does not answer: the fate is told as far as it is known."""
+    try:
+        return ask()
+    except TidemarkError:
+        return None
