@@ -2,7 +2,7 @@
 # `make` alone says what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test test-unit test-dagster test-spark test-e2e check format services-up services-down clean uv java
+.PHONY: help demo dev test test-unit test-dagster test-spark test-e2e check docs format services-up services-down clean uv java
 
 PYTHON ?= python3
 # A uv on the PATH is used; else one of our own, in .uv, which `make clean` leaves and `rm -r .uv` undoes.
@@ -10,14 +10,16 @@ UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 RUN := $(UV) run --frozen --no-sync
 PYTEST := $(RUN) pytest
 VENV := .venv/.synced
+ONLY := .venv/.runnable
+# What runs Tidemark is enough for demo and dev; tools for tests and documentation come with the rest.
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV) java ## A tour with everything real: Kafka, registry, Spark, Iceberg, Dagster, live traffic
+demo: $(ONLY) java ## A tour with everything real: Kafka, registry, Spark, Iceberg, Dagster, live traffic
 	@$(RUN) tidemark demo
 
-dev: $(VENV) java ## The same for your own contracts, without sample traffic
+dev: $(ONLY) java ## The same for your own contracts, without sample traffic
 	@$(RUN) tidemark dev
 
 test: test-unit test-dagster test-spark test-e2e ## All tests, the fast ones first
@@ -32,14 +34,18 @@ check: $(VENV) ## Lint, formatting, types, layers, Dagster definitions
 	$(RUN) lint-imports
 	$(RUN) dg check defs
 
+docs: $(VENV) ## The documentation as a site in build/docs, without any network
+	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --quiet --site-dir build/docs
+	@echo "build/docs/index.html"
+
 format: $(VENV) ## Put the code in order
 	$(RUN) ruff check --fix
 	$(RUN) ruff format
 
-services-up: $(VENV) java ## Start the embedded stack and leave it running
+services-up: $(ONLY) java ## Start the embedded stack and leave it running
 	@$(RUN) tidemark services up
 
-services-down: $(VENV) ## Stop it; its data stays
+services-down: $(ONLY) ## Stop it; its data stays
 	@$(RUN) tidemark services down
 
 clean: ## Stop the stack; remove its data, the environment and all caches of this folder
@@ -50,6 +56,10 @@ $(VENV): pyproject.toml uv.lock | uv
 	@$(UV) sync --frozen
 	@touch $@
 
+$(ONLY): pyproject.toml uv.lock | uv
+	@$(UV) sync --frozen --no-default-groups --inexact
+	@touch $@
+
 uv:
 	@$(UV) --version >/dev/null 2>&1 || { \
 		echo "uv was not found: installing it into .uv"; \
@@ -58,5 +68,5 @@ uv:
 		$(PYTHON) -m venv .uv && .uv/bin/pip install --quiet uv; \
 	}
 
-java: $(VENV)
+java: $(ONLY)
 	@.venv/bin/python -m tidemark.services.java

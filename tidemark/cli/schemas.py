@@ -2,9 +2,11 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tidemark.cli.key_words import CONTRACT, PLATFORM
 from tidemark.domain.config.assembly import REQUIRED
 from tidemark.domain.config.contract import Declaration
 from tidemark.domain.config.kafka_properties import KNOWN
@@ -16,8 +18,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def schemas() -> dict[str, str]:
     """File name -> its text."""
-    contract = _tidy(Declaration.model_json_schema())
-    platform = _tidy(Platform.model_json_schema())
+    contract = _described(_tidy(Declaration.model_json_schema()), CONTRACT)
+    platform = _described(_tidy(Platform.model_json_schema()), PLATFORM)
     platform["properties"]["defaults"] = {"$ref": "contract.schema.json"}
     platform["$defs"]["KafkaCluster"]["propertyNames"] = {"enum": sorted(KNOWN)}
     platform["dependentRequired"] = {block: list(REQUIRED) for block in CONNECTIONS}
@@ -33,6 +35,15 @@ def _tidy(node: Any) -> Any:
     if isinstance(node, dict):
         return {key: _tidy(item) for key, item in node.items() if key != "title" or isinstance(item, dict)}
     return [_tidy(item) for item in node] if isinstance(node, list) else node
+
+
+def _described(schema: dict[str, Any], words: Mapping[str, str]) -> dict[str, Any]:
+    """With a line for each key. Raises KeyError naming the key that has none."""
+    for section, node in (("", schema), *schema["$defs"].items()):
+        shape = node["anyOf"][0] if "anyOf" in node else node
+        for key, item in shape.get("properties", {}).items():
+            item["description"] = words[f"{section}.{key}" if section else key]
+    return schema
 
 
 def _text(title: str, schema: dict[str, Any]) -> str:
