@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 
+from assets.drift import evaluation
 from assets.names import schema_key
 from assets.schema import COMPATIBILITY, REVIEW
 from resources.lake import LakeResource
@@ -30,6 +31,7 @@ def evolve_tables(
                 found = evolve_now(lake, contract, context.run_id)
                 if found is not None:
                     yield _result(context, lake, contract, found)
+                    context.log_event(evaluation(lake, contract))
             except TidemarkError as error:
                 failed[contract.table] = str(error)
     if failed:

@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from assets.checks import freshness_checks
+from assets.drift import drift_checks
 from assets.ingest import ingest_assets
 from assets.maintenance import health_checks, maintenance_assets
 from assets.schema import schema_assets
@@ -70,6 +71,7 @@ def build_defs(
         asset_checks=[
             *(freshness_checks(name, served) for name, served in by_lane.items()),
             *health_checks(contracts),
+            *drift_checks(contracts),
         ],
         jobs=[
             *((ingest_job(contracts),) if contracts else ()),

@@ -88,6 +88,9 @@ class FakeLake:
             rows=sum(known["next"].values()),
         )
 
+    def registry(self, cluster):  # noqa: ARG002 - one that knows no subject
+        return SimpleNamespace(versions=lambda subject: ())  # noqa: ARG005
+
     def topic(self, contract):
         found = self._describe(contract.cluster, [contract.topic])
         if not found:

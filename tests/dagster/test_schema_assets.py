@@ -6,11 +6,14 @@ import dagster as dg
 import pytest
 
 import assets.evolution as module
+import tidemark.engine.preview.drifted as preview
+from assets.drift import DRIFT
 from assets.evolution import ingest_evolved
-from assets.names import schema_key
+from assets.names import schema_key, table_key
 from assets.schema import COMPATIBILITY, REVIEW
 from tidemark.domain.columns.types import LONG
 from tidemark.domain.errors import Outage
+from tidemark.domain.plan.drift import Drift
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan
 from tidemark.engine.schema.evolve import HISTORY, Evolution
 
@@ -31,6 +34,7 @@ def look(monkeypatch, defs, instance, lake):
 
         monkeypatch.setattr(module, "evolve_now", evolve_now)
         monkeypatch.setattr(module, "compatibility_findings", lambda *_: tuple(findings))
+        monkeypatch.setattr(preview, "drifted", lambda *_: Drift("shop.orders", left(evolution)))
         lake.tables["shop.orders"] = {"next": {0: 1}}
         key = schema_key("shop.orders")
         job = defs.resolve_implicit_global_asset_job_def()
@@ -41,10 +45,17 @@ def look(monkeypatch, defs, instance, lake):
     return look
 
 
+def left(evolution):
+    """The plan of the look that comes after."""
+    return SchemaPlan("shop.orders", tuple(c for c in evolution.plan.changes if c not in evolution.done))
+
+
 def test_what_was_applied_is_a_result_and_both_checks_pass(look):
     result, checks = look(Evolution(SchemaPlan("shop.orders", (ADDED,)), (ADDED,)))
     assert result.success
-    assert {name: check.passed for name, check in checks.items()} == {REVIEW: True, COMPATIBILITY: True}
+    assert {name: check.passed for name, check in checks.items()} == dict.fromkeys(
+        (REVIEW, COMPATIBILITY, DRIFT), True
+    )
 
 
 def test_what_waits_fails_the_check_and_names_the_next_command(look):
@@ -62,7 +73,21 @@ def test_what_waits_fails_the_check_and_names_the_next_command(look):
 
 def test_what_no_approval_can_help_is_an_error(look):
     _, checks = look(Evolution(SchemaPlan("shop.orders", (HOPELESS,)), ()))
-    assert checks[REVIEW].severity == dg.AssetCheckSeverity.ERROR
+    assert checks[REVIEW].severity == checks[DRIFT].severity == dg.AssetCheckSeverity.ERROR
+
+
+def test_the_table_itself_says_how_far_it_is_from_its_topic(look, defs, instance):
+    """Given a parked change, when the schema asset has looked, or someone asks, then the table's own check says so."""
+    plan = SchemaPlan("shop.orders", (PARKED,))
+    _, checks = look(Evolution(plan, ()))
+    assert (checks[DRIFT].asset_key, checks[DRIFT].passed) == (table_key("shop.orders"), False)
+    key = dg.AssetCheckKey(table_key("shop.orders"), DRIFT)
+    job = defs.resolve_implicit_global_asset_job_def()
+    asked = job.get_subset(asset_selection=set(), asset_check_selection={key})
+    result = asked.execute_in_process(instance=instance)
+    [check] = result.get_asset_check_evaluations()
+    assert check.description == f"plan {plan.id} waits for an approval of: incompatible a"
+    assert str(check.metadata["next"].value).startswith("tidemark approve shop.orders")
 
 
 def test_a_registry_that_does_not_answer_fails_the_run_and_no_check(look):

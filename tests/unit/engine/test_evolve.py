@@ -29,7 +29,8 @@ from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.table_properties import governance
 from tidemark.engine.access.table_state import TableState, read_state
 from tidemark.engine.schema.evolve import Approval, evolve, history, plan_evolution, refused_ids, removing_ids
-from tidemark.engine.schema.writers import TopicSchemas, Writer
+from tidemark.engine.schema.writer import Writer
+from tidemark.engine.schema.writers import TopicSchemas
 
 TABLE = "shop.orders"
 

@@ -5,6 +5,7 @@ Belongs here: comparing two column trees. What to do about a difference is the s
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Struct, widens
@@ -34,8 +35,9 @@ class Difference:
         return ".".join(self.path)
 
 
+@lru_cache(maxsize=4096)
 def covers(table: Struct, wanted: Struct) -> tuple[Difference, ...]:
-    """What `table` lacks to hold every value of `wanted` exactly; empty when it covers it.
+    """What `table` lacks to hold every value of `wanted` exactly; empty when it covers it. Asked before every batch.
 
     A table may be wider, have more columns and another order. Raises SchemaUnsupported where a wanted name
     equals a name of the table but for case, and where names of both together clash (see `check_names`).

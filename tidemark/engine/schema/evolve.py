@@ -62,7 +62,7 @@ class Evolution:
 
 def plan_evolution(contract: Contract, state: TableState, schemas: TopicSchemas) -> SchemaPlan:
     """What the table lacks for the registered writers, judged by the contract. Pure reading."""
-    writers, columns, settled = _writers(schemas), value_columns(state), settled_ids(state)
+    writers, columns, settled = writer_columns(schemas), value_columns(state), settled_ids(state)
     plan = plan_schema(
         contract.table,
         columns,
@@ -83,7 +83,7 @@ def refused_ids(contract: Contract, state: TableState, schemas: TopicSchemas) ->
         return frozenset()
     refused = set(settled_ids(state)) | removing_ids(contract, state, schemas, "quarantine")
     held = schemas.covered(value_columns(state))
-    for writer in (each for each in _writers(schemas) if each.id not in held):
+    for writer in (each for each in writer_columns(schemas) if each.id not in held):
         alone = plan_schema(contract.table, value_columns(state), [writer], contract.schema_changes)
         needed = [c for c in alone.changes if c.kind != "remove_column"]
         if needed and all(c.verdict == "quarantine" for c in needed):
@@ -104,7 +104,7 @@ def removing_ids(
         resolve(w.columns, quoted_parts(path)) for w in schemas.writers for path in needed
     ):
         return frozenset()  # the usual case, before every batch
-    found = removals((w for w in _writers(schemas) if w.id not in settled_ids(state)), columns)
+    found = removals((w for w in writer_columns(schemas) if w.id not in settled_ids(state)), columns)
     judged = {c.path: c.verdict for c in judged_removals(found, policy, removed_paths(state), pinned)}
     return frozenset(each.writer.id for each in found if judged.get(each.path) in verdicts)
 
@@ -182,7 +182,8 @@ def history(state: TableState) -> list[dict[str, Any]]:
     return list(json.loads(state.properties.get(HISTORY, "[]")))
 
 
-def _writers(schemas: TopicSchemas) -> list[WriterColumns]:
+def writer_columns(schemas: TopicSchemas) -> list[WriterColumns]:
+    """The writers as the planner needs them, those without columns too."""
     if schemas.plain is not None:
         return [WriterColumns(NO_ID, 1, schemas.plain)]
     known = [WriterColumns(w.id, w.version, w.columns) for w in schemas.writers]

@@ -5,6 +5,7 @@ A key is decoded only where a row needs it: for a tombstone that lands as a row,
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tidemark.domain.columns.layout import resolve
 from tidemark.domain.columns.partitioning import column_parts
@@ -179,7 +180,7 @@ def _columns(table: Struct, names: Mapping[str, str]) -> Struct:
 
 
 def _fitted(version: RegisteredSchema, contract: Contract, table: Struct) -> _Writer:
-    schema, struct = _writer(version, contract)
+    schema, struct = _writer(version, connect=contract.value.envelope != "none")
     fields, kind = _names(contract), FORMATS[version.type]
     if not _is_whole(schema):
         return _Writer(schema, kind, named_parts(table, fields, struct))
@@ -207,12 +208,14 @@ def _names(contract: Contract) -> tuple[str, ...]:
     return tuple(path[0] for path in paths)
 
 
-def _writer(version: RegisteredSchema, contract: Contract) -> tuple[WriterSchema, Struct]:
+@lru_cache(maxsize=1024)
+def _writer(version: RegisteredSchema, *, connect: bool) -> tuple[WriterSchema, Struct]:
+    """Registered schemas never change: each is read once."""
     if version.type == "PROTOBUF":
         message = protobuf.read(compile_proto(version.text, version.imports))
         return message, protobuf_columns.columns(message)
     if version.type == "JSON":
         documents = json_schema.parse(version.text)
         return documents, json_columns(documents)
-    schema = parse(version.text, version.references, connect=contract.value.envelope != "none")
+    schema = parse(version.text, version.references, connect=connect)
     return schema, columns(schema).struct

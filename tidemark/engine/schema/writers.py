@@ -1,50 +1,33 @@
 """The writer schemas of a topic, and the columns they ask for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.evolution import first_columns
 from tidemark.domain.columns.types import BINARY, STRING, Field, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import SchemaUnsupported, Stopped
-from tidemark.domain.formats import json_schema, protobuf_columns
-from tidemark.domain.formats.avro import parse
 from tidemark.domain.formats.avro_columns import WHOLE_VALUE
 from tidemark.domain.formats.debezium import (
     CDC,
-    avro_columns,
     document_columns,
-    is_bookkeeping,
     json_documents,
 )
 from tidemark.domain.formats.json_columns import DOCUMENT, JsonDocuments, declared, with_variants
 from tidemark.domain.formats.json_columns import columns as json_columns
-from tidemark.domain.formats.protobuf_columns import ProtobufMessage
-from tidemark.domain.formats.routes import NO_SKIPS, Events, Skips, avro_event
+from tidemark.domain.formats.routes import NO_SKIPS, Events, Skips
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.registry import RegisteredSchema
-from tidemark.engine.decode.on_executors import check_validator
-from tidemark.engine.decode.records import Format, Framing, WriterSchema
-from tidemark.engine.schema import protobuf
+from tidemark.engine.decode.records import Format, Framing
 from tidemark.engine.schema.event_routes import events_of, skips
-from tidemark.engine.schema.protoc import compile_proto
 from tidemark.engine.schema.subjects import read_listed, subject_of
+from tidemark.engine.schema.writer import NoRows, Reading, Writer, writer_of
 
 _VARIANT_FORMAT = 3
 _PLAIN = {"string": STRING, "raw": BINARY}
 FORMATS: Mapping[str, Format] = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
 """Schema types as registries name them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """One registered writer schema and its columns."""
-
-    id: int
-    version: int
-    schema: WriterSchema
-    columns: Struct
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +90,6 @@ class TopicSchemas:
         return "; ".join(f"{d.dotted}: {d.kind} (table {d.found}, schema {d.wanted})" for d in differences)
 
 
-class NoRows(Exception):
-    """A schema of records that are no rows."""
-
-
 def read_schemas(lake: Lake, contract: Contract, seen: frozenset[int] = frozenset()) -> TopicSchemas:
     """Every writer schema that the registry lists for the table's records now.
 
@@ -127,6 +106,8 @@ def read_schemas(lake: Lake, contract: Contract, seen: frozenset[int] = frozense
         return _documents(contract)
     listed, events = read_listed(lake, contract), events_of(contract)
     found = format_of(contract, listed.versions)
+    _named_message(contract, found, listed.framing)
+    reading = _reading(contract, events, listed.framing)
     others = skips(lake, contract, listed.versions, seen, events) if events else NO_SKIPS
     writers: dict[int, Writer] = {}
     unsupported: dict[int, str] = {}
@@ -135,7 +116,7 @@ def read_schemas(lake: Lake, contract: Contract, seen: frozenset[int] = frozense
         if version.id in others.ids:
             continue
         try:
-            writers[version.id] = _writer(version, contract, events, listed.framing)
+            writers[version.id] = writer_of(version, reading)
         except SchemaUnsupported as error:
             unsupported[version.id] = f"version {version.version}: {error}"
         except NoRows:
@@ -189,30 +170,21 @@ def format_of(contract: Contract, versions: Sequence[RegisteredSchema]) -> Forma
     return "avro"
 
 
-def _writer(version: RegisteredSchema, contract: Contract, events: Events | None, framing: Framing) -> Writer:
-    envelope = contract.value.envelope
-    if envelope != "none" and version.type != "AVRO":
-        raise SchemaUnsupported(
-            "", f"envelope: {envelope} is read from Avro or JSON, not from {version.type}"
-        )
-    if version.type == "PROTOBUF":
-        message = _message(version, contract, framing)
-        return Writer(version.id, version.version, message, protobuf_columns.columns(message))
-    if version.type == "JSON":
-        documents = json_schema.parse(version.text)
-        documents = with_variants(documents) if contract.format_version == _VARIANT_FORMAT else documents
-        check_validator(documents)
-        return Writer(version.id, version.version, documents, json_columns(documents))
-    schema = parse(version.text, version.references, connect=envelope != "none")
-    if envelope != "none" and is_bookkeeping(schema.name):
-        raise NoRows
-    schema = (events and avro_event(schema, events)) or schema
-    return Writer(version.id, version.version, schema, avro_columns(schema, envelope).struct)
+def _reading(contract: Contract, events: Events | None, framing: Framing) -> Reading:
+    """How each schema is read; what only one schema type has is left to it."""
+    return Reading(
+        envelope=contract.value.envelope,
+        message=contract.event or contract.value.message,
+        framing=framing,
+        events=events,
+        nanos="timestamp_nanos" in (contract.value.types or {}),
+        variants=contract.format_version == _VARIANT_FORMAT,
+    )
 
 
-def _message(version: RegisteredSchema, contract: Contract, framing: Framing) -> ProtobufMessage:
-    name = contract.event or contract.value.message
-    if framing == "bare" and name is None:
+def _named_message(contract: Contract, found: Format, framing: Framing) -> None:
+    """Raises Stopped(`misconfigured`) where nothing says which Protobuf message the values are."""
+    if found == "protobuf" and framing == "bare" and not (contract.event or contract.value.message):
         raise Stopped(
             "misconfigured",
             contract.table,
@@ -220,8 +192,3 @@ def _message(version: RegisteredSchema, contract: Contract, framing: Framing) ->
             "must name the message, for nothing in a value does.",
             topic=contract.topic,
         )
-    nanos = "timestamp_nanos" in (contract.value.types or {})
-    variants = contract.format_version == _VARIANT_FORMAT
-    compiled = compile_proto(version.text, version.imports)
-    message = protobuf.read(compiled, name, nanos=nanos, variants=variants)
-    return replace(message, index=()) if framing == "bare" else message

@@ -1,0 +1,79 @@
+"""The check `schema_drift` of a table: whether it holds what the newest writers of its topic send, and nothing else.
+
+Evaluated when someone asks, and after each look of the `schema/…` asset.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from assets.names import table_key, table_of
+from resources.lake import LakeResource
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Outage, Stopped
+
+if TYPE_CHECKING:
+    from tidemark.engine.access.lake import Lake
+
+DRIFT = "schema_drift"
+
+
+def drift_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecksDefinition]:
+    """One check per table; none without tables."""
+    by_table = {each.table: each for each in contracts}
+    if not contracts:
+        return []
+
+    @dg.multi_asset_check(
+        name="drift_of_tables", specs=[_spec(each) for each in by_table.values()], can_subset=True
+    )
+    def drift_of_tables(
+        context: dg.AssetCheckExecutionContext, lake: LakeResource
+    ) -> Iterator[dg.AssetCheckResult]:
+        with lake.open() as opened:
+            for key in sorted(context.selected_asset_check_keys, key=str):
+                contract = by_table[table_of(key.asset_key)]
+                yield dg.AssetCheckResult(
+                    asset_key=key.asset_key, check_name=DRIFT, **judged(opened, contract)
+                )
+
+    return [drift_of_tables]
+
+
+def evaluation(lake: "Lake", contract: Contract) -> dg.AssetCheckEvaluation:
+    """The check as another step logs it."""
+    found = judged(lake, contract)
+    return dg.AssetCheckEvaluation(asset_key=table_key(contract.table), check_name=DRIFT, **found)
+
+
+def judged(lake: "Lake", contract: Contract) -> dict[str, Any]:
+    """What a check says: passed, severity, description, metadata."""
+    from tidemark.engine.preview.drifted import drifted  # noqa: PLC0415 - only a step pays for the engine's imports
+
+    try:
+        found = drifted(lake, contract)
+    except (Outage, Stopped) as error:
+        metadata = {"state": error.state, "error": str(error)}
+        return {"passed": False, "severity": dg.AssetCheckSeverity.ERROR, "metadata": metadata}
+    if found is None:
+        return {"passed": True, "description": "there is no table yet"}
+    told = {
+        name: dg.MetadataValue.json(value) if name == "changes" else value
+        for name, value in found.as_metadata().items()
+    }
+    return {
+        "passed": found.grade == "none",
+        "severity": dg.AssetCheckSeverity.ERROR if found.grade == "error" else dg.AssetCheckSeverity.WARN,
+        "description": "; ".join(found.sentences()) or "the table holds what its topic sends",
+        "metadata": told,
+    }
+
+
+def _spec(contract: Contract) -> dg.AssetCheckSpec:
+    return dg.AssetCheckSpec(
+        DRIFT,
+        asset=table_key(contract.table),
+        description=f"The table against the registered writers of `{contract.topic}` and its contract: what waits to "
+        "be changed, and columns that no writer has. What was removed as the contract lets it is told, not failed.",
+    )

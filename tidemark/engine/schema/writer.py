@@ -1,0 +1,88 @@
+"""One registered schema and the columns that it asks for.
+
+Registered schemas never change, and a table looks at all of its subject's before each batch: each is read once.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from tidemark.domain.columns.types import Struct
+from tidemark.domain.errors import SchemaUnsupported
+from tidemark.domain.formats import json_schema, protobuf_columns
+from tidemark.domain.formats.avro import parse
+from tidemark.domain.formats.debezium import Envelope, avro_columns, is_bookkeeping
+from tidemark.domain.formats.json_columns import columns as json_columns
+from tidemark.domain.formats.json_columns import with_variants
+from tidemark.domain.formats.protobuf_columns import ProtobufMessage
+from tidemark.domain.formats.routes import Events, avro_event
+from tidemark.engine.access.registry import RegisteredSchema
+from tidemark.engine.decode.on_executors import check_validator
+from tidemark.engine.decode.records import Framing, WriterSchema
+from tidemark.engine.schema import protobuf
+from tidemark.engine.schema.protoc import compile_proto
+
+KEPT = 4096
+"""Schemas that a process remembers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """One registered writer schema and its columns."""
+
+    id: int
+    version: int
+    schema: WriterSchema
+    columns: Struct
+
+
+class NoRows(Exception):
+    """A schema of records that are no rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a contract says of how schemas are read; `message` is the one of Protobuf's that is meant.
+
+    `nanos`: its timestamps keep all nine digits. `variants`: what has no single type is a VARIANT.
+    """
+
+    envelope: Envelope = "none"
+    message: str | None = None
+    framing: Framing = "confluent"
+    events: Events | None = None
+    nanos: bool = False
+    variants: bool = False
+
+
+@lru_cache(maxsize=KEPT)
+def writer_of(version: RegisteredSchema, reading: Reading) -> Writer:
+    """The writer and its columns.
+
+    Raises:
+        SchemaUnsupported: no columns can hold it exactly.
+        NoRows: it is of Debezium's own records.
+    """
+    envelope = reading.envelope
+    if envelope != "none" and version.type != "AVRO":
+        raise SchemaUnsupported(
+            "", f"envelope: {envelope} is read from Avro or JSON, not from {version.type}"
+        )
+    if version.type == "PROTOBUF":
+        message = _message(version, reading)
+        return Writer(version.id, version.version, message, protobuf_columns.columns(message))
+    if version.type == "JSON":
+        documents = json_schema.parse(version.text)
+        documents = with_variants(documents) if reading.variants else documents
+        check_validator(documents)
+        return Writer(version.id, version.version, documents, json_columns(documents))
+    schema = parse(version.text, version.references, connect=envelope != "none")
+    if envelope != "none" and is_bookkeeping(schema.name):
+        raise NoRows
+    schema = (reading.events and avro_event(schema, reading.events)) or schema
+    return Writer(version.id, version.version, schema, avro_columns(schema, envelope).struct)
+
+
+def _message(version: RegisteredSchema, reading: Reading) -> ProtobufMessage:
+    compiled = compile_proto(version.text, version.imports)
+    message = protobuf.read(compiled, reading.message, nanos=reading.nanos, variants=reading.variants)
+    return replace(message, index=()) if reading.framing == "bare" else message
