@@ -24,6 +24,8 @@ ORDER: dict[str, Any] = {
         {"name": "ordered_at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
     ],
 }
+CHANNEL = {"name": "channel", "type": ["null", "string"], "default": None, "doc": "Where the order came from"}
+ORDER_WITH_CHANNEL = {**ORDER, "fields": [*ORDER["fields"], CHANNEL]}
 CLICK: dict[str, Any] = {
     "type": "record",
     "name": "Click",
@@ -54,17 +56,37 @@ class Avro:
         return out.getvalue()
 
 
+def order_of_another_type(told: str) -> dict[str, Any]:
+    """A schema of orders whose amount is text, which no decimal column can hold; `told` makes it a new version."""
+    fields = [
+        {"name": "amount", "type": "string"} if each["name"] == "amount" else each for each in ORDER["fields"]
+    ]
+    return {**ORDER, "doc": told, "fields": fields}
+
+
 Record = tuple[bytes | None, bytes]
 """Key and value."""
 Make = Callable[[int], Record]
 """From the number of a record to the record."""
 
 
+def orders(schema_id: int, schema: Mapping[str, Any]) -> Make:
+    """How orders are made; text where the schema wants it for the amount."""
+    write = Avro(schema_id, schema)
+    as_text = any(each == {"name": "amount", "type": "string"} for each in schema["fields"])
+
+    def make(number: int) -> Record:
+        order = _order(number)
+        return str(number).encode(), write({**order, "amount": str(order["amount"])} if as_text else order)
+
+    return make
+
+
 def makers(schema_ids: Mapping[str, int]) -> dict[str, Make]:
     """How each topic's records are made."""
-    order, click = (Avro(schema_ids[topic], SCHEMAS[topic]) for topic in ("orders", "clicks"))
+    click = Avro(schema_ids["clicks"], CLICK)
     return {
-        "orders": lambda number: (str(number).encode(), order(_order(number))),
+        "orders": orders(schema_ids["orders"], ORDER),
         "clicks": lambda number: (f"v{number % 500}".encode(), click(_click(number))),
         "audit_log": lambda number: (None, _audit(number).encode()),
         "sensors": lambda number: (f"s{number % 12}".encode(), _frame(number)),
@@ -90,6 +112,7 @@ def _order(number: int) -> dict[str, Any]:
         "amount": Decimal(_CHANCE.randrange(100, 99_999)) / 100,
         "status": _CHANCE.choice(("NEW", "PAID", "SHIPPED")),
         "ordered_at": datetime.now(UTC),
+        "channel": _CHANCE.choice(("web", "app", "shop")),
     }
 
 

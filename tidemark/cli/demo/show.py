@@ -16,6 +16,7 @@ from rich.text import Text
 import tidemark
 from tidemark.cli.border import FINDING
 from tidemark.cli.demo.board import Board
+from tidemark.cli.demo.changes import new_column, parked_change, what_reviewers_see
 from tidemark.cli.demo.keys import pressed, single_keys
 from tidemark.cli.demo.stage import Stage, stage
 from tidemark.cli.demo.tour import TABLE, Tour
@@ -69,7 +70,7 @@ def dev() -> None:
 
 
 def _by_itself(tour: Tour, right: bool) -> bool:  # noqa: FBT001
-    for step in (tour.rows_by_sql, tour.poison, tour.kill):
+    for step in _steps(tour).values():
         right = right and step()
     tour.console.print(f"\nMemory of all processes: {tour.stage.memory() / GIB:.1f} GiB")
     tour.console.print(
@@ -78,12 +79,25 @@ def _by_itself(tour: Tour, right: bool) -> bool:  # noqa: FBT001
     return right
 
 
+def _steps(tour: Tour) -> Mapping[str, Step]:
+    """By the key that runs them."""
+    return {
+        "1": tour.rows_by_sql,
+        "2": tour.poison,
+        "3": tour.kill,
+        "4": lambda: new_column(tour),
+        "5": lambda: parked_change(tour),
+        "6": lambda: what_reviewers_see(tour),
+    }
+
+
 def _by_keys(tour: Tour) -> None:
     """The live table; a key runs a step of the tour, q or Ctrl-C ends it."""
-    steps: Mapping[str, Step] = {"1": tour.rows_by_sql, "2": tour.poison, "3": tour.kill}
+    steps = _steps(tour)
     footer = Text(
         f"Dagster's UI: {tour.stage.dagster.url}\n"
-        "1 rows by SQL   2 a poison record   3 kill -9 the run   q stop"
+        "1 rows by SQL   2 a poison record   3 kill -9 the run\n"
+        "4 a new column  5 a change that waits   6 graph and review pack   q stop"
     )
     chosen: str | None = None
 

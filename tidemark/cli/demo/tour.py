@@ -44,17 +44,17 @@ class Tour:
         self.board.refresh()
         before = {table: each.rows or 0 for table, each in self.board.seen.items()}
         self.console.print("Waiting for the first rows: the sensor notices lag, a run of Dagster ingests it.")
-        complete = self._until(
+        complete = self.until(
             lambda: all((each.rows or 0) > before[table] for table, each in self.board.seen.items())
         )
         self.console.print(self.board.render(self.traffic.produced, ""))
-        return self._verdict(complete, f"first rows of all topics after {time.monotonic() - began:.0f} s")
+        return self.verdict(complete, f"first rows of all topics after {time.monotonic() - began:.0f} s")
 
     def rows_by_sql(self) -> bool:
         """Plain SQL over Spark Connect beside what the producer had acknowledged."""
-        self._title("1  The rows by plain SQL beside the producer's count")
+        self.title("1  The rows by plain SQL beside the producer's count")
         before = self.traffic.produced[TOPIC]
-        self._until(lambda: self._readable() >= before)
+        self.until(lambda: self._readable() >= before)
         catalog = self.stage.configuration.platform.catalog.name
         sql = f"SELECT count(*) AS n FROM {catalog}.{TABLE}"
         remote = self.stage.configuration.platform.spark.address
@@ -62,29 +62,29 @@ class Tour:
             "from pyspark.sql import SparkSession as S; "
             f'print(S.builder.remote("{remote}").getOrCreate().sql("{sql}").first().n)'
         )
-        answer = self._run([sys.executable, "-c", program], shown="python")
+        answer = self.run([sys.executable, "-c", program], shown="python")
         count = int(answer.stdout.split()[-1]) if answer.returncode == 0 else -1
         after, quarantined = self.traffic.produced[TOPIC], self.board.seen[TABLE].quarantined or 0
         self.console.print(
             f"SQL counts {count:,} rows, {quarantined} are in quarantine; the producer had {before:,} acknowledged "
             f"before and {after:,} after."
         )
-        return self._verdict(before <= count + quarantined <= after, "every acknowledged order can be read")
+        return self.verdict(before <= count + quarantined <= after, "every acknowledged order can be read")
 
     def poison(self) -> bool:
         """One record that is no Avro: it is quarantined with its cause, the rest flows on."""
-        self._title("2  A poison record in the topic")
+        self.title("2  A poison record in the topic")
         before, rows = self.board.seen[TABLE].quarantined or 0, self.board.seen[TABLE].rows or 0
         self.traffic.send(TOPIC, b"this is no order")
         self.console.print("Sent one value that is no Avro to topic orders.")
-        found = self._until(lambda: (self.board.seen[TABLE].quarantined or 0) == before + 1)
-        flows = self._until(lambda: (self.board.seen[TABLE].rows or 0) > rows)
-        self._run(["tidemark", "status", TABLE, "--quarantine"])
-        return self._verdict(found and flows, "one record in quarantine, the others went on")
+        found = self.until(lambda: (self.board.seen[TABLE].quarantined or 0) == before + 1)
+        flows = self.until(lambda: (self.board.seen[TABLE].rows or 0) > rows)
+        self.run(["tidemark", "status", TABLE, "--quarantine"])
+        return self.verdict(found and flows, "one record in quarantine, the others went on")
 
     def kill(self) -> bool:
         """SIGKILL to the run while it writes; the next one continues, and the offsets are counted."""
-        self._title("3  kill -9 in the middle of a batch")
+        self.title("3  kill -9 in the middle of a batch")
         self.traffic.add(TOPIC, BURST)
         victims = self._in_mid_batch()
         for victim in victims:
@@ -95,10 +95,10 @@ class Tour:
                 )
         sent = self.traffic.produced[TOPIC]
         self.console.print("The sensor asks for another run; it plans from what the table says.")
-        level = self._until(lambda: self._readable() >= sent)
-        answer = self._run(["tidemark", "reconcile", TABLE])
+        level = self.until(lambda: self._readable() >= sent)
+        answer = self.run(["tidemark", "reconcile", TABLE])
         right = bool(victims) and level and answer.returncode == 0
-        return self._verdict(right, "0 gaps, 0 duplicates after the kill")
+        return self.verdict(right, "0 gaps, 0 duplicates after the kill")
 
     def _in_mid_batch(self) -> list[psutil.Process]:
         """The processes of the runs, caught while an attempt's branch is on the table."""
@@ -120,7 +120,8 @@ class Tour:
         orders = self.board.seen[TABLE]
         return (orders.rows or 0) + (orders.quarantined or 0)
 
-    def _until(self, condition: Callable[[], bool]) -> bool:
+    def until(self, condition: Callable[[], bool]) -> bool:
+        """Look every second until the condition holds; False when patience ends."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             self.board.refresh()
@@ -129,25 +130,34 @@ class Tour:
             time.sleep(1)
         return False
 
-    def _run(self, words: list[str], *, shown: str | None = None) -> "subprocess.CompletedProcess[str]":
+    def run(self, words: list[str], *, shown: str | None = None) -> "subprocess.CompletedProcess[str]":
         """Print a command, run it, print what it said."""
         told = [shown, *words[1:]] if shown else words
         self.console.print(f"$ {shlex.join(told)}", style="bold cyan", soft_wrap=True, markup=False)
-        if words[0] == "tidemark":
-            words = [str(Path(sys.executable).with_name("tidemark")), *words[1:]]
-        environment = {**os.environ, **self.stage.dagster.environment(), "COLUMNS": str(self.console.width)}
-        answer = subprocess.run(
-            words, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
-        )
+        answer = self._answer(words)
         said = (answer.stdout + answer.stderr).rstrip().splitlines()
         self.console.print("\n".join(said[-SHOWN:]), markup=False)
         return answer
 
-    def _title(self, text: str) -> None:
+    def ask(self, words: list[str]) -> str:
+        """What a command prints on stdout, without showing it."""
+        return self._answer(words).stdout
+
+    def _answer(self, words: list[str]) -> "subprocess.CompletedProcess[str]":
+        if words[0] == "tidemark":
+            words = [str(Path(sys.executable).with_name("tidemark")), *words[1:]]
+        environment = {**os.environ, **self.stage.dagster.environment(), "COLUMNS": str(self.console.width)}
+        return subprocess.run(
+            words, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
+        )
+
+    def title(self, text: str) -> None:
+        """What the next step is about."""
         self.console.print()
         self.console.print(text, style="bold")
 
-    def _verdict(self, right: bool, what: str) -> bool:  # noqa: FBT001
+    def verdict(self, right: bool, what: str) -> bool:  # noqa: FBT001
+        """Say whether it went right, and hand that on."""
         word, color = ("right", "green") if right else ("WRONG", "bold red")
         self.console.print(f"[{color}]{word}[/]: {what}")
         return right

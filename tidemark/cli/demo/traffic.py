@@ -12,7 +12,7 @@ import httpx
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tidemark.cli.demo.records import SCHEMAS, Make, makers, rates
+from tidemark.cli.demo.records import SCHEMAS, Make, makers, orders, rates
 from tidemark.engine.access.kafka import KafkaAdmin
 
 TOPICS = ("orders", "clicks", "audit_log", "sensors")
@@ -29,6 +29,7 @@ class Traffic:
     bootstrap: str
     registry: str
     produced: Counter[str] = field(default_factory=Counter)
+    _makers: dict[str, Make] = field(default_factory=dict)
     _burst: Counter[str] = field(default_factory=Counter)
     _stop: Event = field(default_factory=Event)
     _lock: Lock = field(default_factory=Lock)
@@ -37,11 +38,11 @@ class Traffic:
     def start(self) -> None:
         """Make topics and schemas where they are not there yet, and begin to produce."""
         self._make_topics()
-        made = makers({topic: self._register(topic, schema) for topic, schema in SCHEMAS.items()})
+        self._makers = makers({topic: self._register(topic, schema) for topic, schema in SCHEMAS.items()})
         topics = KafkaAdmin("demo", {"bootstrap.servers": self.bootstrap}).describe(TOPICS)
         for name, topic in topics.items():
             self.produced[name] = sum(topic.high_watermark.values())
-        self._thread = Thread(target=self._produce, args=(made,), name="traffic", daemon=True)
+        self._thread = Thread(target=self._produce, name="traffic", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -61,14 +62,31 @@ class Traffic:
         with self._lock:
             self._burst[topic] += count
 
-    def _produce(self, made: Mapping[str, Make]) -> None:
+    def write_orders_with(self, schema: Mapping[str, Any]) -> None:
+        """From now on; the schema is registered first, as any producer would."""
+        self._makers["orders"] = orders(self._register("orders", schema), schema)
+
+    def send_orders_against_the_rules(self, schema: Mapping[str, Any], count: int) -> None:
+        """Register a schema with the registry's check switched off for the moment, and write a few records with it."""
+        rules = f"{self.registry}/config/orders-value"
+        httpx.put(rules, json={"compatibility": "NONE"}, timeout=30, trust_env=False).raise_for_status()
+        try:
+            make = orders(self._register("orders", schema), schema)
+        finally:
+            httpx.put(
+                rules, json={"compatibility": "BACKWARD"}, timeout=30, trust_env=False
+            ).raise_for_status()
+        for number in range(count):
+            self.send("orders", make(number)[1])
+
+    def _produce(self) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 50, "log_level": 0})
         numbers, began = Counter(self.produced), time.monotonic()
         while not self._stop.wait(TICK):
             for topic, usual in rates(time.monotonic() - began).items():
                 for _ in range(usual + self._more(topic)):
                     numbers[topic] += 1
-                    key, value = made[topic](numbers[topic])
+                    key, value = self._makers[topic](numbers[topic])
                     producer.produce(topic, value, key=key, on_delivery=self._acknowledged)
             producer.poll(0)
         producer.flush(15)
