@@ -76,7 +76,7 @@ def _built(
             **column_metadata(mart.table, contracts, columns, described),
         },
     )
-    yield _allowed(mart.table, lineage_of(columns), contracts)
+    yield _allowed(mart.table, lineage_of(columns, contracts), contracts)
 
 
 def _remember(home: Path, table: str, event: dg.AssetMaterialization) -> discovery.Discovery:

@@ -10,12 +10,11 @@ from typing import Any
 
 import dagster as dg
 
-from assets.column_lineage import from_topic
+from assets.column_lineage import from_append, from_topic
 from assets.names import table_key
 from assets.specs import column_schema
-from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
+from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import SOFT_COLUMN
 from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.config.discovery import columns_to_json
@@ -41,18 +40,9 @@ def result(
         upserted = contract.upsert is not None and contract.upsert.table == contract.table
         metadata["dagster/column_schema"] = column_schema(contract, listed)
         metadata["dagster/column_lineage"] = (
-            upsert_lineage(contract, columns) if upserted else from_topic(contract, listed)
+            from_append(contract, listed) if upserted else from_topic(contract, listed)
         )
     return dg.MaterializeResult(asset_key=table_key(outcome.table), metadata=metadata)
-
-
-def upsert_lineage(contract: Contract, columns: Struct) -> dg.TableColumnLineage:
-    """Each column comes from the one of its name, and so does the mark of a delete: by what the row came with."""
-    source = table_key(contract.topic)
-    names = {each.name: KAFKA_COLUMN.name if each == SOFT_COLUMN else each.name for each in columns.fields}
-    return dg.TableColumnLineage(
-        {name: [dg.TableColumnDep(asset_key=source, column_name=origin)] for name, origin in names.items()}
-    )
 
 
 def observation(contract: Contract, outcome: Outcome) -> dg.AssetObservation:
@@ -99,6 +89,7 @@ def _metadata(outcome: Outcome) -> dict[str, Any]:
         "skipped": outcome.rows.skipped,
         "rows_late": outcome.late,
         "unrouted": outcome.unrouted,
+        "timestamps_ahead": outcome.ahead,
     }
     return {
         **_shared(outcome),

@@ -1,11 +1,11 @@
 """From contract to asset specs: the append table, its quarantine and its topic."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import dagster as dg
 
-from assets.column_lineage import Columns, from_topic
+from assets.column_lineage import Columns, from_append, from_topic
 from assets.names import LANE_TAG, ROLE_TAG, table_key, topic_key
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.units import format_duration
@@ -34,7 +34,7 @@ def upsert_spec(contract: Contract, catalog: str, columns: Columns) -> dg.AssetS
         table_key(contract.table),
         deps=[table_key(contract.topic)],
         description=contract.description,
-        metadata=_table_metadata(contract, f"{catalog}.{contract.table}", columns),
+        metadata=_table_metadata(contract, f"{catalog}.{contract.table}", columns, from_append),
         skippable=True,
         group_name=contract.namespace,
         code_version=contract.digest,
@@ -95,7 +95,12 @@ def column_schema(contract: Contract, columns: Columns) -> dg.TableSchema:
     )
 
 
-def _table_metadata(contract: Contract, name: str, columns: Columns) -> dict[str, Any]:
+def _table_metadata(
+    contract: Contract,
+    name: str,
+    columns: Columns,
+    made_of: Callable[[Contract, Columns], dg.TableColumnLineage] = from_topic,
+) -> dict[str, Any]:
     metadata: dict[str, Any] = {
         "dagster/table_name": name,
         "topic": contract.topic,
@@ -106,7 +111,7 @@ def _table_metadata(contract: Contract, name: str, columns: Columns) -> dict[str
         metadata["runbook"] = dg.MetadataValue.url(contract.runbook)
     if columns:
         metadata["dagster/column_schema"] = column_schema(contract, columns)
-        metadata["dagster/column_lineage"] = from_topic(contract, columns)
+        metadata["dagster/column_lineage"] = made_of(contract, columns)
     return metadata
 
 

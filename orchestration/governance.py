@@ -12,6 +12,7 @@ from sensors.alerts import alert_sensor
 from sensors.lineage import lineage_sensor
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
+from tidemark.domain.config.upsert import currents
 from tidemark.engine.config.discovery import Discovery
 from tidemark.engine.marts import read_project
 
@@ -20,7 +21,7 @@ def governance(platform: Platform, contracts: Sequence[Contract], seen: Discover
     """Marts whose sources are there, and the sensors that tell others."""
     project = read_project()
     marts = project.marts_for(contracts) if project else []
-    tables = [*(each.table for each in contracts), *(each.table for each in marts)]
+    tables = [*(each.table for each in contracts), *currents(contracts), *(each.table for each in marts)]
     columns = {table: seen.columns(table) for table in tables}
     built = mart_assets(marts, contracts, platform.catalog.name, columns)
     review = review_asset(contracts)

@@ -1,17 +1,23 @@
 """OpenLineage as a receiver sees it: every table of a run, begun and ended, and nothing lost while it was down."""
 
 import json
+import shutil
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
 import dagster as dg
 import pytest
 
+import assets.marts_build
 import assets.run
+import assets.upkeep
+import resources.lake
 from assets.names import table_key
 from orchestration.definitions import build_defs
 from tidemark.domain.columns.types import LONG, STRING, Field, Struct
+from tidemark.domain.maintenance.gain import Gain
 from tidemark.engine.config import discovery
+from tidemark.engine.marts import project_folder
 
 ORDERS = Struct((Field("id", LONG, "the order"), Field("customer", STRING)))
 
@@ -128,3 +134,81 @@ def test_a_dead_endpoint_stops_nothing_and_hears_of_it_later(defs, instance, rec
     tick(defs, instance, cursor)
     risen.stop()
     assert len(risen.events) == 4
+
+
+@pytest.fixture
+def sample(where, receiver, lake, resource):
+    """The sample contracts, orders with an upsert table, and the marts on them."""
+    shutil.rmtree(where.contracts_dir)
+    shutil.copytree(project_folder().parent / "contracts", where.contracts_dir)
+    with (where.contracts_dir / "orders.yaml").open("a") as file:
+        file.write("upsert: [order_id]\n")
+    with where.platform_file.open("a") as file:
+        file.write(f"openlineage: {{transport: {{type: http, url: 'http://127.0.0.1:{receiver.port}'}}}}\n")
+    resources.lake._configuration.cache_clear()
+    columns = Struct((Field("order_id", LONG), Field("email", STRING)))
+    revenue = [{"name": "revenue", "type": "long", "from": [["shop.orders", "order_id"]]}]
+    discovery.update(where.home, lambda seen: seen.with_columns("shop.orders_current", columns))
+    discovery.update(where.home, lambda seen: seen.with_described("marts.daily_revenue", revenue))
+    return build_defs({"lake": resource}, where)
+
+
+def done(context, *_args, **_how):
+    """What every kind of run does for its first table."""
+    for key in sorted(context.selected_asset_keys)[:1]:
+        yield dg.MaterializeResult(asset_key=key, metadata={"rows_written": 5})
+
+
+def test_merges_marts_and_maintenance_are_told_as_what_they_are(sample, instance, receiver, monkeypatch):
+    """Given one run of each kind, then each is an activity of its kind, from its real inputs to its table."""
+    monkeypatch.setattr(assets.run, "run_tables", done)
+    monkeypatch.setattr(assets.marts_build, "build", done)
+    gains = lambda _lake, contract, kinds: [Gain(contract.table, kinds[0], acted=True, reason="", numbers={})]  # noqa: E731
+    monkeypatch.setattr(assets.upkeep, "maintain", gains)
+    monkeypatch.setattr(
+        assets.upkeep,
+        "reconciled",
+        lambda _lake, contract: {
+            "asset_key": table_key(contract.table),
+            "check_name": "kafka_reconciliation",
+            "passed": True,
+        },
+    )
+    cursor = tick(sample, instance, None)
+    chosen = {
+        "merge": table_key("shop.orders_current"),
+        "marts": table_key("marts.daily_revenue"),
+        "compaction": dg.AssetKey(["maintenance", "shop", "orders", "compaction"]),
+    }
+    for job, key in chosen.items():
+        assert (
+            sample.resolve_job_def(job)
+            .execute_in_process(instance=instance, asset_selection=[key], raise_on_error=False)
+            .asset_materializations_for_node
+        )
+    tick(sample, instance, cursor)
+    assert {name for state, name in receiver.told() if state == "COMPLETE"} == {
+        "upsert.shop.orders_current",
+        "dbt.marts.daily_revenue",
+        "maintenance.shop.orders.compaction",
+    }
+
+    def told(job):
+        event = receiver.find("COMPLETE", job)
+        made_of = event["outputs"][0]["facets"].get("columnLineage", {"fields": {}})["fields"]
+        sources = {
+            name: [(f["name"], f["field"]) for f in each["inputFields"]] for name, each in made_of.items()
+        }
+        return [each["name"] for each in event["inputs"]], event["outputs"][0]["name"], sources
+
+    assert told("upsert.shop.orders_current") == (
+        ["shop.orders"],
+        "shop.orders_current",
+        {"order_id": [("shop.orders", "order_id")], "email": [("shop.orders", "email")]},
+    )
+    assert told("dbt.marts.daily_revenue") == (
+        ["shop.orders"],
+        "marts.daily_revenue",
+        {"revenue": [("shop.orders", "order_id")]},
+    )
+    assert told("maintenance.shop.orders.compaction") == (["shop.orders"], "shop.orders", {})

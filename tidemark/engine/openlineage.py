@@ -27,7 +27,8 @@ from openlineage.client.facet_v2 import (
 from tidemark import __version__
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
-from tidemark.domain.lineage.column_lineage import Origin, topic_fields
+from tidemark.domain.config.upsert import currents
+from tidemark.domain.lineage.column_lineage import Origin, topic_fields, upsert_fields
 from tidemark.engine.config.discovery import Discovery
 
 PRODUCER = f"https://github.com/tidemark/tidemark/tree/{__version__}"
@@ -66,6 +67,7 @@ class Speaker:
     def __init__(self, platform: Platform, contracts: Sequence[Contract], seen: Discovery) -> None:
         self._platform = platform
         self._contracts = {each.table: each for each in contracts}
+        self._upserts = {table: each.contract for table, each in currents(contracts).items()}
         self._seen = seen
         self._client: OpenLineageClient | None = None
 
@@ -152,18 +154,18 @@ class Speaker:
 
     def _made_of(self, table: str) -> dict[str, list[tuple[Source, str]]]:
         columns = self._seen.columns(table)
-        contract = self._contracts.get(table)
+        names = [each["name"] for each in columns]
+        contract, upsert = self._contracts.get(table), self._upserts.get(table)
         if contract is not None:
             topic = (contract.cluster, contract.topic)
-            return {
-                column: [(topic, field)]
-                for column, field in topic_fields(contract, [each["name"] for each in columns])
-            }
+            return {column: [(topic, field)] for column, field in topic_fields(contract, names)}
+        if upsert is not None:
+            return {column: list(made_of) for column, made_of in upsert_fields(upsert.topic, names).items()}
         origins: dict[str, list[Origin]] = {each["name"]: each.get("from", []) for each in columns}
         return {name: [(source, column) for source, column in made_of] for name, made_of in origins.items()}
 
     def _notes(self, table: str) -> dict[str, Any]:
-        contract = self._contracts.get(table)
+        contract = self._contracts.get(table) or self._upserts.get(table)
         found: dict[str, Any] = {}
         if contract and contract.description:
             found["documentation"] = documentation_dataset.DocumentationDatasetFacet(contract.description)

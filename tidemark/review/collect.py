@@ -11,7 +11,7 @@ from typing import Any
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.lineage.column_lineage import Lineage, tags_of
-from tidemark.domain.lineage.marts import Mart
+from tidemark.domain.lineage.marts import Mart, downstream
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.config import discovery
@@ -104,7 +104,7 @@ def _review(lake: Lake, facts: Facts, seen: discovery.Discovery, marts: Sequence
         changes=history(state)[::-1] if state and state.exists else [],
         operations=_operations(lake, contract.table),
         promises=promises(contract, lake.platform),
-        marts=_downstream(contract, marts),
+        marts=downstream(contract, marts),
     )
 
 
@@ -128,14 +128,6 @@ def _columns(contract: Contract, facts: Facts, seen: discovery.Discovery) -> lis
 def _description(contract: Contract, column: Mapping[str, Any]) -> str:
     note = contract.columns.get(column["name"])
     return (note.description if note else None) or column.get("doc") or ""
-
-
-def _downstream(contract: Contract, marts: Sequence[Mart]) -> list[str]:
-    """The marts that are made of this table, at any distance."""
-    reached = {contract.table}
-    for _ in marts:
-        reached |= {mart.table for mart in marts if reached & set(mart.upstream)}
-    return sorted(reached - {contract.table})
 
 
 def _operations(lake: Lake, table: str) -> list[dict[str, Any]]:

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.config.contract import Contract
+from assets.column_lineage import lineage_of
+from tidemark.domain.config.contract import Contract, Upsert
 from tidemark.domain.lineage.column_lineage import Exposure, exposures, origins, tags_of, topic_fields
 
 ORDERS = Contract(
@@ -51,3 +52,17 @@ def test_origins_are_closed_and_found_even_in_circles(lineage, table, column):
     found = origins(lineage, table, column)
     assert (table, column) in found
     assert {up for t, c in found for up in lineage.get(t, {}).get(c, ())} <= found
+
+
+def test_tags_cross_an_upsert_table_that_says_nothing_itself():
+    """Given an append table with a tagged column and its upsert table, then a mart on the latter is held to the tag."""
+    kept = ORDERS.model_copy(update={"upsert": Upsert(table="shop.now", keys=("id",), deletes="soft")})
+    columns = {
+        "shop.now": [{"name": "email"}, {"name": "_is_deleted"}],
+        "marts.mailing": [{"name": "to", "from": [["shop.now", "email"]]}],
+    }
+    lineage = lineage_of(columns, [kept])
+    assert lineage["shop.now"]["_is_deleted"] == [("shop.orders", "_kafka")]
+    assert tags_of(lineage, [kept], "shop.now", "email") == ("pii",)
+    (found,) = exposures(lineage, [kept], "marts.mailing")
+    assert found.origin == ("shop.orders", "email")

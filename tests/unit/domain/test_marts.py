@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.contract import Contract, Upsert
+from tidemark.domain.lineage.marts import Mart, Project, downstream
 from tidemark.engine.marts import digest_of, project_folder, read_project
 
 PROJECT = read_project()
@@ -51,3 +52,15 @@ def test_the_committed_description_is_that_of_the_project_as_it_is():
     assert PROJECT.digest == digest_of(project_folder()), (
         "python -m tidemark.cli.marts writes assets.json anew"
     )
+
+
+def test_a_mart_may_stand_on_an_upsert_table_and_is_affected_by_its_contract():
+    mart = Mart(table="marts.now", model="now", unique_id="model.now", upstream=("shop.now",))
+    further = Mart(table="marts.further", model="further", unique_id="model.further", upstream=("marts.now",))
+    project = Project(digest="", sources={"shop.now": "orders"}, marts=(mart, further))
+    plain = Contract(topic="orders", table="shop.orders")
+    upserted = plain.model_copy(update={"upsert": Upsert(table="shop.now", keys=("id",))})
+    assert project.marts_for([plain]) == []
+    assert project.marts_for([upserted]) == [further, mart]
+    assert downstream(upserted, [mart, further]) == ["marts.further", "marts.now"]
+    assert downstream(plain, [mart, further]) == []

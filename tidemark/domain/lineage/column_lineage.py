@@ -7,7 +7,9 @@ for that column and for everything that is made of it.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import SOFT_COLUMN
 
 Origin = tuple[str, str]
 """(table, column)."""
@@ -71,8 +73,13 @@ def topic_fields(contract: Contract, columns: Iterable[str]) -> Iterator[tuple[s
             yield name, "value" if contract.value.format in {"string", "raw"} else name
 
 
+def upsert_fields(append: str, columns: Iterable[str]) -> dict[str, list[Origin]]:
+    """An upsert table's columns are those of the append table; the mark of a delete is what the row came with."""
+    return {name: [(append, KAFKA_COLUMN.name if name == SOFT_COLUMN.name else name)] for name in columns}
+
+
 def _notes(contracts: Iterable[Contract]) -> dict[Origin, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """(tags, allowed tables) of each column that a contract speaks of; of its upsert table too."""
+    """(tags, allowed tables) of each column that a contract speaks of; its upsert table inherits them by lineage."""
     found: dict[Origin, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     for contract in contracts:
         for name, note in contract.columns.items():

@@ -10,6 +10,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import currents
 
 FILE = "assets.json"
 
@@ -67,8 +68,9 @@ class Project(_Part):
         So a folder of contracts that has none of the sample tables has none of their marts, and a mart never takes
         the name of a contract's table.
         """
-        fed = {each.table: each.topic for each in contracts}
-        taken = {name for each in contracts for name in (each.table, each.quarantine_table)}
+        merged = {table: each.append.topic for table, each in currents(contracts).items()}
+        fed = {each.table: each.topic for each in contracts} | merged
+        taken = {name for each in contracts for name in (each.table, each.quarantine_table)} | merged.keys()
         there = {table for table, topic in self.sources.items() if fed.get(table) == topic}
         chosen: list[Mart] = []
         waiting = [mart for mart in self.marts if mart.table not in taken]
@@ -77,6 +79,15 @@ class Project(_Part):
             there |= {mart.table for mart in ready}
             waiting = [mart for mart in waiting if mart not in ready]
         return sorted(chosen, key=lambda each: each.table)
+
+
+def downstream(contract: Contract, marts: Sequence[Mart]) -> list[str]:
+    """The marts that are made of a contract's append or upsert table, at any distance."""
+    own = {contract.table, *currents([contract])}
+    reached = set(own)
+    for _ in marts:
+        reached |= {mart.table for mart in marts if reached & set(mart.upstream)}
+    return sorted(reached - own)
 
 
 ColumnLineage = Mapping[str, Collection[tuple[str, str]]]

@@ -7,13 +7,16 @@ from typing import Any, Literal
 from tidemark.domain.columns.layout import layout_faults
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
+from tidemark.domain.config.upsert import currents
 from tidemark.domain.errors import Overtaken
+from tidemark.domain.lineage.marts import downstream
 from tidemark.domain.plan.compatibility import disagreements
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan, applied
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.quality_plan import rule_faults
+from tidemark.engine.marts import read_project
 from tidemark.engine.preview.sample import sample as take_sample
 from tidemark.engine.schema.evolve import Evolution, evolve, plan_evolution, value_columns
 from tidemark.engine.schema.keys import key_fault
@@ -115,9 +118,9 @@ def asset(table: str) -> str:
 
 
 def _complete(lake: Lake, contract: Contract, found: Foresight) -> Foresight:
-    affects = [contract.table]
-    if contract.upsert and contract.upsert.table:
-        affects.append(contract.upsert.table)
+    project = read_project()
+    marts = downstream(contract, project.marts_for(lake.configuration.contracts)) if project else []
+    affects = [contract.table, *currents([contract]), *marts]
     return replace(
         found, affects=tuple(asset(each) for each in affects), findings=compatibility_findings(lake, contract)
     )
