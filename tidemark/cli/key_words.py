@@ -92,6 +92,9 @@ CONTRACT = {
     "Freshness.silence": "A topic that should never be quiet this long; without it a quiet topic is fresh.",
     "Ingest.start": "First load only: `earliest`, `latest`, a time, `{offsets: …}` or `{consumer_group: …}`.",
     "Ingest.max_records": "Records of one batch at most.",
+    "Ingest.commit_to_group": (
+        "Write the published offsets to this consumer group, for lag tools; `{table}` may stand in it. Never read."
+    ),
     "StartOffsets.offsets": "Partition -> first offset; partitions that are not named start at the earliest.",
     "StartConsumerGroup.consumer_group": "Start where this group has committed.",
     "Retention.append": "Append rows older than this are deleted, never before they are merged.",

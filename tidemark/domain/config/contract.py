@@ -143,6 +143,7 @@ class Ingest(Section):
 
     start: Start = "earliest"
     max_records: Count = 2_000_000
+    commit_to_group: str | None = Field(None, min_length=1)
 
 
 class Retention(Section):

@@ -131,6 +131,20 @@ class KafkaAdmin:
         answer = self._await(next(iter(futures.values())))
         return {tp.partition: tp.offset for tp in answer.topic_partitions if tp.offset >= 0}
 
+    def commit_group(self, group: str, topic: str, following: Mapping[int, int]) -> None:
+        """Set what a consumer group has committed for `topic`; refused while the group has members.
+
+        Raises:
+            Outage, Stopped, KafkaException.
+        """
+        places = [TopicPartition(topic, p, o) for p, o in following.items()]
+        futures = self._admin.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, places)], request_timeout=TIMEOUT
+        )
+        for each in self._await(next(iter(futures.values()))).topic_partitions:
+            if each.error is not None:
+                raise KafkaException(each.error)
+
     def _list(
         self, partitions: Mapping[str, Sequence[int]], spec: OffsetSpec, *, committed: bool = False
     ) -> dict[str, dict[int, int]]:

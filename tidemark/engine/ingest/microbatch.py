@@ -34,6 +34,7 @@ from tidemark.engine.access.table_state import ACCEPTED_BATCH
 from tidemark.engine.decode.records import decode
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.audit import audit
+from tidemark.engine.ingest.group import tell_group
 from tidemark.engine.ingest.observe import second_look
 from tidemark.engine.ingest.plan import Plan, make_plan, require_same_topic
 from tidemark.engine.ingest.quality_stage import judge_stage
@@ -153,6 +154,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
             raise
     if ACCEPTED_BATCH in plan.state.properties:
         set_properties(lake, contract.table, {ACCEPTED_BATCH: None})
+    tell_group(lake, contract, ledger.next)
     return Commit(
         table=contract.table,
         batch_id=plan.batch_id,
