@@ -3,14 +3,16 @@
 The lag sensor evaluates the same check whenever its grade changes, so a table that nobody runs turns red too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from assets.names import table_key, table_of
 from resources.lake import LakeResource
-from tidemark.domain.cadence.freshness import Grade, grade
+from tidemark.domain.cadence.freshness import Judgement
+from tidemark.domain.cadence.lag import Lag, Sighting
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.units import format_duration
 from tidemark.domain.errors import Outage, Stopped
@@ -19,9 +21,13 @@ if TYPE_CHECKING:
     from tidemark.engine.access.lake import Lake
 
 FRESHNESS = "freshness"
+SightingsOf = Callable[[dg.DagsterInstance], Mapping[str, Sequence[Sighting]]]
+"""When which offsets of a table were first seen, as Dagster's records have it."""
 
 
-def freshness_checks(name: str, contracts: Sequence[Contract]) -> dg.AssetChecksDefinition:
+def freshness_checks(
+    name: str, contracts: Sequence[Contract], sightings: SightingsOf
+) -> dg.AssetChecksDefinition:
     """One check per table of lane `name`."""
     by_table = {contract.table: contract for contract in contracts}
 
@@ -31,40 +37,45 @@ def freshness_checks(name: str, contracts: Sequence[Contract]) -> dg.AssetChecks
     def freshness(
         context: dg.AssetCheckExecutionContext, lake: LakeResource
     ) -> Iterator[dg.AssetCheckResult]:
+        seen = sightings(context.instance)
         with lake.open() as opened:
             for key in sorted(context.selected_asset_check_keys, key=str):
-                yield _result(opened, by_table[table_of(key.asset_key)])
+                contract = by_table[table_of(key.asset_key)]
+                yield _result(opened, contract, seen.get(contract.table, ()))
 
     return freshness
 
 
-def evaluation(contract: Contract, verdict: Grade, seconds: float, records: int) -> dg.AssetCheckEvaluation:
+def evaluation(contract: Contract, found: Judgement, lag: Lag) -> dg.AssetCheckEvaluation:
     """The check as the sensor evaluates it, by the age of the oldest unpublished record."""
     return dg.AssetCheckEvaluation(
         check_name=FRESHNESS,
         asset_key=table_key(contract.table),
-        **_judged(verdict, {"lag_seconds": round(seconds, 1), "lag_records": records}),
+        **_judged(found, {"lag_seconds": round(lag.seconds, 1), "lag_records": lag.records}),
     )
 
 
-def _result(lake: "Lake", contract: Contract) -> dg.AssetCheckResult:
+def _result(lake: "Lake", contract: Contract, sightings: Sequence[Sighting]) -> dg.AssetCheckResult:
     from tidemark.engine.look.clocks import two_clocks  # noqa: PLC0415 - only a step pays for the clients' imports
 
     key = table_key(contract.table)
     try:
-        clocks = two_clocks(lake, contract)
+        clocks = two_clocks(lake, contract, sightings, datetime.now(UTC))
     except (Outage, Stopped) as error:
         return dg.AssetCheckResult(
             asset_key=key, passed=False, metadata={"state": error.state, "error": str(error)}
         )
-    late = clocks.behind
-    verdict: Grade = "fail" if late is None else grade(late, contract.freshness)
-    return dg.AssetCheckResult(asset_key=key, **_judged(verdict, clocks.as_metadata()))
+    return dg.AssetCheckResult(asset_key=key, **_judged(clocks.judged(contract), clocks.as_metadata()))
 
 
-def _judged(verdict: Grade, metadata: dict[str, Any]) -> dict[str, Any]:
-    severity = dg.AssetCheckSeverity.WARN if verdict == "warn" else dg.AssetCheckSeverity.ERROR
-    return {"passed": verdict == "fresh", "severity": severity, "metadata": metadata}
+def _judged(found: Judgement, metadata: dict[str, Any]) -> dict[str, Any]:
+    severity = dg.AssetCheckSeverity.WARN if found.grade == "warn" else dg.AssetCheckSeverity.ERROR
+    return {
+        "passed": found.grade == "fresh",
+        "severity": severity,
+        "description": found.why,
+        "metadata": {"verdict": found.verdict, **metadata},
+    }
 
 
 def _spec(contract: Contract) -> dg.AssetCheckSpec:
@@ -74,8 +85,13 @@ def _spec(contract: Contract) -> dg.AssetCheckSpec:
         for word, limit in (("warns", limits.warn), ("fails", limits.fail))
         if limit
     ]
+    quiet = (
+        f"Silence for {format_duration(limits.silence)} fails."
+        if limits.silence
+        else "A quiet topic is fresh."
+    )
     return dg.AssetCheckSpec(
         FRESHNESS,
         asset=table_key(contract.table),
-        description=f"Lag of published data: {', '.join(says)}. A quiet topic is fresh.",
+        description=f"Age of the oldest record that is not published: {', '.join(says)}. {quiet}",
     )

@@ -12,10 +12,13 @@ from assets.names import table_key
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.ledger.quality_results import RuleResult
-from tidemark.domain.outcome import Outcome
+from tidemark.domain.outcome import Commit, Outcome
 
 QUARANTINE_RATE = "quarantine_rate"
 RECONCILIATION = "reconciliation"
+EVENT_TIME = "event_time"
+_MOST, _ENOUGH = 0.5, 10
+"""Warned above this share of late rows, in runs of at least so many."""
 _SEVERITY = {
     "block": dg.AssetCheckSeverity.ERROR,
     "quarantine": dg.AssetCheckSeverity.WARN,
@@ -43,6 +46,7 @@ def ingest_checks(contract: Contract) -> list[dg.AssetCheckSpec]:
             asset=key,
             description="Every record that was read is a row, in quarantine, a tombstone or skipped.",
         ),
+        *([_event_time_spec(contract)] if contract.event_time else []),
         *(
             dg.AssetCheckSpec(
                 rule.title, asset=key, description=f"{rule.expectation}; {_THEN[rule.on_failure]}."
@@ -64,6 +68,40 @@ def evaluations(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckE
         yield _rate(contract, outcome.rows.quarantined, outcome.rows.read, {})
     if outcome.commits:
         yield _reconciled(contract, outcome)
+    if outcome.commits and contract.event_time and outcome.last:
+        yield _event_time(contract, outcome, outcome.last)
+
+
+def _event_time_spec(contract: Contract) -> dg.AssetCheckSpec:
+    return dg.AssetCheckSpec(
+        EVENT_TIME,
+        asset=table_key(contract.table),
+        description=f"Rows whose `{contract.event_time}` lies before the watermark (its newest value so far) are late; "
+        "they land as any other. Warns when most rows of a run are late.",
+    )
+
+
+def _event_time(contract: Contract, outcome: Outcome, last: Commit) -> dg.AssetCheckEvaluation:
+    written = outcome.rows.written
+    share = outcome.late / max(1, written)
+    metadata: dict[str, Any] = {
+        "rows_late": outcome.late,
+        "share_late": round(share, 4),
+        "rows_written": written,
+    }
+    if last.watermark:
+        behind = max(0.0, (last.at - last.watermark).total_seconds())
+        metadata |= {
+            "watermark": dg.MetadataValue.timestamp(last.watermark),
+            "watermark_age_seconds": round(behind, 1),
+        }
+    return _evaluation(
+        contract,
+        EVENT_TIME,
+        passed=share <= _MOST or written < _ENOUGH,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata=metadata,
+    )
 
 
 def _of_rule(

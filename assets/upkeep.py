@@ -8,6 +8,7 @@ from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 from assets.maintenance import HEALTH
 from assets.names import maintenance_key, table_key
+from assets.watching import reconciled
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
@@ -35,6 +36,8 @@ def maintain_tables(
             failed |= {g.table: dg.MetadataValue.json(dict(g.error)) for g in gains if g.error}
             if not scheduled or any(gain.acted for gain in gains):
                 yield _result(contract, kind, gains)
+            if kind == "compaction" and any(gain.acted and gain.table == contract.table for gain in gains):
+                context.log_event(dg.AssetCheckEvaluation(**reconciled(lake, contract)))
     if idle:
         context.log.info("Nothing was done where nothing was needed:\n%s", "\n".join(idle))
     if failed:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import dagster as dg
 
 from assets.maintenance import HEALTH
-from assets.names import maintenance_key, table_key
+from assets.names import maintenance_key
+from assets.watch import KAFKA_RECONCILIATION, check_keys
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import MaintenanceSchedules
 from tidemark.domain.maintenance.gain import ASSETS, Asset
@@ -14,7 +15,7 @@ from tidemark.domain.maintenance.gain import ASSETS, Asset
 def maintenance_schedules(
     contracts: Sequence[Contract], when: MaintenanceSchedules
 ) -> list[dg.ScheduleDefinition]:
-    """One per kind, on by default; the daily one also judges the tables' files."""
+    """One per kind, on by default; the daily one also judges the tables' files and reconciles them with Kafka."""
     if not contracts:
         return []
     crons: dict[Asset, str] = {
@@ -30,8 +31,8 @@ def _schedule(kind: Asset, cron: str, contracts: Sequence[Contract]) -> dg.Sched
         *(maintenance_key(each.table, kind) for each in contracts)
     )
     if kind == "snapshot_expiry":
-        checks = (dg.AssetCheckKey(table_key(each.table), HEALTH) for each in contracts)
-        selection |= dg.AssetSelection.checks(*checks)
+        keys = check_keys(contracts, HEALTH) + check_keys(contracts, KAFKA_RECONCILIATION)
+        selection |= dg.AssetSelection.checks(*keys)
     job = dg.define_asset_job(
         kind,
         selection=selection,

@@ -16,6 +16,7 @@ from assets.maintenance import health_checks, maintenance_assets
 from assets.schema import schema_assets
 from assets.specs import quarantine_spec, topic_specs
 from assets.upsert import upsert_assets
+from assets.watch import watch_checks
 from jobs.ingest import ingest_job
 from jobs.maintain import maintain_job
 from jobs.maintenance import maintenance_schedules
@@ -26,6 +27,7 @@ from jobs.upsert import upsert_job
 from orchestration.governance import governance
 from resources.lake import LakeResource, configuration_of, places_now
 from sensors.kafka_lag import lag_sensor
+from sensors.sighted import recorded_sightings
 from sensors.upsert_lag import upsert_sensor
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import currents
@@ -69,9 +71,10 @@ def build_defs(
     composed = dg.Definitions(
         assets=assets,
         asset_checks=[
-            *(freshness_checks(name, served) for name, served in by_lane.items()),
+            *(freshness_checks(name, served, recorded_sightings) for name, served in by_lane.items()),
             *health_checks(contracts),
             *drift_checks(contracts),
+            *watch_checks(contracts),
         ],
         jobs=[
             *((ingest_job(contracts),) if contracts else ()),
@@ -81,7 +84,7 @@ def build_defs(
             maintain_job(),
         ],
         schedules=[
-            *((schema_schedule(schemas),) if schemas else ()),
+            *((schema_schedule(schemas, contracts),) if schemas else ()),
             *maintenance_schedules(contracts, platform.maintenance),
         ],
         sensors=[

@@ -45,6 +45,8 @@ class Entry:
     observed_at: datetime | None = None
     observed: int = -1
     grade: Grade | None = None
+    staged: bool = False
+    """Of this tick's reading alone; not kept."""
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import dagster as dg
 from assets.checks import evaluation
 from assets.names import topic_key
 from sensors.tick import Tick
-from tidemark.domain.cadence.freshness import grade
+from tidemark.domain.cadence.freshness import judge
 from tidemark.domain.cadence.lag import Lag
 from tidemark.domain.cadence.request import Ask
 from tidemark.domain.config.contract import Contract
@@ -41,10 +41,11 @@ def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvalua
         entry, lag = tick.cache.entry(contract.table), decision.lags.get(contract.table)
         if lag is None or entry.paused or entry.committed is None or entry.read_at != tick.now:
             continue  # what a run has committed since the last reading would count as lag
-        verdict = grade(lag.seconds, contract.freshness)
-        if verdict != entry.grade:
-            entry.grade = verdict
-            yield evaluation(contract, verdict, lag.seconds, lag.records)
+        quiet = (tick.now - entry.active).total_seconds() if entry.active else None
+        found = judge(lag, contract.freshness, quiet=quiet, staged=entry.staged)
+        if found.grade != entry.grade:
+            entry.grade = found.grade
+            yield evaluation(contract, found, lag)
 
 
 def _metadata(tick: Tick, contract: Contract, topic: Topic, decision: Ask) -> dict[str, Any]:

@@ -110,6 +110,7 @@ class Tick:
         else:
             entry.fault = None
             entry.exists, entry.paused = state.ledger is not None, state.paused
+            entry.staged, entry.active = state.staged, entry.active or state.committed_at
             entry.committed = dict(state.ledger.next) if state.ledger else None
             entry.topic_id = (state.ledger.topic_id or "")[:8] or None if state.ledger else None
             entry.mark = f"{state.uuid}|{state.head}|{sorted(state.properties.items())}"

@@ -86,6 +86,7 @@ class FakeLake:
             ledger=ledger,
             properties=known.get("properties", {}),
             rows=sum(known["next"].values()),
+            staged=known.get("staged", False),
         )
 
     def registry(self, cluster):  # noqa: ARG002 - one that knows no subject

@@ -6,13 +6,11 @@ Nothing here is needed: with no instance, or one that does not answer, there are
 import json
 import logging
 import os
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidemark.domain.cadence.lag import Sighting
 from tidemark.engine.look.status import Hint
 
 if TYPE_CHECKING:
@@ -29,12 +27,14 @@ def hints(home: Path, tables: Sequence[str]) -> Mapping[str, Hint]:
         return {}
     from dagster import DagsterInstance  # noqa: PLC0415 - a second of imports, only when something lags
 
+    from sensors.sighted import recorded_sightings  # noqa: PLC0415
+
     logging.getLogger("dagster").setLevel(logging.CRITICAL)
     try:
         with DagsterInstance.from_config(str(folder.absolute())) as instance:
             stopped = _last_runs(instance, tables)
             loaded = _loaded(instance, tables)
-            sightings = _sightings(instance)
+            sightings = recorded_sightings(instance)
     except Exception:  # noqa: BLE001 - a cache that does not answer
         return {}
     return {
@@ -79,15 +79,3 @@ def _loaded(instance: "DagsterInstance", tables: Sequence[str]) -> set[str]:
 
     records = instance.get_asset_records([table_key(table) for table in tables])
     return {table_of(r.asset_entry.asset_key) for r in records if r.asset_entry.last_materialization}
-
-
-def _sightings(instance: "DagsterInstance") -> dict[str, list[Sighting]]:
-    from sensors.cursor import parse  # noqa: PLC0415
-
-    found: dict[str, list[Sighting]] = defaultdict(list)
-    for state in instance.all_instigator_state():
-        cursor = getattr(state.instigator_data, "cursor", None)
-        if state.instigator_name.startswith("kafka_lag") and cursor:
-            for table, entry in parse(cursor).tables.items():
-                found[table] += entry.sightings
-    return found

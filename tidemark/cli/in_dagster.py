@@ -14,6 +14,8 @@ from typing import Any
 
 import dagster as dg
 from dagster import DagsterInstance
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.execute_in_process import core_execute_in_process
 
 from orchestration.instance import prepare_dagster_home
 from sensors.runs import bury
@@ -47,9 +49,12 @@ def execute(
     *,
     run_id: str,
     run_config: Mapping[str, Any] | None = None,
-    assets: Sequence[dg.AssetKey] | None = None,
+    assets: Sequence[dg.AssetKey] = (),
+    checks: Sequence[dg.AssetCheckKey] = (),
 ) -> dg.ExecuteInProcessResult:
-    """Execute a job of the composition root here and now; failures are in the result.
+    """Execute a job of the composition root here and now, or what it does for some assets; failures are in the result.
+
+    `checks`: of those that are no part of an asset's own step, only these are evaluated.
 
     An interrupt ends the run within seconds; it is recorded as canceled, and `interrupted` says so of the result.
 
@@ -64,12 +69,19 @@ def execute(
     bury(instance, home)
     console = {"console": {"config": {"log_level": "INFO" if debugging() else "CRITICAL"}}}
     with alive(home, run_id):
-        result = defs.resolve_job_def(job).execute_in_process(
+        # execute_in_process would evaluate every check of the assets: it has no way to name those that are wanted
+        chosen = defs.resolve_job_def(job).get_subset(
+            asset_selection=set(assets), asset_check_selection=set(checks)
+        )
+        result = core_execute_in_process(
+            job=InMemoryJob(chosen.as_ephemeral_job(resource_defs={}, input_values={})),
             run_config={**(run_config or {}), "loggers": console},
             instance=instance,
+            output_capturing_enabled=True,
             raise_on_error=False,
-            asset_selection=assets,
+            run_tags=dict(chosen.run_tags),
             run_id=run_id,
+            asset_selection=frozenset(assets),
         )
     if interrupted(result):
         instance.report_run_canceled(result.dagster_run, "Interrupted from the command line.")

@@ -71,6 +71,8 @@ class Outcome:
     changes: Changes | None = None
     unrouted: int = 0
     """Skipped records whose type no table of the topic is for."""
+    ahead: int = 0
+    """Records dated more than an hour ahead: they move no clock."""
 
     @property
     def stopped(self) -> bool:
@@ -108,6 +110,7 @@ class Tally:
     unrouted: int = 0
     last: Commit | None = None
     changes: Changes | None = None
+    ahead: int = 0
 
     def add(self, commit: Commit) -> None:
         """Count one more commit."""
@@ -121,6 +124,7 @@ class Tally:
         self.late += commit.late
         self.quality = add_results(self.quality, commit.quality)
         self.unrouted += commit.unrouted
+        self.ahead += commit.future_timestamps
         self.schema_ids |= commit.schema_ids
         self.last = commit
         if commit.changes:

@@ -1,24 +1,55 @@
-"""How fresh published data is, by two clocks: that of the stream and that of the table.
+"""How fresh published data is, by two clocks: how far the stream is, and how far the table.
 
-A quiet topic is fresh however old its last record is; a table is late by what the stream has beyond it.
+Lag is the age, by our own clock, of the oldest offset that is not published; record timestamps decide nothing, so a
+record dated 2099 and a backlog of old ones change nothing. A quiet topic is fresh unless the contract has `silence`.
 """
 
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
+from tidemark.domain.cadence.lag import Lag
 from tidemark.domain.config.contract import Freshness
+from tidemark.domain.config.units import format_duration
 
 Grade = Literal["fresh", "warn", "fail"]
 GRADES: tuple[Grade, ...] = ("fresh", "warn", "fail")
+Verdict = Literal["fresh", "nothing_new", "arrived_not_written", "written_not_published"]
+MEANS: Mapping[Verdict, str] = {
+    "fresh": "records come and are published within the limits",
+    "nothing_new": "everything that the topic holds is published",
+    "arrived_not_written": "records lie in Kafka and nothing has staged them: look at the sensor, the run queue, "
+    "the table's state",
+    "written_not_published": "an attempt has staged records and they are not published: look at the run that works "
+    "on the table, or at its blocking rules",
+}
 
 
-def behind(stream: datetime | None, table: datetime | None, *, waiting: int) -> float | None:
-    """Seconds of record time between the stream and the table; None when the clocks cannot say."""
-    if not waiting:
-        return 0.0
-    if stream is None or table is None:
-        return None
-    return max(0.0, (stream - table).total_seconds())
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Where the data is, how bad that is, and both in words."""
+
+    verdict: Verdict
+    grade: Grade
+    why: str
+
+
+def judge(lag: Lag, limits: Freshness, *, quiet: float | None, staged: bool) -> Judgement:
+    """`quiet`: seconds since anything waited, None when not known; `staged`: an attempt's rows wait to be published."""
+    if not lag.records:
+        silence = limits.silence
+        if silence is not None and quiet is not None and quiet > silence.total_seconds():
+            allowed = format_duration(silence)
+            return Judgement(
+                "nothing_new", "fail", f"nothing came for {quiet:.0f} s; silence allows {allowed}"
+            )
+        verdict: Verdict = "fresh" if quiet is not None and grade(quiet, limits) == "fresh" else "nothing_new"
+        return Judgement(verdict, "fresh", MEANS[verdict])
+    found = grade(lag.seconds, limits)
+    if found == "fresh":
+        return Judgement("fresh", found, MEANS["fresh"])
+    verdict = "written_not_published" if staged else "arrived_not_written"
+    return Judgement(verdict, found, f"{MEANS[verdict]} (the oldest for {lag.seconds:.0f} s)")
 
 
 def grade(seconds: float, freshness: Freshness) -> Grade:

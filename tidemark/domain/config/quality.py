@@ -21,7 +21,18 @@ CheckName = Literal["not_null", "in_range", "in_set", "not_in_set", "matches", "
 CHECKS: tuple[CheckName, ...] = get_args(CheckName)
 TABLE_CHECKS = frozenset({"unique", "min_rows"})
 """Checks on the staged batch as a whole; they can block or warn, there is no row to quarantine."""
-RESERVED = frozenset({"freshness", "quarantine_rate", "reconciliation", "schema_drift", "files"})
+RESERVED = frozenset(
+    {
+        "freshness",
+        "quarantine_rate",
+        "reconciliation",
+        "schema_drift",
+        "files",
+        "event_time",
+        "retention_headroom",
+        "kafka_reconciliation",
+    }
+)
 """Asset checks that every table has, so no rule may be called like one."""
 CAUSE_PREFIX = "quality:"
 NAME = re.compile(r"[A-Za-z0-9_]{1,100}")

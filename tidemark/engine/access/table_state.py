@@ -17,7 +17,7 @@ from pyiceberg.table.snapshots import Snapshot
 from tidemark.domain.columns.shape import Shape
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.errors import Stopped
-from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
+from tidemark.domain.ledger.ledger import BRANCH_PREFIX, LEDGER_PROPERTY, LEDGER_TAG, Ledger
 from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
 from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.shape import shape_of
@@ -53,6 +53,8 @@ class TableState:
     merged: MergeLedger | None = None
     delete_rows: int = 0
     shape: Shape = field(default_factory=Shape)
+    staged: bool = False
+    """An attempt's branch is ahead of main: rows are written and not published."""
 
     @property
     def paused(self) -> bool:
@@ -115,7 +117,19 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         merged=merge_ledger_of(receipt, table) if receipt and merges else None,
         delete_rows=int(summary.get("total-position-deletes", 0)),
         shape=shape_of(metadata),
+        staged=_staged(metadata, head),
     )
+
+
+def _staged(metadata: TableMetadata, head: Snapshot | None) -> bool:
+    """Whether an attempt has written since main last moved."""
+    attempts = [
+        metadata.snapshot_by_id(ref.snapshot_id)
+        for name, ref in metadata.refs.items()
+        if ref.snapshot_ref_type == "branch" and name.startswith(BRANCH_PREFIX)
+    ]
+    since = head.timestamp_ms if head else 0
+    return any(each is not None and each.timestamp_ms > since for each in attempts)
 
 
 def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snapshot]:

@@ -93,6 +93,7 @@ def summarise(
         late=tally.late,
         quality=tally.quality,
         unrouted=tally.unrouted,
+        ahead=tally.ahead,
         schema_ids=tally.schema_ids,
         last=tally.last,
         stream_clock=_quietly(lambda: lake.kafka(contract.cluster).clock(topic.name, topic.end))

@@ -1,46 +1,59 @@
-"""The two clocks of a table: the newest record of the stream, and the newest published one."""
+"""The two clocks of a table, the stream's and its own, and what lies between them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tidemark.domain.cadence.freshness import behind
+from tidemark.domain.cadence.freshness import Judgement, judge
+from tidemark.domain.cadence.lag import Lag, Sighting, measure
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.engine.access.lake import Lake
 
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Record times in UTC; `waiting` counts the offsets between them."""
+    """Record times in UTC of the newest record of each; `lag` and `quiet` (seconds) are by our own clock."""
 
     stream: datetime | None
     table: datetime | None
-    waiting: int
+    watermark: datetime | None
+    lag: Lag
+    quiet: float | None
+    staged: bool
 
-    @property
-    def behind(self) -> float | None:
-        """Seconds; None when the clocks cannot say."""
-        return behind(self.stream, self.table, waiting=self.waiting)
+    def judged(self, contract: Contract) -> Judgement:
+        """By the contract's limits."""
+        return judge(self.lag, contract.freshness, quiet=self.quiet, staged=self.staged)
 
     def as_metadata(self) -> dict[str, Any]:
         """Plain values."""
         return {
-            "lag_records": self.waiting,
+            "lag_records": self.lag.records,
+            "lag_seconds": round(self.lag.seconds, 1),
+            **({} if self.quiet is None else {"quiet_seconds": round(self.quiet, 1)}),
             "stream_clock": self.stream.isoformat() if self.stream else "none",
             "table_clock": self.table.isoformat() if self.table else "none",
+            **({"watermark": self.watermark.isoformat()} if self.watermark else {}),
         }
 
 
-def two_clocks(lake: Lake, contract: Contract) -> Clocks:
-    """Asked of Kafka and the catalog alone.
+def two_clocks(lake: Lake, contract: Contract, sightings: Sequence[Sighting], now: datetime) -> Clocks:
+    """Asked of Kafka and the catalog; `sightings` say since when offsets are known. One that nobody saw is seen now.
 
     Raises:
         Outage: a service does not answer.
         Stopped: the topic or the ledger is missing.
     """
-    topic, ledger = lake.topic(contract), lake.state(contract.table).ledger
-    stream = lake.kafka(contract.cluster).clock(topic.name, topic.end)
-    committed = ledger.next if ledger else topic.log_start
-    table = ledger.max_timestamp if ledger else None
-    return Clocks(stream, table, total(waiting(committed, topic.end)))
+    topic, state = lake.topic(contract), lake.state(contract.table)
+    ledger = state.ledger
+    lag = measure(ledger.next if ledger else topic.log_start, topic.end, list(sightings), now)
+    since = state.committed_at
+    return Clocks(
+        stream=lake.kafka(contract.cluster).clock(topic.name, topic.end),
+        table=ledger.max_timestamp if ledger else None,
+        watermark=ledger.watermark if ledger else None,
+        lag=lag,
+        quiet=None if lag.records or since is None else max(0.0, (now - since).total_seconds()),
+        staged=state.staged,
+    )

@@ -23,7 +23,7 @@ def headrooms(cluster: KafkaCluster, wanted: Mapping[str, Mapping[int, int]]) ->
     Raises:
         Outage: `kafka_down`.
     """
-    kept = {topic: limit for topic, limit in _limits(cluster, wanted).items() if limit is not None}
+    kept = {topic: limit for topic, limit in kept_for(cluster, wanted).items() if limit is not None}
     oldest = _oldest(cluster, {topic: wanted[topic] for topic in kept})
     now = time.time()
     return {
@@ -43,8 +43,12 @@ def compacted(cluster: KafkaCluster, topic: str) -> bool:
     return "compact" in _settings(cluster, [topic])[topic].get("cleanup.policy", "")
 
 
-def _limits(cluster: KafkaCluster, topics: Iterable[str]) -> dict[str, float | None]:
-    """retention.ms in seconds; None for ever, also when the topic is only compacted."""
+def kept_for(cluster: KafkaCluster, topics: Iterable[str]) -> dict[str, float | None]:
+    """retention.ms in seconds; None for ever, also when the topic is only compacted.
+
+    Raises:
+        Outage: `kafka_down`.
+    """
     limits: dict[str, float | None] = {}
     for topic, settings in _settings(cluster, topics).items():
         milliseconds = int(settings.get("retention.ms", -1))

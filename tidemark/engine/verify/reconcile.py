@@ -71,9 +71,12 @@ class Reconciliation:
 
 
 def reconcile(
-    lake: Lake, contract: Contract, on_progress: OnProgress = lambda _done, _all: None
+    lake: Lake,
+    contract: Contract,
+    on_progress: OnProgress = lambda _done, _all: None,
+    newest: int | None = None,
 ) -> Reconciliation:
-    """Compare the current epoch of a table with its topic.
+    """Compare the current epoch of a table with its topic; of each partition the `newest` offsets, or all.
 
     Raises:
         Refused: the table was never loaded.
@@ -85,9 +88,12 @@ def reconcile(
         topic = lake.topic(contract)
         state, quarantine = _together(lake, contract)
         ledger = _comparable(contract, state, topic)
-        counts, expired = _counts(ledger, topic), expired_before(state.properties)
+        counts, expired = _counts(ledger, topic, newest), expired_before(state.properties)
         work = _Comparison(lake, contract, state.head, ledger, counts, on_progress, quarantine, expired)
-        covered = {p: OffsetRange(min(ledger.start.get(p, 0), o), o) for p, o in ledger.next.items()}
+        covered = {
+            p: OffsetRange(min(max(ledger.start.get(p, 0), o - (newest or o)), o), o)
+            for p, o in ledger.next.items()
+        }
         for window in windows(covered, MARKS):
             work.compare(window)
         beyond = work.rows_beyond()
@@ -137,12 +143,12 @@ def _comparable(contract: Contract, state: TableState, topic: Topic) -> Ledger:
     return state.ledger
 
 
-def _counts(ledger: Ledger, topic: Topic) -> dict[int, Count]:
-    """Each partition from where Kafka still has records of the epoch."""
-    return {
-        p: Count(p, min(following, max(ledger.start.get(p, 0), topic.log_start[p])), following)
-        for p, following in sorted(ledger.next.items())
+def _counts(ledger: Ledger, topic: Topic, newest: int | None) -> dict[int, Count]:
+    """Each partition from where Kafka still has records of the epoch, or from so many offsets before the end."""
+    first = {
+        p: max(ledger.start.get(p, 0), topic.log_start[p], o - (newest or o)) for p, o in ledger.next.items()
     }
+    return {p: Count(p, min(o, first[p]), o) for p, o in sorted(ledger.next.items())}
 
 
 @dataclass(slots=True)

@@ -1,0 +1,75 @@
+"""Checks that schedules evaluate: how long Kafka still keeps what is not read, and Kafka's records against the rows."""
+
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from assets.names import table_key, table_of
+from resources.lake import LakeResource
+from tidemark.domain.config.contract import Contract
+
+HEADROOM = "retention_headroom"
+KAFKA_RECONCILIATION = "kafka_reconciliation"
+NEWEST = 1_000_000
+"""Offsets of a partition that are compared; `tidemark reconcile` compares all."""
+
+
+def watch_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecksDefinition]:
+    """Both checks, of every table."""
+    return [_headroom_checks(contracts), _reconciliation_checks(contracts)] if contracts else []
+
+
+def check_keys(contracts: Sequence[Contract], name: str) -> list[dg.AssetCheckKey]:
+    """The keys of one of the checks, for the job that a schedule launches."""
+    return [dg.AssetCheckKey(table_key(each.table), name) for each in contracts]
+
+
+def _headroom_checks(contracts: Sequence[Contract]) -> dg.AssetChecksDefinition:
+    by_table = {each.table: each for each in contracts}
+    says = (
+        "Time until Kafka may delete what is not read yet: warns below a quarter of the topic's retention, fails below "
+        "a twentieth."
+    )
+
+    @dg.multi_asset_check(
+        name=HEADROOM,
+        specs=[dg.AssetCheckSpec(HEADROOM, asset=table_key(table), description=says) for table in by_table],
+        can_subset=True,
+    )
+    def headroom(context: dg.AssetCheckExecutionContext, lake: LakeResource) -> Iterator[dg.AssetCheckResult]:
+        from assets.watching import judge_headroom  # noqa: PLC0415 - only a step pays for the clients' imports
+
+        yield from judge_headroom(lake, _chosen(context, by_table))
+
+    return headroom
+
+
+def _reconciliation_checks(contracts: Sequence[Contract]) -> dg.AssetChecksDefinition:
+    by_table = {each.table: each for each in contracts}
+    says = (
+        f"Each of the newest {NEWEST:,} committed records of every partition is in exactly one place, counted from "
+        "Kafka and the table anew. Evaluated daily and after each compaction."
+    )
+
+    @dg.multi_asset_check(
+        name=KAFKA_RECONCILIATION,
+        specs=[
+            dg.AssetCheckSpec(KAFKA_RECONCILIATION, asset=table_key(t), description=says) for t in by_table
+        ],
+        can_subset=True,
+    )
+    def kafka_reconciliation(
+        context: dg.AssetCheckExecutionContext, lake: LakeResource
+    ) -> Iterator[dg.AssetCheckResult]:
+        from assets.watching import reconciled  # noqa: PLC0415
+
+        with lake.open() as opened:
+            for contract in _chosen(context, by_table):
+                yield dg.AssetCheckResult(**reconciled(opened, contract))
+
+    return kafka_reconciliation
+
+
+def _chosen(context: dg.AssetCheckExecutionContext, by_table: dict[str, Contract]) -> list[Contract]:
+    keys = sorted(context.selected_asset_check_keys, key=str)
+    return [by_table[table_of(key.asset_key)] for key in keys]

@@ -1,0 +1,168 @@
+"""Checks that schedules evaluate: how long Kafka keeps what is not read, and Kafka's records against the rows."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.remote_origin import (
+    InProcessCodeLocationOrigin,
+    RemoteInstigatorOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, SensorInstigatorData
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+
+from assets import watching
+from assets.names import table_key
+from assets.quality import evaluations
+from assets.watch import HEADROOM, KAFKA_RECONCILIATION
+from sensors.cursor import Cache, Entry, dump
+from tidemark.domain.cadence.lag import Sighting
+from tidemark.domain.errors import Outage, Refused
+from tidemark.domain.ledger.ledger import Counts
+from tidemark.domain.maintenance.gain import Gain
+from tidemark.domain.outcome import Commit, Outcome
+from tidemark.engine.look.status import Facts
+from tidemark.engine.verify.marks import Count
+from tidemark.engine.verify.reconcile import Reconciliation
+
+NOW = datetime.now(UTC)
+ORIGIN = RemoteRepositoryOrigin(InProcessCodeLocationOrigin(LoadableTargetOrigin(module_name="x")), "y")
+SOUND = Reconciliation(
+    "shop.orders", 0, {0: 0}, (Count(0, 0, 9, 9, 8, 1),), (), 0, compacted=False, seconds=1.0, reading=1.0
+)
+
+
+@pytest.fixture
+def check(defs, instance, lake):
+    """Evaluates one check of one table, as a schedule or a click would."""
+
+    def evaluate(name, table="shop.orders"):
+        key = dg.AssetCheckKey(table_key(table), name)
+        job = defs.resolve_implicit_global_asset_job_def()
+        selected = job.get_subset(asset_selection=set(), asset_check_selection={key})
+        result = selected.execute_in_process(instance=instance, resources=None, raise_on_error=False)
+        (found,) = result.get_asset_check_evaluations()
+        return found
+
+    return evaluate
+
+
+def test_headroom_is_judged_by_its_share_of_the_topics_retention(check, monkeypatch):
+    monkeypatch.setattr(watching, "kept_for", lambda _cluster, topics: dict.fromkeys(topics, 100.0))
+    verdicts = {}
+    for left in (None, 90.0, 20.0, 4.0):
+        facts = lambda _lake, contracts, _, left=left: [Facts(c, headroom=left) for c in contracts]  # noqa: E731
+        monkeypatch.setattr(watching, "look", facts)
+        found = check(HEADROOM)
+        verdicts[left] = found.passed or found.severity.value
+    assert verdicts == {None: True, 90.0: True, 20.0: "WARN", 4.0: "ERROR"}
+    assert found.metadata["next"].value == "tidemark status shop.orders"
+
+
+def test_reconciliation_plots_what_it_counted_and_says_what_to_do(check, monkeypatch):
+    monkeypatch.setattr(watching, "reconcile", lambda *_args, **_how: SOUND)
+    found = check(KAFKA_RECONCILIATION)
+    assert found.passed
+    assert {n: found.metadata[n].value for n in ("kafka_records", "rows", "quarantined", "gaps")} == {
+        "kafka_records": 9,
+        "rows": 8,
+        "quarantined": 1,
+        "gaps": 0,
+    }
+    lost = replace(SOUND, counts=(Count(0, 0, 9, 9, 8, 0, missing=1, gaps=[(4, 5)]),))
+    monkeypatch.setattr(watching, "reconcile", lambda *_args, **_how: lost)
+    found = check(KAFKA_RECONCILIATION)
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert found.description == "next: tidemark reconcile shop.orders"
+
+
+def test_what_cannot_be_compared_is_no_loss(check, monkeypatch):
+    def refuse(error):
+        def raised(*_args, **_how):
+            raise error
+
+        monkeypatch.setattr(watching, "reconcile", raised)
+
+    refuse(Refused("never loaded", next_step="", table="shop.orders"))
+    assert check(KAFKA_RECONCILIATION).passed
+    refuse(Outage("kafka_down", "shop.orders", "no broker"))
+    found = check(KAFKA_RECONCILIATION)
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+
+
+def test_a_compaction_that_acted_is_followed_by_a_reconciliation(defs, instance, lake, monkeypatch):
+    def maintain(_lake, contract, kinds, **_how):
+        for kind in kinds:
+            yield Gain(contract.table, kind, acted=contract.table == "shop.orders", reason="", numbers={})
+
+    monkeypatch.setattr("assets.upkeep.maintain", maintain)
+    monkeypatch.setattr(watching, "reconcile", lambda *_args, **_how: SOUND)
+    result = defs.resolve_job_def("compaction").execute_in_process(instance=instance)
+    logged = instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+    found = [each.dagster_event.asset_check_evaluation_data for each in logged]
+    assert [(each.asset_key, each.check_name) for each in found] == [
+        (table_key("shop.orders"), KAFKA_RECONCILIATION)
+    ]
+
+
+def test_every_check_has_a_schedule_or_a_sensor_that_evaluates_it(defs):
+    graph = defs.resolve_asset_graph()
+    scheduled = {key for each in defs.schedules for key in each.job.selection.resolve_checks(graph)}
+    for table in ("shop.orders", "web.clicks", "shop.audit"):
+        assert {
+            dg.AssetCheckKey(table_key(table), name) for name in (HEADROOM, KAFKA_RECONCILIATION)
+        } <= scheduled
+
+
+def test_a_click_knows_since_when_the_sensor_has_seen_what_waits(check, instance, lake):
+    """Given a record that the sensor saw five minutes ago, then the check says so, whatever the record's own time."""
+    lake.ends["orders"] = {0: 11}
+    lake.tables["shop.orders"] = {"next": {0: 10}}
+    assert check("freshness").passed, "nobody has seen it before: it is seen now for the first time"
+    seen = Entry({0: 10}, sightings=[Sighting(NOW - timedelta(minutes=5), {0: 11})])
+    data = SensorInstigatorData(cursor=dump(Cache({"shop.orders": seen})))
+    origin = RemoteInstigatorOrigin(ORIGIN, "kafka_lag")
+    instance.add_instigator_state(
+        InstigatorState(origin, InstigatorType.SENSOR, InstigatorStatus.RUNNING, data)
+    )
+    found = check("freshness")
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert found.metadata["verdict"].value == "arrived_not_written"
+    assert found.metadata["lag_seconds"].value >= 300
+    lake.tables["shop.orders"]["staged"] = True
+    assert check("freshness").metadata["verdict"].value == "written_not_published"
+
+
+def test_late_rows_and_watermark_are_a_check_with_figures(defs):
+    contract = (
+        defs.resources["lake"].configuration.contract("shop.orders").model_copy(update={"event_time": "at"})
+    )
+    commit = Commit(
+        "shop.orders",
+        "b",
+        "a",
+        1,
+        None,
+        {},
+        {},
+        {},
+        frozenset(),
+        NOW,
+        {},
+        1,
+        1,
+        NOW,
+        watermark=NOW - timedelta(minutes=2),
+    )
+
+    def evaluated(late):
+        outcome = Outcome("shop.orders", "fresh", commits=1, rows=Counts(20, 20), late=late, last=commit)
+        return {each.check_name: each for each in evaluations(contract, outcome)}["event_time"]
+
+    few, most = evaluated(3), evaluated(15)
+    assert (few.passed, most.passed, most.severity) == (True, False, dg.AssetCheckSeverity.WARN)
+    assert (few.metadata["rows_late"].value, few.metadata["share_late"].value) == (3, 0.15)
+    assert few.metadata["watermark_age_seconds"].value == 120.0
