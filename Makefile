@@ -2,13 +2,14 @@
 # `make` alone says what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test test-unit test-dagster test-spark test-e2e check docs format services-up services-down clean uv java
+.PHONY: help demo dev test test-unit test-dagster test-spark test-e2e check docs format bench bench-quick services-up services-down clean uv java
 
 PYTHON ?= python3
 # A uv on the PATH is used; else one of our own, in .uv, which `make clean` leaves and `rm -r .uv` undoes.
 UV := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 RUN := $(UV) run --frozen --no-sync
 PYTEST := $(RUN) pytest
+BENCH := $(RUN) python -m bench.sidebyside
 VENV := .venv/.synced
 ONLY := .venv/.runnable
 # What runs Tidemark is enough for demo and dev; tools for tests and documentation come with the rest.
@@ -41,6 +42,17 @@ docs: $(VENV) ## The documentation as a site in build/docs, without any network
 format: $(VENV) ## Put the code in order
 	$(RUN) ruff check --fix
 	$(RUN) ruff format
+
+bench-quick: $(VENV) java ## Tidemark beside its nearest rivals in under 5 minutes, with a guard against slow decay
+	@$(UV) sync --frozen --group bench
+	@$(BENCH) quick
+	@$(RUN) python -m bench.sidebyside.guard quick
+
+bench: $(VENV) java ## All rivals, all workloads: hours; see bench/README.md
+	@$(UV) sync --frozen --group bench
+	@$(BENCH) full
+	@$(RUN) python -m bench.everything
+	@$(RUN) python -m bench.sidebyside.guard full
 
 services-up: $(ONLY) java ## Start the embedded stack and leave it running
 	@$(RUN) tidemark services up

@@ -30,18 +30,27 @@ ATTEMPTS, SHORTEST_WAIT = 5, 0.5
 
 def fetch(names: Sequence[ArtifactSet], on_progress: OnProgress = silent) -> None:
     """Make sure that every artifact of these sets is in the cache and whole; raises DownloadFailed."""
-    if not missing(names):
+    fetch_artifacts([each for name in names for each in artifacts(name)], on_progress)
+
+
+def fetch_artifacts(wanted: Sequence[Artifact], on_progress: OnProgress = silent) -> None:
+    """Make sure that these artifacts are in the cache and whole; raises DownloadFailed."""
+    if not _absent(wanted):
         return
     with _turn(cache_dir() / "fetch.lock"):
-        wanted = missing(names)  # another process may have fetched them while we waited
-        if wanted:
-            _Fetch(wanted, on_progress).run()
+        absent = _absent(wanted)  # another process may have fetched them while we waited
+        if absent:
+            _Fetch(absent, on_progress).run()
 
 
 def missing(names: Sequence[ArtifactSet]) -> list[Artifact]:
-    """Artifacts that are not in the cache, largest first so that the slowest begins first."""
-    absent = [each for name in names for each in artifacts(name) if not _present(each)]
-    return sorted(set(absent), key=lambda each: -each.size)
+    """Artifacts of these sets that are not in the cache."""
+    return _absent([each for name in names for each in artifacts(name)])
+
+
+def _absent(wanted: Sequence[Artifact]) -> list[Artifact]:
+    """Those not in the cache, largest first so that the slowest begins first."""
+    return sorted({each for each in wanted if not _present(each)}, key=lambda each: -each.size)
 
 
 def unpacked(artifact: Artifact) -> Path:

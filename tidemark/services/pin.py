@@ -35,35 +35,29 @@ AWS = ("org.apache.iceberg:iceberg-aws-bundle:1.12.0",)  # large, and only S3 an
 POSTGRES = ("org.postgresql:postgresql:42.7.8",)
 
 
-def kafka_closure() -> Iterator[str]:
-    """Coordinates of the broker and everything that it needs at run time, resolved by Maven."""
-    group, name, version = KAFKA.split(":")
+def closure(*coordinates: str) -> Iterator[str]:
+    """Coordinates of these artifacts and everything that they need at run time, resolved together by Maven."""
+    wanted = (each.split(":") for each in coordinates)
+    listed = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+        "</dependency>"
+        for group, name, version in wanted
+    )
     with tempfile.TemporaryDirectory() as folder:
         pom = Path(folder, "pom.xml")
         pom.write_text(
             "<project><modelVersion>4.0.0</modelVersion><groupId>x</groupId><artifactId>x</artifactId>"
-            "<version>1</version><dependencies><dependency>"
-            f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
-            "</dependency></dependencies></project>"
+            f"<version>1</version><dependencies>{listed}</dependencies></project>"
         )
         listing = Path(folder, "list.txt")
-        subprocess.run(
-            [
-                "mvn",
-                "-q",
-                "-B",
-                "-f",
-                pom,
-                "dependency:list",
-                "-DincludeScope=runtime",
-                f"-DoutputFile={listing}",
-            ],
-            check=True,
-        )
+        options = ["-DincludeScope=runtime", f"-DoutputFile={listing}"]
+        subprocess.run(["mvn", "-q", "-B", "-f", pom, "dependency:list", *options], check=True)
         for line in sorted(listing.read_text().splitlines()):
             match line.strip().split(":"):
                 case [group, name, "jar", version, "compile" | "runtime", *_]:
                     yield f"{group}:{name}:{version}"
+                case [group, name, "jar", classifier, version, "compile" | "runtime", *_]:
+                    yield f"{group}:{name}:{version}:jar:{classifier}"
 
 
 def pinned(coordinates: str) -> dict[str, Any]:
@@ -85,7 +79,7 @@ def pinned(coordinates: str) -> dict[str, Any]:
 def main() -> None:
     """Resolve, download, digest, write."""
     sets = {
-        "kafka": (*kafka_closure(), KAFKA_LOGGING),
+        "kafka": (*closure(KAFKA), KAFKA_LOGGING),
         "registry": (REGISTRY,),
         "spark": SPARK,
         "aws": AWS,

@@ -1,0 +1,93 @@
+"""The columns of a workload in the words of Iceberg, Spark and Flink, all from its Avro types."""
+
+import json
+from typing import Any
+
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import DayTransform
+from pyiceberg.types import (
+    BooleanType,
+    DoubleType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestamptzType,
+)
+
+from bench.sidebyside.workload import Workload
+
+SIMPLE: dict[str, tuple[IcebergType, str, str]] = {
+    "long": (LongType(), "BIGINT", "BIGINT"),
+    "int": (IntegerType(), "INT", "INT"),
+    "double": (DoubleType(), "DOUBLE", "DOUBLE"),
+    "boolean": (BooleanType(), "BOOLEAN", "BOOLEAN"),
+    "string": (StringType(), "STRING", "STRING"),
+}
+"""Iceberg, Spark, Flink."""
+
+
+class Columns:
+    """The columns of one workload."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+        self._records: dict[str, Any] = {}
+        self._ids = 0
+
+    def iceberg(self) -> tuple[Schema, PartitionSpec]:
+        """The table that every peer writes to."""
+        fields = [self._field(name, kind) for name, kind in self._workload.fields.items()]
+        schema = Schema(*fields)
+        source = schema.find_field("ordered_at").field_id
+        part = PartitionField(source, 1000, DayTransform(), "ordered_at_day")
+        return schema, PartitionSpec(part)
+
+    def spark(self) -> str:
+        """As Spark DDL, for from_json."""
+        return ", ".join(f"{n} {self._words(k, 1, '{}: {}')}" for n, k in self._workload.fields.items())
+
+    def flink(self) -> str:
+        """As Flink DDL of the source: the time is without a zone there, as its Avro format wants it."""
+        return ", ".join(f"`{n}` {self._words(k, 2, '`{}` {}')}" for n, k in self._workload.fields.items())
+
+    def _field(self, name: str, kind: Any) -> NestedField:
+        return NestedField(self._next(), name, self._iceberg(kind), required=False)
+
+    def _iceberg(self, kind: Any) -> IcebergType:
+        match kind := self._resolved(kind):
+            case str():
+                return SIMPLE[kind][0]
+            case {"logicalType": "timestamp-millis"}:
+                return TimestamptzType()
+            case {"type": "array", "items": items}:
+                return ListType(self._next(), self._iceberg(items), element_required=False)
+            case {"fields": fields}:
+                return StructType(*(self._field(f["name"], f["type"]) for f in fields))
+        raise TypeError(json.dumps(kind))
+
+    def _words(self, kind: Any, place: int, pair: str) -> str:
+        match kind := self._resolved(kind):
+            case str():
+                return str(SIMPLE[kind][place])
+            case {"logicalType": "timestamp-millis"}:
+                return ("TIMESTAMP", "TIMESTAMP(3)")[place - 1]
+            case {"type": "array", "items": items}:
+                return f"ARRAY<{self._words(items, place, pair)}>"
+            case {"fields": fields}:
+                inner = ", ".join(pair.format(f["name"], self._words(f["type"], place, pair)) for f in fields)
+                return f"{('STRUCT', 'ROW')[place - 1]}<{inner}>"
+        raise TypeError(json.dumps(kind))
+
+    def _resolved(self, kind: Any) -> Any:
+        if isinstance(kind, dict) and kind.get("name"):
+            self._records[kind["name"]] = kind
+        return self._records.get(kind, kind) if isinstance(kind, str) else kind
+
+    def _next(self) -> int:
+        self._ids += 1
+        return self._ids

@@ -1,0 +1,100 @@
+"""Flink SQL into Iceberg: a local mini cluster in one JVM."""
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.sidebyside import jars
+from bench.sidebyside.columns import Columns
+from bench.sidebyside.ground import FETCHES, Ground, Stream, Topic
+from bench.sidebyside.meter import Cost, Meter
+from bench.sidebyside.run import JVM
+from tidemark.services.catalog import NAME
+from tidemark.services.spark import OPENED
+
+SOURCE = Path(__file__).parent / "java" / "FlinkSql.java"
+CHECKPOINT = 10
+"""Seconds."""
+
+
+class Flink:
+    """A stream that is bounded by the end of the topic; a commit with every checkpoint."""
+
+    name = "flink"
+    formats = frozenset({"avro", "json"})
+    writes = True
+
+    def prepare(self, ground: Ground) -> None:
+        """Fetch the jars, compile the little program."""
+        self._class_path = jars.class_path([str(ground.home / "classes"), jars.fetched("flink")])
+        compile_java(ground, SOURCE, self._class_path)
+
+    def run(self, ground: Ground, topic: Topic, table: str) -> Cost:
+        """One JVM."""
+        ground.create_table(table, topic.workload)
+        with Meter(ground.home / f"{table}.log") as meter:
+            stream = Stream(topic.name, table, topic.workload)
+            meter.run(self._command(ground, [stream], CHECKPOINT, bounded=True))
+            return meter.stop()
+
+    @contextmanager
+    def trickle(
+        self, ground: Ground, streams: Sequence[Stream], seconds: int, meter: Meter
+    ) -> Iterator[None]:
+        """One job for all topics, a checkpoint every so many seconds."""
+        meter.start(self._command(ground, streams, seconds, bounded=False))
+        yield
+
+    def _command(
+        self, ground: Ground, streams: Sequence[Stream], seconds: int, *, bounded: bool
+    ) -> list[str | Path]:
+        script = ground.home / f"{streams[0].table}.sql"
+        script.write_text(_sql(ground, streams, bounded=bounded))
+        opened = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
+        options = [*JVM, *opened, f"-Djava.io.tmpdir={ground.home}", "-cp", self._class_path]
+        return [ground.java, *options, "FlinkSql", script, str(os.cpu_count() or 2), f"{seconds} s"]
+
+
+def compile_java(ground: Ground, source: Path, class_path: str) -> None:
+    """Into home/classes."""
+    compiler = ground.java.with_name("javac")
+    subprocess.run([compiler, "-d", ground.home / "classes", "-cp", class_path, source], check=True)
+
+
+def _sql(ground: Ground, streams: Sequence[Stream], *, bounded: bool) -> str:
+    catalog = {"type": "iceberg", **ground.jdbc()}
+    statements = [f"CREATE CATALOG {NAME} WITH ({_options(catalog)})"]
+    for number, each in enumerate(streams):
+        columns, options = Columns(each.workload).flink(), _source(ground, each, bounded=bounded)
+        names = ", ".join(_selected(name) for name in each.workload.fields)
+        statements += [
+            f"CREATE TEMPORARY TABLE source_{number} ({columns}) WITH ({_options(options)})",
+            f"INSERT INTO {NAME}.{each.table} SELECT {names} FROM source_{number}",
+        ]
+    return ";\n".join(statements)
+
+
+def _selected(name: str) -> str:
+    return "CAST(`ordered_at` AS TIMESTAMP_LTZ(6))" if name == "ordered_at" else f"`{name}`"
+
+
+def _source(ground: Ground, stream: Stream, *, bounded: bool) -> dict[str, str]:
+    value = {"value.format": "avro-confluent", "value.avro-confluent.url": ground.registry}
+    if stream.workload.value_format == "json":
+        value = {"value.format": "json", "value.json.timestamp-format.standard": "ISO-8601"}
+    return {
+        "connector": "kafka",
+        "topic": stream.topic,
+        "properties.bootstrap.servers": ground.bootstrap,
+        "properties.group.id": stream.table,
+        **{f"properties.{key}": text for key, text in FETCHES.items()},
+        "scan.startup.mode": "earliest-offset",
+        **({"scan.bounded.mode": "latest-offset"} if bounded else {}),
+        **value,
+    }
+
+
+def _options(options: dict[str, str]) -> str:
+    return ", ".join(f"'{key}' = '{value}'" for key, value in options.items())

@@ -1,0 +1,104 @@
+"""Tidemark itself: a Spark server that starts, and `tidemark run` through Dagster."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from bench.sidebyside.ground import PROPERTIES, Ground, Stream, Topic
+from bench.sidebyside.meter import Cost, Failed, Meter
+from tidemark.services.processes import Mark, stop
+from tidemark.services.stack import Stack
+
+CLI = (sys.executable, "-m", "tidemark.cli.main")
+
+
+class Tidemark:
+    """Start included: the server with its warm-up, and the process of the run."""
+
+    name = "tidemark"
+    formats = frozenset({"avro", "json"})
+    writes = True
+
+    def prepare(self, ground: Ground) -> None:
+        """Nothing: the stack's jars are there."""
+
+    def run(self, ground: Ground, topic: Topic, table: str) -> Cost:
+        """`services up` finds broker and registry running and starts Spark alone."""
+        return self.drain(ground, [Stream(topic.name, table, topic.workload)], topic.count)
+
+    def drain(self, ground: Ground, streams: Sequence[Stream], each: int) -> Cost:
+        """One run of Dagster for all tables."""
+        tables = [stream.table for stream in streams]
+        with _declared(ground, streams, {}) as environ, Meter(ground.home / "tidemark.log") as meter:
+            self._spark(ground, environ, meter)
+            meter.run([*CLI, "run", *tables, "--json"], environ)
+            if any(ground.rows(table) != each for table in tables):
+                raise Failed(meter.tail())
+            return meter.stop()
+
+    def one_by_one(self, ground: Ground, streams: Sequence[Stream]) -> Cost:
+        """A run of Dagster per table, Spark's start not counted: what `drain` saves."""
+        with _declared(ground, streams, {}) as environ:
+            with Meter(ground.home / "tidemark.log") as unmeasured:
+                self._spark(ground, environ, unmeasured)
+            with Meter(ground.home / "tidemark.log") as meter:
+                for stream in streams:
+                    meter.run([*CLI, "run", stream.table, "--json"], environ)
+                return meter.stop()
+
+    @contextmanager
+    def trickle(
+        self, ground: Ground, streams: Sequence[Stream], seconds: int, meter: Meter
+    ) -> Iterator[None]:
+        """All of Dagster with its sensor, as `tidemark dev` starts it."""
+        with _declared(ground, streams, {"target_lag": f"{seconds}s"}) as environ:
+            self._spark(ground, environ, meter)
+            pid = meter.start([*CLI, "dev"], environ)
+            try:
+                yield
+            finally:
+                os.kill(pid, signal.SIGINT)  # it ends its runs and Dagster's processes
+                meter.wait(pid, 60)
+
+    @staticmethod
+    def _spark(ground: Ground, environ: Mapping[str, str], meter: Meter) -> None:
+        meter.run([*CLI, "services", "up"], environ)
+        meter.follow(Stack(ground.home).status()["processes"]["spark"])
+
+
+@contextmanager
+def _declared(ground: Ground, streams: Sequence[Stream], more: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Contracts of these tables alone, and the end of Spark."""
+    contracts = ground.home / "contracts"
+    contracts.mkdir()
+    try:
+        for stream in streams:
+            path = contracts / f"{stream.table}.yaml"
+            path.write_text(json.dumps({**_contract(stream), **more}))
+        yield {"TIDEMARK_HOME": str(ground.home), "TIDEMARK_CONTRACTS": str(contracts)}
+    finally:
+        shutil.rmtree(contracts)
+        stop(Mark.of("spark", ground.home))
+
+
+def _contract(stream: Stream) -> dict[str, object]:
+    value: dict[str, object] = {}
+    if stream.workload.value_format == "json":
+        kinds = {"long": "bigint"}
+        fields = {
+            name: kinds.get(kind, kind) if isinstance(kind, str) else "timestamp"
+            for name, kind in stream.workload.fields.items()
+        }
+        value = {"value": {"format": "json", "fields": fields}}
+    properties = {key: text for key, text in PROPERTIES.items() if key != "format-version"}
+    return {
+        "topic": stream.topic,
+        "table": stream.table,
+        "partition_by": ["day(ordered_at)"],
+        "table_properties": properties,
+        **value,
+    }
