@@ -26,6 +26,7 @@ def main() -> None:
 
 def stream(spark: SparkSession, job: dict[str, Any]) -> None:
     """One query."""
+    spark.table(job["table"])  # loads the catalog; toTable alone does not find one that nobody has used
     raw = spark.readStream.format("kafka").options(**job["source"]).load()
     writer = decoded(raw, job).writeStream.format("iceberg").option("checkpointLocation", job["checkpoint"])
     writer = writer.option("fanout-enabled", "true")
