@@ -23,7 +23,7 @@ from jobs.maintenance import maintenance_schedules
 from jobs.operations import operator_jobs
 from jobs.recovery import recovery_jobs
 from jobs.schema import schema_schedule
-from jobs.upsert import upsert_job
+from jobs.upsert import upsert_schedule
 from orchestration.governance import governance
 from resources.lake import LakeResource, configuration_of, places_now
 from sensors.kafka_lag import lag_sensor
@@ -78,13 +78,13 @@ def build_defs(
         ],
         jobs=[
             *((ingest_job(contracts),) if contracts else ()),
-            *((upsert_job(upserts),) if upserts else ()),
             *operator_jobs(),
             *recovery_jobs(assets),
             maintain_job(),
         ],
         schedules=[
             *((schema_schedule(schemas, contracts),) if schemas else ()),
+            *((upsert_schedule(upserts),) if upserts else ()),
             *maintenance_schedules(contracts, platform.maintenance),
         ],
         sensors=[

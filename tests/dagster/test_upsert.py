@@ -58,6 +58,9 @@ def test_an_upsert_table_is_an_asset_downstream_of_its_append_table(with_upsert)
     job = with_upsert.resolve_job_def("merge")
     assert set(job.asset_layer.selected_asset_keys) == {CURRENT}
     assert CURRENT not in with_upsert.resolve_job_def("ingest").asset_layer.selected_asset_keys
+    schedule = with_upsert.resolve_schedule_def("merge")
+    assert (schedule.job_name, schedule.cron_schedule) == ("merge", "0 * * * *")
+    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
 
 
 def test_without_upsert_there_is_neither_job_nor_sensor(defs):

@@ -165,10 +165,6 @@ def _partitions(said: ContractKeys) -> Iterator[Finding]:
 def _upsert(said: ContractKeys) -> Iterator[Finding]:
     if said.upsert is None:
         return
-    if "_cdc.pos" in said.upsert.order_by:
-        place = said.upsert.order_by.index("_cdc.pos")
-        message = "_cdc.pos is text, where 9 comes after 10: name a column of the row, or leave the offset"
-        yield Finding(("upsert", "order_by", place), message, "_kafka.offset")
     if said.upsert.table and (fault := table_fault(said.upsert.table)):
         yield Finding(("upsert", "table"), fault)
     for key in ("keys", "order_by"):
