@@ -47,7 +47,8 @@ class Plan:
     @property
     def attempt(self) -> Attempt:
         """The branch of this attempt alone."""
-        return Attempt(self.contract.table, branch_name(self.batch_id, self.attempt_id), self.state.head)
+        branch, state = branch_name(self.batch_id, self.attempt_id), self.state
+        return Attempt(self.contract.table, branch, state.head, head_at=state.head_at)
 
     @property
     def columns(self) -> Struct:

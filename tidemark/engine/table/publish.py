@@ -4,11 +4,12 @@
 failed or was lost the table is looked at before anything is believed (DESIGN.md, step 9).
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal
 
+from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
@@ -43,6 +44,8 @@ class Attempt:
     branch: str
     head: int | None
     target: int | None = None
+    head_at: datetime | None = None
+    """When the head was made, where the plan knows it: one look at the table less."""
 
     @property
     def base(self) -> int | None:
@@ -66,8 +69,13 @@ def open_branch(lake: Lake, attempt: Attempt) -> frozenset[int]:
 
 
 def _age_minutes(lake: Lake, attempt: Attempt) -> int:
-    head = _metadata(lake, attempt).snapshot_by_id(attempt.base) if attempt.base is not None else None
-    return max(0, int(time.time() - head.timestamp_ms / 1000) // 60) if head else 0
+    made = attempt.head_at if attempt.target is None else None
+    if made is None:
+        base = (
+            _table(lake, attempt).metadata.snapshot_by_id(attempt.base) if attempt.base is not None else None
+        )
+        made = datetime.fromtimestamp(base.timestamp_ms / 1000, UTC) if base else None
+    return max(0, int((datetime.now(UTC) - made).total_seconds()) // 60) if made else 0
 
 
 def branch_identifier(lake: Lake, attempt: Attempt) -> str:
@@ -111,24 +119,28 @@ def publish(lake: Lake, attempt: Attempt, written: frozenset[int], unchanged: Ca
         Overtaken: main is no longer the planned head.
         Stopped: the branch holds a snapshot that this attempt did not write.
     """
-    metadata = _metadata(lake, attempt)
+    table = _table(lake, attempt)
+    metadata = table.metadata
     if metadata.current_snapshot_id != attempt.head:
         raise Overtaken(attempt.table, attempt.head or 0, metadata.current_snapshot_id)
     _own_chain(metadata, attempt, written)
     unchanged()
     target = metadata.refs[attempt.branch].snapshot_id
-    move = _compare_and_set if can_compare_and_set(lake, metadata) else _fast_forward
+    compares = can_compare_and_set(lake, metadata)
     pause_point("publishing")
     try:
-        move(lake, attempt, target)
+        if compares:
+            _compare_and_set(table, attempt, target)
+        else:
+            _fast_forward(lake, attempt, target)
     except Exception as error:
         if not _is_published(lake, attempt, target):
-            now = _metadata(lake, attempt).current_snapshot_id
+            now = _table(lake, attempt).metadata.current_snapshot_id
             if now != attempt.head or any(sign in f"{type(error).__name__}: {error}" for sign in RACES):
                 raise Overtaken(attempt.table, attempt.head or 0, now) from error
             raise
-    if not _is_published(lake, attempt, target):
-        raise Overtaken(attempt.table, attempt.head or 0, _metadata(lake, attempt).current_snapshot_id)
+    if not compares and not _is_published(lake, attempt, target):
+        raise Overtaken(attempt.table, attempt.head or 0, _table(lake, attempt).metadata.current_snapshot_id)
     pause_point("published")
 
 
@@ -143,11 +155,11 @@ def can_compare_and_set(lake: Lake, metadata: TableMetadata) -> bool:
     return metadata.format_version <= _LAST_WRITABLE_FORMAT or lake.platform.catalog.type == "rest"
 
 
-def _compare_and_set(lake: Lake, attempt: Attempt, target: int) -> None:
-    """One catalog commit that asserts the planned head: a rollback by someone else in this very moment wins."""
-    table = load(lake.catalog, attempt.table)
-    if table is None:
-        raise Stopped("table_missing", attempt.table, "It was dropped while a batch was staged.")
+def _compare_and_set(table: Table, attempt: Attempt, target: int) -> None:
+    """One catalog commit that asserts the planned head: a rollback by someone else in this very moment wins.
+
+    `table` may be older than the catalog's: what is asserted is asserted of the table as it is then.
+    """
     table._do_commit(  # noqa: SLF001 - the public transaction cannot assert the head of main
         requirements=(
             AssertTableUUID(uuid=table.metadata.table_uuid),
@@ -196,11 +208,11 @@ def _fast_forward(lake: Lake, attempt: Attempt, target: int) -> None:
     drop_branch(lake, attempt)
 
 
-def _metadata(lake: Lake, attempt: Attempt) -> TableMetadata:
+def _table(lake: Lake, attempt: Attempt) -> Table:
     table = load(lake.catalog, attempt.table)
     if table is None:
         raise Stopped("table_missing", attempt.table, "It was dropped while a batch was staged.")
-    return table.metadata
+    return table
 
 
 def _own_chain(metadata: TableMetadata, attempt: Attempt, written: frozenset[int]) -> None:
@@ -221,5 +233,5 @@ def _own_chain(metadata: TableMetadata, attempt: Attempt, written: frozenset[int
 
 
 def _is_published(lake: Lake, attempt: Attempt, target: int) -> bool:
-    metadata = _metadata(lake, attempt)
+    metadata = _table(lake, attempt).metadata
     return any(s.snapshot_id == target for s in ancestors(metadata, metadata.current_snapshot_id))

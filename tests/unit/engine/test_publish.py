@@ -1,0 +1,117 @@
+"""Publishing on a real catalog without Spark: what moves main, what an answer means, and how often the table is looked at."""
+
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from tidemark.domain.errors import Overtaken, Stopped
+from tidemark.domain.ledger.ledger import LEDGER_TAG
+from tidemark.engine.table.publish import Attempt, publish
+
+ROWS = pa.table({"id": [1, 2]})
+
+
+class Catalog(SqlCatalog):
+    """SQLite, with a count of loads and an answer that may get lost on its way."""
+
+    loads = 0
+    lost = ""
+
+    def load_table(self, identifier):
+        self.loads += 1
+        return super().load_table(identifier)
+
+    def commit_table(self, table, requirements, updates):
+        if self.lost == "before":
+            raise ConnectionError("lost")
+        answer = super().commit_table(table, requirements, updates)
+        if self.lost == "after":
+            raise ConnectionError("lost")
+        return answer
+
+
+@pytest.fixture
+def lake(tmp_path):
+    catalog = Catalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("n")
+    catalog.create_table("n.t", ROWS.schema).append(ROWS)
+    yield SimpleNamespace(catalog=catalog, platform=SimpleNamespace(catalog=SimpleNamespace(type="sql")))
+    catalog.close()
+
+
+def staged(lake):
+    """An attempt with its branch and what it has written."""
+    table = lake.catalog.load_table("n.t")
+    head = table.metadata.current_snapshot_id
+    table.manage_snapshots().create_branch(head, "attempt").commit()
+    table.append(ROWS, branch="attempt")
+    written = table.metadata.refs["attempt"].snapshot_id
+    lake.catalog.loads = 0
+    return Attempt("n.t", "attempt", head), frozenset({written})
+
+
+def refs(lake):
+    return {name: ref.snapshot_id for name, ref in lake.catalog.load_table("n.t").metadata.refs.items()}
+
+
+def nothing():
+    pass
+
+
+def test_main_and_ledger_tag_move_and_the_branch_goes_with_two_looks_at_the_table(lake):
+    attempt, written = staged(lake)
+    publish(lake, attempt, written, nothing)
+    assert lake.catalog.loads == 2  # ours, and the one that the commit itself compares with
+    assert refs(lake) == dict.fromkeys(("main", LEDGER_TAG), *written)
+
+
+def test_whoever_moves_main_in_the_last_moment_wins(lake):
+    attempt, written = staged(lake)
+    with pytest.raises(Overtaken):
+        publish(lake, attempt, written, lambda: lake.catalog.load_table("n.t").append(ROWS))
+    assert refs(lake)["main"] not in {attempt.head, *written}
+    assert LEDGER_TAG not in refs(lake)
+
+
+def test_main_that_moved_before_is_seen_at_once(lake):
+    attempt, written = staged(lake)
+    lake.catalog.load_table("n.t").append(ROWS)
+    with pytest.raises(Overtaken):
+        publish(lake, attempt, written, lambda: pytest.fail("the topic is not asked any more"))
+
+
+def test_a_commit_whose_answer_was_lost_is_published(lake):
+    attempt, written = staged(lake)
+    lake.catalog.lost = "after"
+    publish(lake, attempt, written, nothing)
+    assert refs(lake)["main"] in written
+
+
+def test_a_commit_that_never_arrived_is_not_taken_for_published(lake):
+    attempt, written = staged(lake)
+    lake.catalog.lost = "before"
+    with pytest.raises(ConnectionError):
+        publish(lake, attempt, written, nothing)
+    assert refs(lake)["main"] == attempt.head
+
+
+def test_a_table_of_the_same_name_that_came_meanwhile_is_left_alone(lake):
+    attempt, written = staged(lake)
+
+    def replaced():
+        lake.catalog.drop_table("n.t")
+        lake.catalog.create_table("n.t", ROWS.schema)
+
+    with pytest.raises(Overtaken):
+        publish(lake, attempt, written, replaced)
+    assert refs(lake) == {}
+
+
+def test_a_branch_with_a_foreign_snapshot_is_not_published(lake):
+    attempt, written = staged(lake)
+    lake.catalog.load_table("n.t").append(ROWS, branch="attempt")
+    with pytest.raises(Stopped):
+        publish(lake, attempt, written, nothing)
+    assert refs(lake)["main"] == attempt.head
