@@ -165,6 +165,9 @@ class Spark:
                 subprocess.run(
                     command, env=environment, stdout=out, stderr=out, check=True, timeout=self.patience
                 )
+            except subprocess.TimeoutExpired as error:
+                why = f"answers, but has not warmed up within {self.patience:.0f} s: the machine is very busy"
+                raise ServiceFailed("spark", why, log) from error
             except subprocess.SubprocessError as error:
                 raise ServiceFailed("spark", "answers, but cannot write an Iceberg table", log) from error
         for left in (place.home / "warehouse").glob("warmup_*"):  # a dropped namespace leaves its folder
