@@ -124,6 +124,25 @@ def reconcile(table: Table, *, as_json: AsJson = False) -> None:
 
 
 @app.command()
+def compare(  # noqa: PLR0913 - what is compared, and how
+    table: Table,
+    other: Annotated[str, typer.Argument(metavar="OTHER", help="Any table of the catalog.")],
+    *,
+    key: Annotated[list[str] | None, typer.Option("--key", help="A key column; may be repeated.")] = None,
+    by: Annotated[str, typer.Option("--by", help="Figures per value of a column, of a time per day.")] = "",
+    since: Annotated[str, typer.Option("--from", help="ISO 8601: only rows with this --by or later.")] = "",
+    until: Annotated[str, typer.Option("--to", help="ISO 8601: only rows with an earlier --by.")] = "",
+    ignore: Annotated[list[str] | None, typer.Option("--ignore", help="A column to leave out.")] = None,
+    sample: Annotated[int, typer.Option("--sample", min=0, help="Differing keys to show.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Two tables side by side: rows, keys, checksums, freshness, sample differences; exit 1 when they differ."""
+    from tidemark.cli.compare import compare as command  # noqa: PLC0415
+
+    command(table, other, (key or [], by, since, until, ignore or [], sample), as_json=as_json)
+
+
+@app.command()
 def report(
     tables: Tables = None,
     *,

@@ -1,0 +1,294 @@
+"""Two tables side by side: rows, keys and checksums per day, freshness, and samples of what differs.
+
+For the parallel run of a migration: the other table may be anyone's, with or without `_kafka`. Each is read at one
+snapshot; checksums do not depend on the order of rows and compare values of one type only (`fingerprint`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+from pyspark.sql.types import DateType, StructType, TimestampNTZType, TimestampType
+
+from tidemark.domain.columns.types import KAFKA_COLUMN
+from tidemark.domain.config.configuration import Configuration
+from tidemark.domain.config.upsert import currents
+from tidemark.domain.errors import Refused
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
+from tidemark.engine.access.table_state import load
+from tidemark.engine.verify.differences import KEY, ROW, Differences, look_closer
+from tidemark.engine.verify.fingerprint import fingerprint, located, shown, summed
+
+GROUP = "_tidemark_group"
+_TIMES = (TimestampType, TimestampNTZType, DateType)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is compared, and how: `by` a time goes by day; without `keys` rows are told apart by their values.
+
+    Only rows with `since` <= `by` < `until`, where these are given. `ignore`: columns that are left out.
+    """
+
+    keys: Sequence[str] = ()
+    by: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    ignore: frozenset[str] = frozenset()
+    sample: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A table, or a group of its rows. `keys` are counted without repetition."""
+
+    rows: int = 0
+    keys: int = 0
+    checksum: str = shown(0)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {"rows": self.rows, "keys": self.keys, "checksum": self.checksum}
+
+
+NONE = Figures()
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two, at the snapshot that was read."""
+
+    table: str
+    snapshot_id: int | None
+    committed_at: datetime | None
+    newest: str | None
+    whole: Figures
+    groups: Mapping[str | None, Figures]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON, without the groups."""
+        at = self.committed_at.isoformat() if self.committed_at else None
+        known = {"table": self.table, "snapshot_id": self.snapshot_id, "committed_at": at}
+        return {**known, "newest": self.newest, **self.whole.as_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Top-level columns: compared ones, and those that cannot be."""
+
+    compared: tuple[str, ...]
+    only_in_table: tuple[str, ...]
+    only_in_other: tuple[str, ...]
+    types_differ: Mapping[str, tuple[str, str]]
+
+    @property
+    def same(self) -> bool:
+        """Both tables have the same columns of the same types."""
+        return not (self.only_in_table or self.only_in_other or self.types_differ)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "compared": list(self.compared),
+            "only_in_table": list(self.only_in_table),
+            "only_in_other": list(self.only_in_other),
+            "types_differ": {name: list(kinds) for name, kinds in self.types_differ.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What was found; `groups` are those of either side, in order."""
+
+    table: Side
+    other: Side
+    keys: tuple[str, ...]
+    by: str
+    columns: Columns
+    closer: Differences
+
+    @property
+    def groups(self) -> list[tuple[str | None, Figures, Figures]]:
+        """(group, figures of the table, figures of the other)."""
+        every = sorted({*self.table.groups, *self.other.groups}, key=lambda g: (g is not None, g or ""))
+        return [(g, self.table.groups.get(g, NONE), self.other.groups.get(g, NONE)) for g in every]
+
+    @property
+    def equal(self) -> bool:
+        """Nothing differs."""
+        return self.columns.same and all(one == other for _, one, other in self.groups)
+
+    def as_json(self) -> dict[str, Any]:
+        """The stable shape of `compare --json`."""
+        return {
+            "equal": self.equal,
+            "table": self.table.as_json(),
+            "other": self.other.as_json(),
+            "keys": list(self.keys),
+            "by": self.by or None,
+            "columns": self.columns.as_json(),
+            "groups": [
+                {"group": g, "equal": one == other, "table": one.as_json(), "other": other.as_json()}
+                for g, one, other in self.groups
+            ],
+            "differences": self.closer.as_json(),
+        }
+
+
+def compare(lake: Lake, table: str, other: str, wanted: Wanted) -> Comparison:
+    """Compare two tables of the catalog, each at its newest snapshot.
+
+    Raises:
+        Refused: one of them does not exist, or a named column is not in both.
+        Outage: the catalog, the store or Spark does not answer.
+    """
+    one, another = _opened(lake, table), _opened(lake, other)
+    wanted = _completed(lake.configuration, one, another, wanted)
+    columns = _columns(one.rows.schema, another.rows.schema, wanted.ignore)
+    marked = [_marked(each.rows, columns.compared, wanted) for each in (one, another)]
+    sides = [_side(each, rows, wanted) for each, rows in zip((one, another), marked, strict=True)]
+    found = Comparison(sides[0], sides[1], tuple(wanted.keys), wanted.by, columns, Differences(0, 0, 0, ()))
+    apart = [g for g, mine, theirs in found.groups if mine != theirs]
+    if not apart:
+        return found
+    inside = F.col(GROUP).isin([g for g in apart if g is not None])
+    inside = (inside | F.col(GROUP).isNull()) if None in apart else inside
+    one_part, other_part = marked[0].where(inside), marked[1].where(inside)
+    return replace(
+        found, closer=look_closer(one_part, other_part, columns.compared, wanted.keys, wanted.sample)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    table: str
+    snapshot_id: int | None
+    committed_at: datetime | None
+    rows: DataFrame
+
+
+def _opened(lake: Lake, table: str) -> _Opened:
+    with named(table):
+        loaded = load(lake.catalog, table)
+        if loaded is None:
+            raise Refused(f"there is no table {table} in catalog {lake.platform.catalog.name}", table=table)
+        head = loaded.metadata.current_snapshot()
+        pinned = f"VERSION AS OF {head.snapshot_id}" if head else "WHERE false"
+        rows = lake.spark().sql(f"SELECT * FROM {lake.identifier(table)} {pinned}")
+        at = datetime.fromtimestamp(head.timestamp_ms / 1000, UTC) if head else None
+        return _Opened(table, head.snapshot_id if head else None, at, rows)
+
+
+def _completed(configuration: Configuration, one: _Opened, other: _Opened, wanted: Wanted) -> Wanted:
+    """With keys and `by` from the contract of either table, as far as both tables have such columns.
+
+    Raises:
+        Refused: a column that was asked for is not one of both tables.
+    """
+    for name in (*wanted.keys, *([wanted.by] if wanted.by else [])):
+        if not _shared(one, other, name):
+            raise Refused(
+                f"{name} is not a column of one type in both tables", table=one.table, other=other.table
+            )
+    keys, times = [tuple(wanted.keys)], [wanted.by]
+    for table in (one.table, other.table):
+        upsert = currents(configuration.contracts).get(table)
+        contract = next((c for c in configuration.contracts if c.table == table), None)
+        keys.append(tuple(".".join(path) for path in upsert.keys) if upsert else ())
+        keys.append(tuple(contract.key.fields) if contract else ())
+        times.append(contract.event_time or "" if contract else "")
+    times.append(f"{KAFKA_COLUMN.name}.timestamp")
+    return replace(
+        wanted,
+        keys=next((each for each in keys if each and all(_shared(one, other, k) for k in each)), ()),
+        by=next((each for each in times if each and _shared(one, other, each)), ""),
+    )
+
+
+def _shared(one: _Opened, other: _Opened, name: str) -> bool:
+    here, there = (located(each.rows.schema, name) for each in (one, other))
+    return here is not None and there is not None and here[1].simpleString() == there[1].simpleString()
+
+
+def _columns(one: StructType, other: StructType, ignore: frozenset[str]) -> Columns:
+    left = {f.name: f.dataType.simpleString() for f in one.fields if f.name not in ignore}
+    right = {f.name: f.dataType.simpleString() for f in other.fields if f.name not in ignore}
+    for names in (left, right):
+        names.pop(KAFKA_COLUMN.name, None)
+    both = [name for name in left if name in right]
+    return Columns(
+        compared=tuple(name for name in both if left[name] == right[name]),
+        only_in_table=tuple(name for name in left if name not in right),
+        only_in_other=tuple(name for name in right if name not in left),
+        types_differ={name: (left[name], right[name]) for name in both if left[name] != right[name]},
+    )
+
+
+def _marked(rows: DataFrame, compared: Sequence[str], wanted: Wanted) -> DataFrame:
+    """The rows that are meant, each with its group and the fingerprints of its key and of its values."""
+    time = _column(rows, wanted.by) if wanted.by else None
+    if time is not None and wanted.since is not None:
+        rows = rows.where(time >= F.lit(wanted.since))
+    if time is not None and wanted.until is not None:
+        rows = rows.where(time < F.lit(wanted.until))
+    return rows.withColumns(
+        {
+            GROUP: _group(rows.schema, wanted.by),
+            KEY: prints_of(rows, wanted.keys or compared),
+            ROW: prints_of(rows, compared),
+        }
+    )
+
+
+def prints_of(rows: DataFrame, names: Sequence[str]) -> Column:
+    """One fingerprint for several columns of `rows`, by dotted names in the order of the names."""
+    found = (located(rows.schema, name) for name in sorted(names))
+    each = [fingerprint(*here) for here in found if here is not None]
+    return F.xxhash64(*each) if each else F.lit(0).cast("bigint")
+
+
+def _column(rows: DataFrame, name: str) -> Column:
+    found = located(rows.schema, name)
+    if found is None:
+        raise Refused(f"there is no column {name}")
+    return found[0]
+
+
+def _group(schema: StructType, by: str) -> Column:
+    found = located(schema, by) if by else None
+    if found is None:
+        return F.lit("all")
+    return (found[0].cast("date") if isinstance(found[1], _TIMES) else found[0]).cast("string")
+
+
+def figures() -> list[Column]:
+    """What `Figures` are made of, as aggregates over rows with KEY and ROW."""
+    return [
+        F.count("*").alias("rows"),
+        F.count_distinct(KEY).alias("keys"),
+        summed(F.col(ROW)).alias("checksum"),
+    ]
+
+
+def figures_of(row: Any) -> Figures:
+    """The aggregates of `figures`."""
+    return Figures(row["rows"], row["keys"], shown(row["checksum"]))
+
+
+def _side(opened: _Opened, rows: DataFrame, wanted: Wanted) -> Side:
+    with named(opened.table):
+        newest = F.max(_column(rows, wanted.by)).cast("string") if wanted.by else F.lit(None).cast("string")
+        grouped = rows.groupBy(GROUP).agg(*figures()).collect()
+        whole = rows.agg(*figures(), newest.alias("newest")).collect()[0]
+    return Side(
+        table=opened.table,
+        snapshot_id=opened.snapshot_id,
+        committed_at=opened.committed_at,
+        newest=whole["newest"],
+        whole=figures_of(whole),
+        groups={row[GROUP]: figures_of(row) for row in grouped},
+    )
