@@ -17,6 +17,7 @@ from assets.schema import schema_assets
 from assets.specs import quarantine_spec, topic_specs
 from assets.upsert import upsert_assets
 from assets.watch import watch_checks
+from jobs.backfill import backfill_job
 from jobs.ingest import ingest_job
 from jobs.maintain import maintain_job
 from jobs.maintenance import maintenance_schedules
@@ -81,6 +82,7 @@ def build_defs(
             *operator_jobs(),
             *recovery_jobs(assets),
             maintain_job(),
+            backfill_job(),
         ],
         schedules=[
             *((schema_schedule(schemas, contracts),) if schemas else ()),

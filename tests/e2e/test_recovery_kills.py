@@ -84,6 +84,34 @@ def test_a_rollback_dies_again_and_again(lakehouse, table):
     assert table.holds_everything().quarantined == 1
 
 
+def test_a_backfill_dies_again_and_again(lakehouse):
+    """Given records that lie before the first load, when their backfill dies at every line, then they are out of sight until they are there once."""
+    topic = lakehouse.cluster.topic("late", 2)
+    topic.send(range(40))
+    topic.send_raw([(None, b"poison", 0)])
+    table = lakehouse.table(topic, ingest={"start": "latest"})
+    table.run()
+    topic.send(range(40, 60))
+    table.run()
+    verb = {"verb": "backfill", "since": "2020-01-01T00:00:00+00:00", "until": "2040-01-01T00:00:00+00:00"}
+    load, cutover = {**verb, "max_records": 30}, {**verb, "cutover": True}
+    for point in ["staged", "publishing", "published"]:
+        killed(table, load, point)
+        sound(table, rows=20, waiting=0)
+    finished(table, load)
+    for point in BEFORE:
+        killed(table, cutover, point)
+        sound(table, rows=20, waiting=0)
+    killed(table, cutover, "published")
+    sound(table, rows=60, waiting=1)
+    killed(table, cutover, "dropping")
+    told = finished(table, cutover)["arguments"]
+    assert (told["step"], told["cutover"]["rows"]) == ("cutover", 40)
+    assert finished(table, cutover)["arguments"]["already_there"]
+    assert table.ids() == list(range(60))
+    assert table.holds_everything().quarantined == 1
+
+
 @pytest.mark.parametrize("first", ["ingest", "rollback"])
 def test_an_ingest_that_meets_a_rollback_loses_or_is_undone(lakehouse, table, first):
     """Given a batch that is about to be published, when a rollback comes between, either side goes first and the end is right."""

@@ -14,6 +14,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from threading import Event
@@ -141,11 +142,18 @@ def _maintain(lake: Any, contracts: Sequence[Any]) -> int:
 
 def change(lake: Any, contract: Any, run_id: str, *, verb: str, **options: Any) -> dict[str, Any]:
     """A verb that takes records back or in again; `options` as the launchpad names them."""
+    from tidemark.engine.operate.backfill import backfill  # noqa: PLC0415
+    from tidemark.engine.operate.backfill_plan import Asked  # noqa: PLC0415
     from tidemark.engine.operate.replay import replay  # noqa: PLC0415
     from tidemark.engine.operate.rollback import Target, rollback  # noqa: PLC0415
     from tidemark.engine.table.operations import Signature  # noqa: PLC0415
 
     signature = Signature("ada", "a test", run_id)
+    if verb == "backfill":
+        times = {
+            name: datetime.fromisoformat(options.pop(name)) for name in ("since", "until") if name in options
+        }
+        return backfill(lake, contract, Asked(**times, **options), signature).as_json()
     if verb == "rollback":
         return rollback(lake, contract, Target(options["snapshot"]), signature).as_json()
     wanted = (options.get("partition"), options.get("from_offset"), options.get("to_offset"))

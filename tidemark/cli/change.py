@@ -1,8 +1,10 @@
 """The verbs that change a table: Dagster jobs of the same name, run in this process and logged by the engine."""
 
 import getpass
+import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, cast
 
 import dagster as dg
@@ -30,7 +32,7 @@ def change(verb: str, arguments: Mapping[str, Any], *, as_json: bool) -> None:
     known = load_from_environment()
     (known.any_table if verb in UPSERTS else known.contract)(arguments["table"])
     asked = {**arguments, "by": arguments["by"] or getpass.getuser()}
-    with dagster_instance() as instance:
+    with dagster_instance() as instance, _told(as_json=as_json):
         config = config_of(verb, asked)
         result = execute(instance, verb, run_id=str(uuid.uuid4()), run_config=config)
     operation = _operation(result)
@@ -45,6 +47,27 @@ def change(verb: str, arguments: Mapping[str, Any], *, as_json: bool) -> None:
         out.print(yaml.safe_dump(details, sort_keys=False).rstrip(), markup=False)
     out.print(f"Dagster run {result.run_id}. The same in the launchpad of job {verb}:", style="dim")
     out.print(yaml.safe_dump(config, sort_keys=False).rstrip(), style="dim", markup=False)
+
+
+@contextmanager
+def _told(*, as_json: bool) -> Iterator[None]:
+    """On a terminal, what a long verb says on its way (the job logs the same)."""
+    err = console(as_json=True)
+    if as_json or not err.is_terminal:
+        yield
+        return
+
+    class Shown(logging.Handler):
+        def emit(self, said: logging.LogRecord) -> None:
+            err.print(said.getMessage(), style="dim", markup=False)
+
+    log, handler = logging.getLogger("tidemark.progress"), Shown()
+    log.setLevel(logging.INFO)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 def _operation(result: dg.ExecuteInProcessResult) -> Mapping[str, Any]:

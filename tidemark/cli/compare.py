@@ -1,13 +1,13 @@
 """`tidemark compare`: two tables side by side, for the parallel run of a migration."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import typer
 import yaml
 from rich.table import Table as RichTable
 
 from tidemark.cli.border import FINDING
+from tidemark.cli.options import moment
 from tidemark.cli.output import console, number, print_json
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment
@@ -29,17 +29,6 @@ def compare(table: str, other: str, asked: Asked, *, as_json: bool) -> None:
         _show(found)
     if not found.equal:
         raise typer.Exit(FINDING)
-
-
-def moment(text: str) -> datetime | None:
-    """An ISO 8601 time, UTC without an offset; None for an empty text."""
-    if not text:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text} is no time in ISO 8601") from None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _show(found: Comparison) -> None:

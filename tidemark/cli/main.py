@@ -303,6 +303,35 @@ def rollback(
 
 
 @app.command()
+def backfill(  # noqa: PLR0913 - a source, a time, a pace, and how far it goes
+    table: Table,
+    *,
+    since: Annotated[str, typer.Option("--from", help="ISO 8601; to go on, both may be left out.")] = "",
+    until: Annotated[str, typer.Option("--to", help="ISO 8601, not included.")] = "",
+    source: Annotated[
+        str, typer.Option("--source", help="topic:[CLUSTER/]NAME, table:NAMESPACE.NAME or parquet:PATH.")
+    ] = "",
+    time_column: Annotated[str, typer.Option("--time-column", help="Of rows: = event_time.")] = "",
+    window: Annotated[str, typer.Option("--window", help="Of rows: what one commit holds.")] = "1d",
+    max_records: Annotated[int | None, typer.Option("--max-records", min=1, help="Of one commit.")] = None,
+    rate: Annotated[float, typer.Option("--rate", min=0, help="At most so many a second; 0: any.")] = 0.0,
+    cutover: Annotated[bool, typer.Option("--cutover", help="Publish when all is loaded.")] = False,
+    abort: Annotated[bool, typer.Option("--abort", help="Drop what was loaded.")] = False,
+    reason: Reason = "",
+    by: By = "",
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Load history beside the live ingest, compare it, and publish it in one commit with a cutover time."""
+    from tidemark.cli.recovery import backfill as command  # noqa: PLC0415
+
+    signed = {"reason": reason, "by": by, "dry_run": dry_run}
+    steps = {"cutover": cutover, "abort": abort}
+    options = {"source": source, "time_column": time_column, "rate": rate, **steps}
+    command(table, (since, until, window, max_records), {**signed, **options}, as_json=as_json)
+
+
+@app.command()
 def where(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic that a contract reads.")],
     place: Annotated[str | None, typer.Argument(metavar="[P:O]", help="PARTITION:OFFSET")] = None,

@@ -1,5 +1,6 @@
 """Arguments and options that several commands share."""
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -12,3 +13,14 @@ Table = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.name")]
 By = Annotated[str, typer.Option("--by", envvar="TIDEMARK_USER", help="Who changes it (= the login name).")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; goes into the operations log.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, change nothing.")]
+
+
+def moment(text: str) -> datetime | None:
+    """An ISO 8601 time, UTC without an offset; None for an empty text."""
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text} is no time in ISO 8601") from None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -1,12 +1,13 @@
-"""`tidemark replay` and `tidemark rollback`: their options as the config of the jobs of the same names."""
+"""`tidemark replay`, `rollback` and `backfill`: their options as the config of the jobs of the same names."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 import typer
 
 from tidemark.cli.change import change
+from tidemark.cli.options import moment
+from tidemark.domain.config.units import parse_duration
 
 Range = tuple[int | None, int | None, int | None]
 
@@ -32,10 +33,32 @@ def rollback(
     """Roll a table back."""
     if (snapshot is None) == (not before):
         raise typer.BadParameter("say either --snapshot or --before")
-    if before:
-        try:
-            datetime.fromisoformat(before)
-        except ValueError:
-            raise typer.BadParameter(f"{before} is no time in ISO 8601") from None
+    moment(before)
     target = {"before": before} if snapshot is None else {"snapshot": snapshot}
     change("rollback", {"table": table, **signed, **target}, as_json=as_json)
+
+
+def _window(text: str) -> int:
+    try:
+        return max(1, int(parse_duration(text).total_seconds()))
+    except ValueError as error:
+        raise typer.BadParameter(f"--window: {error}") from None
+
+
+def backfill(
+    table: str, asked: tuple[str, str, str, int | None], options: Mapping[str, Any], *, as_json: bool
+) -> None:
+    """Load, publish or drop a backfill."""
+    since, until, window, max_records = asked
+    if options["cutover"] and options["abort"]:
+        raise typer.BadParameter("say --cutover or --abort")
+    for text in (since, until):
+        moment(text)
+    given = {
+        "from_time": since,
+        "to_time": until,
+        "window_seconds": _window(window),
+        "max_records": max_records,
+    }
+    arguments = {"table": table, **options, **{k: v for k, v in given.items() if v not in (None, "")}}
+    change("backfill", arguments, as_json=as_json)

@@ -25,6 +25,7 @@ PausePoint = Literal[
     "dropped",
     "settling",
     "settled",
+    "dropping",
     "compaction_planned",
     "compacted",
     "manifests_rewritten",

@@ -160,10 +160,11 @@ def finish(
     change: tuple[Mapping[int, Counts], Mapping[int, Counts], Runs],
     settlement: Settlement,
     unchanged: Callable[[], None] | None = None,
+    says: Mapping[str, str] | None = None,
 ) -> int:
     """Receipt, publish, settle; `change` is (counts before, counts after, offsets touched). Returns the receipt.
 
-    `unchanged` re-checks the topic; given where Kafka was read.
+    `unchanged` re-checks the topic; given where Kafka was read. `says` are table properties that come with it.
 
     Raises:
         Overtaken: main has moved since the plan.
@@ -180,7 +181,7 @@ def finish(
     )
     ledger = replayed(plan.ledger, *change, settlement, entry, reread=unchanged is not None)
     receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
-    publish(lake, plan.attempt, written | {receipt}, unchanged or _anyway)
+    publish(lake, plan.attempt, written | {receipt}, unchanged or _anyway, says)
     settle_published(lake, plan.contract, ledger)
     return receipt
 

@@ -13,11 +13,9 @@ from tidemark.domain.ledger.evidence import Evidence, Group, counts_of, is_flood
 from tidemark.domain.ledger.guard import Topic, examine
 from tidemark.domain.ledger.ledger import Counts, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
-from tidemark.domain.ledger.replay import counted_before
 from tidemark.domain.ledger.settlement import STAGED, Settlement
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import load
 from tidemark.engine.decode.records import FATE, decode
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.audit import audit
@@ -27,6 +25,7 @@ from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quarantine_rows import explained_rows
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.stage import stage
+from tidemark.engine.operate.replaced import counted_rows, counts_before, rows_within, waiting
 from tidemark.engine.operate.replay_plan import (
     Ground,
     check_each_once,
@@ -140,8 +139,9 @@ def _replace(
     lake: Lake, plan: Plan, decoded: DataFrame, made: frozenset[int], run_id: str
 ) -> tuple[dict[str, Any], int]:
     target = branch_identifier(lake, plan.attempt)
-    old = _counted_rows(lake, plan, target)
-    lake.spark().sql(f"DELETE FROM {target} WHERE {_sql(plan)}")
+    inside = rows_within(plan.ledger.epoch, plan.ranges)
+    old = counted_rows(lake, target, inside)
+    lake.spark().sql(f"DELETE FROM {target} WHERE {inside}")
     written = {*made, branch_head(lake, plan.attempt).snapshot_id} - {plan.state.head}
     staged = stage(lake, plan, decoded)
     groups = [] if staged.evidence.clean else second_look(decoded)
@@ -149,9 +149,10 @@ def _replace(
     counts = audit(lake, staged, groups, epoch=plan.ledger.epoch, ranges=plan.ranges)
     check_each_once(lake, plan, only=staged.rows)
     judge_replay(lake, plan, staged, frozenset({"min_rows", "unique"}))
-    waits = _waiting(lake, plan)
+    waits = waiting(lake, plan.contract, plan.ledger.epoch, plan.ranges)
     _keep_every_record(lake, plan, decoded, waits)
-    before = _counts_before(lake, plan, old, waits, counts, groups)
+    gone = {p: sum(g.count for g in groups if g.partition == p and g.fate == "tombstone") for p in counts}
+    before = counts_before(counts, old, counted_rows(lake, target, inside), waits, gone)
     _hold_back(plan, counts)
     revealed = _stage_quarantine(lake, plan, decoded, groups, run_id)
     settlement = Settlement(
@@ -178,36 +179,6 @@ def _replace(
     return {**add_up(counts.values())._asdict(), **replaced}, receipt
 
 
-def _sql(plan: Plan) -> str:
-    parts = " OR ".join(
-        f"(_kafka.partition = {p} AND _kafka.offset >= {r.start} AND _kafka.offset < {r.end})"
-        for p, r in plan.ranges.items()
-    )
-    return f"_kafka.epoch = {plan.ledger.epoch} AND ({parts})"
-
-
-def _counted_rows(lake: Lake, plan: Plan, target: str) -> dict[int, tuple[int, int]]:
-    """(rows, rows of tombstones) of the ranges on the branch, per partition."""
-    rows = lake.spark().sql(
-        f"SELECT _kafka.partition AS p, count(*) AS n, count_if(_kafka.tombstone) AS t FROM {target} "
-        f"WHERE {_sql(plan)} GROUP BY 1"
-    )
-    return {r["p"]: (r["n"], r["t"]) for r in rows.collect()}
-
-
-def _waiting(lake: Lake, plan: Plan) -> DataFrame | None:
-    """partition, offset of the unresolved quarantine rows in the ranges, at one snapshot."""
-    name = plan.contract.quarantine_table
-    table = load(lake.catalog, name)
-    if table is None or table.metadata.current_snapshot_id is None:
-        return None
-    where = quarantine.inside(plan.ledger.epoch, plan.ranges)
-    return lake.spark().sql(
-        f"SELECT partition, offset FROM {lake.identifier(name)} "
-        f"VERSION AS OF {table.metadata.current_snapshot_id} WHERE {where}"
-    )
-
-
 def _keep_every_record(lake: Lake, plan: Plan, decoded: DataFrame, waits: DataFrame | None) -> None:
     """Refuse when table or quarantine hold a record that Kafka has compacted away: it would be lost.
 
@@ -216,9 +187,10 @@ def _keep_every_record(lake: Lake, plan: Plan, decoded: DataFrame, waits: DataFr
     """
     spark, name = lake.spark(), lake.identifier(plan.contract.table)
     place = "_kafka.partition AS partition, _kafka.offset AS offset"
-    at_head = f"SELECT {place} FROM {name} VERSION AS OF {plan.state.head} WHERE {_sql(plan)}"
+    inside = rows_within(plan.ledger.epoch, plan.ranges)
+    at_head = f"SELECT {place} FROM {name} VERSION AS OF {plan.state.head} WHERE {inside}"
     there = spark.sql(at_head) if waits is None else spark.sql(at_head).union(waits)
-    on_branch = spark.sql(f"SELECT {place} FROM {branch_identifier(lake, plan.attempt)} WHERE {_sql(plan)}")
+    on_branch = spark.sql(f"SELECT {place} FROM {branch_identifier(lake, plan.attempt)} WHERE {inside}")
     suspects = there.join(on_branch, [*_PLACE], "left_anti").distinct()
     if suspects.isEmpty():
         return
@@ -231,33 +203,6 @@ def _keep_every_record(lake: Lake, plan: Plan, decoded: DataFrame, waits: DataFr
             table=plan.contract.table,
             offsets=[[r["partition"], r["offset"]] for r in lost],
         )
-
-
-def _counts_before(
-    lake: Lake,
-    plan: Plan,
-    old: Mapping[int, tuple[int, int]],
-    waits: DataFrame | None,
-    counts: Mapping[int, Counts],
-    groups: list[Group],
-) -> dict[int, Counts]:
-    quarantined = (
-        {}
-        if waits is None
-        else {r["partition"]: r["count"] for r in waits.groupBy("partition").count().collect()}
-    )
-    now = _counted_rows(lake, plan, branch_identifier(lake, plan.attempt))
-    gone = {p: sum(g.count for g in groups if g.partition == p and g.fate == "tombstone") for p in counts}
-    return {
-        p: counted_before(
-            each,
-            rows=old.get(p, (0, 0))[0],
-            tombstone_rows=old.get(p, (0, 0))[1],
-            quarantined=quarantined.get(p, 0),
-            null_values=gone[p] + now.get(p, (0, 0))[1],
-        )
-        for p, each in counts.items()
-    }
 
 
 def _respect(plan: Plan, groups: list[Group]) -> None:

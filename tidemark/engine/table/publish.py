@@ -4,7 +4,7 @@
 failed or was lost the table is looked at before anything is believed (DESIGN.md, step 9).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -16,9 +16,11 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
     RemoveSnapshotRefUpdate,
+    SetPropertiesUpdate,
     SetSnapshotRefUpdate,
 )
 
+from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
 from tidemark.domain.ledger.merge_ledger import MergeLedger
@@ -109,11 +111,18 @@ def branch_head(lake: Lake, attempt: Attempt) -> Snapshot:
     return head
 
 
-def publish(lake: Lake, attempt: Attempt, written: frozenset[int], unchanged: Callable[[], None]) -> None:
+def publish(
+    lake: Lake,
+    attempt: Attempt,
+    written: frozenset[int],
+    unchanged: Callable[[], None],
+    says: Mapping[str, str] | None = None,
+) -> None:
     """Move main to the head of the branch when nothing has come between; the ledger tag follows, the branch goes.
 
     `written` are the snapshot ids that this attempt wrote, receipt included; `unchanged` re-checks the topic and
-    raises when it is no longer the one that was read.
+    raises when it is no longer the one that was read. `says` are table properties that come with it: in the same
+    commit where PyIceberg makes it, else right behind.
 
     Raises:
         Overtaken: main is no longer the planned head.
@@ -127,12 +136,13 @@ def publish(lake: Lake, attempt: Attempt, written: frozenset[int], unchanged: Ca
     unchanged()
     target = metadata.refs[attempt.branch].snapshot_id
     compares = can_compare_and_set(lake, metadata)
+    properties = dict(says or {})
     pause_point("publishing")
     try:
         if compares:
-            _compare_and_set(table, attempt, target)
+            _compare_and_set(table, attempt, target, properties)
         else:
-            _fast_forward(lake, attempt, target)
+            _fast_forward(lake, attempt, target, properties)
     except Exception as error:
         if not _is_published(lake, attempt, target):
             now = _table(lake, attempt).metadata.current_snapshot_id
@@ -155,7 +165,7 @@ def can_compare_and_set(lake: Lake, metadata: TableMetadata) -> bool:
     return metadata.format_version <= _LAST_WRITABLE_FORMAT or lake.platform.catalog.type == "rest"
 
 
-def _compare_and_set(table: Table, attempt: Attempt, target: int) -> None:
+def _compare_and_set(table: Table, attempt: Attempt, target: int, says: dict[str, str]) -> None:
     """One catalog commit that asserts the planned head: a rollback by someone else in this very moment wins.
 
     `table` may be older than the catalog's: what is asserted is asserted of the table as it is then.
@@ -169,6 +179,7 @@ def _compare_and_set(table: Table, attempt: Attempt, target: int) -> None:
             ref_at("main", "branch", target),
             ref_at(LEDGER_TAG, "tag", target, max_age_ms=TAG_RETENTION_DAYS * _DAY_MS),
             RemoveSnapshotRefUpdate(ref_name=attempt.branch),
+            *((SetPropertiesUpdate(updates=says),) if says else ()),
         ),
     )
 
@@ -187,7 +198,7 @@ def ref_at(
     )
 
 
-def _fast_forward(lake: Lake, attempt: Attempt, target: int) -> None:
+def _fast_forward(lake: Lake, attempt: Attempt, target: int, says: dict[str, str]) -> None:
     """The same in three commits of Spark, for tables that PyIceberg cannot write.
 
     The second and third are conveniences: the next batch repeats the tag, expiry drops the branch after a day.
@@ -205,6 +216,9 @@ def _fast_forward(lake: Lake, attempt: Attempt, target: int) -> None:
         f"RETAIN {TAG_RETENTION_DAYS} DAYS"
     )
     pause_point("tagged")
+    if says:
+        listed = ", ".join(f"{quoted_text(key)} = {quoted_text(value)}" for key, value in says.items())
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({listed})")
     drop_branch(lake, attempt)
 
 

@@ -1,0 +1,74 @@
+"""`backfill` as a job: history beside the live ingest, published in one commit."""
+
+import logging
+from datetime import datetime
+
+import dagster as dg
+from pydantic import Field
+
+from assets.names import VERB_TAG
+from jobs.operations import Verb, change_table
+from jobs.recovery import moment_of
+from resources.lake import LakeResource
+
+PROGRESS = logging.getLogger("tidemark.progress")
+"""What a long verb says on the way; the command line shows it on a terminal."""
+
+
+class Backfill(Verb):
+    """Where history comes from, and how far this run goes: load and compare, publish, or drop it again."""
+
+    source: str = Field(
+        default="",
+        description="topic:NAME, topic:CLUSTER/NAME, table:namespace.name or parquet:PATH; empty: the table's topic",
+    )
+    from_time: str = Field(default="", description="ISO 8601; not needed to go on with a backfill")
+    to_time: str = Field(default="", description="ISO 8601, not included")
+    time_column: str = Field(
+        default="", description="rows only: the time that windows are cut by; = event_time"
+    )
+    window_seconds: int = Field(default=86_400, ge=1, description="rows only: what one commit holds")
+    max_records: int | None = Field(default=None, description="records only: what one commit holds at most")
+    rate: float = Field(default=0.0, ge=0, description="rows or records a second at most, on average; 0: any")
+    cutover: bool = Field(
+        default=False, description="publish when all is loaded; else stop at the comparison"
+    )
+    abort: bool = Field(default=False, description="drop what was loaded")
+
+
+@dg.op
+def backfill_table(context: dg.OpExecutionContext, config: Backfill, lake: LakeResource) -> None:
+    """Load history into a shadow of the table, compare it window by window, publish it in one commit or drop it."""
+    from tidemark.engine.operate.backfill import backfill  # noqa: PLC0415 - only a step pays for the engine's imports
+    from tidemark.engine.operate.backfill_load import Pace  # noqa: PLC0415
+    from tidemark.engine.operate.backfill_plan import Asked  # noqa: PLC0415
+
+    def say(text: str) -> None:
+        context.log.info(text)
+        PROGRESS.info("%s: %s", config.table, text)
+
+    asked = Asked(
+        source=config.source,
+        since=_moment(config.from_time),
+        until=_moment(config.to_time),
+        time_column=config.time_column,
+        window_seconds=config.window_seconds,
+        max_records=config.max_records,
+        cutover=config.cutover,
+        abort=config.abort,
+        pace=Pace(config.rate, say),
+    )
+    change_table(
+        context, config, lake, lambda lake, contract, signature: backfill(lake, contract, asked, signature)
+    )
+
+
+def _moment(text: str) -> datetime | None:
+    return moment_of(text) if text else None
+
+
+def backfill_job() -> dg.JobDefinition:
+    """The job `backfill`."""
+    return dg.GraphDefinition(
+        name="backfill", description=backfill_table.description, node_defs=[backfill_table]
+    ).to_job(tags={VERB_TAG: "backfill"})

@@ -1,0 +1,147 @@
+"""Rule: history enters once, in one commit, with a published time; what was not published leaves nothing behind."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from topics import BEGAN, order
+
+from tidemark.domain.errors import Refused
+from tidemark.engine.operate.backfill import backfill
+from tidemark.engine.operate.backfill_load import Pace
+from tidemark.engine.operate.backfill_plan import Asked
+from tidemark.engine.operate.rollback import Target, rollback
+from tidemark.engine.table.operations import Signature
+from tidemark.engine.verify.reconcile import reconcile
+
+ADA = Signature("ada", "a test", run_id="backfill-1")
+DRY = Signature("ada", "a test", dry_run=True)
+AGES = datetime(2020, 1, 1, tzinfo=UTC), datetime(2040, 1, 1, tzinfo=UTC)
+DAY = datetime.fromtimestamp(BEGAN / 1e6, UTC)
+
+
+def done(table, signature=ADA, **asked):
+    return backfill(table.lakehouse.lake, table.contract, Asked(**asked), signature).as_json()["arguments"]
+
+
+@pytest.fixture
+def late(lakehouse):
+    """Sixty orders, two poison records and a tombstone before a table that began at `latest`; forty orders after."""
+    topic = lakehouse.cluster.topic("late", 2)
+    topic.send(range(60))
+    topic.send_raw([(None, b"poison", 0), (b"7", None, 1), (None, b"poison", 1)])
+    table = lakehouse.table(topic, ingest={"start": "latest"}, quarantine={"fail": 0.5})
+    table.run()
+    topic.send(range(60, 100))
+    assert table.run().rows.written == 40
+    return table
+
+
+def test_what_lies_before_the_first_load_is_loaded_beside_the_ingest(lakehouse, late):
+    """Given a table that began late, when its topic's history is loaded in windows, stopped, taken up again and cut over, then every offset is there once."""
+    seen = done(late, DRY, since=AGES[0], until=AGES[1])
+    assert (seen["step"], seen["offsets_in_all"], late.head) == ("plan", 103, late.head)
+    told = []
+    part = done(late, since=AGES[0], until=AGES[1], max_records=40, pace=Pace(say=told.append))
+    assert (part["step"], part["rows"], late.ids()) == ("load", 100, list(range(60, 100)))
+    assert told[-1] == "103 records loaded, 0 offsets to go"
+    assert (part["windows_equal"], part["windows_different"]) == (1, 2), part["windows"]
+    assert lakehouse.catalog.table_exists(f"{late.name}_backfill_quarantine")
+    with pytest.raises(Refused, match="another backfill"):
+        done(late, since=AGES[0], until=AGES[1], source="topic:elsewhere")
+    late.topic.send(range(100, 110))
+    late.run()
+    head = late.head
+    whole = done(late, cutover=True)
+    assert (whole["loaded_now"], whole["cutover"]["rows"], whole["cutover"]["by"]) == (0, 100, "ada")
+    assert late.iceberg().properties["tidemark.cutover"]
+    assert late.ids() == list(range(110))
+    verdict = late.holds_everything()
+    assert (verdict.rows, verdict.quarantined, verdict.tombstones) == (110, 2, 1)
+    assert late.ledger["start"] == {"0": 0, "1": 0}
+    assert reconcile(lakehouse.lake, late.contract).sound
+    for gone in ("", "_quarantine"):
+        assert not lakehouse.catalog.table_exists(f"{late.name}_backfill{gone}")
+    again = done(late, since=AGES[0], until=AGES[1], cutover=True)
+    assert (again["already_there"], late.branches) == (True, set())
+    rollback(lakehouse.lake, late.contract, Target(head), ADA)
+    assert late.ids() == list(range(60, 110))
+    assert sum(c.rows for c in reconcile(lakehouse.lake, late.contract).counts) == 50
+    assert reconcile(lakehouse.lake, late.contract).sound
+
+
+def test_an_aborted_backfill_leaves_nothing(lakehouse, late):
+    head, rows = late.head, late.ids()
+    assert done(late, since=AGES[0], until=AGES[1])["step"] == "load"
+    assert done(late, abort=True)["rows_dropped"] == 100
+    assert (late.head, late.ids(), late.branches) == (head, rows, set())
+    assert not [
+        t for t in lakehouse.catalog.list_tables("proof") if t[1].startswith(f"{late.name[6:]}_backfill")
+    ]
+    with pytest.raises(Refused, match="no backfill"):
+        done(late, abort=True)
+    with pytest.raises(Refused, match="needs --from"):
+        done(late)
+    log = lakehouse.lake.spark().table("lake.lake.tidemark_operations").where(f"`table` = '{late.name}'")
+    assert [(r["verb"], r["by"]) for r in log.collect()] == [("backfill", "ada")] * 2
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows_of_other_stores_and_topics_come_before_the_cutover(lakehouse, tmp_path, version):
+    """Given a table that another sink has filled, files and the topic of an old cluster, when they are loaded up to the first live row, then each is there once and the ledger is untouched."""
+    spark, lake = lakehouse.spark(), lakehouse.lake
+    other = lakehouse.cluster.topic("before")
+    other.send_raw((str(n).encode(), other.encode(order(n)), 0) for n in range(8))
+    other.send_raw([(None, b"poison", 0)])
+    time.sleep(0.01)
+    moved = datetime.now(UTC)
+    topic = lakehouse.cluster.topic("moved", 1)
+    topic.send(range(5 * 24 * 60, 5 * 24 * 60 + 20))
+    table = lakehouse.table(
+        topic, event_time="at", key={"fields": ["id"]}, format_version=version, quarantine={"fail": 0.5}
+    )
+    table.run()
+    old = f"lake.{table.name}_sink"
+    values = "id, concat('c', id) AS customer, CAST(id AS float) AS amount"
+    spark.sql(
+        f"CREATE TABLE {old} USING iceberg AS SELECT {values}, timestamp_micros({BEGAN} + id * 60000000) AS at "
+        "FROM (SELECT explode(sequence(0L, 5759L)) AS id)"
+    )
+    source, span = f"table:{old[5:]}", {"since": DAY, "until": DAY + timedelta(days=5)}
+    with pytest.raises(Refused, match="20 rows of its own topic"):
+        done(table, since=DAY, until=DAY + timedelta(days=6), source=source)
+    seen = done(table, DRY, source=source, **span)
+    assert (seen["rows"], seen["rows_without_time"], seen["windows_planned"]) == (5760, 0, 5)
+    told = done(table, source=source, **span)
+    assert (told["windows_equal"], told["windows_different"], told["rows"]) == (5, 0, 5760)
+    assert [w["loaded"]["keys"] for w in told["windows"]] == [1440, 1440, 1440, 1440, 0]
+    before = table.ledger
+    assert done(table, cutover=True)["cutover"]["source"] == source
+    rows = table.iceberg().scan(selected_fields=("id", "_kafka")).to_arrow()
+    assert sorted(rows["id"].to_pylist()) == [*range(5760), *range(7200, 7220)]
+    after = table.ledger
+    assert (after["totals"], after["next"], after["start"]) == (
+        before["totals"],
+        before["next"],
+        before["start"],
+    )
+    assert reconcile(lake, table.contract).sound
+    if version == 2:
+        spark.table(old).write.parquet(f"file://{tmp_path}/files")
+        files = done(
+            table,
+            source=f"parquet:file://{tmp_path}/files",
+            since=DAY,
+            until=DAY + timedelta(hours=1),
+            window_seconds=1800,
+            cutover=True,
+        )
+        assert (files["rows"], files["windows_equal"]) == (60, 2)
+        assert len(table.ids()) == 5780 + 60
+        with pytest.raises(Refused, match="would be there twice"):
+            done(table, source=f"topic:{other.name}", since=AGES[0], until=AGES[1])
+        old_topic = {"source": f"topic:{other.name}", "since": AGES[0], "until": moved, "cutover": True}
+        assert done(table, **old_topic)["rows"] == 8
+        assert done(table, **old_topic)["already_there"]
+        assert (len(table.ids()), table.causes()) == (5780 + 68, {"no_magic_byte": 1})
+        assert reconcile(lake, table.contract).sound

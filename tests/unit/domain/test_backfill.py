@@ -1,0 +1,56 @@
+"""Rules of a backfill beside the ledger: nothing is left out between, nothing unread is touched, sources never meet."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.domain.errors import Refused
+from tidemark.domain.ledger.backfill import Source, parse_source, place
+from tidemark.domain.ledger.ledger import Ledger
+from tidemark.domain.ledger.offsets import OffsetRange
+
+CLUSTERS = {"main": None, "old": None}
+
+
+def ledger(start, following):
+    return Ledger(cluster_id="c", topic_id="t", topic="orders", start={0: start}, next={0: following})
+
+
+def test_a_source_is_named_in_one_of_four_ways():
+    assert parse_source("", "main", CLUSTERS) == Source()
+    assert parse_source("topic:a.b", "main", CLUSTERS) == Source("topic", "a.b", "main")
+    assert parse_source("topic:old/a", "main", CLUSTERS) == Source("topic", "a", "old")
+    assert str(parse_source("table:shop.old", "main", CLUSTERS)) == "table:shop.old"
+    assert parse_source("parquet:s3://b/x/*.parquet", "main", CLUSTERS).name == "s3://b/x/*.parquet"
+    with pytest.raises(Refused, match="no source"):
+        parse_source("orders", "main", CLUSTERS)
+    with pytest.raises(Refused, match=r"no kafka.new; it has main, old"):
+        parse_source("topic:new/a", "main", CLUSTERS)
+
+
+def test_rows_from_elsewhere_are_of_no_epoch_of_the_topic():
+    others = [Source("table", "a"), Source("table", "b"), Source("topic", "a", "main")]
+    epochs = {each.epoch(3) for each in others}
+    assert len(epochs) == 3
+    assert all(-(2**31) <= each < 0 for each in epochs)
+    assert Source().epoch(3) == 3
+
+
+@given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 25), st.integers(0, 25))
+def test_what_is_placed_leaves_no_hole_and_touches_nothing_unread(first, read, start, length):
+    """Given any first load and any range, when it is placed, then the table holds one stretch of offsets afterwards."""
+    following, end = first + read, start + length
+    try:
+        found = place(ledger(first, following), {0: OffsetRange(start, end)}, "shop.orders")
+    except Refused:
+        assert min(end, following) < first
+        return
+    offsets = {o for each in found.ranges.values() for o in range(each.start, each.end)}
+    lowered = found.lowered({0: first})[0]
+    assert all(o < following for o in offsets)
+    assert {o for o in range(start, end) if lowered <= o < following} <= offsets
+    assert set(range(lowered, first)) <= offsets
+    below = {o for each in found.below.values() for o in range(each.start, each.end)}
+    within = {o for each in found.within.values() for o in range(each.start, each.end)}
+    assert not below & within
+    assert below | within == offsets

@@ -1,0 +1,228 @@
+"""The verb `backfill`: history into a shadow, window by window, beside the live ingest; then one commit, or nothing.
+
+Repeating the command goes on where it stopped. The shadow says what is being loaded, its ledger how far, and the
+table's own receipts whether it was published: a process may die on any line.
+"""
+
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Refused
+from tidemark.domain.ledger.backfill import CUTOVER, SHADOW, Backfill, Cutover, Source, parse_source
+from tidemark.domain.ledger.offsets import total
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
+from tidemark.engine.access.table_state import TableState, load
+from tidemark.engine.faults import pause_point
+from tidemark.engine.operate.backfill_compare import Compared, compare_windows
+from tidemark.engine.operate.backfill_cutover import attempt_cutover, cutover_id, published
+from tidemark.engine.operate.backfill_load import Pace, load_records, load_rows
+from tidemark.engine.operate.backfill_plan import Asked, Work, check_overlap, work_of
+from tidemark.engine.operate.backfill_shadow import drop_shadow, shadow_contract, under_way, windows
+from tidemark.engine.operate.backfill_source import check_time
+from tidemark.engine.operate.replay_plan import persistent
+from tidemark.engine.table.create import set_properties
+from tidemark.engine.table.operations import Operation, Signature, record
+from tidemark.engine.table.settle import settle
+
+LISTED = 1_000
+"""Windows whose figures go into the operations log; the others are counted there."""
+
+
+def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature) -> Operation:
+    """Load, compare, and with `cutover` publish; or abort.
+
+    Raises:
+        Refused: it would lose, double or leave out something, or another backfill is under way.
+        Stopped, Outage: the table, the topic or a service stands in the way; repeat the command.
+    """
+    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+        target = lake.state(contract.table)
+        if target.ledger is None:
+            raise Refused(
+                f"{contract.table} has never been loaded",
+                next_step=f"tidemark run {contract.table}",
+                table=contract.table,
+            )
+        source = parse_source(asked.source, contract.cluster, lake.platform.kafka)
+        found = under_way(lake, contract)
+        if asked.abort:
+            told, after = _abort(lake, contract, found, signature), target.head
+        elif found is None and (done := _done(lake, target, source, asked)) is not None:
+            told, after = {**done, "step": "cutover", "already_there": True}, target.head
+        else:
+            told, after = _go_on(lake, contract, target, source, found, asked, signature)
+        operation = Operation(
+            by=signature.by,
+            verb="backfill",
+            table=contract.table,
+            reason=signature.reason,
+            run_id=signature.run_id,
+            arguments={"dry_run": signature.dry_run, **told},
+            before_snapshot=target.head,
+            after_snapshot=after,
+        )
+        if not signature.dry_run:
+            record(lake, operation)
+        return operation
+
+
+def _abort(
+    lake: Lake, contract: Contract, found: tuple[TableState, Backfill] | None, signature: Signature
+) -> dict[str, Any]:
+    if found is None:
+        raise Refused(f"no backfill of {contract.table} is under way", table=contract.table)
+    state, plan = found
+    rows = sum(w.written for w in state.ledger.totals.values()) if state.ledger else 0
+    if not signature.dry_run:
+        if published(lake, contract, cutover_id(contract, state)) is not None:
+            raise Refused(
+                f"the backfill of {contract.table} is published already",
+                next_step="tidemark rollback undoes it; repeat the backfill with --cutover to clear up behind it",
+                table=contract.table,
+            )
+        drop_shadow(lake, contract)
+    return {"step": "abort", "source": plan.source, "rows_dropped": rows}
+
+
+def _done(lake: Lake, target: TableState, source: Source, asked: Asked) -> dict[str, Any] | None:
+    """The cutover that this very command has published before, unless it was rolled back since."""
+    text = target.properties.get(CUTOVER)
+    if not (asked.cutover and text):
+        return None
+    cutover = Cutover.model_validate_json(text)
+    same = cutover.source == str(source) and (
+        asked.since is None or (cutover.since, cutover.until) == (asked.since, asked.until)
+    )
+    contract = lake.configuration.contract(target.table)
+    if not same or published(lake, contract, cutover.batch_id) is None:
+        return None
+    return {"source": cutover.source, "cutover": cutover.model_dump(mode="json")}
+
+
+def _go_on(
+    lake: Lake,
+    contract: Contract,
+    target: TableState,
+    source: Source,
+    found: tuple[TableState, Backfill] | None,
+    asked: Asked,
+    signature: Signature,
+) -> tuple[dict[str, Any], int | None]:
+    work = work_of(lake, contract, target, source, found[1] if found else None, asked)
+    receipt = published(lake, contract, cutover_id(contract, found[0])) if found else None
+    if receipt is None:
+        check_overlap(lake, work)
+    if signature.dry_run:
+        return {**work.told, **_foreseen(work), "resumes": found is not None}, target.head
+    if receipt is not None:
+        return _finished(lake, work, receipt, signature), receipt
+    shadow = shadow_contract(contract, work.source, work.plan, asked.max_records)
+    loaded_now = _load(lake, work, shadow, signature.run_id, asked.pace)
+    compared = compare_windows(
+        lake, contract, target, work.source, work.plan, windows(lake, shadow.table), work.opened
+    )
+    _check_exact(work, compared)
+    told = {**work.told, "loaded_now": loaded_now, **_summary(compared)}
+    if not asked.cutover:
+        return {
+            **told,
+            "step": "load",
+            "next_step": f"tidemark backfill {contract.table} --cutover",
+        }, target.head
+    receipt = persistent(contract, partial(_publish, lake, work, signature))
+    return {**told, **_finished(lake, work, receipt, signature)}, receipt
+
+
+def _foreseen(work: Work) -> dict[str, Any]:
+    if work.opened is None:
+        return {"step": "plan", "offsets_in_all": total(work.plan.ranges)}
+    return {
+        "step": "plan",
+        **check_time(work.opened, work.plan.time_column, work.plan.since, work.plan.until),
+    }
+
+
+def _load(lake: Lake, work: Work, shadow: Contract, run_id: str, pace: Pace) -> int:
+    if work.opened is not None:
+        return load_rows(lake, shadow, work.target, work.source, work.plan, work.opened, run_id, pace)
+    goals = [work.plan.end]
+    if work.source.kind == "own" and work.target.ledger is not None:
+        first = (
+            work.target.ledger.start
+        )  # no window straddles the first load: what lies before it was not counted yet
+        goals.insert(
+            0, {p: min(end, max(first.get(p, 0), work.plan.start[p])) for p, end in work.plan.end.items()}
+        )
+    return load_records(lake, shadow, goals, run_id, pace)
+
+
+def _check_exact(work: Work, compared: list[Compared]) -> None:
+    """Raises Refused when what was copied is not what the source holds."""
+    wrong = [each.told for each in compared if work.opened is not None and not each.equal]
+    if wrong:
+        raise Refused(
+            f"{len(wrong)} windows are not what {work.source} holds: did it change meanwhile?",
+            next_step=f"tidemark backfill {work.contract.table} --abort, then anew",
+            table=work.contract.table,
+            windows=wrong[:10],
+        )
+
+
+def _summary(compared: list[Compared]) -> dict[str, Any]:
+    return {
+        "rows": sum(each.loaded.rows for each in compared),
+        "windows_equal": sum(each.equal is True for each in compared),
+        "windows_different": sum(each.equal is False for each in compared),
+        "windows": [each.as_json() for each in compared[:LISTED]],
+    }
+
+
+def _publish(lake: Lake, work: Work, signature: Signature) -> int:
+    found = under_way(lake, work.contract)
+    if found is None:
+        raise Refused(
+            f"the backfill of {work.contract.table} was dropped meanwhile", table=work.contract.table
+        )
+    batch = cutover_id(work.contract, found[0])
+    there = published(lake, work.contract, batch)
+    if there is not None:
+        return there
+    loaded = windows(lake, work.contract.table + SHADOW)
+    return attempt_cutover(lake, work.contract, work.source, work.plan, loaded, batch, signature)
+
+
+def _finished(lake: Lake, work: Work, receipt: int, signature: Signature) -> dict[str, Any]:
+    """Everything behind a published receipt; carried out again without harm."""
+    pause_point("dropping")
+    settle(lake, work.contract, lake.state(work.contract.table).ledger)
+    cutover = _cutover(lake, work, receipt, signature)
+    drop_shadow(lake, work.contract)
+    return {**work.told, "step": "cutover", "cutover": cutover.model_dump(mode="json"), "receipt": receipt}
+
+
+def _cutover(lake: Lake, work: Work, receipt: int, signature: Signature) -> Cutover:
+    """What the table says of it; said now where the process died between receipt and property (format 3)."""
+    loaded = load(lake.catalog, work.contract.table)
+    state, shadow = lake.state(work.contract.table), lake.state(work.contract.table + SHADOW)
+    batch, text = cutover_id(work.contract, shadow), state.properties.get(CUTOVER)
+    said = Cutover.model_validate_json(text) if text else None
+    if said is not None and said.batch_id == batch:
+        return said
+    snapshot = loaded.metadata.snapshot_by_id(receipt) if loaded else None
+    rows = sum(c.written for w in windows(lake, shadow.table) for c in w.counts.values())
+    said = Cutover(
+        at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC) if snapshot else datetime.now(UTC),
+        source=work.plan.source,
+        since=work.plan.since,
+        until=work.plan.until,
+        by=signature.by,
+        reason=signature.reason,
+        run_id=signature.run_id,
+        batch_id=batch,
+        rows=rows,
+    )
+    set_properties(lake, work.contract.table, {CUTOVER: said.model_dump_json()})
+    return said

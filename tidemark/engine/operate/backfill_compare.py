@@ -1,0 +1,137 @@
+"""A loaded shadow beside what it stands for, window by window: the rows that it would replace, or its source."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+
+from tidemark.domain.columns.types import KAFKA_COLUMN
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.ledger.backfill import SHADOW, Backfill, Source
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.operate.backfill_shadow import Window, fit, shadow_rows
+from tidemark.engine.operate.backfill_source import Opened, time_of
+from tidemark.engine.operate.replaced import rows_within
+from tidemark.engine.schema.evolve import value_columns
+from tidemark.engine.verify.compare import NONE, Figures, figures, figures_of, prints_of
+from tidemark.engine.verify.differences import KEY, ROW
+from tidemark.engine.verify.fingerprint import located
+
+_WINDOW = "_tidemark_window"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One window: what is loaded, and what is there now (own topic) or in the source (rows); None: nothing to ask."""
+
+    window: Window
+    told: dict[str, Any]
+    loaded: Figures
+    other: Figures | None
+
+    @property
+    def equal(self) -> bool | None:
+        """The same rows on both sides."""
+        return None if self.other is None else self.loaded == self.other
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            **self.told,
+            "snapshot_id": self.window.snapshot_id,
+            "loaded": self.loaded.as_json(),
+            "other": self.other.as_json() if self.other else None,
+            "equal": self.equal,
+        }
+
+
+def compare_windows(
+    lake: Lake,
+    contract: Contract,
+    target: TableState,
+    source: Source,
+    plan: Backfill,
+    loaded: Sequence[Window],
+    opened: Opened | None,
+) -> list[Compared]:
+    """Every window with its figures; keys are the contract's, else Kafka's, else whole rows."""
+    if not loaded:
+        return []
+    mine = shadow_rows(lake, contract, target, plan.epoch)
+    keys = _keys(contract, mine, source)
+    found = _by_window(lake, mine, loaded, keys)
+    other: dict[int, Figures] | None = None
+    if source.kind == "own" and target.head is not None and target.ledger is not None:
+        epoch = target.ledger.epoch
+        table = f"{lake.identifier(contract.table)} VERSION AS OF {target.head}"
+        there = lake.spark().sql(f"SELECT * FROM {table} WHERE {rows_within(epoch, plan.ranges)}")
+        other = _by_window(lake, there, loaded, keys)
+    elif opened is not None:
+        other = _of_source(opened, contract, target, plan, keys)
+    return [
+        Compared(
+            w,
+            _told(w, source, plan),
+            found.get(w.number, NONE),
+            other.get(w.number, NONE) if other is not None else None,
+        )
+        for w in loaded
+    ]
+
+
+def _told(window: Window, source: Source, plan: Backfill) -> dict[str, Any]:
+    counts = {
+        name: sum(getattr(c, name) for c in window.counts.values())
+        for name in ("read", "written", "quarantined")
+    }
+    if source.records:
+        return {"offsets": {str(p): [r.start, r.end] for p, r in sorted(window.ranges.items())}, **counts}
+    first, end = plan.window(window.ranges[0].start)
+    return {"from": first.astimezone(UTC).isoformat(), "to": end.astimezone(UTC).isoformat(), **counts}
+
+
+def _keys(contract: Contract, rows: DataFrame, source: Source) -> list[str]:
+    named = (contract.upsert.keys if contract.upsert else ()) or contract.key.fields
+    known = [name for name in named if located(rows.schema, name) is not None]
+    if known and len(known) == len(named):
+        return known
+    return [f"{KAFKA_COLUMN.name}.key"] if source.records else []
+
+
+def _marked(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
+    values = [name for name in rows.columns if name not in {KAFKA_COLUMN.name, _WINDOW}]
+    return rows.withColumns({KEY: prints_of(rows, keys or values), ROW: prints_of(rows, values)})
+
+
+def _by_window(
+    lake: Lake, rows: DataFrame, loaded: Sequence[Window], keys: Sequence[str]
+) -> dict[int, Figures]:
+    places = [(w.number, p, r.start, r.end) for w in loaded for p, r in w.ranges.items()]
+    shape = f"{_WINDOW} int, p int, first bigint, upto bigint"
+    within = F.broadcast(lake.spark().createDataFrame(places, shape))
+    offset = F.col(f"{KAFKA_COLUMN.name}.offset")
+    inside = (F.col(f"{KAFKA_COLUMN.name}.partition") == F.col("p")) & (offset >= F.col("first"))
+    joined = _marked(rows, keys).join(within, inside & (offset < F.col("upto")))
+    found = joined.groupBy(_WINDOW).agg(*figures()).collect()
+    return {row[_WINDOW]: figures_of(row) for row in found}
+
+
+def _of_source(
+    opened: Opened, contract: Contract, target: TableState, plan: Backfill, keys: Sequence[str]
+) -> dict[int, Figures]:
+    time = time_of(plan.time_column)
+    since = int(plan.since.timestamp() * 1_000_000)
+    passed = F.unix_micros(time.cast("timestamp")) - F.lit(since)
+    number = F.floor(passed / F.lit(plan.window_seconds * 1_000_000)).cast("int")
+    inside = opened.rows.where((time >= F.lit(plan.since)) & (time < F.lit(plan.until))).withColumn(
+        _WINDOW, number
+    )
+    wanted = value_columns(target)
+    rows = fit(inside, opened.columns, wanted, contract.table + SHADOW)
+    rows = rows.select(*(f"`{f.name}`" for f in wanted.fields), _WINDOW)
+    found = _marked(rows, keys).groupBy(_WINDOW).agg(*figures()).collect()
+    return {row[_WINDOW]: figures_of(row) for row in found}

@@ -1,0 +1,245 @@
+"""Publishing a loaded shadow: its rows replace what they stand for, in one commit that also names the cutover.
+
+The same stage, receipt, publish and settlement as a replay (`replay_plan`); the ledger of records of the table's own
+topic says afterwards that they were read.
+"""
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Refused, Stopped
+from tidemark.domain.ledger.backfill import CUTOVER, SHADOW, Backfill, Cutover, Placement, Source, place
+from tidemark.domain.ledger.evidence import Evidence
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, add_up, batch_id
+from tidemark.domain.ledger.settlement import Settlement
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import TableState, ancestors, ledger_of, load, summary_of
+from tidemark.engine.ingest import quarantine
+from tidemark.engine.ingest.plan import Plan
+from tidemark.engine.ingest.stage import BATCH_PROPERTY, Staged
+from tidemark.engine.operate.backfill_shadow import Window, shadow_rows
+from tidemark.engine.operate.replaced import counted_rows, counts_before, rows_within, waiting
+from tidemark.engine.operate.replay_plan import Ground, check_each_once, finish, ground, judge_replay, now_us
+from tidemark.engine.table.operations import Signature
+from tidemark.engine.table.publish import branch_head, branch_identifier, drop_branch, open_branch
+
+Change = tuple[dict[int, Counts], dict[int, Counts], dict[int, list[tuple[int, int]]]]
+
+
+def cutover_id(contract: Contract, shadow: TableState) -> str:
+    """The batch that publishes this very shadow."""
+    return batch_id(f"{contract.table}|backfill {shadow.uuid}", 0, {})
+
+
+def published(lake: Lake, contract: Contract, batch: str) -> int | None:
+    """The receipt of that batch among main's ancestors."""
+    loaded = load(lake.catalog, contract.table)
+    for snapshot in ancestors(loaded.metadata, loaded.metadata.current_snapshot_id) if loaded else ():
+        if LEDGER_PROPERTY in summary_of(snapshot) and ledger_of(snapshot, contract.table).batch_id == batch:
+            return snapshot.snapshot_id
+    return None
+
+
+def attempt_cutover(
+    lake: Lake,
+    contract: Contract,
+    source: Source,
+    planned: Backfill,
+    loaded: list[Window],
+    batch: str,
+    signature: Signature,
+) -> int:
+    """Replace and publish; returns the receipt. Whoever is overtaken plans again.
+
+    Raises:
+        Refused: it would lose, double or leave out something; nothing was changed.
+        Overtaken: main has moved.
+    """
+    on = ground(lake, contract, signature.run_id, dry_run=False)
+    placed = place(on.ledger, planned.ranges, contract.table) if source.kind == "own" else Placement({}, {})
+    ranges = placed.ranges if source.kind == "own" else planned.ranges
+    if source.kind == "own":
+        _still_meant(lake, on, placed, planned)
+    plan = replace(on.plan(ranges), batch_id=batch)
+    plan = replace(plan, ledger=plan.ledger.model_copy(update={"start": placed.lowered(plan.ledger.start)}))
+    made = open_branch(lake, plan.attempt)
+    try:
+        return _replace(lake, plan, source, planned, placed, loaded, made, signature)
+    except BaseException:
+        with suppress(Exception):
+            drop_branch(lake, plan.attempt)
+        raise
+
+
+def _still_meant(lake: Lake, on: Ground, placed: Placement, planned: Backfill) -> None:
+    """Raises Refused when table or topic are no longer those that the load was planned for."""
+    table = on.contract.table
+    shadow = lake.state(table + SHADOW).ledger
+    same = shadow is not None and (shadow.cluster_id, shadow.topic_id) == (
+        on.ledger.cluster_id,
+        on.ledger.topic_id,
+    )
+    if not same or placed.ranges != planned.ranges or planned.epoch != on.ledger.epoch:
+        raise Refused(
+            f"{table} or its topic has changed since the load began: a rollback, or a new epoch",
+            next_step=f"tidemark backfill {table} --abort, then anew",
+            table=table,
+        )
+
+
+def _replace(
+    lake: Lake,
+    plan: Plan,
+    source: Source,
+    planned: Backfill,
+    placed: Placement,
+    loaded: list[Window],
+    made: frozenset[int],
+    signature: Signature,
+) -> int:
+    contract, target = plan.contract, branch_identifier(lake, plan.attempt)
+    inside = _replaced_rows(source, planned, plan)
+    within = rows_within(planned.epoch, placed.within)
+    old = counted_rows(lake, target, within) if placed.within else {}
+    lake.spark().sql(f"DELETE FROM {target} WHERE {inside}")
+    removed = {*made, branch_head(lake, plan.attempt).snapshot_id} - {plan.state.head}
+    staged = _stage(lake, plan, planned, add_up(c for w in loaded for c in w.counts.values()).written)
+    if source.records:
+        check_each_once(lake, _of_epoch(plan, planned.epoch), only=staged.rows)
+    judge_replay(lake, plan, staged, frozenset({"min_rows", "unique"}))
+    waits = waiting(lake, contract, planned.epoch, placed.within)
+    change: Change = ({}, {}, {})
+    if source.kind == "own":
+        after, inner = _counts(placed, loaded)
+        new = counted_rows(lake, target, within)
+        gone = {p: c.tombstones for p, c in inner.items()}
+        before = counts_before(inner, old, new, waits, gone)
+        _keep_every_record(lake, plan, placed, inner)
+        change = (before, after, {p: [(r.start, r.end)] for p, r in plan.ranges.items()})
+    revealed = _hide_quarantined(lake, plan, source, planned, loaded, signature.run_id)
+    settlement = Settlement(
+        id=plan.batch_id,
+        epoch=planned.epoch,
+        run_id=signature.run_id,
+        at=now_us(),
+        resolved={p: [(r.start, r.end)] for p, r in plan.ranges.items()} if source.records else {},
+        revealed=revealed,
+    )
+    cutover = Cutover(
+        at=datetime.now(UTC),
+        source=planned.source,
+        since=planned.since,
+        until=planned.until,
+        by=signature.by,
+        reason=signature.reason,
+        run_id=signature.run_id,
+        batch_id=plan.batch_id,
+        rows=staged.rows,
+    )
+    written = frozenset(int(i) for i in (*removed, staged.snapshot_id) if i is not None)
+    evidence = Evidence(read={}, unwritten={}, fates={})
+    says = {CUTOVER: cutover.model_dump_json()}
+    unchanged = (lambda: None) if source.kind == "own" else None
+    return finish(lake, plan, written, evidence, change, settlement, unchanged, says)
+
+
+def _replaced_rows(source: Source, planned: Backfill, plan: Plan) -> str:
+    """Rows by the time that they had in their source, records by their offsets."""
+    if source.records:
+        return rows_within(planned.epoch, plan.ranges)
+    since, until = (f"timestamp'{at.isoformat()}'" for at in (planned.since, planned.until))
+    return f"_kafka.epoch = {planned.epoch} AND _kafka.timestamp >= {since} AND _kafka.timestamp < {until}"
+
+
+def _of_epoch(plan: Plan, epoch: int) -> Plan:
+    return replace(plan, ledger=plan.ledger.model_copy(update={"epoch": epoch}))
+
+
+def _stage(lake: Lake, plan: Plan, planned: Backfill, expected: int) -> Staged:
+    rows = shadow_rows(lake, plan.contract, plan.state, planned.epoch)
+    spread = bool(plan.state.partition_fields)
+    writer = rows.writeTo(branch_identifier(lake, plan.attempt))
+    writer = writer.option("distribution-mode", "hash" if spread else "none")
+    writer.option(f"snapshot-property.{BATCH_PROPERTY}", f"{plan.batch_id}/{plan.attempt_id}").append()
+    snapshot = branch_head(lake, plan.attempt)
+    summary = summary_of(snapshot)
+    staged = Staged(
+        attempt=plan.attempt,
+        snapshot_id=snapshot.snapshot_id,
+        rows=int(summary.get("added-records", 0)),
+        files=int(summary.get("added-data-files", 0)),
+        bytes=int(summary.get("added-files-size", 0)),
+        evidence=Evidence(read={}, unwritten={}, fates={}),
+    )
+    if staged.rows != expected:
+        raise Stopped(
+            "failed", plan.contract.table, f"{staged.rows} rows are staged, {expected} were loaded."
+        )
+    return staged
+
+
+def _counts(placed: Placement, loaded: list[Window]) -> tuple[dict[int, Counts], dict[int, Counts]]:
+    """What the shadow counted, and of that what had been read before; windows never straddle the first load."""
+    after: dict[int, Counts] = {}
+    inner: dict[int, Counts] = {}
+    for window in loaded:
+        for p, counts in window.counts.items():
+            after[p] = after.get(p, Counts()).plus(counts)
+            if p in placed.within and window.ranges[p].start >= placed.within[p].start:
+                inner[p] = inner.get(p, Counts()).plus(counts)
+            elif p in placed.below and window.ranges[p].end > placed.below[p].end:
+                raise Refused(
+                    "the table was loaded from another offset meanwhile", next_step="--abort, then anew"
+                )
+    return after, inner
+
+
+def _keep_every_record(lake: Lake, plan: Plan, placed: Placement, inner: dict[int, Counts]) -> None:
+    """Raises Refused when the table holds records that Kafka has compacted away: they would be lost."""
+    name, epoch = lake.identifier(plan.contract.table), plan.ledger.epoch
+    place = "SELECT _kafka.partition AS p, _kafka.offset AS o FROM"
+    there = f"{place} {name} VERSION AS OF {plan.state.head} WHERE {rows_within(epoch, placed.within)}"
+    staged = f"{place} {branch_identifier(lake, plan.attempt)} WHERE {rows_within(epoch, placed.within)}"
+    lost = lake.spark().sql(f"SELECT count(*) AS n FROM (({there}) EXCEPT ({staged}))").collect()[0]["n"]
+    whole = add_up(inner.values())
+    if lost > whole.quarantined + whole.tombstones + whole.skipped:
+        raise Refused(
+            f"{plan.contract.table} holds {lost} records that Kafka no longer has (the topic is compacted)",
+            next_step="backfill what lies before the first load only, or replay the quarantine",
+            table=plan.contract.table,
+        )
+
+
+def _hide_quarantined(
+    lake: Lake, plan: Plan, source: Source, planned: Backfill, loaded: list[Window], run_id: str
+) -> bool:
+    """Put the shadow's quarantined records where nobody counts them before the receipt is published."""
+    expected = add_up(c for w in loaded for c in w.counts.values()).quarantined
+    if not source.records or not expected:
+        return False
+    contract = plan.contract
+    staged = Settlement(id=plan.batch_id, epoch=planned.epoch, run_id=run_id, at=0).staged
+    quarantine.ensure(lake, contract.quarantine_table, contract.topic)
+    spark, target = lake.spark(), lake.identifier(contract.quarantine_table)
+    spark.sql(f"DELETE FROM {target} WHERE resolved_by = '{staged}'")
+    shadow = spark.table(lake.identifier(f"{contract.table}{SHADOW}_quarantine"))
+    rows = shadow.where("resolved_at IS NULL").withColumns(
+        {
+            "epoch": F.lit(planned.epoch).cast("int"),
+            "batch_id": F.lit(plan.batch_id),
+            "run_id": F.lit(run_id),
+            "resolved_by": F.lit(staged),
+            "resolved_at": F.current_timestamp(),
+        }
+    )
+    rows.writeTo(target).append()
+    found = spark.table(target).where(F.col("resolved_by") == staged).count()
+    if found != expected:
+        raise Stopped(
+            "failed", contract.quarantine_table, f"{found} rows are staged, {expected} were loaded."
+        )
+    return True

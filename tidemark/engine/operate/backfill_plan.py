@@ -1,0 +1,169 @@
+"""What a backfill will load, pinned before anything is loaded: offsets of Kafka, or windows of rows."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Refused
+from tidemark.domain.ledger.backfill import Backfill, Source, parse_source, place, windows_between
+from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.operate.backfill_load import Pace
+from tidemark.engine.operate.backfill_source import Opened, check_time, open_source, time_of
+
+DAY = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command says. Without `cutover` the load ends with the comparison; `abort` drops what was loaded."""
+
+    source: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    time_column: str = ""
+    window_seconds: int = DAY
+    max_records: int | None = None
+    cutover: bool = False
+    abort: bool = False
+    pace: Pace = field(default_factory=Pace)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A table, where its history comes from, and what is loaded."""
+
+    contract: Contract
+    target: TableState
+    source: Source
+    plan: Backfill
+    opened: Opened | None
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What goes into the operations log in every case."""
+        offsets = {str(p): [r.start, r.end] for p, r in sorted(self.plan.ranges.items())}
+        return {
+            "source": self.plan.source,
+            "from": self.plan.since.isoformat(),
+            "to": self.plan.until.isoformat(),
+            **({"offsets": offsets} if self.source.records else {"windows_planned": self.plan.end[0]}),
+            **({"source_snapshot": self.plan.snapshot} if self.plan.snapshot else {}),
+        }
+
+
+def work_of(
+    lake: Lake, contract: Contract, target: TableState, source: Source, plan: Backfill | None, asked: Asked
+) -> Work:
+    """What is under way, which the command must not contradict; else what it asks for, pinned now."""
+    if plan is not None:
+        said = [asked.since in {None, plan.since}, asked.until in {None, plan.until}]
+        if not all(said) or (asked.source and str(source) != plan.source):
+            raise Refused(
+                f"another backfill of {contract.table} is under way: {plan.source}, {plan.since.isoformat()} to "
+                f"{plan.until.isoformat()}",
+                next_step=f"tidemark backfill {contract.table} goes on with it, --abort drops it",
+                table=contract.table,
+            )
+        text = "" if plan.source == str(Source()) else plan.source
+        source = parse_source(text, contract.cluster, lake.platform.kafka)
+        opened = None if source.records else open_source(lake, source, plan.snapshot)
+        if opened is not None and opened.files != plan.files:
+            raise Refused(
+                f"{source} has {opened.files} files now, {plan.files} when the load began: --abort, then anew"
+            )
+        return Work(contract, target, source, plan, opened)
+    if asked.since is None or asked.until is None or asked.since >= asked.until:
+        raise Refused(
+            "a backfill needs --from TIME --to TIME, the first before the second", table=contract.table
+        )
+    if source.kind != "own" and contract.upsert is not None:
+        raise Refused(
+            f"{contract.table} feeds an upsert table, which knows records of its own topic only",
+            next_step="backfill from the topic itself, or into a contract without `upsert`",
+            table=contract.table,
+        )
+    made = _of_records if source.records else _of_rows
+    return made(lake, contract, target, source, asked)
+
+
+def _of_records(lake: Lake, contract: Contract, target: TableState, source: Source, asked: Asked) -> Work:
+    cluster, topic = (source.cluster, source.name) if source.name else (contract.cluster, contract.topic)
+    kafka, since, until, ledger = lake.kafka(cluster), asked.since, asked.until, target.ledger
+    assert since is not None  # noqa: S101 - work_of has checked them
+    assert until is not None  # noqa: S101
+    assert ledger is not None  # noqa: S101
+    described = kafka.describe([topic]).get(topic)
+    if described is None:
+        raise Refused(f"cluster {cluster} has no topic {topic}", table=contract.table)
+    first, last = (
+        kafka.offsets_at(topic, described.end, int(at.timestamp() * 1000)) for at in (since, until)
+    )
+    ranges = {p: OffsetRange(a, max(a, last[p])) for p, a in first.items()}
+    placed = place(ledger, ranges, contract.table).ranges if source.kind == "own" else ranges
+    start = {p: placed[p].start if p in placed else a for p, a in first.items()}
+    end = {p: placed[p].end if p in placed else start[p] for p in first}
+    plan = Backfill(
+        source=str(source), since=since, until=until, start=start, end=end, epoch=source.epoch(ledger.epoch)
+    )
+    if not plan.ranges:
+        raise Refused(
+            f"topic {topic} has no records between {since.isoformat()} and {until.isoformat()} that "
+            f"{contract.table} could take",
+            table=contract.table,
+        )
+    return Work(contract, target, source, plan, None)
+
+
+def _of_rows(lake: Lake, contract: Contract, target: TableState, source: Source, asked: Asked) -> Work:
+    opened = open_source(lake, source)
+    column = asked.time_column or contract.event_time or ""
+    since, until = asked.since, asked.until
+    assert since is not None  # noqa: S101 - work_of has checked them
+    assert until is not None  # noqa: S101
+    if not column:
+        raise Refused("windows of rows are cut by a time: --time-column NAME", table=contract.table)
+    found = check_time(opened, column, since, until)
+    if not found["rows"]:
+        raise Refused(
+            f"{source} has no rows between {since.isoformat()} and {until.isoformat()}",
+            rows_without_time=found["rows_without_time"],
+        )
+    plan = Backfill(
+        source=str(source),
+        since=since,
+        until=until,
+        start={0: 0},
+        end={0: windows_between(since, until, asked.window_seconds)},
+        epoch=source.epoch(0),
+        time_column=column,
+        window_seconds=asked.window_seconds,
+        snapshot=opened.snapshot,
+        files=opened.files,
+    )
+    return Work(contract, target, source, plan, opened)
+
+
+def check_overlap(lake: Lake, work: Work) -> None:
+    """Raises Refused when live rows lie in the time that rows from elsewhere are loaded for: they would be double."""
+    if work.source.kind == "own" or work.target.head is None:
+        return
+    column = "_kafka.timestamp" if work.source.records else work.plan.time_column
+    table = f"{lake.identifier(work.contract.table)} VERSION AS OF {work.target.head}"
+    time = time_of(column)
+    live = lake.spark().sql(f"SELECT * FROM {table} WHERE _kafka.epoch >= 0")
+    inside = live.where((time >= F.lit(work.plan.since)) & (time < F.lit(work.plan.until)))
+    found = inside.agg(F.count("*").alias("n"), F.min(time).cast("string").alias("first")).collect()[0]
+    if found["n"]:
+        raise Refused(
+            f"{work.contract.table} has {found['n']} rows of its own topic from {found['first']} on, before --to "
+            f"{work.plan.until.isoformat()}: they would be there twice",
+            next_step="--to that time, or backfill from the topic itself",
+            table=work.contract.table,
+            rows=found["n"],
+            first=found["first"],
+        )

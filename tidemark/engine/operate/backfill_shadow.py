@@ -1,0 +1,130 @@
+"""The shadow of a table: where a backfill is loaded, out of everybody's sight, until it is published or dropped.
+
+`<table>_backfill` is loaded by the same microbatches as any table, or by windows of rows; its ledger says how far.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+
+from tidemark.domain.columns.coverage import covers
+from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
+from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
+from tidemark.domain.config.contract import Contract, Ingest, StartOffsets
+from tidemark.domain.errors import Refused
+from tidemark.domain.ledger.backfill import BACKFILL, SHADOW, Backfill, Source
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Ledger
+from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import TableState, ancestors, ledger_of, load, summary_of
+from tidemark.engine.merge.rows import conformed
+from tidemark.engine.schema.evolve import value_columns
+
+_OF_THE_WHOLE = frozenset({"min_rows", "unique"})
+"""Rules that one window of a backfill cannot be judged by; the others are judged as the rows come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One commit of the shadow: what of which partitions, and what became of it."""
+
+    number: int
+    ranges: Mapping[int, OffsetRange]
+    counts: Mapping[int, Counts]
+    snapshot_id: int
+
+
+def shadow_contract(contract: Contract, source: Source, plan: Backfill, max_records: int | None) -> Contract:
+    """The contract that the shadow is loaded by: the table's own, but for where the records come from."""
+    start = StartOffsets(offsets=plan.start)
+    own = source.kind != "topic"
+    return contract.model_copy(
+        update={
+            "table": contract.table + SHADOW,
+            "topic": contract.topic if own else source.name,
+            "cluster": contract.cluster if own else source.cluster,
+            "ingest": Ingest(start=start, max_records=max_records or contract.ingest.max_records),
+            "quality": tuple(rule for rule in contract.quality if rule.check not in _OF_THE_WHOLE),
+            "table_properties": {**contract.table_properties, BACKFILL: plan.model_dump_json()},
+        }
+    )
+
+
+def under_way(lake: Lake, contract: Contract) -> tuple[TableState, Backfill] | None:
+    """The shadow that is there, and what is being loaded into it.
+
+    Raises:
+        Refused: a table of that name is no shadow.
+    """
+    state = lake.state(contract.table + SHADOW)
+    if not state.exists:
+        return None
+    if BACKFILL not in state.properties or any(
+        each.table == state.table for each in lake.configuration.contracts
+    ):
+        raise Refused(
+            f"{state.table} is the place of the backfill, and a table of its own", table=contract.table
+        )
+    return state, Backfill.model_validate_json(state.properties[BACKFILL])
+
+
+def windows(lake: Lake, shadow: str) -> list[Window]:
+    """The windows that are loaded, oldest first."""
+    loaded = load(lake.catalog, shadow)
+    if loaded is None:
+        return []
+    chain = ancestors(loaded.metadata, loaded.metadata.current_snapshot_id)
+    found = [(s, ledger_of(s, shadow)) for s in chain if LEDGER_PROPERTY in summary_of(s)]
+    batches = [(s, ledger) for s, ledger in reversed(found) if ledger.kind == "append"]
+    return [Window(n, _ranges(ledger), ledger.counts, s.snapshot_id) for n, (s, ledger) in enumerate(batches)]
+
+
+def _ranges(ledger: Ledger) -> dict[int, OffsetRange]:
+    return {p: OffsetRange(a, ledger.next[p]) for p, a in ledger.from_.items()}
+
+
+def drop_shadow(lake: Lake, contract: Contract) -> None:
+    """Drop the shadow with all its files, its quarantine first: while the shadow stands, this can be repeated."""
+    name = contract.table + SHADOW
+    for table in (f"{name}_quarantine", name):
+        lake.spark().sql(f"DROP TABLE IF EXISTS {lake.identifier(table)} PURGE")
+
+
+def shadow_rows(lake: Lake, contract: Contract, target: TableState, epoch: int) -> DataFrame:
+    """The rows of the shadow as rows of the table, of `epoch`.
+
+    Raises:
+        Refused: the table does not hold the shadow's columns.
+    """
+    state = lake.state(contract.table + SHADOW)
+    rows = lake.spark().sql(f"SELECT * FROM {lake.identifier(state.table)} VERSION AS OF {state.head}")
+    kafka = F.col(KAFKA_COLUMN.name).withField("epoch", F.lit(epoch).cast("int"))
+    fitted = fit(rows, value_columns(state), value_columns(target), contract.table)
+    names = [quoted_name(field.name) for field in value_columns(target).fields]
+    return fitted.select(*names, kafka.alias(KAFKA_COLUMN.name))
+
+
+def fit(rows: DataFrame, found: Struct, wanted: Struct, table: str) -> DataFrame:
+    """`rows` with their columns `found` in the types of `wanted`; what they lack is NULL, other columns stay.
+
+    Raises:
+        Refused: a column would not fit exactly; nothing is left out or narrowed in silence.
+    """
+    differences = covers(wanted, found)
+    if differences:
+        listed = "; ".join(
+            f"{d.dotted}: {d.kind}, found {d.wanted}, {table} has {d.found}" for d in differences
+        )
+        raise Refused(
+            f"{table} does not hold what would be loaded: {listed}",
+            next_step=f"tidemark plan {table}, or leave such columns out of the source",
+            table=table,
+        )
+    fitted = {}
+    for field in wanted.fields:
+        here = found.field(field.name)
+        value = conformed(F.col(quoted_name(field.name)), here.type, field.type) if here else F.lit(None)
+        fitted[field.name] = value.cast(spark_ddl(field.type))
+    return rows.withColumns(fitted)

@@ -1,0 +1,159 @@
+"""Where a backfill reads rows that are rows already: an Iceberg table at one snapshot, or Parquet files."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+from pyspark.sql.types import ArrayType, DataType, DecimalType, StructType
+from pyspark.sql.types import MapType as SparkMap
+
+from tidemark.domain.columns.partitioning import column_parts
+from tidemark.domain.columns.spark_types import spark_ddl
+from tidemark.domain.columns.types import (
+    KAFKA_COLUMN,
+    ColumnType,
+    Field,
+    ListType,
+    MapType,
+    Primitive,
+    Struct,
+    decimal,
+)
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Refused
+from tidemark.domain.ledger.backfill import Backfill, Source
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import TableState, load
+from tidemark.engine.operate.backfill_shadow import fit
+from tidemark.engine.schema.evolve import value_columns
+
+_NAMES = {
+    "integer": "int",
+    "byte": "int",
+    "short": "int",
+    "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Rows as they are, their columns without `_kafka`, and what pins them."""
+
+    rows: DataFrame
+    columns: Struct
+    snapshot: int | None = None
+    files: int = 0
+
+
+def open_source(lake: Lake, source: Source, snapshot: int | None = None) -> Opened:
+    """The source's rows, of an Iceberg table at `snapshot` or its newest.
+
+    Raises:
+        Refused: there is no such table, or it is empty; no such files.
+    """
+    spark = lake.spark()
+    if source.kind == "table":
+        loaded = load(lake.catalog, source.name)
+        head = snapshot or (loaded.metadata.current_snapshot_id if loaded else None)
+        if head is None:
+            raise Refused(f"there is nothing to load in table {source.name}", table=source.name)
+        rows = spark.sql(f"SELECT * FROM {lake.identifier(source.name)} VERSION AS OF {head}")
+        return Opened(rows, _columns(rows.schema), head)
+    try:
+        rows = spark.read.parquet(source.name)
+        files = len(rows.inputFiles())
+    except Exception as error:
+        if "PATH_NOT_FOUND" in str(error) or "UNABLE_TO_INFER_SCHEMA" in str(error):
+            raise Refused(f"Spark finds no Parquet files at {source.name}") from error
+        raise
+    return Opened(rows, _columns(rows.schema), files=files)
+
+
+def window_rows(
+    opened: Opened, contract: Contract, target: TableState, source: Source, plan: Backfill, number: int
+) -> DataFrame:
+    """The rows of one window as rows of the table; `_kafka` says where they come from."""
+    first, end = plan.window(number)
+    time = time_of(plan.time_column)
+    rows = opened.rows.where((time >= F.lit(first)) & (time < F.lit(end)))
+    wanted = value_columns(target)
+    fitted = fit(
+        rows.withColumn(KAFKA_COLUMN.name, _provenance(opened, source, plan, number)),
+        opened.columns,
+        wanted,
+        contract.table,
+    )
+    return fitted.select(*(f"`{f.name}`" for f in wanted.fields), KAFKA_COLUMN.name)
+
+
+def time_of(path: str) -> Column:
+    """The column by which windows are cut; of any time type."""
+    first, *rest = column_parts(path)
+    return reduce(lambda column, part: column[part], rest, F.col(f"`{first}`"))
+
+
+def _provenance(opened: Opened, source: Source, plan: Backfill, number: int) -> Column:
+    had = next((f for f in opened.rows.schema.fields if f.name == KAFKA_COLUMN.name), None)
+    keyed = had is not None and isinstance(had.dataType, StructType) and "key" in had.dataType.fieldNames()
+    parts: dict[str, Any] = {
+        "topic": F.lit(str(source)),
+        "partition": F.lit(0),
+        "offset": F.lit(number),
+        "timestamp": time_of(plan.time_column).cast("timestamp"),
+        "timestamp_type": F.lit(-1),
+        "key": F.col(f"{KAFKA_COLUMN.name}.key") if keyed else F.lit(None),
+        "tombstone": F.lit(False),
+        "epoch": F.lit(plan.epoch),
+    }
+    assert isinstance(KAFKA_COLUMN.type, Struct)  # noqa: S101 - it is declared so
+    return F.struct(
+        *(
+            parts.get(field.name, F.lit(None)).cast(spark_ddl(field.type)).alias(field.name)
+            for field in KAFKA_COLUMN.type.fields
+        )
+    )
+
+
+def check_time(opened: Opened, path: str, since: datetime, until: datetime) -> dict[str, int]:
+    """How many rows lie in the range of time, and how many have no time and so in no window.
+
+    Raises:
+        Refused: there is no such column of a time type.
+    """
+    kind: ColumnType | None = opened.columns
+    for part in column_parts(path):
+        field = kind.field(part) if isinstance(kind, Struct) else None
+        kind = field.type if field else None
+    if kind not in {Primitive("timestamp"), Primitive("timestamptz"), Primitive("date")}:
+        raise Refused(f"{path} is no column of a time in the source", next_step="--time-column NAME")
+    time = time_of(path)
+    inside = (time >= F.lit(since)) & (time < F.lit(until))
+    found = opened.rows.agg(F.count_if(inside).alias("n"), F.count_if(time.isNull()).alias("none")).collect()[
+        0
+    ]
+    return {"rows": found["n"], "rows_without_time": found["none"]}
+
+
+def _columns(schema: StructType) -> Struct:
+    return Struct(tuple(f for f in _struct(schema).fields if f.name != KAFKA_COLUMN.name))
+
+
+def _struct(schema: StructType) -> Struct:
+    return Struct(tuple(Field(f.name, _type(f.dataType)) for f in schema.fields))
+
+
+def _type(kind: DataType) -> ColumnType:
+    match kind:
+        case StructType():
+            return _struct(kind)
+        case ArrayType():
+            return ListType(_type(kind.elementType))
+        case SparkMap():
+            return MapType(_type(kind.keyType), _type(kind.valueType))
+        case DecimalType():
+            return decimal(kind.precision, kind.scale)
+    return Primitive(_NAMES.get(kind.typeName(), kind.typeName()))
