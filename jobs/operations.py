@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     Change = Callable[[Lake, Contract, Signature], Operation]
 
 
-class Verb(dg.Config):
-    """What every verb that changes a table takes."""
+class SignedConfig(dg.Config):
+    """What every verb takes that is recorded."""
 
-    table: str = Field(description="namespace.name")
     reason: str = Field(default="", description="why; goes into the operations log")
     by: str = Field(default="", description="who; TIDEMARK_USER or the login name when empty")
     dry_run: bool = Field(default=False, description="say what would be done, change nothing")
@@ -32,6 +31,12 @@ class Verb(dg.Config):
     def who(self) -> str:
         """The person that the operations log names."""
         return self.by or os.environ.get("TIDEMARK_USER") or getpass.getuser()
+
+
+class Verb(SignedConfig):
+    """What every verb that changes a table takes."""
+
+    table: str = Field(description="namespace.name")
 
 
 class Accept(Verb):
@@ -113,13 +118,18 @@ def change_table(
             contract = known.any_table(config.table) if upserts else known.contract(config.table)
             operation = change(lake, contract, signature).as_json()
     except TidemarkError as error:
-        raise dg.Failure(
-            str(error), metadata={"error": dg.MetadataValue.json(error.as_json())}, allow_retries=False
-        ) from error
+        raise shown_failure(error) from error
     metadata = {"tidemark/operation": dg.MetadataValue.json(operation)}
     context.add_output_metadata(metadata)
     if not config.dry_run:
         context.log_event(dg.AssetObservation(table_key(config.table), metadata=metadata))
+
+
+def shown_failure(error: TidemarkError) -> dg.Failure:
+    """The failure of a run with the error's fields, from which the command line makes the error again."""
+    return dg.Failure(
+        str(error), metadata={"error": dg.MetadataValue.json(error.as_json())}, allow_retries=False
+    )
 
 
 def operator_jobs() -> list[dg.JobDefinition]:

@@ -18,6 +18,7 @@ from assets.specs import quarantine_spec, topic_specs
 from assets.upsert import upsert_assets
 from assets.watch import watch_checks
 from jobs.backfill import backfill_job
+from jobs.drill import drill_job, drill_schedule
 from jobs.ingest import ingest_job
 from jobs.maintain import maintain_job
 from jobs.maintenance import maintenance_schedules
@@ -69,6 +70,7 @@ def build_defs(
         *((schemas,) if schemas else ()),
         *maintenance_assets(contracts),
     ]
+    drills = drill_job()
     composed = dg.Definitions(
         assets=assets,
         asset_checks=[
@@ -83,11 +85,13 @@ def build_defs(
             *recovery_jobs(assets),
             maintain_job(),
             backfill_job(),
+            drills,
         ],
         schedules=[
             *((schema_schedule(schemas, contracts),) if schemas else ()),
             *((upsert_schedule(upserts),) if upserts else ()),
             *maintenance_schedules(contracts, platform.maintenance),
+            drill_schedule(drills),
         ],
         sensors=[
             lag_sensor(name, platform.lanes[name], served, platform.report_every)

@@ -32,10 +32,7 @@ def change(verb: str, arguments: Mapping[str, Any], *, as_json: bool) -> None:
     known = load_from_environment()
     (known.any_table if verb in UPSERTS else known.contract)(arguments["table"])
     asked = {**arguments, "by": arguments["by"] or getpass.getuser()}
-    with dagster_instance() as instance, _told(as_json=as_json):
-        config = config_of(verb, asked)
-        result = execute(instance, verb, run_id=str(uuid.uuid4()), run_config=config)
-    operation = _operation(result)
+    operation, config, run_id = launched(verb, asked, as_json=as_json)
     if as_json:
         print_json({**operation, "launchpad": config})
         return
@@ -45,8 +42,22 @@ def change(verb: str, arguments: Mapping[str, Any], *, as_json: bool) -> None:
     details = {k: v for k, v in operation["arguments"].items() if k != "dry_run"}
     if details:
         out.print(yaml.safe_dump(details, sort_keys=False).rstrip(), markup=False)
-    out.print(f"Dagster run {result.run_id}. The same in the launchpad of job {verb}:", style="dim")
+    out.print(f"Dagster run {run_id}. The same in the launchpad of job {verb}:", style="dim")
     out.print(yaml.safe_dump(config, sort_keys=False).rstrip(), style="dim", markup=False)
+
+
+def launched(
+    verb: str, asked: Mapping[str, Any], *, as_json: bool
+) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
+    """The operation as it was logged, the config that does the same in the launchpad, and the id of the run.
+
+    Raises:
+        TidemarkError: as the engine raised it.
+    """
+    with dagster_instance() as instance, _told(as_json=as_json):
+        config = config_of(verb, asked)
+        result = execute(instance, verb, run_id=str(uuid.uuid4()), run_config=config)
+    return _operation(result), config, result.run_id
 
 
 @contextmanager

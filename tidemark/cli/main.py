@@ -332,6 +332,25 @@ def backfill(  # noqa: PLR0913 - a source, a time, a pace, and how far it goes
 
 
 @app.command()
+def drill(
+    *,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option("--scenario", help="kill, catalog, registry, poison, schema, replay, rollback; = all."),
+    ] = None,
+    cluster: Annotated[str, typer.Option("--cluster", help="A Kafka cluster of platform.yaml.")] = "main",
+    reason: Reason = "",
+    by: By = "",
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Rehearse failures on a scratch topic and table of this platform; real tables are never touched."""
+    from tidemark.cli.drill import drill as command  # noqa: PLC0415
+
+    command(scenario or [], cluster, {"reason": reason, "by": by, "dry_run": dry_run}, as_json=as_json)
+
+
+@app.command()
 def where(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic that a contract reads.")],
     place: Annotated[str | None, typer.Argument(metavar="[P:O]", help="PARTITION:OFFSET")] = None,

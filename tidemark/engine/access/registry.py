@@ -116,6 +116,17 @@ class Registry:
         mode = own.get("compatibilityLevel") or own.get("compatibility")
         return str(mode) if mode else None
 
+    def request(self, method: str, path: str, **what: Any) -> httpx.Response:
+        """Any call, with our credentials: for drills, which register schemas of their own.
+
+        Raises:
+            Outage: `registry_down`, or it refuses.
+        """
+        try:
+            return self._client.request(method, self._url + path, **what).raise_for_status()
+        except httpx.HTTPError as error:
+            raise Outage("registry_down", "-", f"{method} {path}: {error}", cluster=self.cluster) from error
+
     def close(self) -> None:
         """Close the connections."""
         self._client.close()

@@ -1,0 +1,50 @@
+"""`drill` as a job, and a schedule that is off until someone wants it: failure rehearsal on a scratch table."""
+
+import dagster as dg
+from pydantic import Field
+
+from assets.names import VERB_TAG
+from jobs.backfill import PROGRESS
+from jobs.operations import SignedConfig, shown_failure
+from resources.lake import LakeResource
+from tidemark.domain.errors import TidemarkError
+
+
+class Drill(SignedConfig):
+    """What is rehearsed; everything when nothing is named."""
+
+    scenarios: list[str] = Field(
+        default_factory=list, description="kill, catalog, registry, poison, schema, replay, rollback"
+    )
+    cluster: str = Field(default="main", description="the Kafka cluster that gets the scratch topic")
+
+
+@dg.op
+def drill_platform(context: dg.OpExecutionContext, config: Drill, lake: LakeResource) -> None:
+    """Rehearse failures on a scratch topic and table: is each noticed and recovered from, and how soon."""
+    from tidemark.engine.drill.drill import drill  # noqa: PLC0415 - only a step pays for the engine's imports
+    from tidemark.engine.table.operations import Signature  # noqa: PLC0415
+
+    def say(text: str) -> None:
+        context.log.info(text)
+        PROGRESS.info("%s", text)
+
+    signature = Signature(config.who, config.reason, context.run_id, config.dry_run)
+    try:
+        with lake.open() as opened:
+            operation = drill(opened, config.scenarios, config.cluster, signature, say).as_json()
+    except TidemarkError as error:
+        raise shown_failure(error) from error
+    context.add_output_metadata({"tidemark/operation": dg.MetadataValue.json(operation)})
+
+
+def drill_job() -> dg.JobDefinition:
+    """The job `drill`."""
+    return dg.GraphDefinition(
+        name="drill", description=drill_platform.description, node_defs=[drill_platform]
+    ).to_job(tags={VERB_TAG: "drill"})
+
+
+def drill_schedule(job: dg.JobDefinition) -> dg.ScheduleDefinition:
+    """Monthly, once it is switched on."""
+    return dg.ScheduleDefinition(name="drill", job=job, cron_schedule="0 5 1 * *")

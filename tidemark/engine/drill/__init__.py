@@ -1,0 +1,1 @@
+"""Failure rehearsal on a scratch topic and table of the platform itself."""
