@@ -47,7 +47,7 @@ def _answers(lake: Lake, contract: Contract, place: str | None, key: str | None)
     named = _PLACE.fullmatch(place or "")
     if named is None:
         raise typer.BadParameter(f"{place} is not PARTITION:OFFSET")
-    return [where_offset(lake, contract, int(named[1]), int(named[2]))]
+    return where_offset(lake, contract, int(named[1]), int(named[2]))
 
 
 def _show(answers: list[Answer]) -> None:

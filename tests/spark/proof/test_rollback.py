@@ -99,7 +99,7 @@ def test_the_fate_of_every_record_can_be_told_without_spark(lakehouse):
     lake = lakehouse.open_lake(session=_no_spark)
 
     def fate(offset):
-        return where_offset(lake, table.contract, 0, offset).as_json()
+        return where_offset(lake, table.contract, 0, offset)[0].as_json()
 
     row = fate(4)
     assert (row["fate"], row["run_id"], row["snapshot_id"]) == ("published", "loader", table.head)

@@ -5,7 +5,7 @@ offsets, the receipts and the quarantine do not say, Kafka is asked for.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -25,6 +25,7 @@ from tidemark.engine.schema.evolve import history
 from tidemark.engine.schema.subjects import subjects_of
 from tidemark.engine.table.settle import pending
 from tidemark.engine.table.standing import NEEDED, OPEN, standing
+from tidemark.engine.verify.glimpse import glimpse
 from tidemark.engine.verify.kafka_rows import kafka_rows
 from tidemark.engine.verify.peek import peek
 
@@ -33,9 +34,10 @@ SHOWN = 2_000
 MOST = 50
 """Records of one key that are told, newest first."""
 T = TypeVar("T")
-_KAFKA = ("partition", "offset", "epoch", "timestamp", "key", "schema_id", "tombstone")
+_KAFKA = ("topic", "partition", "offset", "epoch", "timestamp", "key", "schema_id", "tombstone")
 _QUARANTINED = (
     *NEEDED,
+    "topic",
     "timestamp",
     "key",
     "value",
@@ -87,30 +89,44 @@ class _Table:
         return self.state.ledger
 
 
-def where_offset(lake: Lake, contract: Contract, partition: int, offset: int) -> Answer:
-    """The fate of one offset for the contract's table, in the topic's current epoch.
+def where_offset(lake: Lake, contract: Contract, partition: int, offset: int) -> list[Answer]:
+    """The fate of one offset in the topic's current epoch; then what the table has of it from other epochs.
 
     Raises:
         Refused: the topic has no such partition.
         Outage: the catalog or the store does not answer.
     """
     table = _look(lake, contract)
-    if table.topic is not None and partition not in table.topic.end:
+    rows = _rows(lake, table, f"_kafka.partition = {partition} AND _kafka.offset = {offset}")
+    held = _quarantined(lake, table, f"partition = {partition} AND offset = {offset}")
+    place = Answer(contract.table, contract.topic, partition, offset, "unknown")
+    now = table.ledger.epoch if table.ledger else 0
+    if table.topic is not None and partition not in table.topic.end and not rows and not held:
         raise Refused(f"topic {contract.topic} has partitions {sorted(table.topic.end)}, not {partition}")
-    answer = Answer(contract.table, contract.topic, partition, offset, "unknown")
-    at = f"_kafka.partition = {partition} AND _kafka.offset = {offset}"
-    rows = [r for r in _rows(lake, table, at) if table.ledger and r["epoch"] == table.ledger.epoch]
-    held = [
-        r
-        for r in _quarantined(lake, table, f"partition = {partition} AND offset = {offset}")
-        if table.ledger and r["epoch"] == table.ledger.epoch
-    ]
+    others = sorted({r["epoch"] for r in (*rows, *held)} - {now}, reverse=True)
+    found = [_in_epoch(lake, table, replace(place), rows, held, epoch) for epoch in (now, *others)]
+    return [each for each in found if each is not None]
+
+
+def _in_epoch(
+    lake: Lake,
+    table: _Table,
+    answer: Answer,
+    rows: list[dict[str, Any]],
+    held: list[dict[str, Any]],
+    epoch: int,
+) -> Answer | None:
+    """None for an epoch of the past of which nothing is left but resolved quarantine rows."""
+    rows = [r for r in rows if r["epoch"] == epoch]
+    held = [r for r in held if r["epoch"] == epoch]
     if rows:
         return _published(lake, table, answer, rows, held)
     waits = [r for r in held if r[OPEN]]
     if waits:
-        return _held(table, answer, waits[0])
-    decided = by_offset(table.ledger, table.topic, partition, offset)
+        return _held(lake, table, answer, waits[0])
+    if table.ledger is not None and epoch != table.ledger.epoch:
+        return None
+    decided = by_offset(table.ledger, table.topic, answer.partition, answer.offset)
     if decided is not None:
         answer.fate, answer.why = decided
         return answer
@@ -120,20 +136,23 @@ def where_offset(lake: Lake, contract: Contract, partition: int, offset: int) ->
 def where_key(lake: Lake, contract: Contract, key: bytes) -> list[Answer]:
     """Every row and quarantined record of a Kafka key, newest first, among the records that were read."""
     table = _look(lake, contract)
-    epoch = table.ledger.epoch if table.ledger else 0
-    held = [r for r in _quarantined(lake, table, EqualTo(term="key", value=key)) if r["epoch"] == epoch]
-    rows = [r for r in _rows(lake, table, EqualTo(term="_kafka.key", value=key)) if r["epoch"] == epoch]
+    held = _quarantined(lake, table, EqualTo(term="key", value=key))
+    rows = _rows(lake, table, EqualTo(term="_kafka.key", value=key))
     found = []
     for row in rows:
         place = Answer(contract.table, contract.topic, row["partition"], row["offset"], "published")
-        mine = [r for r in held if (r["partition"], r["offset"]) == (row["partition"], row["offset"])]
+        mine = [r for r in held if _place(r) == _place(row)]
         found.append((row["timestamp"], _published(lake, table, place, [row], mine)))
     for row in held:
         if row[OPEN]:
             place = Answer(contract.table, contract.topic, row["partition"], row["offset"], "quarantined")
-            found.append((row["timestamp"], _held(table, place, row)))
+            found.append((row["timestamp"], _held(lake, table, place, row)))
     found.sort(key=lambda each: (each[0], each[1].partition, each[1].offset), reverse=True)
     return [answer for _, answer in found[:MOST]]
+
+
+def _place(row: dict[str, Any]) -> tuple[int, int, int]:
+    return row["epoch"], row["partition"], row["offset"]
 
 
 def _look(lake: Lake, contract: Contract) -> _Table:
@@ -179,9 +198,11 @@ def _published(
 ) -> Answer:
     row = rows[0]
     answer.fate = "published"
-    if len(rows) > 1:
+    if len(rows) > 1 and row["epoch"] >= 0:
         answer.why = f"{len(rows)} times: tidemark reconcile {answer.table}"
-    receipt = _publisher(table, answer, held)
+    else:
+        answer.why = _of_another(table, row)
+    receipt = _publisher(table, answer, held, row["epoch"])
     answer.facts = {
         **_receipt_facts(receipt),
         "record": {
@@ -204,10 +225,23 @@ def _published(
     return answer
 
 
+def _of_another(table: _Table, row: dict[str, Any]) -> str:
+    """Words for a record that is not of the topic as it is now."""
+    if row["epoch"] < 0:
+        return f"loaded by a backfill from {row['topic']}"
+    if table.ledger is not None and row["epoch"] != table.ledger.epoch:
+        return f"of epoch {row['epoch']}: the topic was another one then, now is epoch {table.ledger.epoch}"
+    return ""
+
+
 def _publisher(
-    table: _Table, answer: Answer, held: list[dict[str, Any]]
+    table: _Table, answer: Answer, held: list[dict[str, Any]], epoch: int
 ) -> tuple[int, datetime, Ledger] | None:
     """The receipt that brought the row in: of the replay that moved it, else of the last read from Kafka."""
+    if epoch < 0:
+        asked_for = ((r, r[2].settlement) for r in table.receipts)
+        return next((receipt for receipt, asked in asked_for if asked and asked.epoch == epoch), None)
+    table = replace(table, receipts=[r for r in table.receipts if r[2].epoch == epoch])
     marks = {(r["resolved_by"], r["resolved_at"]) for r in held if not r[OPEN]}
     read = reader_of([ledger for _, _, ledger in table.receipts], answer.partition, answer.offset)
     for position, receipt in enumerate(table.receipts):
@@ -222,8 +256,10 @@ def _publisher(
     return table.receipts[read] if read is not None else None
 
 
-def _held(table: _Table, answer: Answer, row: dict[str, Any]) -> Answer:
-    answer.fate, answer.why = "quarantined", f"{row['cause']}: {row['detail'] or 'no detail'}"
+def _held(lake: Lake, table: _Table, answer: Answer, row: dict[str, Any]) -> Answer:
+    words = (f"{row['cause']}: {row['detail'] or 'no detail'}", _of_another(table, row))
+    answer.fate, answer.why = "quarantined", "; ".join(each for each in words if each)
+    value = row["value"]
     answer.facts = {
         "cause": row["cause"],
         "detail": row["detail"],
@@ -237,7 +273,8 @@ def _held(table: _Table, answer: Answer, row: dict[str, Any]) -> Answer:
             "schema_id": row["schema_id"],
             "bytes": len(row["value"] or b""),
             "value": _text(row["value"]),
-            "value_hex": (row["value"] or b"")[:SHOWN].hex(),
+            "value_hex": (value or b"")[:SHOWN].hex(),
+            **(glimpse(lake, table.contract, value, row["schema_id"]) or {}),
         },
         "next_step": f"tidemark replay {table.contract.table} --quarantine --cause {row['cause']} --reason …",
     }

@@ -1,0 +1,81 @@
+"""A value that could not enter, decoded as far as it goes: for people who look for the cause, never for a table."""
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import fastavro
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import TidemarkError
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.registry import RegisteredSchema
+
+HEADER = 5
+"""A zero byte and four of the schema id."""
+MOST = 1_000_000
+"""Bytes of a value that are looked at."""
+
+
+def glimpse(
+    lake: Lake, contract: Contract, value: bytes | None, schema_id: int | None
+) -> dict[str, Any] | None:
+    """{"decoded": …} and, where it does not go to the end, "stops_at"; None when nothing can be read."""
+    if not value or len(value) > MOST:
+        return None
+    framed = schema_id is not None and value[:1] == b"\0"
+    text = _document(value[HEADER:] if framed else value)
+    if text is not None or not framed or schema_id is None:
+        return text
+    try:
+        registered = lake.registry(contract.cluster).by_id(schema_id)
+    except TidemarkError:
+        return None
+    return _avro(value[HEADER:], registered) if registered and registered.type == "AVRO" else None
+
+
+def _document(text: bytes) -> dict[str, Any] | None:
+    try:
+        return {"decoded": json.loads(text)}
+    except ValueError:
+        return None
+
+
+def _avro(payload: bytes, registered: RegisteredSchema) -> dict[str, Any] | None:
+    """The longest run of leading fields that can be read."""
+    names: dict[str, Any] = {}
+    failed = ""
+    try:
+        for _, text in registered.imports:
+            fastavro.parse_schema(json.loads(text), named_schemas=names)
+        for part, following in _prefixes(json.loads(registered.text)):
+            source = io.BytesIO(payload)
+            try:
+                parsed = fastavro.parse_schema(part, named_schemas=dict(names), _write_hint=False)
+                found = fastavro.schemaless_reader(source, parsed)
+            except Exception as error:  # noqa: BLE001 - garbage makes the reader raise whatever it likes
+                failed = f"{type(error).__name__}: {error}"[:200]
+                continue
+            left = len(payload) - source.tell()
+            stops = (
+                f"{following}: {failed}" if following else f"{left} bytes follow the value" if left else ""
+            )
+            shown = json.loads(json.dumps(found, default=_plain))
+            return {"decoded": shown, **({"stops_at": stops} if stops else {})}
+    except Exception:  # noqa: BLE001 - a schema that cannot be read: there is no glimpse, and no harm
+        return None
+    return None
+
+
+def _prefixes(schema: Any) -> Iterator[tuple[Any, str]]:
+    """The schema, then with ever fewer of its last fields; each with the name of the first that is missing."""
+    yield schema, ""
+    if isinstance(schema, Mapping) and schema.get("type") == "record":
+        fields = schema["fields"]
+        for count in range(len(fields) - 1, 0, -1):
+            yield {**schema, "fields": fields[:count]}, fields[count]["name"]
+
+
+def _plain(value: Any) -> str:
+    return "0x" + value.hex() if isinstance(value, bytes) else str(value)
