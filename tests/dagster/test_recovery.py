@@ -4,6 +4,8 @@ import dagster as dg
 import pytest
 
 from jobs.recovery import downstream, moment_of
+from tidemark.engine.drill import drill as drill_module
+from tidemark.engine.operate import backfill as backfill_module
 from tidemark.engine.operate import replay as replay_module
 from tidemark.engine.operate import rollback as rollback_module
 from tidemark.engine.table.operations import Operation
@@ -26,6 +28,17 @@ def calls(monkeypatch):
     def rollback(_, contract, target, signature, *, downstream):
         return operation("rollback", contract, signature, target=str(target), stale=downstream)
 
+    def backfill(_, contract, asked, signature):
+        asked.pace.say("half way")
+        return operation("backfill", contract, signature, asked=asked)
+
+    def drill(_, names, cluster, signature, say):
+        say("poison: passed")
+        made.append((names, cluster, signature.dry_run))
+        return Operation(signature.by, "drill", "", signature.reason, signature.run_id, {"passed": True})
+
+    monkeypatch.setattr(backfill_module, "backfill", backfill)
+    monkeypatch.setattr(drill_module, "drill", drill)
     monkeypatch.setattr(replay_module, "replay", replay)
     monkeypatch.setattr(rollback_module, "rollback", rollback)
     return made
@@ -52,6 +65,28 @@ def test_a_rollback_names_its_target(defs, instance, lake, calls):
     assert execute(defs, instance, "rollback", snapshot=42).success
     assert execute(defs, instance, "rollback", before="2026-05-01T12:00:00+02:00").success
     assert [each["target"] for each in calls] == ["snapshot 42", "before 2026-05-01T10:00:00+00:00"]
+
+
+def test_a_backfill_says_from_where_and_how_far(defs, instance, lake, calls, monkeypatch):
+    monkeypatch.setattr(Operation, "as_json", lambda _: {"verb": "backfill"})
+    times = {"from_time": "2026-01-01", "to_time": "2026-02-01T00:00:00+01:00"}
+    assert execute(defs, instance, "backfill", source="table:a.b", rate=5.0, cutover=True, **times).success
+    asked = calls[0]["asked"]
+    assert (asked.source, asked.pace.rate, asked.cutover, asked.abort) == ("table:a.b", 5.0, True, False)
+    assert [t.isoformat() for t in (asked.since, asked.until)] == [
+        "2026-01-01T00:00:00+00:00",
+        "2026-02-01T00:00:00+01:00",
+    ]
+
+
+def test_a_drill_names_its_scenarios_and_no_table(defs, instance, lake, calls):
+    config = {"scenarios": ["poison"], "by": "ada", "dry_run": True}
+    done = defs.resolve_job_def("drill").execute_in_process(
+        run_config={"ops": {"drill_platform": {"config": config}}}, instance=instance
+    )
+    assert done.success
+    assert calls == [(["poison"], "main", True)]
+    assert defs.resolve_schedule_def("drill").default_status == dg.DefaultScheduleStatus.STOPPED
 
 
 def test_a_time_without_an_offset_is_utc():

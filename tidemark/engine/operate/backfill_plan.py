@@ -6,6 +6,7 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
+from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import Backfill, Source, parse_source, place, windows_between
@@ -14,6 +15,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.operate.backfill_load import Pace
 from tidemark.engine.operate.backfill_source import Opened, check_time, open_source, time_of
+from tidemark.engine.schema.evolve import value_columns
 
 DAY = 86_400
 
@@ -152,7 +154,10 @@ def check_overlap(lake: Lake, work: Work) -> None:
     """Raises Refused when live rows lie in the time that rows from elsewhere are loaded for: they would be double."""
     if work.source.kind == "own" or work.target.head is None:
         return
-    column = "_kafka.timestamp" if work.source.records else work.plan.time_column
+    shared = not work.source.records and value_columns(work.target).field(
+        column_parts(work.plan.time_column)[0]
+    )
+    column = work.plan.time_column if shared else "_kafka.timestamp"
     table = f"{lake.identifier(work.contract.table)} VERSION AS OF {work.target.head}"
     time = time_of(column)
     live = lake.spark().sql(f"SELECT * FROM {table} WHERE _kafka.epoch >= 0")

@@ -15,6 +15,7 @@ from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import SchemaUnsupported, Stopped
+from tidemark.domain.ledger.backfill import BACKFILL
 from tidemark.domain.plan.contract_record import EVENT, remembered
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan
 from tidemark.engine.access.lake import Lake
@@ -124,7 +125,7 @@ def releases(lake: Lake) -> list[SchemaPlan]:
 
 
 def unclaimed(lake: Lake) -> Iterator[TableState]:
-    """Append tables of Tidemark that no contract of this configuration names."""
+    """Append tables of Tidemark that no contract of this configuration names; the shadow of a backfill is none."""
     catalog, ours = lake.catalog, _names(lake.configuration)
     for namespace in catalog.list_namespaces():
         for identifier in catalog.list_tables(namespace):
@@ -136,7 +137,7 @@ def unclaimed(lake: Lake) -> Iterator[TableState]:
                     state = read_state(catalog, table, required=False)
             except Stopped:
                 continue  # a table in trouble of its own, or another's: it must not stop this one
-            if state.owned and state.ledger is not None:
+            if state.owned and state.ledger is not None and BACKFILL not in state.properties:
                 yield state
 
 
