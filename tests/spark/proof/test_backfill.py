@@ -97,9 +97,7 @@ def test_rows_of_other_stores_and_topics_come_before_the_cutover(lakehouse, tmp_
     moved = datetime.now(UTC)
     topic = lakehouse.cluster.topic("moved", 1)
     topic.send(range(5 * 24 * 60, 5 * 24 * 60 + 20))
-    table = lakehouse.table(
-        topic, event_time="at", key={"fields": ["id"]}, format_version=version, quarantine={"fail": 0.5}
-    )
+    table = lakehouse.table(topic, event_time="at", format_version=version, quarantine={"fail": 0.5})
     table.run()
     old = f"lake.{table.name}_sink"
     values = "id, concat('c', id) AS customer, CAST(id AS float) AS amount"
