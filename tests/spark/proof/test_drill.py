@@ -1,5 +1,7 @@
 """Rule: a drill finds a platform sound, touches nothing but its scratch, and leaves nothing of that."""
 
+from lakehouse import until
+
 from tidemark.engine.drill.drill import drill
 from tidemark.engine.drill.scenarios import SCENARIOS
 from tidemark.engine.table.operations import Signature
@@ -29,4 +31,6 @@ def test_every_scenario_is_noticed_and_mended(lakehouse):
     assert all(0 <= s["detected_seconds"] <= s["recovered_seconds"] for s in card["scenarios"])
     after = set(lakehouse.catalog.list_tables("lake")) - before
     assert after <= {("lake", "tidemark_operations")}
-    assert card["topic"] not in lakehouse.cluster.admin.list_topics(timeout=10).topics
+    until(
+        lambda: card["topic"] not in lakehouse.cluster.admin.list_topics(timeout=10).topics, "the topic to go"
+    )

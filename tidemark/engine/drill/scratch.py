@@ -153,9 +153,9 @@ class Scratch:
             self.lake.spark().sql(f"DROP TABLE IF EXISTS {self.lake.identifier(table)} PURGE")
 
     def _drop_topic(self) -> None:
-        AdminClient({**self._properties(), "log_level": 0}).delete_topics([self.topic])[self.topic].result(
-            _WAIT
-        )
+        admin = AdminClient({**self._properties(), "log_level": 0})
+        asked = admin.delete_topics([self.topic])
+        asked[self.topic].result(_WAIT)
 
     def _drop_subjects(self) -> None:
         if not self.registry:
