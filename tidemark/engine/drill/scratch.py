@@ -134,10 +134,17 @@ class Scratch:
                 self.topic
             ].result(_WAIT)
         until = time.monotonic() + _WAIT
-        while time.monotonic() < until and not self.lake.kafka(self.cluster).describe([self.topic]):
+        while time.monotonic() < until and not self._led():
             time.sleep(0.2)
         if self.registry:
             self.schema_id = self.register(SUBJECT.format(topic=self.topic), SCHEMA)
+
+    def _led(self) -> bool:
+        """A topic that was just created may be without a leader for a moment."""
+        try:
+            return bool(self.lake.kafka(self.cluster).describe([self.topic]))
+        except Outage:
+            return False
 
     def drop(self) -> None:
         """Remove every trace; what cannot be removed now is swept later."""
