@@ -134,8 +134,11 @@ def run(tables: Sequence[str]) -> int:
 
 
 def _maintain(lake: Any, contracts: Sequence[Any]) -> int:
+    """All maintenance, eager: what is being written does not wait, a few manifests are many."""
+    from tidemark.domain.maintenance import compaction  # noqa: PLC0415
     from tidemark.engine.maintain.maintain import maintain  # noqa: PLC0415
 
+    compaction.HOT_FACTOR, compaction.MANY_MANIFESTS = 1, 2
     print(json.dumps([gain.as_json() for contract in contracts for gain in maintain(lake, contract)]))
     return 0
 

@@ -30,9 +30,11 @@ PausePoint = Literal[
     "compacted",
     "manifests_rewritten",
     "expiry_planned",
+    "retention_aside",
     "expired",
-    "orphans_listing",
+    "orphans_listed",
     "retention_noted",
+    "retention_deleted",
 ]
 POLL_SECONDS = 0.05
 

@@ -8,6 +8,7 @@ from urllib.parse import urlparse
 
 import oracle
 import pytest
+from pyiceberg.table.update import SetSnapshotRefUpdate
 from topics import order
 
 from tidemark.domain.config.upsert import current_of
@@ -16,6 +17,7 @@ from tidemark.engine.access.table_state import read_state
 from tidemark.engine.ingest import microbatch as ingest
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.maintain import expire
+from tidemark.engine.maintain.foreign_retention import is_aside
 from tidemark.engine.maintain.health import health
 from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.table.lease import INGEST_FIRST, Held, lease
@@ -100,14 +102,18 @@ def test_expiry_keeps_what_is_named_whatever_others_have_set(lakehouse, monkeypa
     topic.send(range(80, 90))
     assert table.run().rows.written == 10
 
-    # a default age of refs would cost the tag, and Spark applies it: exactly the ids go another way
+    # a default age of refs would cost the tag, main's own retention its history, and Spark applies both
     spark.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ('history.expire.max-ref-age-ms' = '1000')")
+    forgetful(table)
     time.sleep(1)
     real = expire._now
     monkeypatch.setattr(expire, "_now", lambda: real() + 2 * DAY_MS)
-    assert "orphan removal" in gain(table, "snapshot_expiry").reason
-    assert {"audit", "tidemark_ledger"} <= set(table.iceberg().metadata.refs)
-    assert "tidemark_live_a" not in table.iceberg().metadata.refs, "its run is two days dead by now"
+    assert gain(table, "snapshot_expiry").acted
+    metadata = table.iceberg().metadata
+    assert set(metadata.refs) == {"main", "audit", "tidemark_ledger"}, "the other run is two days dead by now"
+    assert {receipts[2], receipts[4]} < {s.snapshot_id for s in metadata.snapshots}
+    assert metadata.properties["history.expire.max-ref-age-ms"] == "1000"
+    assert not is_aside(metadata)
     monkeypatch.undo()
 
     # a managed catalog keeps only the current snapshot: the tag holds the ledger
@@ -125,6 +131,20 @@ def test_expiry_keeps_what_is_named_whatever_others_have_set(lakehouse, monkeypa
     assert oracle.count_by_spark(spark, table.name) == oracle.count_by_pyiceberg(table.iceberg())
     with lease(lake, table.name), pytest.raises(Held), lease(lake, table.name):
         raise AssertionError("two leases at once")
+
+
+def forgetful(table):
+    """Someone lets main forget what is older than a second."""
+    loaded = table.iceberg()
+    update = SetSnapshotRefUpdate(
+        ref_name="main",
+        type="branch",
+        snapshot_id=table.head,
+        max_ref_age_ms=None,
+        max_snapshot_age_ms=1000,
+        min_snapshots_to_keep=1,
+    )
+    loaded._do_commit(updates=(update,), requirements=())
 
 
 def test_orphans_go_when_they_are_old_and_never_while_they_may_be_someones_stage(lakehouse):

@@ -1,6 +1,7 @@
 """Rules of compaction: nothing below the thresholds, cold before hot, never more than the contract allows."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,9 +85,33 @@ def test_a_partition_larger_than_a_run_is_begun_with_as_many_files_as_surely_fit
     limits = Compaction(target_file_size=256 * MB, min_input_files=8, max_bytes=100 * MB)
     plan = plan_compaction(Layout((partition(sizes=[20 * MB, *[9 * MB] * 30]),)), limits, NOW)
     (rewrite,) = plan.rewrites
-    assert rewrite.max_files == rewrite.files == 9
+    assert rewrite.max_files == rewrite.files == 11
     assert rewrite.bytes <= 100 * MB
+    assert rewrite.below == 9 * MB + 1, "the large one, merged before, is left alone"
     assert plan.left > 0
+
+
+@given(st.lists(st.integers(1, 60), min_size=2, max_size=80), st.integers(20, 300))
+def test_run_after_run_a_partition_ends_with_fewer_small_files_than_are_worth_it(sizes, room):
+    """Given a run that may rewrite little, when it is repeated, then each rewrites no more, and it ends."""
+    limits = Compaction(target_file_size=1000, min_input_files=4, max_bytes=room)
+    now = sorted(sizes)
+    for _ in range(200):
+        plan = plan_compaction(Layout((partition(sizes=now),)), limits, NOW)
+        if not plan:
+            break
+        (rewrite,) = plan.rewrites
+        candidates = [size for size in now if size < rewrite.below]
+        taken = sorted(candidates, reverse=True)[: rewrite.max_files or len(candidates)]
+        assert sum(taken) <= room
+        for each in taken:
+            now.remove(each)
+        now = sorted([*now, sum(taken)])
+    else:
+        raise AssertionError("it goes on for ever")
+    assert sum(now) == sum(sizes)
+    fitting = [total for total in accumulate(now) if total <= room]
+    assert len(fitting) < limits.min_input_files, "what fits in one run is merged"
 
 
 def test_alike_partitions_share_a_commit():

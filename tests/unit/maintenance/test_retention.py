@@ -1,12 +1,18 @@
 """Rows go by the time of their record, at midnight, and never before someone has read them."""
 
+import sqlite3
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.maintenance.retention import EXPIRED_BEFORE, expired_before, retention_cut
+from tidemark.domain.maintenance.retention import (
+    EXPIRED_BEFORE,
+    expired_before,
+    merged_filter,
+    retention_cut,
+)
 from tidemark.engine.verify.marks import OLD, RECORD, ROW, Count, mark
 
 TIMES = st.integers(0, 2**31).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))
@@ -39,3 +45,19 @@ def test_an_old_record_without_a_row_is_no_gap_and_a_young_one_is():
     count.add(marks, 0)
     assert (count.gaps, count.duplicates, count.unknown) == ([(7, 8)], [], [])
     assert (count.kafka_records, count.rows, count.missing) == (9, 8, 1)
+
+
+@given(
+    st.integers(0, 2),
+    st.dictionaries(st.integers(0, 3), st.integers(0, 5)),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.integers(0, 6))),
+)
+def test_only_rows_that_were_merged_pass_the_filter(epoch, merged, rows):
+    """Given rows of known and unknown partitions and of three epochs, then just those before the merged offsets pass."""
+    database = sqlite3.connect(":memory:")
+    database.execute('CREATE TABLE t (epoch int, partition int, "offset" int)')
+    database.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+    passed = database.execute(f"SELECT * FROM t AS _kafka WHERE {merged_filter(epoch, merged)}").fetchall()
+    database.close()
+    expected = [(e, p, o) for e, p, o in rows if e < epoch or (e == epoch and o < merged.get(p, 0))]
+    assert sorted(passed) == sorted(expected)

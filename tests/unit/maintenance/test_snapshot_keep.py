@@ -12,10 +12,10 @@ from tidemark.domain.maintenance.snapshot_keep import (
     Snap,
     chain,
     given_up,
-    hazards,
     is_dead,
     keep,
 )
+from tidemark.engine.maintain.named_snapshots import NAMED, noted
 
 NOW = 100 * DAY_MS
 LIMITS = Snapshots(max_age=timedelta(days=7), min_keep=1, max_count=2000)
@@ -62,6 +62,19 @@ def test_what_anyone_names_is_kept_and_nothing_is_both(table):
     for ref in refs:
         if not is_dead(ref, by_id, head, NOW) and not given_up(ref, by_id, NOW):
             assert ref.snapshot in found.kept
+
+
+@given(tables(), st.data())
+def test_every_reader_that_has_noted_a_snapshot_keeps_it(table, data):
+    """Given an upsert table's ledger, dbt models and open reviews that note snapshots, then each of them can be read, and all of main since what the upsert table has merged."""
+    snapshots, refs, _, limits, merged = table
+    ids = st.sampled_from([s.id for s in snapshots])
+    readers = data.draw(st.dictionaries(st.sampled_from(["dbt.daily", "review.4711", "audit"]), ids))
+    properties = {f"{NAMED}{who}": str(snapshot) for who, snapshot in readers.items()}
+    found = keep(
+        snapshots, refs, noted({**properties, "owner": "7"}) | merged, limits, NOW, read_on_from=merged
+    )
+    assert {*readers.values(), *merged} <= {*found.kept}
 
 
 @given(tables())
@@ -140,11 +153,3 @@ def test_the_stage_of_a_live_attempt_stays_and_that_of_a_dead_one_goes():
     ]
     found = keep(snapshots, refs, (), LIMITS, NOW)
     assert (found.dead_branches, found.expired) == (("tidemark_x_dead",), (2,))
-
-
-def test_what_someone_else_has_set_is_seen_before_spark_applies_it():
-    refs = [Ref("main", "branch", 1), Ref("audit", "tag", 1), Ref("tidemark_ledger", "tag", 1, 9 * DAY_MS)]
-    assert hazards(refs, (), {"history.expire.max-snapshot-age-ms": "1000"}) == []
-    assert hazards(refs, (), {"history.expire.max-ref-age-ms": "1000"})
-    assert hazards(refs, ["main"], {})
-    assert not hazards([refs[0], refs[2]], (), {"history.expire.max-ref-age-ms": "1000"})

@@ -3,10 +3,11 @@
 Pure functions, no clock of their own. A plan is data: the engine runs it, `--dry-run` prints it.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any
 
 from tidemark.domain.config.contract import Compaction
@@ -195,26 +196,34 @@ def _within(needs: Sequence[_Need], limits: Compaction) -> tuple[list[tuple[_Nee
             chosen.append((need, None))
             room -= size
             continue
-        most = _how_many(need.files, room)
-        if most >= limits.min_input_files and not any(count for _, count in chosen):
-            part = tuple(sorted(need.files, reverse=True)[:most])
-            chosen.append((_Need(need.partition, part, need.below, need.hot), most))
+        part = _begun(need, room, limits)
+        if len(part.files) >= limits.min_input_files and not any(count for _, count in chosen):
+            chosen.append((part, len(part.files)))
             room = 0
-            left += size - sum(part)
+            left += size - sum(part.files)
         else:
             left += size
     return chosen, left
 
 
-def _how_many(sizes: Iterable[int], room: int) -> int:
-    """So many files fit, whichever of them are taken."""
-    count = 0
-    for size in sorted(sizes, reverse=True):
-        room -= size
-        if room < 0:
-            break
-        count += 1
-    return count
+def _begun(need: _Need, room: int, limits: Compaction) -> _Need:
+    """As many of its files as surely fit, whichever of those below a size are taken.
+
+    The size leaves out what earlier runs have merged, or those files alone would fill the room for ever. Where
+    deletes are the need, files of any size may be taken.
+    """
+    heavy = need.partition.delete_ratio > limits.max_delete_ratio
+    sizes = sorted(need.files)
+    best: tuple[int, ...] = ()
+    below = need.below
+    for size in [sizes[-1]] if heavy else sorted(set(sizes)):
+        largest = tuple(reversed(sizes[: bisect_right(sizes, size)]))
+        fitting = tuple(
+            each for each, total in zip(largest, accumulate(largest), strict=True) if total <= room
+        )
+        if len(fitting) > len(best):
+            best, below = fitting, need.below if heavy else size + 1
+    return _Need(need.partition, best, below, need.hot)
 
 
 def _grouped(chosen: Sequence[tuple[_Need, int | None]], limits: Compaction) -> Iterable[Rewrite]:

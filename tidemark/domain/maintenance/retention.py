@@ -22,6 +22,19 @@ def retention_cut(now: datetime, keep: timedelta, oldest_needed: datetime | None
     return whole if keep < _FINE else whole.replace(hour=0)
 
 
+def merged_filter(epoch: int, next_: Mapping[int, int]) -> str:
+    """SQL that is true for rows before `next_` (partition -> offset) in `epoch`, and for all of earlier epochs.
+
+    Said so that the bounds of a file alone can prove it for all its rows, whatever partitions they are of.
+    """
+    last = max(next_, default=-1)
+    each = [
+        f"_kafka.partition <= {last}",
+        *(f"(_kafka.partition <> {p} OR _kafka.offset < {next_.get(p, 0)})" for p in range(last + 1)),
+    ]
+    return f"(_kafka.epoch < {epoch} OR (_kafka.epoch = {epoch} AND {' AND '.join(each)}))"
+
+
 def expired_before(properties: Mapping[str, str]) -> datetime | None:
     """Up to which record time rows may have been deleted on purpose, as the table says itself."""
     text = properties.get(EXPIRED_BEFORE)

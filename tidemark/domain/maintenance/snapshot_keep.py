@@ -116,18 +116,6 @@ def given_up(ref: Ref, by_id: Mapping[int, Snap], now: int) -> bool:
     return ref.name != MAIN and ref.max_age is not None and now - at > ref.max_age
 
 
-def hazards(refs: Sequence[Ref], own_retention: Iterable[str], properties: Mapping[str, str]) -> list[str]:
-    """Why Spark's procedure would expire more than it is told.
-
-    `own_retention` are the branches that carry a retention of snapshots themselves.
-    """
-    found = [f"branch {name} has a retention of its own" for name in sorted(own_retention)]
-    default = properties.get("history.expire.max-ref-age-ms")
-    if default is not None and any(ref.max_age is None and ref.name != MAIN for ref in refs):
-        found.append(f"history.expire.max-ref-age-ms={default} would drop branches and tags")
-    return found
-
-
 def _by_age(kept: dict[int, str], lineage: Sequence[Snap], limits: Snapshots, now: int) -> None:
     for rank, each in enumerate(lineage):
         if rank < limits.min_keep:

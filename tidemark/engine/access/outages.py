@@ -43,6 +43,7 @@ _DENIED = (
     "GroupAuthorizationException",
     "SaslAuthenticationException",
     "AccessDenied",
+    "ACCESS_DENIED",
 )
 _CATALOG_GONE = (
     "SQLITE_BUSY",
@@ -61,6 +62,7 @@ _STORE_GONE = (
     "RuntimeIOException",
     "SdkClientException",
     "S3Exception",
+    "AWS Error",
     "NoSuchBucket",
     "No space left on device",
 )

@@ -47,15 +47,11 @@ from tidemark.engine.schema.subjects import reading_of
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.stopwatch import Stopwatch
 from tidemark.engine.table.create import set_properties
-from tidemark.engine.table.lease import ask_for_room
+from tidemark.engine.table.lease import LOST_OFTEN, ask_for_room
 from tidemark.engine.table.publish import drop_branch, open_branch, publish, write_receipt
 
 ATTEMPTS = 6
 """Times that one microbatch may be overtaken, with no progress in between, before the orchestrator gets it back."""
-
-
-LOST_OFTEN = 3
-"""Times that it may be overtaken by something that is no ingest before the table tells maintenance to stand back."""
 
 
 class _PlanAgain(TidemarkError):

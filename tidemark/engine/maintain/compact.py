@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from pyiceberg.table import Table
+from pyspark.sql import Row
 
 from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.config.contract import Compaction
@@ -17,13 +18,12 @@ from tidemark.domain.maintenance.gain import Gain
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
+from tidemark.engine.maintain.conflicts import Conflicts
 from tidemark.engine.table.layout import counts_of, read_layout
 from tidemark.engine.table.lease import existing, lease, wanted_by_ingest
 
-TRIES = 3
 CONCURRENT_REWRITES = 2
 """Groups of files that the server rewrites at once: ingest needs its cores."""
-CONFLICTS = ("ValidationException", "CommitFailedException", "Missing required files", "Cannot commit")
 
 
 @dataclass(slots=True)
@@ -31,12 +31,11 @@ class _Done:
     """What the commits of one run came to."""
 
     commits: int = 0
-    conflicts: int = 0
     rewritten_files: int = 0
     rewritten_bytes: int = 0
     manifests: int = 0
     stopped: str = ""
-    failed: list[str] = field(default_factory=list)
+    conflicts: Conflicts = field(default_factory=Conflicts)
 
 
 def compact(lake: Lake, name: str, limits: Compaction, *, until: float, dry_run: bool = False) -> Gain:
@@ -65,7 +64,7 @@ def compact(lake: Lake, name: str, limits: Compaction, *, until: float, dry_run:
     reason = "; ".join(plan.reasons)
     standing_back = wanted_by_ingest(table.metadata.properties)
     if standing_back or dry_run or not plan:
-        found = {**_before(layout, limits), "seconds": time.perf_counter() - began}
+        found = {**_before(layout, limits), **_planned(plan), "seconds": time.perf_counter() - began}
         return Gain(
             name,
             "compaction",
@@ -81,10 +80,11 @@ def compact(lake: Lake, name: str, limits: Compaction, *, until: float, dry_run:
         name,
         "compaction",
         acted=done.commits > 0,
-        reason="; ".join(filter(None, (reason, done.stopped, *done.failed))),
+        reason="; ".join(filter(None, (reason, done.stopped, *done.conflicts.gave_up))),
         numbers={
             **_before(layout, limits),
-            **_gained(done, plan, after, limits, time.perf_counter() - began),
+            **_planned(plan),
+            **_gained(done, after, limits, time.perf_counter() - began),
         },
         plan=plan.as_json(),
     )
@@ -102,32 +102,32 @@ def _act(lake: Lake, name: str, limits: Compaction, plan: CompactionPlan, until:
         _rewrite_files(lake, table, limits, rewrite, done)
         pause_point("compacted")
     if plan.manifests and time.monotonic() < until:
-        call = f"rewrite_manifests(table => {quoted_text(name)}, use_caching => false)"
-        (found,) = lake.spark().sql(f"CALL `{lake.platform.catalog.name}`.system.{call}").collect()
-        done.manifests = found["rewritten_manifests_count"]
-        done.commits += 1
+        _rewrite_manifests(lake, name, done)
         pause_point("manifests_rewritten")
     return done
 
 
 def _rewrite_files(lake: Lake, table: Table, limits: Compaction, rewrite: Rewrite, done: _Done) -> None:
-    """One commit, tried again when a write to the very same files was faster."""
-    call = rewrite_call(lake, table, limits, rewrite)
-    for left in reversed(range(TRIES)):
-        try:
-            (found,) = lake.spark().sql(call).collect()
-        except Exception as error:
-            if not any(sign in str(error) for sign in CONFLICTS):
-                raise
-            done.conflicts += 1
-            if not left:
-                done.failed.append(f"{rewrite.partitions[0]} is being changed; next time")
-            time.sleep(0.2)
-            continue
+    """One commit."""
+    found = _call(lake, rewrite_call(lake, table, limits, rewrite), rewrite.partitions[0], done)
+    if found is not None:
         done.commits += int(found["rewritten_data_files_count"] > 0)
         done.rewritten_files += found["rewritten_data_files_count"]
         done.rewritten_bytes += found["rewritten_bytes_count"]
-        return
+
+
+def _rewrite_manifests(lake: Lake, name: str, done: _Done) -> None:
+    procedure = f"rewrite_manifests(table => {quoted_text(name)}, use_caching => false)"
+    call = f"CALL `{lake.platform.catalog.name}`.system.{procedure}"
+    found = _call(lake, call, "the list of manifests", done)
+    if found is not None:
+        done.commits += 1
+        done.manifests = found["rewritten_manifests_count"]
+
+
+def _call(lake: Lake, call: str, what: str, done: _Done) -> Row | None:
+    rows = done.conflicts.tried(what, lambda: lake.spark().sql(call).collect())
+    return rows[0] if rows else None
 
 
 def rewrite_call(lake: Lake, table: Table, limits: Compaction, rewrite: Rewrite) -> str:
@@ -159,17 +159,23 @@ def _before(layout: Layout, limits: Compaction) -> dict[str, float]:
     return _numbers(layout, limits, "before")
 
 
-def _gained(
-    done: _Done, plan: CompactionPlan, after: Layout, limits: Compaction, seconds: float
-) -> dict[str, float]:
+def _planned(plan: CompactionPlan) -> dict[str, float]:
+    return {
+        "rewrites_planned": len(plan.rewrites),
+        "files_planned": sum(each.files for each in plan.rewrites),
+        "bytes_planned": sum(each.bytes for each in plan.rewrites),
+        "bytes_left": plan.left,
+    }
+
+
+def _gained(done: _Done, after: Layout, limits: Compaction, seconds: float) -> dict[str, float]:
     return {
         **_numbers(after, limits, "after"),
         "commits": done.commits,
-        "conflicts": done.conflicts,
+        "conflicts": done.conflicts.count,
         "files_rewritten": done.rewritten_files,
         "bytes_rewritten": done.rewritten_bytes,
         "manifests_rewritten": done.manifests,
-        "bytes_left": plan.left,
         "seconds": seconds,
     }
 
@@ -180,5 +186,7 @@ def _numbers(layout: Layout, limits: Compaction, when: str) -> dict[str, float]:
         f"delete_files_{when}": layout.delete_files,
         f"bytes_{when}": layout.bytes,
         f"manifests_{when}": layout.manifests,
+        f"small_file_ratio_{when}": layout.small_ratio(limits.target_file_size),
+        f"delete_ratio_{when}": layout.delete_ratio,
         f"read_amplification_{when}": layout.read_amplification(limits.target_file_size),
     }

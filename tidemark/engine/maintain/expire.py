@@ -1,37 +1,39 @@
 """Snapshot expiry: exactly the snapshots that nothing keeps (snapshot_keep.py), and their files.
 
-Spark's procedure also applies ages of its own: the table's `history.expire.*`, and retention of single branches. The
-first is overruled in the call; where the second would make it expire more than it is told, PyIceberg removes just the
-ids, and the files are left to orphan removal.
+Spark's procedure also applies ages of its own: the table's `history.expire.*`, and retention of single branches. What
+its arguments cannot overrule is out of the way meanwhile (foreign_retention.py).
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
-from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, RemoveSnapshotsUpdate
 
 from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.config.contract import Snapshots
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
 from tidemark.domain.maintenance.gain import Gain
-from tidemark.domain.maintenance.snapshot_keep import Keep, Ref, Snap, hazards, keep
+from tidemark.domain.maintenance.snapshot_keep import DAY_MS, Keep, Ref, Snap, keep
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load, summary_of
 from tidemark.engine.faults import pause_point
+from tidemark.engine.maintain.conflicts import Conflicts
+from tidemark.engine.maintain.foreign_retention import is_aside, out_of_the_way
 from tidemark.engine.maintain.named_snapshots import Named
 from tidemark.engine.table.lease import existing, lease
-from tidemark.engine.table.publish import can_compare_and_set
 
 AT_ONCE = 2_000
 """Snapshots in one commit."""
 
 
-def expire(lake: Lake, name: str, limits: Snapshots, named: Named, *, dry_run: bool = False) -> Gain:
+def expire(
+    lake: Lake, name: str, limits: Snapshots, named: Callable[[], Named], *, dry_run: bool = False
+) -> Gain:
     """Expire what nothing keeps, and drop the attempt branches of dead runs.
+
+    `named` says what others name right now.
 
     Raises:
         Held: another maintenance holds the table.
@@ -41,32 +43,30 @@ def expire(lake: Lake, name: str, limits: Snapshots, named: Named, *, dry_run: b
     table = load(lake.catalog, name)
     if table is None:
         return Gain(name, "snapshot_expiry", acted=False, reason="it does not exist yet")
-    plan = plan_expiry(table.metadata, limits, named)
+    plan = plan_expiry(table.metadata, limits, named())
     pause_point("expiry_planned")
-    before: dict[str, float] = {
-        "snapshots_before": len(table.metadata.snapshots),
-        "expirable": len(plan.expired),
-        "dead_branches": len(plan.dead_branches),
-    }
-    told = _told(plan)
-    if dry_run or not (plan.expired or plan.dead_branches):
+    before, told = _before(table.metadata, plan), _told(plan)
+    if dry_run or not (plan.expired or plan.dead_branches or is_aside(table.metadata)):
         return Gain(name, "snapshot_expiry", acted=False, reason=told, numbers=before, plan=_as_json(plan))
-    with lease(lake, name):
+    conflicts = Conflicts()
+
+    def planned_again() -> int:
+        return _remove(lake, name, plan_expiry(existing(lake, name).metadata, limits, named()).expired)
+
+    with lease(lake, name), out_of_the_way(lake, name):
         for branch in plan.dead_branches:
             lake.spark().sql(f"ALTER TABLE {lake.identifier(name)} DROP BRANCH IF EXISTS `{branch}`")
-        table = existing(lake, name)
-        plan = plan_expiry(table.metadata, limits, named)
-        deleted, how = _remove(lake, table, plan.expired)
-    after = existing(lake, name).metadata
+        deleted = conflicts.tried("its history", planned_again)
     return Gain(
         name,
         "snapshot_expiry",
-        acted=True,
-        reason=f"{told}{how}",
+        acted=deleted is not None,
+        reason="; ".join([told, *conflicts.gave_up]),
         numbers={
             **before,
-            "snapshots_after": len(after.snapshots),
-            "files_deleted": deleted,
+            "snapshots_after": len(existing(lake, name).metadata.snapshots),
+            "files_deleted": deleted or 0,
+            "conflicts": conflicts.count,
             "seconds": time.perf_counter() - began,
         },
         plan=_as_json(plan),
@@ -95,29 +95,8 @@ def refs_of(metadata: TableMetadata) -> list[Ref]:
     ]
 
 
-def _remove(lake: Lake, table: Table, ids: Sequence[int]) -> tuple[int, str]:
-    """Remove snapshots and delete their files; returns the files deleted, and a remark."""
-    if not ids:
-        return 0, ""
-    metadata = table.metadata
-    own = [name for name, ref in metadata.refs.items() if ref.max_snapshot_age_ms is not None]
-    found = hazards(refs_of(metadata), own, metadata.properties)
-    if not found:
-        return _by_spark(lake, table, ids), ""
-    if not can_compare_and_set(lake, metadata):
-        return 0, f"; nothing was expired, for {' and '.join(found)}, which Spark would apply: unset it"
-    table._do_commit(  # noqa: SLF001 - the public builder asserts nothing about main
-        requirements=(
-            AssertTableUUID(uuid=metadata.table_uuid),
-            AssertRefSnapshotId(ref="main", snapshot_id=metadata.current_snapshot_id),
-        ),
-        updates=(RemoveSnapshotsUpdate(snapshot_ids=list(ids)),),
-    )
-    pause_point("expired")
-    return 0, f"; files are left to orphan removal, for {' and '.join(found)}"
-
-
-def _by_spark(lake: Lake, table: Table, ids: Sequence[int]) -> int:
+def _remove(lake: Lake, name: str, ids: Sequence[int]) -> int:
+    """Remove snapshots and the files that they alone name; returns how many files."""
     never = datetime.fromtimestamp(1, UTC)
     deleted = 0
     for begin in range(0, len(ids), AT_ONCE):
@@ -125,8 +104,8 @@ def _by_spark(lake: Lake, table: Table, ids: Sequence[int]) -> int:
         (row,) = (
             lake.spark()
             .sql(
-                f"CALL `{lake.platform.catalog.name}`.system.expire_snapshots(table => "
-                f"{quoted_text('.'.join(table.name()))}, snapshot_ids => array({listed}), "
+                f"CALL `{lake.platform.catalog.name}`.system.expire_snapshots(table => {quoted_text(name)}, "
+                f"snapshot_ids => array({listed}), "
                 f"older_than => TIMESTAMP '{never:%Y-%m-%d %H:%M:%S}+00:00', stream_results => true)"
             )
             .collect()
@@ -134,6 +113,16 @@ def _by_spark(lake: Lake, table: Table, ids: Sequence[int]) -> int:
         deleted += sum(row.asDict().values())
         pause_point("expired")
     return deleted
+
+
+def _before(metadata: TableMetadata, plan: Keep) -> dict[str, float]:
+    oldest = min((each.timestamp_ms for each in metadata.snapshots), default=_now())
+    return {
+        "snapshots_before": len(metadata.snapshots),
+        "oldest_days": (_now() - oldest) / DAY_MS,
+        "expirable": len(plan.expired),
+        "dead_branches": len(plan.dead_branches),
+    }
 
 
 def _told(plan: Keep) -> str:

@@ -11,13 +11,18 @@ from pyiceberg.table import Table
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
-from tidemark.domain.ledger.offsets import Offsets
 from tidemark.domain.maintenance.gain import Gain
-from tidemark.domain.maintenance.retention import EXPIRED_BEFORE, FIRST, expired_before, retention_cut
+from tidemark.domain.maintenance.retention import (
+    EXPIRED_BEFORE,
+    FIRST,
+    expired_before,
+    merged_filter,
+    retention_cut,
+)
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import ancestors, load, summary_of
 from tidemark.engine.faults import pause_point
-from tidemark.engine.maintain.compact import CONFLICTS, TRIES
+from tidemark.engine.maintain.conflicts import Conflicts
 from tidemark.engine.merge.state import merged_upto, named_snapshots
 from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.lease import existing, lease, wanted_by_ingest
@@ -36,14 +41,15 @@ def expire_rows(lake: Lake, contract: Contract, *, dry_run: bool = False) -> Gai
         return Gain(name, "retention", acted=False, reason="rows are kept for ever")
     if standing_back := wanted_by_ingest(table.metadata.properties):
         return Gain(name, "retention", acted=False, reason=standing_back)
-    needed: datetime | None = None
+    needed, merged_rows = None, "true"
     if contract.upsert is not None:
         merged = merged_upto(lake, contract)
         if merged is None or _replayed(table, named_snapshots(lake, contract)):
             return Gain(
                 name, "retention", acted=False, reason="the upsert table has rows to read again first"
             )
-        needed = _oldest_unmerged(lake, contract, *merged)
+        merged_rows = merged_filter(*merged)
+        needed = _oldest_unmerged(lake, contract, merged_rows)
     cut = retention_cut(datetime.now(UTC), contract.retention.append, needed)
     where = f"_kafka.timestamp >= '{FIRST.isoformat()}' and _kafka.timestamp < '{cut.isoformat()}'"
     tasks = list(table.scan(row_filter=where).plan_files())
@@ -52,33 +58,36 @@ def expire_rows(lake: Lake, contract: Contract, *, dry_run: bool = False) -> Gai
     if not tasks or dry_run:
         told = f"{len(tasks)} files hold rows from before {cut:%Y-%m-%d %H:%M} UTC"
         return Gain(name, "retention", acted=False, reason=told, numbers=found)
+    conflicts = Conflicts()
     with lease(lake, name):
         noted = expired_before(table.metadata.properties)
         if noted is None or noted < cut:
             set_properties(lake, name, {EXPIRED_BEFORE: cut.isoformat()})
         pause_point("retention_noted")
-        _delete(lake, name, cut)
+        done = conflicts.tried("a file", lambda: _delete(lake, name, cut, merged_rows))
     gone = _rows(table) - _rows(existing(lake, name))
-    numbers = {"files": len(tasks), "rows_deleted": max(0, gone), "seconds": time.perf_counter() - began}
     return Gain(
-        name, "retention", acted=True, reason=f"rows before {cut:%Y-%m-%d %H:%M} UTC", numbers=numbers
+        name,
+        "retention",
+        acted=done is not None,
+        reason="; ".join([f"rows before {cut:%Y-%m-%d %H:%M} UTC", *conflicts.gave_up]),
+        numbers={
+            "files": len(tasks),
+            "rows_deleted": max(0, gone),
+            "conflicts": conflicts.count,
+            "seconds": time.perf_counter() - began,
+        },
     )
 
 
-def _delete(lake: Lake, name: str, cut: datetime) -> None:
-    statement = (
+def _delete(lake: Lake, name: str, cut: datetime, merged_rows: str) -> bool:
+    """One commit. `merged_rows` keeps what has come in since the plan, however old its record time."""
+    lake.spark().sql(
         f"DELETE FROM {lake.identifier(name)} WHERE _kafka.timestamp >= TIMESTAMP '{FIRST:%Y-%m-%d %H:%M:%S}+00:00' "
-        f"AND _kafka.timestamp < TIMESTAMP '{cut:%Y-%m-%d %H:%M:%S}+00:00'"
+        f"AND _kafka.timestamp < TIMESTAMP '{cut:%Y-%m-%d %H:%M:%S}+00:00' AND {merged_rows}"
     )
-    for left in reversed(range(TRIES)):
-        try:
-            lake.spark().sql(statement)
-        except Exception as error:
-            if not left or not any(sign in str(error) for sign in CONFLICTS):
-                raise
-            time.sleep(0.2)
-        else:
-            return
+    pause_point("retention_deleted")
+    return True
 
 
 def _replayed(table: Table, read_on_from: frozenset[int]) -> bool:
@@ -92,15 +101,13 @@ def _replayed(table: Table, read_on_from: frozenset[int]) -> bool:
     return True
 
 
-def _oldest_unmerged(lake: Lake, contract: Contract, epoch: int, next_: Offsets) -> datetime | None:
+def _oldest_unmerged(lake: Lake, contract: Contract, merged_rows: str) -> datetime | None:
     """The record time of the oldest row that the upsert table has not merged; None when it has all of them."""
-    merged = [f"(_kafka.partition = {p} AND _kafka.offset < {o})" for p, o in sorted(next_.items())]
-    within = " OR ".join(merged) or "false"
     (row,) = (
         lake.spark()
         .sql(
             f"SELECT unix_micros(min(_kafka.timestamp)) AS oldest FROM {lake.identifier(contract.table)} "
-            f"WHERE _kafka.epoch > {epoch} OR (_kafka.epoch = {epoch} AND NOT ({within}))"
+            f"WHERE NOT ({merged_rows})"
         )
         .collect()
     )

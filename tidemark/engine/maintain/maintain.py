@@ -13,7 +13,7 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.maintain.compact import compact
 from tidemark.engine.maintain.expire import expire
 from tidemark.engine.maintain.expire_rows import expire_rows
-from tidemark.engine.maintain.named_snapshots import Named, named_snapshots
+from tidemark.engine.maintain.named_snapshots import named_snapshots
 from tidemark.engine.maintain.orphans import remove_orphans
 from tidemark.engine.table.lease import Held
 from tidemark.engine.table.operations import Operation, Signature, record
@@ -101,8 +101,9 @@ def _expiry(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]:
     for table in tables_of(contract):
 
         def work(table: str = table) -> Gain:
-            others = named_snapshots(lake, contract) if table == contract.table else Named()
-            return expire(lake, table, limits, others, dry_run=dry_run)
+            return expire(
+                lake, table, limits, lambda: named_snapshots(lake, contract, table), dry_run=dry_run
+            )
 
         yield _apart(lake, table, "snapshot_expiry", work)
 

@@ -1,8 +1,9 @@
-"""Snapshots of an append table that others still name: the ledger of its upsert table, and notes on the table itself.
+"""Snapshots of a table that others still name: the ledger of its upsert table, and notes on the table itself.
 
-Everyone else tags what must stay; tags are always kept.
+Everyone else (a dbt model, a review, an audit) notes or tags what must stay; tags are always kept.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemark.domain.config.contract import Contract
@@ -22,10 +23,19 @@ class Named:
     read_on_from: frozenset[int] = frozenset()
 
 
-def named_snapshots(lake: Lake, contract: Contract) -> Named:
-    """What must stay of the append table of `contract`."""
-    append = load(lake.catalog, contract.table)
-    properties = append.metadata.properties if append else {}
-    noted = {int(v) for k, v in properties.items() if k.startswith(NAMED) and v.lstrip("-").isdecimal()}
-    merged = merge_state.named_snapshots(lake, contract)
-    return Named(merged | noted, merged)
+def named_snapshots(lake: Lake, contract: Contract, table: str) -> Named:
+    """What must stay of `table`, one of the tables of `contract`."""
+    loaded = load(lake.catalog, table)
+    merged: frozenset[int] = frozenset()
+    if table == contract.table:
+        merged = merge_state.named_snapshots(lake, contract)
+    return Named(merged | noted(loaded.metadata.properties if loaded else {}), merged)
+
+
+def noted(properties: Mapping[str, str]) -> frozenset[int]:
+    """What readers have noted on a table."""
+    return frozenset(
+        int(value)
+        for key, value in properties.items()
+        if key.startswith(NAMED) and value.lstrip("-").isdecimal()
+    )

@@ -1,8 +1,15 @@
-"""Orphan files: what lies under a table's location, no snapshot names, and nobody can still be writing."""
+"""Orphan files: what lies under a table's location, no snapshot names, and nobody can still be writing.
+
+Spark lists them, on any store; they are deleted one by one by PyIceberg, so that whoever stops this stops it.
+"""
 
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
+from pyiceberg.io import FileIO
+from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
 from tidemark.domain.columns.spark_types import quoted_text
@@ -18,6 +25,7 @@ from tidemark.engine.table.lease import lease
 LEAST = timedelta(days=1)
 """Iceberg refuses to remove files younger than this."""
 SHOWN = 20
+PARALLEL = 16
 
 
 def remove_orphans(lake: Lake, name: str, limits: Orphans, *, dry_run: bool = False) -> Gain:
@@ -32,13 +40,30 @@ def remove_orphans(lake: Lake, name: str, limits: Orphans, *, dry_run: bool = Fa
     if table is None or table.metadata.current_snapshot_id is None:
         return Gain(name, "orphan_files", acted=False, reason="it does not exist yet, or holds nothing")
     before = cutoff(table.metadata, limits, datetime.now(UTC))
-    if dry_run:
-        found = _call(lake, name, before, dry_run=True)
-        return _gain(name, found, before, time.perf_counter() - began, acted=False)
-    with lease(lake, name):
-        pause_point("orphans_listing")
-        found = _call(lake, name, before, dry_run=False)
-    return _gain(name, found, before, time.perf_counter() - began, acted=bool(found))
+    found = _listed(lake, name, before)
+    pause_point("orphans_listed")
+    sizes = _each(lambda file: _size(table.io, file), found)
+    reason = f"{len(found)} files that no snapshot names, older than {before:%Y-%m-%d %H:%M} UTC"
+    neighbour = _neighbour(lake, table) if found else None
+    if neighbour:
+        reason += f"; nothing is removed, for {neighbour} lies in the same folder: move it"
+    deleted = 0
+    if found and not (dry_run or neighbour):
+        with lease(lake, name):
+            deleted = sum(_each(lambda file: _delete(table.io, file), found))
+    return Gain(
+        name,
+        "orphan_files",
+        acted=deleted > 0,
+        reason=reason,
+        numbers={
+            "orphans": len(found),
+            "orphan_bytes": sum(sizes),
+            "files_deleted": deleted,
+            "seconds": time.perf_counter() - began,
+        },
+        plan={"files": sorted(found)[:SHOWN], "older_than": before.isoformat(timespec="seconds")},
+    )
 
 
 def cutoff(metadata: TableMetadata, limits: Orphans, now: datetime) -> datetime:
@@ -55,26 +80,44 @@ def cutoff(metadata: TableMetadata, limits: Orphans, now: datetime) -> datetime:
     return min([now - max(limits.older_than, LEAST + timedelta(minutes=1)), *alive])
 
 
-def _call(lake: Lake, name: str, before: datetime, *, dry_run: bool) -> list[str]:
+def _listed(lake: Lake, name: str, before: datetime) -> list[str]:
     rows = (
         lake.spark()
         .sql(
             f"CALL `{lake.platform.catalog.name}`.system.remove_orphan_files(table => {quoted_text(name)}, "
-            f"older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}+00:00', dry_run => {str(dry_run).lower()}, "
-            "prefix_listing => true)"
+            f"older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}+00:00', dry_run => true, prefix_listing => true)"
         )
         .collect()
     )
     return [row["orphan_file_location"] for row in rows]
 
 
-def _gain(name: str, found: list[str], before: datetime, seconds: float, *, acted: bool) -> Gain:
-    many = f"{len(found)} files that no snapshot names, older than {before:%Y-%m-%d %H:%M} UTC"
-    return Gain(
-        name,
-        "orphan_files",
-        acted=acted,
-        reason=many,
-        numbers={"orphans": len(found), "seconds": seconds},
-        plan={"files": sorted(found)[:SHOWN], "older_than": before.isoformat(timespec="seconds")},
-    )
+def _neighbour(lake: Lake, table: Table) -> str | None:
+    """Another table of the namespace whose files lie under this one's location, or None."""
+    ours = table.location().rstrip("/") + "/"
+    for identifier in lake.catalog.list_tables(table.name()[:-1]):
+        if identifier != table.name():
+            other = load(lake.catalog, ".".join(identifier))
+            if other is not None and (other.location().rstrip("/") + "/").startswith(ours):
+                return ".".join(identifier)
+    return None
+
+
+def _each(work: Callable[[str], int], files: Sequence[str]) -> list[int]:
+    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="orphans") as pool:
+        return list(pool.map(work, files))
+
+
+def _size(io: FileIO, file: str) -> int:
+    try:
+        return len(io.new_input(file))
+    except FileNotFoundError:
+        return 0
+
+
+def _delete(io: FileIO, file: str) -> int:
+    try:
+        io.delete(file)
+    except FileNotFoundError:
+        return 0
+    return 1

@@ -20,6 +20,7 @@ from tidemark.engine.merge.batch import read_batch
 from tidemark.engine.merge.plan import MergePlan, make_merge_plan
 from tidemark.engine.merge.stage import NOTHING_STAGED, StagedMerge, stage_merge
 from tidemark.engine.stopwatch import Stopwatch
+from tidemark.engine.table.lease import LOST_OFTEN, ask_for_room
 from tidemark.engine.table.publish import drop_branch, open_branch, publish, write_receipt
 
 ATTEMPTS = 6
@@ -34,13 +35,16 @@ def merge_once(lake: Lake, current: Current, run_id: str, *, known: bool = False
     """
     table = current.contract.table
     last: TidemarkError | None = None
-    for turn in range(ATTEMPTS):
+    for turn in range(1, ATTEMPTS + 1):
         try:
             with named(table, topic=current.append.table, cluster=current.append.cluster):
                 return _attempt(lake, current, run_id, known=known)
         except Overtaken as overtaken:
             last = overtaken
             time.sleep(random.uniform(0.0, 0.1 * 2**turn))  # noqa: S311 - so that two runs do not stay in step
+            if turn == LOST_OFTEN:
+                with suppress(Exception):
+                    ask_for_room(lake, table)
     raise Stopped("failed", table, f"It was planned {ATTEMPTS} times in vain: {last}")
 
 
