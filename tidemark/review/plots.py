@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from html import escape
 
 WIDTH, HEIGHT = 640, 200
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 12, 28
+_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 12, 12, 28
 Point = tuple[datetime, float]
 
 

@@ -1,80 +1,18 @@
 """The review pack: one page that says what reviewers ask, needs nothing else, and cannot be broken by what tables say."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from html.parser import HTMLParser
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reviews import CONTRACT, NOON, receipt, review
 
-from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.platform import EmbeddedPlatform
-from tidemark.domain.ledger.ledger import Counts, Ledger
-from tidemark.engine.look.status import Status
-from tidemark.review.collect import Review
 from tidemark.review.pack import page
 from tidemark.review.plots import over_time
-from tidemark.review.promises import promises
-from tidemark.review.receipts import Receipt, fates_of, recovery_of
+from tidemark.review.receipts import fates_of
 
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-CONTRACT = Contract(
-    topic="orders",
-    table="shop.orders",
-    description="Orders <b>as</b> published",
-    owners={"data": "team:orders"},
-    approvers=["team:lake"],
-    columns={"email": {"tags": ["pii"], "allow": ["marts.customers"]}},
-    freshness={"warn": "2m", "fail": "10m"},
-    retention={"append": "30d"},
-)
 VOID = {"meta", "link", "br", "line", "rect", "circle", "path", "polyline"}
-
-
-def receipt(number, *, delay=3, quarantined=0):
-    at = NOON + timedelta(minutes=number)
-    counts = {0: Counts(10 + quarantined, 10, quarantined)}
-    whole = {0: Counts((10 + quarantined) * (number + 1), 10 * (number + 1), quarantined * (number + 1))}
-    ledger = Ledger(
-        cluster_id="c", topic_id="t", topic="orders", start={0: 5}, next={0: 5 + whole[0].read + 2},
-        counts=counts, totals=whole, max_timestamp=at - timedelta(seconds=delay),
-    )  # fmt: skip
-    return Receipt(number, at, ledger)
-
-
-def review(contract=CONTRACT, receipts=None, state="fresh", **said):
-    receipts = [receipt(n) for n in range(5)] if receipts is None else receipts
-    status = Status(
-        contract.table, contract.topic, state, 7, 1.5, NOON, NOON, None, NOON, 1, {0: 5}, {0: 12}, 3, 0, 50, 2,
-        "tidemark run shop.orders",
-    )  # fmt: skip
-    given = {
-        "columns": [
-            {
-                "name": "email",
-                "type": "string",
-                "required": False,
-                "description": "",
-                "tags": ["pii"],
-                "allow": [],
-            }
-        ],
-        "quarantine": [],
-        "snapshots": {},
-        "changes": [],
-        "operations": [],
-        "marts": ["marts.customers"],
-        **said,
-    }
-    return Review(
-        contract=contract,
-        status=status,
-        receipts=receipts,
-        fates=fates_of(receipts),
-        recovery=recovery_of(receipts),
-        promises=promises(contract, EmbeddedPlatform.from_stack(None)),
-        **given,
-    )
 
 
 class Balanced(HTMLParser):
