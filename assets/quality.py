@@ -125,9 +125,11 @@ def _of_rule(
 def _rate(contract: Contract, bad: int, read: int, causes: Mapping[str, int]) -> dg.AssetCheckEvaluation:
     share, limits = bad / max(1, read), contract.quarantine
     severity = dg.AssetCheckSeverity.ERROR if share > limits.fail else dg.AssetCheckSeverity.WARN
-    metadata: dict[str, Any] = {"share": share, "rows_quarantined": bad, "rows_read": read}
+    metadata: dict[str, Any] = {"share": round(share, 6), "rows_quarantined": bad, "rows_read": read}
     if causes:
         metadata["causes"] = dg.MetadataValue.json(dict(causes))
+    if share > limits.warn:
+        metadata["next"] = f"tidemark status {contract.table} --quarantine"
     return _evaluation(
         contract, QUARANTINE_RATE, passed=share <= limits.warn, severity=severity, metadata=metadata
     )

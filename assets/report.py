@@ -26,8 +26,9 @@ def result(
     row_count: int | None,
     columns: Struct | None,
     state: TableState | None = None,
+    location: str = "",
 ) -> dg.MaterializeResult[None]:
-    """The one result of a table in a run; `columns` only when they changed, `state` where rows are deleted."""
+    """The one result of a table in a run; `columns` and `location` on a change, `state` where rows are deleted."""
     metadata = _metadata(outcome)
     if state is not None:
         metadata["delete_files"] = state.delete_files
@@ -38,6 +39,7 @@ def result(
     if columns is not None:
         listed = columns_to_json(columns)
         upserted = contract.upsert is not None and contract.upsert.table == contract.table
+        metadata["dagster/uri"] = location
         metadata["dagster/column_schema"] = column_schema(contract, listed)
         metadata["dagster/column_lineage"] = (
             from_append(contract, listed) if upserted else from_topic(contract, listed)

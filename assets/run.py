@@ -143,4 +143,4 @@ def _result(
     )
     merges = state if state.merged else None
     rows = state.rows - state.delete_rows
-    return result(contract, outcome, rows, columns if changed else None, merges)
+    return result(contract, outcome, rows, columns if changed else None, merges, state.location)

@@ -20,6 +20,7 @@ import dagster as dg
 from confluent_kafka.admin import AdminClient, NewTopic
 from playwright.sync_api import Page, sync_playwright
 
+from resources.lake import LakeResource, places_now
 from tidemark.cli.dagster_services import DagsterServices
 from tidemark.engine.config.configuration import Places
 from tidemark.services.stack import Stack
@@ -80,12 +81,15 @@ def ticks() -> float:
     from orchestration.definitions import defs  # noqa: PLC0415 - reads the environment as it is imported
 
     sensor = defs.get_repository_def().get_sensor_def("kafka_lag")
+    lake = LakeResource.at(places_now())
     cursor: str | None = None
     with dg.instance_for_test() as instance:
 
         def tick() -> None:
             nonlocal cursor
-            with dg.build_sensor_context(instance=instance, cursor=cursor, definitions=defs) as context:
+            with dg.build_sensor_context(
+                instance=instance, cursor=cursor, definitions=defs, resources={"lake": lake}
+            ) as context:
                 cursor = sensor.evaluate_tick(context).cursor
 
         return median(tick)
