@@ -9,7 +9,10 @@ UNKNOWN = "__debezium_unavailable_value"
 
 @dataclass(frozen=True)
 class Event:
-    """One record: `ts` is the source's own order (None: it brings none), `value` None is a delete."""
+    """One record: `ts` is the source's own order (None: it brings none), `value` None is a delete.
+
+    `time` is the record's, where a key may move between partitions.
+    """
 
     key: int
     partition: int
@@ -17,6 +20,7 @@ class Event:
     ts: int | None
     value: str | None
     epoch: int = 0
+    time: int = 0
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -48,12 +52,20 @@ def _value(ordered: Sequence[Event]) -> str:
 
 
 def _rank(event: Event, mine: Sequence[Event], by_source: bool) -> Any:
+    """What sorts an event; a delete without an order comes right after the greatest that was there before it."""
     if not by_source:
         return event.epoch, event.offset, event.partition
-    ts = event.ts
-    if ts is None and event.value is None:
-        before = [
-            e.ts for e in mine if e.epoch == event.epoch and e.offset < event.offset and e.ts is not None
-        ]
-        ts = max(before, default=None)
-    return (ts is not None, ts or 0, *event.place)
+    own = (event.ts is not None, event.ts or 0, event.place)
+    if event.ts is not None or event.value is not None:
+        return *own, False, event.place
+    before = [(e.ts is not None, e.ts or 0, e.place) for e in mine if _earlier(e, event)]
+    told, ts, place = max(before, default=own)
+    return told, ts, max(place, event.place), True, event.place
+
+
+def _earlier(one: Event, other: Event) -> bool:
+    if one.epoch != other.epoch:
+        return one.epoch < other.epoch
+    if one.partition == other.partition:
+        return one.offset < other.offset
+    return (one.time, one.partition) < (other.time, other.partition)

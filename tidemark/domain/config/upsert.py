@@ -14,6 +14,7 @@ CDC = "_cdc"
 """Not `_deleted`: Iceberg keeps that name for a metadata column, and Spark refuses a MERGE into a table that has it."""
 DELETED_FOR_DAYS = 7
 """How long a hard delete is remembered: an older event that comes later than this would bring the row back."""
+_OFFSET_ORDER = ((KAFKA_COLUMN.name, "epoch"), (KAFKA_COLUMN.name, "offset"))
 _FLOATING = frozenset({"float", "double"})
 MERGE_PROPERTIES = {
     "write.merge.mode": "merge-on-read",
@@ -73,8 +74,13 @@ class Current:
 
     @property
     def by_source(self) -> bool:
-        """The order comes from columns of the source, so Kafka's order may contradict it."""
-        return any(path[0] != KAFKA_COLUMN.name for path in self.order)
+        """The order is not that of Kafka's offsets, which may contradict it: an older event may come later."""
+        return any(path not in _OFFSET_ORDER for path in self.order)
+
+    @property
+    def by_offset(self) -> bool:
+        """The default order: an event with a greater offset is newer, whatever its partition."""
+        return self.order == _OFFSET_ORDER
 
     @property
     def remembers(self) -> bool:

@@ -27,6 +27,7 @@ from tidemark.engine.merge.rows import (
     events,
     key_columns,
     null_key,
+    present,
     reduced,
     remembered,
 )
@@ -58,31 +59,35 @@ class Batch:
 
 
 def read_batch(lake: Lake, plan: MergePlan) -> Batch:
-    """Read the append rows of a plan, each of them once, and reduce them with what is stored of their keys.
+    """Read the append rows of a plan and reduce them with what is stored of their keys.
 
     Raises:
         Stopped: a truncate event came, and the contract says `on_truncate: stop`.
     """
     shape, alone = plan.shape, not plan.state.rows or plan.action == "rebuild"
-    fresh = events(
+    came = events(
         _append(lake, plan, merge_filters.unmerged(plan.rows)), shape, plan.pair.columns, F.lit(NEW)
     )
-    if not alone:
-        fresh = checkpointed(fresh)
-    facts = _facts(fresh, shape)
+    facts = _facts(came, shape)
     truncated = _truncated(plan, facts)
-    fresh = fresh.where((F.col(KIND) != TRUNCATE) & ~null_key(shape.current))
+    fresh = came.where((F.col(KIND) != TRUNCATE) & ~null_key(shape.current))
+    found, pruned = fresh, ""
     if plan.rows.reloaded:
-        fresh = _with_history(lake, plan, fresh)
-    late = merge_filters.before(truncated, PLACE)
-    found = fresh.where(f"NOT {late}") if truncated else fresh
-    pruned = ""
+        found = found.unionByName(_merged_before(lake, plan, fresh))
+    found = found.where(f"NOT {merge_filters.before(truncated, PLACE)}")
     if not alone:
-        keys = _keys(lake, plan, fresh)
-        pruned = (
-            "" if plan.rows.reloaded else _pruned(shape, fresh, facts)
-        )  # a replay undoes rows of other keys
-        found = found.unionByName(_stored(lake, plan, keys, truncated, pruned))
+        keys = fresh.select(KEY)
+        if plan.rows.reloaded:
+            keys = keys.unionByName(_undone(lake, plan))
+        else:  # a replay undoes rows of other keys as well
+            pruned = _pruned(shape, fresh, facts)
+        keys = F.broadcast(keys) if facts["n"] <= SMALL else keys
+        rows = target(lake, plan)
+        rows = rows.alias("t").where(pruned) if pruned else rows
+        if _only_newer_matter(plan, truncated):
+            found = found.unionByName(present(rows, shape).join(keys, KEY, "left_semi"))
+            rows = rows.where(_not_older(facts))
+        found = found.unionByName(_stored(plan, rows, keys, truncated))
         if (past := _remembered(lake, plan, keys)) is not None:
             found = found.unionByName(past)
     winners = reduced(found, shape)
@@ -124,6 +129,8 @@ def _facts(fresh: DataFrame, shape: Shape) -> Mapping[str, Any]:
             F.count_if(null_key(shape.current)).alias("null_key"),
             F.count_if(truncates).alias("truncates"),
             F.max(F.unix_millis(at["timestamp"])).alias("last"),
+            F.min(at["epoch"]).alias("first_epoch"),
+            F.min(at["offset"]).alias("first_offset"),
             F.collect_set(F.when(truncates, place)).alias("places"),
             *spans,
         )
@@ -150,38 +157,46 @@ def _truncated(plan: MergePlan, facts: Mapping[str, Any]) -> dict[int, Truncatio
     return known
 
 
-def _keys(lake: Lake, plan: MergePlan, fresh: DataFrame) -> DataFrame:
-    """The keys that this merge may change."""
-    keys = fresh.select(KEY)
-    if plan.rows.reloaded:
-        undone = target(lake, plan).where(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded))
-        keys = keys.unionByName(undone.select(key_columns(plan.shape).alias(KEY)))
-    return keys.distinct()
+def _undone(lake: Lake, plan: MergePlan) -> DataFrame:
+    """The keys of stored rows that a replay has touched."""
+    rows = target(lake, plan).where(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded))
+    return rows.select(key_columns(plan.shape).alias(KEY))
 
 
-def _with_history(lake: Lake, plan: MergePlan, fresh: DataFrame) -> DataFrame:
-    """After a replay, all events of the keys that it touched: what it replaced may have been their newest."""
+def _merged_before(lake: Lake, plan: MergePlan, fresh: DataFrame) -> DataFrame:
+    """After a replay, all older events of the keys that it touched: what it replaced may have been their newest."""
     touched = fresh.where(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, PLACE)).select(KEY)
-    undone = target(lake, plan).where(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded))
-    keys = touched.unionByName(undone.select(key_columns(plan.shape).alias(KEY))).distinct()
+    keys = touched.unionByName(_undone(lake, plan))
     merged = f"{merge_filters.within(plan.rows)} AND NOT {merge_filters.unmerged(plan.rows)}"
     past = events(_append(lake, plan, merged), plan.shape, plan.pair.columns, F.lit(NEW))
     past = past.where((F.col(KIND) != TRUNCATE) & ~null_key(plan.current))
-    return fresh.unionByName(past.join(F.broadcast(keys), KEY, "left_semi"))
+    return past.join(keys, KEY, "left_semi")
+
+
+def _only_newer_matter(plan: MergePlan, truncated: Mapping[int, Truncation]) -> bool:
+    """Whether of stored rows that are older than the batch nothing is asked but whether they are there.
+
+    Iceberg reads a few flat columns many times faster than `_kafka` beside them, and skips files by its offsets.
+    """
+    shape = plan.shape
+    asked = shape.current.soft or shape.holding or truncated or plan.rows.reloaded
+    return shape.current.by_offset and not asked
+
+
+def _not_older(facts: Mapping[str, Any]) -> str:
+    epoch, offset = facts["first_epoch"] or 0, facts["first_offset"] or 0
+    return f"(_kafka.epoch > {epoch} OR (_kafka.epoch = {epoch} AND _kafka.offset >= {offset}))"
 
 
 def _stored(
-    lake: Lake, plan: MergePlan, keys: DataFrame, truncated: Mapping[int, Truncation], pruned: str
+    plan: MergePlan, rows: DataFrame, keys: DataFrame, truncated: Mapping[int, Truncation]
 ) -> DataFrame:
     """The rows that stand for these keys now; those that no longer count as UNDONE."""
     undone = [merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded), merge_filters.before(truncated)]
     gone = " OR ".join(each for each in undone if each != "false") or "false"
     origin = F.when(F.expr(gone), F.lit(UNDONE)).otherwise(F.lit(STORED))
-    rows, columns = target(lake, plan), plan.shape.columns
-    if pruned:
-        rows = rows.alias("t").where(pruned)
-    found = events(rows, plan.shape, columns, origin, whole=plan.current.soft)
-    return found.join(F.broadcast(keys), KEY, "left_semi")
+    found = events(rows, plan.shape, plan.shape.columns, origin, whole=plan.current.soft)
+    return found.join(keys, KEY, "left_semi")
 
 
 def _remembered(lake: Lake, plan: MergePlan, keys: DataFrame) -> DataFrame | None:
@@ -190,7 +205,7 @@ def _remembered(lake: Lake, plan: MergePlan, keys: DataFrame) -> DataFrame | Non
     rows = memory(lake, current) if current.remembers else None
     if rows is None:
         return None
-    found = remembered(rows, plan.shape).join(F.broadcast(keys), KEY, "left_semi")
+    found = remembered(rows, plan.shape).join(keys, KEY, "left_semi")
     return found.where(f"NOT {merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, PLACE)}")
 
 

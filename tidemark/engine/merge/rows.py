@@ -21,6 +21,8 @@ UPSERT, DELETE, TRUNCATE = "upsert", "delete", "truncate"
 UNDONE, REMEMBERED, STORED, NEW = 0, 1, 2, 3
 """Where an event comes from; among equals the later one wins. UNDONE: a stored row that no longer counts."""
 _PLACE = ("epoch", "partition", "offset", "timestamp")
+_PLACE_TYPE = "struct<epoch: int, partition: int, offset: bigint, timestamp: timestamp>"
+_AFTER, _CARRIED = "after", "carried"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +112,33 @@ def null_key(current: Current) -> Column:
     return (F.col(KIND) != TRUNCATE) & missing
 
 
+def present(rows: DataFrame, shape: Shape) -> DataFrame:
+    """Rows of the upsert table that are older than whatever came: that they are there is all that counts of them."""
+    return rows.select(
+        key_columns(shape).alias(KEY),
+        F.lit(None).cast(shape.order_type()).alias(ORDER),
+        F.lit(None).cast(_PLACE_TYPE).alias(PLACE),
+        F.lit(UPSERT).alias(KIND),
+        F.lit(STORED).alias(ORIGIN),
+        _no_row(shape),
+    )
+
+
 def remembered(rows: DataFrame, shape: Shape) -> DataFrame:
     """Rows of the memory of hard deletes as events."""
-    row = ", ".join(f"{quoted_name(name)}: {spark_ddl(kind)}" for name, kind in shape.fields)
     return rows.select(
         F.from_json("key", shape.key_type(), _JSON).alias(KEY),
         F.from_json("position", shape.order_type(), _JSON).alias(ORDER),
         F.struct(*(F.col(name) for name in _PLACE)).alias(PLACE),
         F.lit(DELETE).alias(KIND),
         F.lit(REMEMBERED).alias(ORIGIN),
-        F.lit(None).cast(f"struct<{row}>").alias(ROW),
+        _no_row(shape),
     )
+
+
+def _no_row(shape: Shape) -> Column:
+    row = ", ".join(f"{quoted_name(name)}: {spark_ddl(kind)}" for name, kind in shape.fields)
+    return F.lit(None).cast(f"struct<{row}>").alias(ROW)
 
 
 def to_remember(deletes: DataFrame) -> DataFrame:
@@ -139,12 +157,12 @@ def reduced(found: DataFrame, shape: Shape) -> DataFrame:
     Adds to an event's columns: stored (a row is there), marked (and it is marked as deleted), news (new events of
     this key), action (insert, update, delete; NULL: leave all as it is). ROW is what the table must hold then.
     """
+    newest: list[Column] = [F.col(PLACE)[name] for name in ("epoch", "partition", "offset")]
     if shape.current.by_source:
         found = _with_carried_order(found)
+        newest = [F.col(_AFTER), F.col(_CARRIED), *newest]
     newest_first = Window.partitionBy(KEY).orderBy(
-        F.col(ORDER).desc_nulls_last(),
-        *(F.col(PLACE)[name].desc_nulls_last() for name in ("epoch", "partition", "offset")),
-        F.col(ORIGIN).desc(),
+        *(each.desc_nulls_last() for each in (F.col(ORDER), *newest)), F.col(ORIGIN).desc()
     )
     everyone = Window.partitionBy(KEY)
     in_order = newest_first.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
@@ -166,18 +184,27 @@ def reduced(found: DataFrame, shape: Shape) -> DataFrame:
 def _with_carried_order(found: DataFrame) -> DataFrame:
     """A delete that knows no order of its own comes right after what was there before it.
 
-    Before: by offset in its Kafka partition, by record time in others.
+    Before: by offset in its Kafka partition, by record time in others. Adds the place that it then comes after.
     """
     at = F.col(PLACE)
+    place = F.struct(at["epoch"], at["partition"], at["offset"])
     here = Window.partitionBy(KEY, at["epoch"], at["partition"]).orderBy(at["offset"])
     anywhere = Window.partitionBy(KEY).orderBy(at["epoch"], at["timestamp"], at["partition"], at["offset"])
     earlier = [
-        F.max(ORDER).over(each.rowsBetween(Window.unboundedPreceding, -1)) for each in (here, anywhere)
+        F.max(F.struct(F.col(ORDER).alias("o"), place.alias("p"))).over(
+            each.rowsBetween(Window.unboundedPreceding, -1)
+        )
+        for each in (here, anywhere)
     ]
     carries = (F.col(KIND) == DELETE) & F.col(ORDER).isNull() & (F.col(ORIGIN) != UNDONE)
     aside = found.select("*", earlier[0].alias("here"), earlier[1].alias("anywhere"))
-    carried = F.greatest("here", "anywhere")
-    return aside.withColumn(ORDER, F.when(carries, carried).otherwise(F.col(ORDER))).drop("here", "anywhere")
+    last = F.greatest("here", "anywhere")
+    return aside.select(
+        *(each for each in found.columns if each != ORDER),
+        F.when(carries, last["o"]).otherwise(F.col(ORDER)).alias(ORDER),
+        F.when(carries, F.greatest(place, last["p"])).otherwise(place).alias(_AFTER),
+        carries.alias(_CARRIED),
+    )
 
 
 def _folds(shape: Shape) -> Iterator[tuple[str, Column]]:
@@ -218,16 +245,36 @@ def _content(shape: Shape) -> Column:
     if not told and not shape.current.soft:
         return row
     content = F.struct(*(part.alias(name) for name, part in parts.items()))
-    if not shape.current.soft:
-        return content
-    own, ordering = {KAFKA_COLUMN.name, CDC}, {path[0] for path in shape.current.order}
-    last = F.col("last")
-    marked = [
-        row[name] if name in own else F.coalesce(row[name], last[name]) if name in ordering else last[name]
+    return F.when(F.col(KIND) == DELETE, _mark(shape)).otherwise(content) if shape.current.soft else content
+
+
+def _mark(shape: Shape) -> Column:
+    """The last row, with place and order of the delete: what is older than the delete stays out."""
+    row, last = F.col(ROW), F.col("last")
+    parts = {
+        name: row[name]
+        if name in {KAFKA_COLUMN.name, CDC}
+        else F.when(last.isNotNull(), last[name]).otherwise(row[name])
         for name, _ in shape.fields
-    ]
-    mark = F.struct(*(part.alias(name) for part, (name, _) in zip(marked, shape.fields, strict=True)))
-    return F.when((F.col(KIND) == DELETE) & last.isNotNull(), mark).otherwise(content)
+    }
+    for n, (top, *rest) in enumerate(shape.current.order):
+        if top != KAFKA_COLUMN.name:
+            parts[top] = _with_part(parts[top], shape.type_of(top), rest, F.col(ORDER)[f"o{n}"])
+    return F.struct(*(part.alias(name) for name, part in parts.items()))
+
+
+def _with_part(value: Column, kind: ColumnType, path: Sequence[str], part: Column) -> Column:
+    """`value` with `part` at a path through structs, which are made where they are missing."""
+    if not path or not isinstance(kind, Struct):
+        return part
+    return F.struct(
+        *(
+            (_with_part(value[f.name], f.type, path[1:], part) if f.name == path[0] else value[f.name]).alias(
+                f.name
+            )
+            for f in kind.fields
+        )
+    )
 
 
 def _action(shape: Shape) -> Column:
@@ -241,7 +288,10 @@ def _action(shape: Shape) -> Column:
 def _order(shape: Shape) -> Column:
     parts = [F.col(quoted_name(*path)) for path in shape.current.order]
     order = F.struct(*(part.alias(f"o{n}") for n, part in enumerate(parts))).cast(shape.order_type())
-    return F.when(_any([part.isNotNull() for part in parts]), order)
+    told = [
+        part for part, path in zip(parts, shape.current.order, strict=True) if path[0] != KAFKA_COLUMN.name
+    ]
+    return F.when(_any([part.isNotNull() for part in told or parts]), order)
 
 
 def conformed(value: Column, found: ColumnType, wanted: ColumnType) -> Column:

@@ -1,0 +1,77 @@
+"""An append table that a test fills itself, without Kafka: commits, replays, new epochs, with ledgers as ingest writes them.
+
+For upsert tables, whose subject begins where the append table ends.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+import yaml
+
+from tidemark.domain.columns.spark_types import columns_ddl
+from tidemark.domain.columns.types import Struct
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import Current, current_of
+from tidemark.domain.ledger.ledger import Kind, Ledger
+from tidemark.engine.table.create import base_properties, create
+from tidemark.engine.table.publish import Attempt, branch_head, open_branch, publish, write_receipt
+
+
+class AppendLog:
+    """The append table of one contract; `columns` with `_kafka`, rows as tuples in their order."""
+
+    def __init__(self, lakehouse: Any, columns: Struct, **contract: Any) -> None:
+        self.lake, self.columns = lakehouse.lake, columns
+        name = f"log_{uuid4().hex[:8]}"
+        content = {"topic": name, "table": f"proof.{name}", **contract}
+        (lakehouse.contracts / f"{name}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+        lakehouse.close()  # what is opened from now on knows the contract
+        self.lake = lakehouse.lake
+        self.contract: Contract = next(c for c in lakehouse.configuration().contracts if c.topic == name)
+        create(self.lake, self.contract, columns, {**base_properties(self.contract), "tidemark.topic": name})
+        self.ledger = Ledger(cluster_id="c", topic_id="t", topic=name, kind="first")
+
+    @property
+    def current(self) -> Current:
+        found = current_of(self.contract)
+        assert found
+        return found
+
+    def commit(
+        self,
+        rows: Iterable[Sequence[Any]],
+        following: Mapping[int, int],
+        *,
+        kind: Kind = "append",
+        epoch: int = 0,
+        reloaded: Mapping[int, list[tuple[int, int]]] | None = None,
+    ) -> int:
+        """Publish `rows` with a receipt that says `following`; its snapshot id."""
+        spark, before = self.lake.spark(), self.lake.state(self.contract.table, ledger=False)
+        attempt = Attempt(self.contract.table, f"tidemark_{uuid4().hex}", before.head)
+        made = open_branch(self.lake, attempt)
+        table = f"{self.lake.identifier(self.contract.table)}.`branch_{attempt.branch}`"
+        spark.createDataFrame(list(rows), columns_ddl(self.columns)).writeTo(table).append()
+        data = branch_head(self.lake, attempt).snapshot_id
+        topic = f"t{epoch}"
+        self.ledger = self.ledger.model_copy(
+            update={
+                "kind": kind,
+                "epoch": epoch,
+                "topic_id": topic,
+                "next": dict(following),
+                "reloaded": dict(reloaded or {}),
+            }
+        )
+        receipt = write_receipt(self.lake, attempt, self.ledger).snapshot_id
+        publish(self.lake, attempt, made | {data, receipt}, lambda: None)
+        return receipt
+
+    def roll_back(self, snapshot: int, ledger: Ledger) -> None:
+        """As if the commits since `snapshot` had never been."""
+        catalog = self.lake.platform.catalog.name
+        self.lake.spark().sql(
+            f"CALL `{catalog}`.system.rollback_to_snapshot('{self.contract.table}', {snapshot})"
+        )
+        self.ledger = ledger
