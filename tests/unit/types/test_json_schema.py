@@ -34,6 +34,8 @@ TYPES = [
     ({"type": "integer"}, "long"),
     ({"type": "integer", "minimum": 0, "maximum": 2**63 - 1}, "long"),
     ({"type": "integer", "maximum": 2**64 - 1}, "decimal(38,0)"),
+    ({"type": "integer", "maximum": 2**63}, "decimal(38,0)"),
+    ({"type": "integer", "exclusiveMaximum": 2**63, "minimum": -(2**63)}, "long"),
     ({"type": "integer", "minimum": -(10**20)}, "decimal(38,0)"),
     ({"type": "number"}, "double"),
     ({"type": "boolean"}, "boolean"),
@@ -99,6 +101,29 @@ def test_a_schema_that_contains_itself_is_text_from_there_on():
     assert [(note.path, note.text) for note in found.notes] == [
         ("children.element.children.element", "# contains itself: JSON text")
     ]
+
+
+@pytest.mark.parametrize(
+    ("draft", "part", "ref"),
+    [
+        (DRAFT_2020, {"$anchor": "p"}, "#p"),
+        (DRAFT_7, {"$id": "#p"}, "#p"),
+        (DRAFT_7, {}, "https://shop.example/order.json#/definitions/a%20p"),
+        (DRAFT_2020, {}, "#/definitions/a%20p"),
+    ],
+)
+def test_references_into_the_document_are_followed_however_they_are_spelled(draft, part, ref):
+    """By the reader as by the validator, which has the last word on every document."""
+    more = {
+        "$schema": draft,
+        "$id": "https://shop.example/order.json",
+        "definitions": {"a p": {**POINT, **part}},
+    }
+    assert of({"$ref": ref}, **more) == ("struct<x: double>", [])
+    found = parsed({"type": "object", "properties": {"v": {"$ref": ref}}}, **more)
+    causes, rows = rows_of(found, arrow_type(columns(found)))([b'{"v": {"x": 1.5}}', b'{"v": {"y": 1}}'])
+    assert causes == [None, "invalid_against_schema"]
+    assert rows.to_pylist()[0]["v"] == {"x": 1.5}
 
 
 def test_beside_a_reference_drafts_differ():

@@ -6,9 +6,10 @@ Whatever has no single type is `text`, the JSON text of the value, and is named 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from tidemark.domain.columns.types import MAX_PRECISION
 from tidemark.domain.errors import SchemaUnsupported
@@ -117,18 +118,28 @@ class _Reader:
         return str(self.document.get("$schema", DRAFTS[0]))
 
     def resolved(self, ref: str, path: Path) -> Any:
-        if ref != "#" and not ref.startswith("#/"):
-            raise SchemaUnsupported(
-                ".".join(path), f"$ref {ref} does not point into the document by a JSON pointer"
-            )
+        """What a reference into the document points at, by JSON pointer or by the name of an anchor."""
+        base, _, fragment = ref.partition("#")
+        if base and base != str(self.document.get("$id", "")).partition("#")[0]:
+            raise SchemaUnsupported(".".join(path), f"$ref {ref} does not point into the document")
+        if fragment and not fragment.startswith("/"):
+            return self.anchored(ref, fragment, path)
         found = self.document
-        for token in ref.split("/")[1:]:
-            name = token.replace("~1", "/").replace("~0", "~")
+        for token in fragment.split("/")[1:]:
+            name = unquote(token).replace("~1", "/").replace("~0", "~")
             try:
                 found = found[int(name)] if isinstance(found, list) else found[name]
             except (KeyError, IndexError, ValueError, TypeError):
                 raise SchemaUnsupported(".".join(path), f"$ref {ref} points at nothing") from None
         return found
+
+    def anchored(self, ref: str, name: str, path: Path) -> Any:
+        """The subschema that calls itself `name`: `$anchor`, in draft 7 an `$id` of a fragment alone."""
+        said = ("$id", f"#{name}") if "draft-07" in self.draft else ("$anchor", name)
+        found = [each for each in _subschemas(self.document) if each.get(said[0]) == said[1]]
+        if len(found) != 1:
+            raise SchemaUnsupported(".".join(path), f"$ref {ref} points at nothing")
+        return found[0]
 
     def combined(self, schema: Mapping[str, Any], keyword: str, path: Path, opened: tuple[str, ...]) -> Node:
         """Of several subschemas: the one that is left when null is taken away."""
@@ -190,6 +201,14 @@ def _type(schema: Mapping[str, Any]) -> str | None:
     return "array" if isinstance(schema.get("items"), dict) else None
 
 
+def _subschemas(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """Every object in the document; one with an anchor is a schema."""
+    if isinstance(schema, dict):
+        yield schema
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _subschemas(part)
+
+
 def _is_null(schema: Any) -> bool:
     if not isinstance(schema, dict):
         return False
@@ -199,8 +218,11 @@ def _is_null(schema: Any) -> bool:
 def _is_long(schema: Mapping[str, Any]) -> bool:
     """False when the schema says that integers may be beyond 64 bits."""
     values = [schema["const"]] if "const" in schema else schema.get("enum") or []
-    bounds = [schema.get(key, 0) for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")]
-    return all(-_LONG - 1 <= value <= _LONG for value in (*values, *bounds) if isinstance(value, int | float))
+    within = [*values, schema.get("minimum", 0), schema.get("maximum", 0)]
+    beyond = (schema.get("exclusiveMinimum", 0), schema.get("exclusiveMaximum", 0))
+    return all(-_LONG <= value < _LONG for value in within if isinstance(value, int | float)) and all(
+        -_LONG - 1 <= value <= _LONG for value in beyond if isinstance(value, int | float)
+    )
 
 
 def _doc(schema: Any) -> str:

@@ -1,0 +1,22 @@
+"""Text of JSON documents that stand inside of other formats, as text that a VARIANT keeps every digit of."""
+
+import pyarrow as pa
+
+from tidemark.engine.decode.shipped.json_values import JsonFault, parse, text_of, variant_text
+
+UNAVAILABLE = "__debezium_unavailable_value"
+"""What Debezium sends in place of a large value that a change did not touch."""
+
+
+def kept_texts(texts: pa.Array) -> pa.Array:  # type: ignore[type-arg] # Spark reads the hints
+    """Each document as text; NULL for what is none, or is none that a VARIANT keeps. UNAVAILABLE becomes a string."""
+    return pa.array([None if text is None else _kept(text) for text in texts.to_pylist()], pa.string())
+
+
+def _kept(text: str) -> str | None:
+    if text == UNAVAILABLE:
+        return str(text_of(text))
+    try:
+        return variant_text(parse(text.encode()))
+    except JsonFault:
+        return None
