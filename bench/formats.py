@@ -56,7 +56,7 @@ def cases() -> dict[str, tuple[str, Decoding]]:
     documents = declared(FIELDS)
     schema = json_schema.parse(json.dumps(SCHEMA))
     message = protobuf.read(compile_proto(PROTO))
-    order = _class(message.descriptors)(order_id=12345, customer_id=991, amount=12.34, status="PAID")
+    order = message_class(message.descriptors)(order_id=12345, customer_id=991, amount=12.34, status="PAID")
     order.ordered_at.FromMilliseconds(1767323045678)
     payload = f"if(id >= 0, concat({HEAD}, unhex('00{order.SerializeToString().hex()}')), null)"
     return {
@@ -72,7 +72,7 @@ def cases() -> dict[str, tuple[str, Decoding]]:
     }
 
 
-def _class(descriptors: bytes) -> Any:
+def message_class(descriptors: bytes) -> Any:
     pool = descriptor_pool.DescriptorPool()
     for file in descriptor_pb2.FileDescriptorSet.FromString(descriptors).file:
         pool.AddSerializedFile(file.SerializeToString())

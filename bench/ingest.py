@@ -4,6 +4,7 @@
     python bench/ingest.py microbatch              # medians of 20 one-record batches, by stage
     python bench/ingest.py drain --records 1000000 # beside the same read without Tidemark, in one run
     python bench/ingest.py rules --records 1000000 # the same backlog into tables with 0, 1 and 5 row rules
+    python bench/ingest.py formats --records 200000 # a backlog of each format, topic to published table
 
 Figures depend on the machine: quote the ratios. CPU is that of the Spark server and of this process.
 """
@@ -21,6 +22,7 @@ from uuid import uuid4
 import psutil
 
 sys.path.insert(0, str(Path(__file__).parent))
+from format_topics import cases, fill
 from records import create, produce
 
 from tidemark.domain.config.contract import Contract
@@ -108,6 +110,26 @@ def rules(lake: Lake, stack: dict[str, Any], records: int) -> None:
         print(f"{name:>16} {records / seconds:>10,.0f} {each:>14.2f} {each - base:>8.2f}")
 
 
+def formats(lake: Lake, stack: dict[str, Any], records: int) -> None:
+    """The same orders in every format; a small topic of each goes before as a warm-up."""
+    print(
+        f"{'format':>16} {'bytes':>6} {'records/s':>10} {'CPU µs/record':>14}   load {os.getloadavg()[0]:.1f}"
+    )
+    for name, case in cases().items():
+        for count in (1000, records):
+            topic = f"bench_{uuid4().hex[:8]}"
+            size = fill(stack, topic, case, count)
+            contract = Contract.model_validate(
+                {"topic": topic, "table": f"bench.{topic}", "value": case.value}
+            )
+            cpu, seconds = _measured(stack, lambda: _loaded(lake, contract))  # noqa: B023 - called at once
+        print(
+            f"{name:>16} {size:>6} {records / seconds:>10,.0f} {cpu / records * 1e6:>14.2f}   load "
+            f"{os.getloadavg()[0]:.1f}",
+            flush=True,
+        )
+
+
 def _loaded(lake: Lake, contract: Contract) -> None:
     outcome = catch_up(lake, contract, "bench")
     if outcome.error:
@@ -138,16 +160,19 @@ def _cpu(stack: dict[str, Any]) -> float:
     return float(sum(t.user + t.system for t in times))
 
 
+MODES = {"microbatch": microbatch, "drain": drain, "rules": rules, "formats": formats}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["microbatch", "drain", "rules"])
+    parser.add_argument("what", choices=list(MODES))
     parser.add_argument("--records", type=int, default=1_000_000)
     arguments = parser.parse_args()
     stack = Stack(Path(os.environ.get("TIDEMARK_HOME", ".tidemark"))).status()
     lake = Lake(load_from_environment())
-    {"microbatch": microbatch, "drain": drain, "rules": rules}[arguments.what](lake, stack, arguments.records)
+    MODES[arguments.what](lake, stack, arguments.records)
     lake.close()
 
 
