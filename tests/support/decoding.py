@@ -28,22 +28,22 @@ def record(*fields: tuple[Any, ...], name: str = "Order") -> dict[str, Any]:
 
 def encoded(schema: Any, value: Any) -> bytes:
     sink = io.BytesIO()
-    fastavro.schemaless_writer(sink, fastavro.parse_schema(_defined_once(schema, set())), value)
+    fastavro.schemaless_writer(sink, fastavro.parse_schema(defined_once(schema, set())), value)
     return sink.getvalue()
 
 
-def _defined_once(schema: Any, seen: set[str]) -> Any:
+def defined_once(schema: Any, seen: set[str]) -> Any:
     """A type written out again becomes a reference: fastavro refuses the second definition."""
     match schema:
         case {"name": str() as name, "type": "record" | "enum" | "fixed"} if name in seen:
             return name
         case {"name": str() as name, "type": "record" | "enum" | "fixed"}:
             seen.add(name)
-            return {key: _defined_once(part, seen) for key, part in schema.items()}
+            return {key: defined_once(part, seen) for key, part in schema.items()}
         case dict():
-            return {key: _defined_once(part, seen) for key, part in schema.items()}
+            return {key: defined_once(part, seen) for key, part in schema.items()}
         case list():
-            return [_defined_once(part, seen) for part in schema]
+            return [defined_once(part, seen) for part in schema]
     return schema
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -30,6 +30,7 @@ FIXED = {"type": "fixed", "name": "F", "size": 2}
 ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
 POINT = {"type": "record", "name": "P", "fields": [{"name": "x", "type": "int"}]}
 NAIVE = NOON.replace(tzinfo=None)
+EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - no zone
 MICROS = int(NOON.timestamp() * 1_000_000)
 AVRO = [
     TypeRow("boolean", "boolean", True, "boolean", True),
@@ -57,7 +58,23 @@ AVRO = [
         [("a", 1)],
         "a key twice is quarantined",
     ),
+    TypeRow(
+        "array of {key, value} with logicalType map",
+        {
+            "type": "array",
+            "logicalType": "map",
+            "items": {
+                "type": "record",
+                "name": "Pair",
+                "fields": [{"name": "key", "type": "long"}, {"name": "value", "type": ["null", "string"]}],
+            },
+        },
+        [{"key": 2**40, "value": None}],
+        "map<long, string>",
+        [(2**40, None)],
+    ),
     TypeRow("record", POINT, {"x": 1}, "struct<x: int>", {"x": 1}),
+    TypeRow("record without fields", {"type": "record", "name": "Z", "fields": []}, {}, "boolean", True),
     TypeRow("union of null and T", ["null", "string"], None, "string", None),
     TypeRow(
         "union of several",
@@ -67,6 +84,15 @@ AVRO = [
         {"string": None, "boolean": True},
     ),
     TypeRow(
+        "union of records",
+        ["null", {**POINT, "name": "A"}, {**POINT, "name": "B", "namespace": "other"}],
+        ("other.B", {"x": 2}),
+        "struct<A: struct<x: int>, B: struct<x: int>>",
+        {"A": None, "B": {"x": 2}},
+        "fields named by the records",
+    ),
+    TypeRow("union of int and long", ["int", "long"], 2**40, "long", 2**40),
+    TypeRow(
         "decimal(p,s)",
         logical("bytes", "decimal", precision=9, scale=2),
         Decimal("1.50"),
@@ -75,13 +101,36 @@ AVRO = [
         "a value too wide is quarantined",
     ),
     TypeRow(
+        "decimal on fixed",
+        {**logical("fixed", "decimal", precision=38, scale=10), "name": "D16", "size": 16},
+        Decimal("-9999999999999999999999999999.9999999999"),
+        "decimal(38,10)",
+        Decimal("-9999999999999999999999999999.9999999999"),
+    ),
+    TypeRow(
+        "decimal of more than 38 digits",
+        logical("bytes", "decimal", precision=40, scale=2),
+        Decimal("12345678901234567890123456789012345678.90"),
+        "string",
+        "12345678901234567890123456789012345678.90",
+        "the digits as text",
+    ),
+    TypeRow(
         "uuid",
         logical("string", "uuid"),
         "6f1ed002-ab5f-4c8e-9a8e-0a6a5f0e9b11",
         "string",
         "6f1ed002-ab5f-4c8e-9a8e-0a6a5f0e9b11",
     ),
+    TypeRow(
+        "uuid on fixed",
+        {**logical("fixed", "uuid"), "name": "U16", "size": 16},
+        bytes.fromhex("6f1ed002ab5f4c8e9a8e0a6a5f0e9b11"),
+        "string",
+        "6f1ed002-ab5f-4c8e-9a8e-0a6a5f0e9b11",
+    ),
     TypeRow("date", logical("int", "date"), date(1969, 12, 31), "date", date(1969, 12, 31)),
+    TypeRow("time-millis", logical("int", "time-millis"), 1, "long", 1000, "microseconds since midnight"),
     TypeRow("time-micros", logical("long", "time-micros"), 5, "long", 5, "microseconds since midnight"),
     TypeRow(
         "timestamp-millis",
@@ -91,6 +140,14 @@ AVRO = [
         datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),
     ),
     TypeRow("timestamp-micros", logical("long", "timestamp-micros"), MICROS, "timestamptz", NOON),
+    TypeRow(
+        "local-timestamp-millis",
+        logical("long", "local-timestamp-millis"),
+        -1,
+        "timestamp",
+        EPOCH - timedelta(milliseconds=1),
+        "the same digits in every time zone",
+    ),
     TypeRow(
         "local-timestamp-micros",
         logical("long", "local-timestamp-micros"),
@@ -106,6 +163,22 @@ AVRO = [
         "long",
         1_000_000_001,
         "nanoseconds, never cut",
+    ),
+    TypeRow(
+        "local-timestamp-nanos",
+        logical("long", "local-timestamp-nanos"),
+        -1,
+        "long",
+        -1,
+        "nanoseconds, never cut",
+    ),
+    TypeRow(
+        "duration",
+        {**logical("fixed", "duration"), "name": "U12", "size": 12},
+        b"\1\0\0\0\2\0\0\0\xff\xff\xff\xff",
+        "struct<months: long, days: long, millis: long>",
+        {"months": 1, "days": 2, "millis": 2**32 - 1},
+        "three unsigned numbers",
     ),
     TypeRow(
         "field missing in the writer, default null", None, None, "long", None, "its Avro default, else NULL"
@@ -142,6 +215,14 @@ JSON_FIELDS = [
         "timestamp",
         NAIVE,
         "a zone is quarantined",
+    ),
+    TypeRow(
+        "struct<…>",
+        "struct<a: int>",
+        '{"a": 1, "b": [1.10]}',
+        "struct<a: int, _extra: string>",
+        {"a": 1, "_extra": '{"b":[1.10]}'},
+        "what is not declared is kept in `_extra`",
     ),
     TypeRow("array<T>", "array<bigint>", "[1, null]", "list<long>", [1, None]),
     TypeRow("map<string,T>", "map<string,bigint>", '{"a": 1}', "map<string, long>", [("a", 1)]),
@@ -182,8 +263,34 @@ JSON_SCHEMA = [
         "map<string, long>",
         [("a", 1)],
     ),
+    TypeRow("uuid", {"type": "string", "format": "uuid"}, '"a"', "string", "a"),
+    TypeRow(
+        "object, open",
+        {"type": "object", "properties": {"x": {"type": "integer"}}},
+        '{"x": 1, "y": 1.0}',
+        "struct<x: long, _extra: string>",
+        {"x": 1, "_extra": '{"y":1.0}'},
+        "what is not declared is kept in `_extra`",
+    ),
+    TypeRow("$ref in the document", {"$ref": "#/definitions/day"}, '"2026-01-31"', "date", date(2026, 1, 31)),
+    TypeRow("const, enum", {"enum": ["a", "b", None]}, '"b"', "string", "b"),
+    TypeRow(
+        "oneOf with several types",
+        {"oneOf": [{"type": "string"}, {"type": "object"}]},
+        '{"a": 1.10}',
+        "string",
+        '{"a":1.10}',
+        "the JSON text; VARIANT on format 3",
+    ),
     TypeRow("nullable", {"oneOf": [{"type": "null"}, {"type": "string"}]}, "null", "string", None),
-    TypeRow("no single type", {"type": ["string", "integer"]}, "1", "string", "1", "the JSON text"),
+    TypeRow(
+        "no single type",
+        {"type": ["string", "integer"]},
+        "1",
+        "string",
+        "1",
+        "the JSON text; VARIANT on format 3",
+    ),
 ]
 
 PROTOBUF = [
@@ -192,6 +299,10 @@ PROTOBUF = [
     TypeRow("int64", "int64 v = 1;", 2**63 - 1, "long", 2**63 - 1),
     TypeRow("uint32", "uint32 v = 1;", 2**32 - 1, "long", 2**32 - 1),
     TypeRow("uint64", "uint64 v = 1;", 2**64 - 1, "decimal(20,0)", Decimal(2**64 - 1)),
+    TypeRow("sint32", "sint32 v = 1;", -(2**31), "int", -(2**31)),
+    TypeRow("sfixed64", "sfixed64 v = 1;", -(2**63), "long", -(2**63)),
+    TypeRow("fixed32", "fixed32 v = 1;", 2**32 - 1, "long", 2**32 - 1),
+    TypeRow("fixed64", "fixed64 v = 1;", 2**64 - 1, "decimal(20,0)", Decimal(2**64 - 1)),
     TypeRow("float", "float v = 1;", 0.5, "float", 0.5),
     TypeRow("double", "double v = 1;", 0.1, "double", 0.1),
     TypeRow("string", "string v = 1;", "ü", "string", "ü"),
@@ -208,7 +319,96 @@ PROTOBUF = [
     TypeRow("optional, unset", "optional int32 v = 1;", None, "int", None),
     TypeRow("repeated", "repeated int32 v = 1;", [1, 2], "list<int>", [1, 2]),
     TypeRow("map<K,V>", "map<int32, string> v = 1;", {1: "a"}, "map<int, string>", [(1, "a")]),
+    TypeRow(
+        "map of messages",
+        "map<string, P> v = 1; message P { int32 x = 1; }",
+        {"k": {"x": 2}},
+        "map<string, struct<x: int>>",
+        [("k", {"x": 2})],
+    ),
+    TypeRow("message", "P v = 1; message P { int32 x = 1; }", {"x": 2}, "struct<x: int>", {"x": 2}),
+    TypeRow(
+        "message, unset",
+        "P v = 1; message P { int32 x = 1; }",
+        None,
+        "struct<x: int>",
+        None,
+        "NULL, no defaults",
+    ),
+    TypeRow(
+        "oneof", "oneof c { int32 v = 1; string w = 2; }", 0, "int", 0, "a column per branch; the others NULL"
+    ),
+    TypeRow("oneof, another branch", "oneof c { int32 v = 1; string w = 2; }", None, "int", None),
+    TypeRow(
+        "Timestamp",
+        "google.protobuf.Timestamp v = 1;",
+        {"seconds": -1, "nanos": 123_456_789},
+        "timestamptz",
+        datetime(1969, 12, 31, 23, 59, 59, 123456, tzinfo=UTC),
+        "at microseconds; `types: {timestamp_nanos: long}` keeps all nine digits",
+    ),
+    TypeRow(
+        "Duration",
+        "google.protobuf.Duration v = 1;",
+        {"seconds": -5, "nanos": -1},
+        "struct<seconds: long, nanos: int>",
+        {"seconds": -5, "nanos": -1},
+    ),
+    TypeRow("Int64Value and its like", "google.protobuf.Int64Value v = 1;", {"value": 0}, "long", 0),
+    TypeRow("Int64Value, unset", "google.protobuf.Int64Value v = 1;", None, "long", None),
+    TypeRow(
+        "Struct, Value, Any",
+        "google.protobuf.Struct v = 1;",
+        {"a": [1, None, "x"]},
+        "string",
+        '{"a":[1.0,null,"x"]}',
+        "canonical JSON; VARIANT on format 3",
+    ),
 ]
+
+DEBEZIUM = [
+    TypeRow("Date", ("int", "time.Date"), -1, "date", date(1969, 12, 31)),
+    TypeRow("Time", ("int", "time.Time"), 1, "long", 1000, "microseconds since midnight"),
+    TypeRow("MicroTime", ("long", "time.MicroTime"), 1, "long", 1, "microseconds since midnight"),
+    TypeRow("NanoTime", ("long", "time.NanoTime"), 1, "long", 1, "nanoseconds since midnight"),
+    TypeRow("Timestamp", ("long", "time.Timestamp"), -1, "timestamp", EPOCH - timedelta(milliseconds=1)),
+    TypeRow("MicroTimestamp", ("long", "time.MicroTimestamp"), MICROS, "timestamp", NAIVE),
+    TypeRow("NanoTimestamp", ("long", "time.NanoTimestamp"), -1, "long", -1, "nanoseconds, never cut"),
+    TypeRow(
+        "ZonedTimestamp",
+        ("string", "time.ZonedTimestamp"),
+        "2026-01-31T17:30:00.123456+05:30",
+        "timestamptz",
+        NOON,
+    ),
+    TypeRow("Uuid", ("string", "data.Uuid"), "a-b", "string", "a-b"),
+    TypeRow("Bits", ("bytes", "data.Bits"), b"\1\x0f", "binary", b"\1\x0f"),
+    TypeRow("Json", ("string", "data.Json"), '{"a": 1.10}', "string", '{"a": 1.10}', "VARIANT on format 3"),
+]
+
+
+def json_schema_of(properties: dict[str, Any]) -> dict[str, Any]:
+    """A schema of draft 7 with these properties."""
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": properties,
+        "definitions": {"day": {"type": "string", "format": "date"}},
+    }
+
+
+def proto_of(field: str) -> str:
+    """A message M of one field."""
+    known = "".join(
+        f'import "google/protobuf/{name}.proto"; ' for name in ("timestamp", "duration", "wrappers", "struct")
+    )
+    return f'syntax = "proto3"; {known} message M {{ {field} }}'
+
+
+def debezium_type(row: TypeRow) -> dict[str, Any]:
+    """The type as Confluent's converter writes it."""
+    kind, name = row.schema
+    return {"type": kind, "connect.version": 1, "connect.name": f"io.debezium.{name}"}
 
 
 @dataclass(frozen=True)
@@ -648,7 +848,9 @@ def _head() -> Iterator[str]:
     yield "# Matrix: every type, every schema change"
     yield ""
     yield "Printed from `tests/support/matrix.py`. Every row is a test of its own: `tests/unit/docs/test_matrix.py`, and for the"
-    yield "values of Avro `tests/spark/test_matrix.py`. The rules in words are in [types.md](types.md) and [guide.md](guide.md)."
+    yield "values of Avro `tests/spark/test_matrix.py`. All values go through registry, broker, Spark and Iceberg and are read by"
+    yield "PyIceberg and Spark in `tests/spark/proof/test_matrix_topics.py`."
+    yield "The rules in words are in [types.md](types.md) and [guide.md](guide.md)."
     yield ""
 
 
@@ -658,6 +860,7 @@ def _types() -> Iterator[str]:
         ("JSON with declared columns", JSON_FIELDS),
         ("JSON Schema", JSON_SCHEMA),
         ("Protobuf", PROTOBUF),
+        ("Debezium", DEBEZIUM),
     )
     for title, rows in sections:
         yield f"## {title}"

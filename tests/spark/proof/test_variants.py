@@ -8,7 +8,11 @@ import httpx
 import pytest
 from topics import Topic
 
+from tests.support import debezium
 from tidemark.domain.columns.types import VARIANT
+from tidemark.domain.config.upsert import current_of
+from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_key
 
@@ -127,3 +131,66 @@ def test_protobufs_own_json_is_a_variant(lakehouse, topic):
         (1, '{"a":1.5}', "[1.5,true]"),
         (2, None, "[]"),
     ]
+
+
+DEBEZIUM = debezium.envelope_schema(
+    {
+        "doc": debezium.semantic("string", f"{debezium.DATA}Json"),
+        "tags": {"type": "array", "items": "string"},
+        "note": "string",
+    }
+)
+KEY = {"type": "record", "name": "Key", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
+UNKNOWN = "__debezium_unavailable_value"
+
+
+def test_debeziums_json_is_a_variant_through_merges_and_compaction(lakehouse, topic):
+    """Given Json columns, values that the connector did not know and documents no VARIANT keeps, when merged and compacted, then state is exact."""
+    keys = lakehouse.cluster.register(f"{topic.name}-key", KEY)
+    values = lakehouse.cluster.register(f"{topic.name}-value", DEBEZIUM)
+
+    def change(op, number, doc=None, tags=None, note=None):
+        after = {"id": number, "doc": doc, "tags": tags, "note": note}
+        return (
+            debezium.framed(keys, KEY, {"id": number}),
+            debezium.framed(values, DEBEZIUM, debezium.change(op, after=None if op == "d" else after)),
+            0,
+        )
+
+    table = lakehouse.table(
+        topic,
+        value={"envelope": "debezium"},
+        key={"format": "registry"},
+        upsert=["id"],
+        format_version=3,
+        quarantine={"fail": 1},
+        maintenance={"compaction": {"min_input_files": 2}},
+    )
+    current = current_of(table.contract)
+
+    def merged(*changes):
+        topic.send_raw(changes)
+        outcome = table.run()
+        assert outcome.error is None, outcome.error["message"]
+        done = merge_up(lakehouse.lake, current, "test")
+        assert done.error is None, done.error["message"]
+        listed = f"SELECT id, to_json(doc), tags, note FROM lake.{current.contract.table} ORDER BY id"
+        return [tuple(row) for row in lakehouse.spark().sql(listed).collect()]
+
+    big = "12345678901234567890123456789012345678"
+    first = [change("r", 1, f'{{"a": 1.50, "n": {big}}}', ["x"], "one"), change("c", 2, "[1]", [], "two")]
+    lost = [change("c", 3, '{"n": 1e400}'), change("c", 4, "{} x"), change("c", 5, '{"a":1,"a":2}')]
+    assert merged(*first, *lost, change("c", 6)) == [
+        (1, f'{{"a":1.5,"n":{big}}}', ["x"], "one"),
+        (2, "[1]", [], "two"),
+        (6, None, None, None),
+    ]
+    assert table.causes() == {"value_out_of_range": 3}
+    after = merged(change("u", 1, UNKNOWN, [UNKNOWN], "new"), change("d", 2), change("u", 6, '"text"', ["y"]))
+    wanted = [(1, f'{{"a":1.5,"n":{big}}}', ["x"], "new"), (6, '"text"', ["y"], None)]
+    assert after == wanted
+    gains = list(maintain(lakehouse.lake, table.contract, ("compaction",)))
+    assert not [gain.error for gain in gains if gain.error]
+    assert any(gain.acted for gain in gains)
+    assert merged(change("u", 6, "7", ["y"])) == [wanted[0], (6, "7", ["y"], None)]
+    assert reconcile(lakehouse.lake, table.contract).sound

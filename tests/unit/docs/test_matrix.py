@@ -7,13 +7,31 @@ from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from matrix import AVRO, CHANGES, EDITS, JSON_FIELDS, JSON_SCHEMA, PROTOBUF, ChangeRow, EditRow, TypeRow, page
+from matrix import (
+    AVRO,
+    CHANGES,
+    DEBEZIUM,
+    EDITS,
+    JSON_FIELDS,
+    JSON_SCHEMA,
+    PROTOBUF,
+    ChangeRow,
+    EditRow,
+    TypeRow,
+    debezium_type,
+    json_schema_of,
+    page,
+    proto_of,
+)
+
+from tests.support import debezium
 
 from tidemark.domain.formats import avro_columns
 from tidemark.domain.formats import json_columns
 from tidemark.domain.formats import json_schema
 from tidemark.domain.formats import protobuf_columns
 from tidemark.domain.formats.avro import parse
+from tidemark.domain.formats.debezium import avro_columns as avro_envelope
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.errors import SchemaUnsupported
@@ -52,8 +70,13 @@ def test_a_declared_json_type_lands_exactly(row: TypeRow) -> None:
 
 @pytest.mark.parametrize("row", JSON_SCHEMA, ids=by_name)
 def test_a_json_schema_type_lands_exactly(row: TypeRow) -> None:
-    text = {"type": "object", "properties": {"v": row.schema}}
-    landed(json_schema.parse(json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **text})), row)
+    landed(json_schema.parse(json.dumps(json_schema_of({"v": row.schema}))), row)
+
+
+@pytest.mark.parametrize("row", DEBEZIUM, ids=by_name)
+def test_a_type_of_debezium_has_its_column(row: TypeRow) -> None:
+    text = json.dumps(debezium.envelope_schema({"v": debezium_type(row)}))
+    assert str(avro_envelope(parse(text, connect=True), "debezium").struct.field("v").type) == row.column  # type: ignore[union-attr]
 
 
 def landed(documents: json_columns.JsonDocuments, row: TypeRow) -> None:
@@ -66,7 +89,7 @@ def landed(documents: json_columns.JsonDocuments, row: TypeRow) -> None:
 
 @pytest.mark.parametrize("row", PROTOBUF, ids=by_name)
 def test_a_protobuf_type_lands_exactly(row: TypeRow) -> None:
-    text = f'syntax = "proto3"; message M {{ {row.schema} }}'
+    text = proto_of(row.schema)
     compiled = compile_proto(text, ())
     schema = read(compiled, None)
     columns = protobuf_columns.columns(schema)

@@ -10,8 +10,9 @@ from pyspark import cloudpickle
 
 from tidemark.domain.formats import json_schema, protobuf_columns
 from tidemark.domain.formats.json_columns import columns, declared
-from tidemark.engine.decode.on_executors import arrow_type, explain, rows_of, shippable
+from tidemark.engine.decode.on_executors import arrow_type, explain, rows_of
 from tidemark.engine.decode.shipped.batch import decoder
+from tidemark.engine.decode.shipping import shippable
 from tidemark.engine.schema.protobuf import read
 from tidemark.engine.schema.protoc import compile_proto
 

@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from tidemark.domain.formats.json_schema import parse as parse_schema
 from tidemark.engine.decode.shipped import json_values
 from tidemark.engine.decode.shipped.json_arrow import fault_of
 from tidemark.engine.decode.shipped.json_values import JsonFault, parse, variant_text
+from tidemark.engine.decode.shipped.variant_documents import UNAVAILABLE, kept_texts
 
 
 @given(st.integers(-(10**45), 10**45) | st.decimals(allow_nan=False, allow_infinity=False))
@@ -76,3 +78,9 @@ def test_untyped_parts_become_variants_and_the_rest_stays():
         "map": MapType(STRING, VARIANT),
         "_extra": STRING,
     }
+
+
+def test_documents_inside_of_other_formats_are_kept_or_none():
+    given = [None, '{"a": 1.50}', "7", '{"a":1} x', '{"a":1,"a":2}', "9" * 42, "", UNAVAILABLE, '"x"']
+    kept = [None, '{"a":1.5}', "7", None, None, None, None, f'"{UNAVAILABLE}"', '"x"']
+    assert kept_texts(pa.array(given)).to_pylist() == kept

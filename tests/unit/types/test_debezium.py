@@ -56,6 +56,20 @@ def test_each_semantic_name_has_its_type(kind, expected):
     assert column(kind)[0] == expected
 
 
+def test_json_is_a_variant_where_the_table_knows_them_and_text_inside_of_lists():
+    document = semantic("string", f"{debezium.DATA}Json")
+    schema = debezium.envelope_schema(
+        {"v": document, "l": {"type": "array", "items": document}, "s": "string"}
+    )
+    for variants, kind in ((True, "variant"), (False, "string")):
+        struct = avro_columns(
+            avro.parse(json.dumps(schema), connect=True, variants=variants), "debezium"
+        ).struct
+        assert [str(struct.field(name).type) for name in "vls"] == [kind, "list<string>", "string"]
+    plain = avro.parse(json.dumps(debezium.row_schema({"v": document})), variants=True)
+    assert str(columns(plain).struct.field("v").type) == "string"
+
+
 def test_comments_say_what_a_number_counts():
     assert column(semantic("int", f"{TIME}Time"))[1] == "microseconds since midnight"
     assert column(semantic("long", f"{TIME}NanoTime"))[1] == "nanoseconds since midnight"

@@ -88,13 +88,17 @@ class AvroSchema:
         return self.root
 
 
-def parse(text: str, references: Sequence[str] = (), *, connect: bool = False) -> AvroSchema:
+def parse(
+    text: str, references: Sequence[str] = (), *, connect: bool = False, variants: bool = False
+) -> AvroSchema:
     """Read the text of a schema; with `connect` the semantic names of Kafka Connect's converter count (`connect`).
+
+    With `variants` too, Debezium's Json is a VARIANT; inside of lists and maps it stays text.
 
     `references` are the texts of the schemas whose names it uses, dependencies first. Raises
     SchemaUnsupported, with the path, for text that is no Avro schema and for a record that contains itself.
     """
-    reader = _Reader(connect=connect)
+    reader = _Reader(connect=connect, variants=connect and variants)
     for reference in references:
         reader.read(_json(reference), None, ())
     reader.notes.clear()
@@ -113,8 +117,9 @@ def _json(text: str) -> Any:
 class _Reader:
     """Reads one schema; `names` holds each named type's definition with the namespace around it."""
 
-    def __init__(self, *, connect: bool) -> None:
+    def __init__(self, *, connect: bool, variants: bool) -> None:
         self.connect = connect
+        self.variants = variants
         self.names: dict[str, tuple[dict[str, Any], str | None]] = {}
         self.open: list[str] = []
         self.notes: list[Note] = []
@@ -162,7 +167,7 @@ class _Reader:
             case "array":
                 return self._array(schema, namespace, path)
             case "map":
-                return Entries(KEY, self.read(schema.get("values"), namespace, (*path, "value")))
+                return Entries(KEY, self._repeated(schema.get("values"), namespace, (*path, "value")))
             case _ if kind in LEAF_KINDS:
                 return self._leaf(cast("LeafKind", kind), schema, path)
         return self._named(kind, namespace, path)
@@ -217,13 +222,21 @@ class _Reader:
         return Fixed(name, size)
 
     def _array(self, schema: dict[str, Any], namespace: str | None, path: Path) -> Array | Entries:
-        items = self.read(schema.get("items"), namespace, (*path, "element"))
+        items = self._repeated(schema.get("items"), namespace, (*path, "element"))
         if schema.get("logicalType") == "map" and isinstance(items, Record):
             parts = {field.name: field.type for field in items.fields}
             if list(parts) == ["key", "value"]:
                 return Entries(parts["key"], parts["value"], "array")
             self._note(path, "logicalType map ignored: the record has other fields than key and value")
         return Array(items)
+
+    def _repeated(self, schema: Any, namespace: str | None, path: Path) -> Node:
+        """What a lambda takes apart: Spark calls no Python there, so documents stay text."""
+        outside, self.variants = self.variants, False
+        try:
+            return self.read(schema, namespace, path)
+        finally:
+            self.variants = outside
 
     def _union(self, schemas: list[Any], namespace: str | None, path: Path) -> Node:
         if not schemas:
@@ -235,7 +248,7 @@ class _Reader:
         return Union(branches)
 
     def _leaf(self, kind: LeafKind, schema: dict[str, Any], path: Path) -> Leaf:
-        if self.connect and (semantic := semantic_leaf(kind, schema)):
+        if self.connect and (semantic := semantic_leaf(kind, schema, documents=self.variants)):
             return semantic
         logical = schema.get("logicalType", "")
         if kind == "bytes" and logical == "decimal" and self._is_decimal(schema, path, None):

@@ -16,6 +16,7 @@ from tidemark.domain.columns.types import (
     STRING,
     TIMESTAMP,
     TIMESTAMPTZ,
+    VARIANT,
     ColumnType,
     Field,
     ListType,
@@ -66,6 +67,7 @@ _LOGICAL: dict[str, Primitive] = {
     "local-timestamp-nanos": LONG,
     "zoned-timestamp": TIMESTAMPTZ,
     "uuid": STRING,
+    "document": VARIANT,
 }
 _DURATION = Struct(tuple(Field(part, LONG) for part in ("months", "days", "millis")))
 _REMARKS = {

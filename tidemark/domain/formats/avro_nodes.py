@@ -26,6 +26,7 @@ Logical = Literal[
     "decimal",
     "uuid",
     "duration",
+    "document",
 ]
 
 

@@ -15,6 +15,7 @@ from tidemark.domain.formats.avro_nodes import Leaf, LeafKind, Logical, RecordFi
 _TIME, _CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
 DECIMAL = f"{_CONNECT}Decimal"
 VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
+JSON = "io.debezium.data.Json"
 _TIMES: Mapping[tuple[str, str], Logical] = {
     ("int", f"{_TIME}Date"): "date",
     ("int", f"{_TIME}Time"): "time-millis",
@@ -49,11 +50,16 @@ def is_zoned_time(text: str) -> bool:
     return True
 
 
-def semantic_leaf(kind: LeafKind, schema: Mapping[str, Any]) -> Leaf | None:
-    """The leaf that the attributes of an Avro type make of it, None when they say nothing that we know."""
+def semantic_leaf(kind: LeafKind, schema: Mapping[str, Any], *, documents: bool = False) -> Leaf | None:
+    """The leaf that the attributes of an Avro type make of it, None when they say nothing that we know.
+
+    With `documents` JSON text is more than text.
+    """
     name = str(schema.get("connect.name", ""))
     if (logical := _TIMES.get((kind, name))) is not None:
         return Leaf(kind, logical)
+    if documents and (kind, name) == ("string", JSON):
+        return Leaf(kind, "document")
     if kind == "bytes" and name == DECIMAL:
         return _decimal(schema)
     return None

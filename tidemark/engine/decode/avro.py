@@ -44,7 +44,7 @@ from tidemark.domain.formats.avro_nodes import (
     Union,
     merged_numbers,
 )
-from tidemark.engine.decode.connect import variable_decimal, zoned_timestamp
+from tidemark.engine.decode.connect import document, variable_decimal, zoned_timestamp
 from tidemark.engine.decode.digits import digits_of
 
 AVRO_OPTIONS = {"mode": "PERMISSIVE", "datetimeRebaseMode": "CORRECTED"}
@@ -225,6 +225,8 @@ def _converted(  # noqa: PLR0911 - one return per logical type
             return _uuid(value)
         case "zoned-timestamp":
             return zoned_timestamp(value)
+        case "document":
+            return document(value)
         case "duration":
             return F.when(value.isNotNull(), _duration(value))
         case _ if node == NULL and target == BOOLEAN:

@@ -27,7 +27,7 @@ from tidemark.domain.formats.avro_nodes import (
     merged_numbers,
 )
 from tidemark.engine.decode.avro import is_same, keys_are_unique, member
-from tidemark.engine.decode.connect import is_variable_decimal, zoned_timestamp
+from tidemark.engine.decode.connect import document, is_variable_decimal, zoned_timestamp
 
 Check = Callable[[Column, Node], Column | None]
 
@@ -58,8 +58,9 @@ def fits(value: Column, node: Node) -> Column | None:
             if is_same(node, declared) or not isinstance(declared, Primitive) or declared.decimal is None:
                 return None
             return value.isNull() | value.try_cast(spark_ddl(declared)).isNotNull()
-        case Leaf(logical="zoned-timestamp"):
-            return value.isNull() | zoned_timestamp(value).isNotNull()
+        case Leaf(logical="zoned-timestamp" | "document"):
+            convert = document if node.logical == "document" else zoned_timestamp
+            return value.isNull() | convert(value).isNotNull()
         case Record(logical="variable-decimal"):
             return value.isNull() | is_variable_decimal(value)
         case Entries():

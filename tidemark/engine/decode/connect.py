@@ -1,13 +1,17 @@
-"""Exact columns for two of Debezium's types that Avro does not know: ZonedTimestamp and VariableScaleDecimal.
+"""Exact columns for types of Debezium's that Avro does not know: ZonedTimestamp, VariableScaleDecimal, Json.
 
 Belongs here: expressions that are NULL for what is not exact; `decode_checks` makes that a cause.
 """
+
+from typing import Any, cast
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
 
 from tidemark.domain.formats.connect import MAX_SCALE, ZONED_TIME
 from tidemark.engine.decode.digits import digits_of
+from tidemark.engine.decode.shipped.variant_documents import kept_texts
+from tidemark.engine.decode.shipping import shippable
 
 _FIRST, _LAST = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
 
@@ -27,3 +31,13 @@ def variable_decimal(value: Column) -> Column:
 def is_variable_decimal(value: Column) -> Column:
     """Whether struct<scale, value> is a number that anyone would write out."""
     return value["scale"].between(-MAX_SCALE, MAX_SCALE) & (F.length(value["value"]) > 0)
+
+
+def document(text: Column) -> Column:
+    """JSON text as a VARIANT of which every digit is kept; NULL where it is none or cannot be.
+
+    The executors' Python reads it: Spark's own parser takes what follows a document, and makes doubles of long numbers.
+    """
+    shippable()
+    column: Column = cast("Any", F).arrow_udf(kept_texts, "string")(text)
+    return F.try_parse_json(column)

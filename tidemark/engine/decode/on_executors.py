@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, cast
 
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
 from pyspark.sql.pandas.types import to_arrow_type
@@ -20,12 +19,10 @@ from pyspark.sql.types import StructType
 from tidemark.domain.columns.spark_types import spark_ddl, spark_json
 from tidemark.domain.columns.types import Struct, as_text
 from tidemark.domain.errors import SchemaUnsupported
-from tidemark.domain.formats import json_nodes, protobuf_nodes
 from tidemark.domain.formats.explanation import Explanation
 from tidemark.domain.formats.json_columns import JsonDocuments
 from tidemark.domain.formats.json_nodes import Object
 from tidemark.domain.formats.protobuf_columns import ProtobufMessage
-from tidemark.engine.decode import shipped
 from tidemark.engine.decode.avro import bare
 from tidemark.engine.decode.shipped import debezium_json, json_arrow
 from tidemark.engine.decode.shipped.batch import Rows, decoder
@@ -33,6 +30,7 @@ from tidemark.engine.decode.shipped.json_validity import Validity
 from tidemark.engine.decode.shipped.json_values import JsonFault, Reader, parse
 from tidemark.engine.decode.shipped.protobuf_arrow import ProtobufFault
 from tidemark.engine.decode.shipped.protobuf_arrow import Reader as ProtobufReader
+from tidemark.engine.decode.shipping import shippable
 
 DEBEZIUM: Mapping[str, debezium_json.Envelope] = {"debezium": "debezium", "debezium_flat": "debezium_flat"}
 ShippedSchema = JsonDocuments | ProtobufMessage
@@ -55,12 +53,6 @@ def decoded(
     function = cast("Any", F).arrow_udf(decoder(by_id, header), returned).asNondeterministic()
     column: Column = function(value, schema_id)
     return column
-
-
-def shippable() -> None:
-    """From now on this process pickles the functions of `shipped`, and the nodes they read by, by value."""
-    for module in (shipped, json_nodes, protobuf_nodes):
-        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def arrow_type(columns: Struct) -> pa.StructType:

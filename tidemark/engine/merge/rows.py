@@ -12,14 +12,26 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
-from tidemark.domain.columns.types import BINARY, KAFKA_COLUMN, STRING, ColumnType, ListType, MapType, Struct
+from tidemark.domain.columns.types import (
+    BINARY,
+    KAFKA_COLUMN,
+    STRING,
+    VARIANT,
+    ColumnType,
+    ListType,
+    MapType,
+    Struct,
+)
 from tidemark.domain.config.upsert import CDC, SOFT_COLUMN, Current
+from tidemark.engine.decode.shipped.variant_documents import UNAVAILABLE
 
-UNAVAILABLE = "__debezium_unavailable_value"
 KEY, ORDER, PLACE, KIND, ORIGIN, ROW = "k", "o", "at", "kind", "origin", "r"
 UPSERT, DELETE, TRUNCATE = "upsert", "delete", "truncate"
 UNDONE, REMEMBERED, STORED, NEW = 0, 1, 2, 3
 """Where an event comes from; among equals the later one wins. UNDONE: a stored row that no longer counts."""
+_TEXTS = ListType(STRING)
+_HOLDING = (STRING, BINARY, VARIANT, _TEXTS)
+"""Types in which Debezium says that it does not know a value; arrays of text hold the words as their one element."""
 _PLACE = ("epoch", "partition", "offset", "timestamp")
 _PLACE_TYPE = "struct<epoch: int, partition: int, offset: bigint, timestamp: timestamp>"
 _AFTER, _CARRIED = "after", "carried"
@@ -48,7 +60,7 @@ class Shape:
         if self.current.append.value.envelope == "none":
             return ()
         own = {path[0] for path in (*self.current.keys, *self.current.order)}
-        return tuple(n for n, kind in self.fields if kind in {STRING, BINARY} and n not in own)
+        return tuple(n for n, kind in self.fields if kind in _HOLDING and n not in own)
 
     def type_of(self, *path: str) -> ColumnType:
         """The type at a path through structs. Raises KeyError."""
@@ -217,12 +229,17 @@ def _folds(shape: Shape) -> Iterator[tuple[str, Column]]:
     for number, name in enumerate(shape.holding):
         value = F.col(ROW)[name]
         here = F.when(F.col(ORIGIN) == STORED, 1).otherwise(0)
-        told = (
-            (F.col("cut") == 0)
-            & (F.col("passed") <= here)
-            & ~value.eqNullSafe(F.lit(UNAVAILABLE).cast(spark_ddl(shape.type_of(name))))
-        )
+        told = (F.col("cut") == 0) & (F.col("passed") <= here) & ~_is_unknown(value, shape.type_of(name))
         yield f"told{number}", _first(F.when(told, F.struct(value.alias("v"))))
+
+
+def _is_unknown(value: Column, kind: ColumnType) -> Column:
+    """Whether it stands for a value that the connector did not know, in the form that it has for this type."""
+    if kind == VARIANT:
+        return F.try_variant_get(value, "$", "string").eqNullSafe(F.lit(UNAVAILABLE))
+    if kind == _TEXTS:
+        return value.eqNullSafe(F.array(F.lit(UNAVAILABLE)))
+    return value.eqNullSafe(F.lit(UNAVAILABLE).cast(spark_ddl(kind)))
 
 
 def _before_or_here(condition: Column, newest_first: WindowSpec) -> Column:

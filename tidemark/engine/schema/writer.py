@@ -75,8 +75,9 @@ def writer_of(version: RegisteredSchema, reading: Reading) -> Writer:
         documents = with_variants(documents) if reading.variants else documents
         check_validator(documents)
         return Writer(version.id, version.version, documents, json_columns(documents))
-    schema = parse(version.text, version.references, connect=envelope != "none")
-    if envelope != "none" and is_bookkeeping(schema.name):
+    connect = envelope != "none"
+    schema = parse(version.text, version.references, connect=connect, variants=reading.variants)
+    if connect and is_bookkeeping(schema.name):
         raise NoRows
     schema = (reading.events and avro_event(schema, reading.events)) or schema
     return Writer(version.id, version.version, schema, avro_columns(schema, envelope).struct)
