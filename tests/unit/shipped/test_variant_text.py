@@ -14,7 +14,7 @@ from tidemark.domain.formats.json_schema import parse as parse_schema
 from tidemark.engine.decode.shipped import json_values
 from tidemark.engine.decode.shipped.json_arrow import fault_of
 from tidemark.engine.decode.shipped.json_values import JsonFault, parse, variant_text
-from tidemark.engine.decode.shipped.variant_documents import UNAVAILABLE, kept_texts
+from tidemark.engine.decode.shipped.variant_documents import UNAVAILABLE, document_fault, kept_texts
 
 
 @given(st.integers(-(10**45), 10**45) | st.decimals(allow_nan=False, allow_infinity=False))
@@ -84,3 +84,5 @@ def test_documents_inside_of_other_formats_are_kept_or_none():
     given = [None, '{"a": 1.50}', "7", '{"a":1} x', '{"a":1,"a":2}', "9" * 42, "", UNAVAILABLE, '"x"']
     kept = [None, '{"a":1.5}', "7", None, None, None, None, f'"{UNAVAILABLE}"', '"x"']
     assert kept_texts(pa.array(given)).to_pylist() == kept
+    assert document_fault('{"a": [1, 1e400]}') == "/a/1: 1E+400 has more digits than a VARIANT keeps"
+    assert document_fault(UNAVAILABLE) is None

@@ -21,12 +21,14 @@ _MAX_EMPTY_ITEMS = 1 << 24
 """Items that take no bytes: more of them are garbage, and would be counted for hours."""
 
 
-def explain(payload: bytes, root: Node) -> Explanation | None:
+def explain(
+    payload: bytes, root: Node, document_fault: Callable[[str], str | None] = lambda _: None
+) -> Explanation | None:
     """The first fault of `payload`, the value without its header, as written with `root`.
 
-    None when it has none.
+    None when it has none. `document_fault` says why a VARIANT does not keep a JSON document.
     """
-    walk = _Walk(payload)
+    walk = _Walk(payload, document_fault)
     try:
         walk.node(root, ())
     except _FaultError as fault:
@@ -47,8 +49,9 @@ class _FaultError(Exception):
 class _Walk:
     """A position in the payload; every method moves it past one thing or raises _FaultError."""
 
-    def __init__(self, payload: bytes) -> None:
+    def __init__(self, payload: bytes, document_fault: Callable[[str], str | None]) -> None:
         self.payload = payload
+        self.document_fault = document_fault
         self.position = 0
 
     def node(self, node: Node, path: tuple[str, ...]) -> None:
@@ -109,6 +112,8 @@ class _Walk:
         if node.logical == "zoned-timestamp" and not is_zoned_time(text):
             reason = f"{text[:80]!r} is no time with a zone, of the years 1 to 9999 and at most microseconds"
             raise self._fault("value_out_of_range", path, reason)
+        if node.logical == "document" and (why := self.document_fault(text)):
+            raise self._fault("value_out_of_range", path, why)
 
     def _decimal(self, node: Leaf | Fixed, content: bytes, path: tuple[str, ...]) -> None:
         if node.logical != "decimal" or node.precision > MAX_PRECISION:

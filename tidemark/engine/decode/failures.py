@@ -19,6 +19,7 @@ from tidemark.domain.formats.avro_explain import explain
 from tidemark.domain.formats.explanation import Cause, Explanation
 from tidemark.engine.decode.on_executors import explain as explain_shipped
 from tidemark.engine.decode.records import CAUSE, DETAIL, FATE, KAFKA, NO_ID, VALUE, Decoding
+from tidemark.engine.decode.shipped.variant_documents import document_fault
 
 UNEXPLAINED = Explanation(
     "undecodable",
@@ -70,7 +71,7 @@ def explain_value(value: bytes, schema_id: int | None, decoding: Decoding) -> Ex
         return _explain_text(value)
     payload = value[HEADER_SIZE if decoding.framing == "confluent" else 0 :]
     if isinstance(schema, AvroSchema):
-        return explain(payload, schema.root) or UNEXPLAINED
+        return explain(payload, schema.root, document_fault) or UNEXPLAINED
     return explain_shipped(payload, schema) or UNEXPLAINED
 
 

@@ -13,10 +13,21 @@ def kept_texts(texts: pa.Array) -> pa.Array:  # type: ignore[type-arg] # Spark r
     return pa.array([None if text is None else _kept(text) for text in texts.to_pylist()], pa.string())
 
 
-def _kept(text: str) -> str | None:
-    if text == UNAVAILABLE:
-        return str(text_of(text))
+def document_fault(text: str) -> str | None:
+    """Why a VARIANT does not keep a document, with the place in it; None when it does."""
     try:
-        return variant_text(parse(text.encode()))
+        _exact(text)
+    except JsonFault as fault:
+        return fault.detail
+    return None
+
+
+def _kept(text: str) -> str | None:
+    try:
+        return _exact(text)
     except JsonFault:
         return None
+
+
+def _exact(text: str) -> str:
+    return str(text_of(text)) if text == UNAVAILABLE else variant_text(parse(text.encode()))
