@@ -22,13 +22,22 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from tidemark.domain.columns.types import STRING, VARIANT, Field, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.formats.avro import parse
 from tidemark.domain.formats.avro_columns import columns as avro_columns
 from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.table_properties import governance
 from tidemark.engine.access.table_state import TableState, read_state
-from tidemark.engine.schema.evolve import Approval, evolve, history, plan_evolution, refused_ids, removing_ids
+from tidemark.engine.schema.evolve import (
+    Approval,
+    evolve,
+    history,
+    plan_evolution,
+    refused_ids,
+    removing_ids,
+    value_columns,
+)
 from tidemark.engine.schema.writer import Writer
 from tidemark.engine.schema.writers import TopicSchemas
 
@@ -199,6 +208,18 @@ class TestAPlanBecomesOneCommit:
         [change] = lake.evolve(edited, topic(FIRST)).done
         assert (change.kind, change.path) == ("contract", ("retention.append",))
         assert lake.evolve(edited, topic(FIRST)).plan.changes == ()
+
+
+def test_what_has_no_type_is_text_until_the_upgrade_is_approved(lake: Lake) -> None:
+    """A table of format 2 knows no VARIANT, although the contract already says format 3; its text holds them after."""
+    lake.evolve(contract(), topic(FIRST))
+    loose = Writer(
+        7, 2, schema(*FIRST), Struct((*topic(FIRST).writers[0].columns.fields, Field("any", VARIANT)))
+    )
+    found = lake.evolve(contract(), TopicSchemas(writers=(topic(FIRST).writers[0], loose)))
+    assert [(c.kind, c.path, c.new) for c in found.done] == [("add_column", ("any",), STRING)]
+    held = TopicSchemas(writers=(loose,)).covered(value_columns(lake.state()))
+    assert set(held) == {7}
 
 
 class TestTwoAtOnce:

@@ -23,4 +23,4 @@ def drifted(lake: Lake, contract: Contract) -> Drift | None:
         schemas = read_schemas(lake, contract)
         plan = with_adoption(contract, state, schemas, plan_evolution(contract, state, schemas))
         whole = schemas.plain is None and schemas.framing == "confluent"
-        return drift(value_columns(state), writer_columns(schemas), plan, whole=whole)
+        return drift(value_columns(state), writer_columns(state, schemas), plan, whole=whole)

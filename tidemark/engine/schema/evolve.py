@@ -8,11 +8,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from tidemark.domain.columns.layout import resolve
 from tidemark.domain.columns.partitioning import quoted_parts
-from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
+from tidemark.domain.columns.types import KAFKA_COLUMN, Struct, as_text, holds_variant
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.domain.plan.schema_plan import (
@@ -29,7 +29,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.records import NO_ID
 from tidemark.engine.schema.alter import alter
-from tidemark.engine.schema.writers import TopicSchemas
+from tidemark.engine.schema.writers import VARIANT_FORMAT, TopicSchemas
 
 HISTORY = "tidemark.schema.history"
 SETTLED = "tidemark.schema.settled"
@@ -62,7 +62,7 @@ class Evolution:
 
 def plan_evolution(contract: Contract, state: TableState, schemas: TopicSchemas) -> SchemaPlan:
     """What the table lacks for the registered writers, judged by the contract. Pure reading."""
-    writers, columns, settled = writer_columns(schemas), value_columns(state), settled_ids(state)
+    writers, columns, settled = writer_columns(state, schemas), value_columns(state), settled_ids(state)
     plan = plan_schema(
         contract.table,
         columns,
@@ -83,7 +83,7 @@ def refused_ids(contract: Contract, state: TableState, schemas: TopicSchemas) ->
         return frozenset()
     refused = set(settled_ids(state)) | removing_ids(contract, state, schemas, "quarantine")
     held = schemas.covered(value_columns(state))
-    for writer in (each for each in writer_columns(schemas) if each.id not in held):
+    for writer in (each for each in writer_columns(state, schemas) if each.id not in held):
         alone = plan_schema(contract.table, value_columns(state), [writer], contract.schema_changes)
         needed = [c for c in alone.changes if c.kind != "remove_column"]
         if needed and all(c.verdict == "quarantine" for c in needed):
@@ -104,7 +104,7 @@ def removing_ids(
         resolve(w.columns, quoted_parts(path)) for w in schemas.writers for path in needed
     ):
         return frozenset()  # the usual case, before every batch
-    found = removals((w for w in writer_columns(schemas) if w.id not in settled_ids(state)), columns)
+    found = removals((w for w in writer_columns(state, schemas) if w.id not in settled_ids(state)), columns)
     judged = {c.path: c.verdict for c in judged_removals(found, policy, removed_paths(state), pinned)}
     return frozenset(each.writer.id for each in found if judged.get(each.path) in verdicts)
 
@@ -182,12 +182,21 @@ def history(state: TableState) -> list[dict[str, Any]]:
     return list(json.loads(state.properties.get(HISTORY, "[]")))
 
 
-def writer_columns(schemas: TopicSchemas) -> list[WriterColumns]:
-    """The writers as the planner needs them, those without columns too."""
+def writer_columns(state: TableState, schemas: TopicSchemas) -> list[WriterColumns]:
+    """The writers as the planner needs them, those without columns too.
+
+    While the upgrade to format 3 waits for its approval, what would be a VARIANT is text: the table knows none yet.
+    """
     if schemas.plain is not None:
-        return [WriterColumns(NO_ID, 1, schemas.plain)]
-    known = [WriterColumns(w.id, w.version, w.columns) for w in schemas.writers]
+        return [WriterColumns(NO_ID, 1, _held_by(state, schemas.plain))]
+    known = [WriterColumns(w.id, w.version, _held_by(state, w.columns)) for w in schemas.writers]
     return [*known, *(WriterColumns(i, 0, Struct(()), why) for i, why in schemas.unsupported.items())]
+
+
+def _held_by(state: TableState, columns: Struct) -> Struct:
+    if state.shape.format_version >= VARIANT_FORMAT or not holds_variant(columns):
+        return columns
+    return cast("Struct", as_text(columns))
 
 
 def _entry(

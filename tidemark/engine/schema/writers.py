@@ -24,7 +24,7 @@ from tidemark.engine.schema.event_routes import events_of, skips
 from tidemark.engine.schema.subjects import read_listed, subject_of
 from tidemark.engine.schema.writer import NoRows, Reading, Writer, writer_of
 
-_VARIANT_FORMAT = 3
+VARIANT_FORMAT = 3
 _PLAIN = {"string": STRING, "raw": BINARY}
 FORMATS: Mapping[str, Format] = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
 """Schema types as registries name them."""
@@ -135,7 +135,7 @@ def _documents(contract: Contract) -> TopicSchemas:
     fields, envelope = contract.value.fields, contract.value.envelope
     if envelope == "none":
         documents = declared(fields) if fields else DOCUMENT
-        documents = with_variants(documents) if contract.format_version == _VARIANT_FORMAT else documents
+        documents = with_variants(documents) if contract.format_version == VARIANT_FORMAT else documents
         return TopicSchemas(plain=json_columns(documents), documents=documents)
     documents = json_documents(fields, envelope, truncates=contract.upsert is not None)
     return TopicSchemas(plain=document_columns(documents), documents=documents)
@@ -178,7 +178,7 @@ def _reading(contract: Contract, events: Events | None, framing: Framing) -> Rea
         framing=framing,
         events=events,
         nanos="timestamp_nanos" in (contract.value.types or {}),
-        variants=contract.format_version == _VARIANT_FORMAT,
+        variants=contract.format_version == VARIANT_FORMAT,
     )
 
 
