@@ -4,7 +4,7 @@ import signal
 
 import pyarrow as pa
 import pytest
-from command_line import TIDEMARK, cli, dagster_runs
+from command_line import cli, dagster_runs
 from lakehouse import Run
 
 POISON = [(None, b"no order", 0)]
@@ -70,7 +70,7 @@ def test_two_runs_at_once_load_everything_once(lakehouse):
     topic = lakehouse.cluster.topic("cli_twice", 2)
     topic.send(range(3000))
     table = lakehouse.table(topic, ingest={"max_records": 500})
-    runs = [Run.start(lakehouse, [table.name, "--json"], command=[TIDEMARK, "run"]) for _ in range(2)]
+    runs = [Run.start(lakehouse, [table.name, "--json"], command=["run"]) for _ in range(2)]
     outcomes = [run.result()[0] for run in runs]
     assert [each["error"] for each in outcomes] == [None, None]
     assert sum(each["rows"]["written"] for each in outcomes) == 3000
@@ -84,7 +84,7 @@ def test_an_interrupted_run_ends_soon_and_says_how_far_it_came(lakehouse, sent):
     topic = lakehouse.cluster.topic("cli_interrupted")
     topic.send(range(400))
     table = lakehouse.table(topic)
-    run = Run.start(lakehouse, [table.name, "--json"], command=[TIDEMARK, "run"], pause_at="staged")
+    run = Run.start(lakehouse, [table.name, "--json"], command=["run"], pause_at="staged")
     run.reaches_its_pause()
     run.process.send_signal(sent)
     run.release()
@@ -101,7 +101,7 @@ def test_a_killed_run_is_over_for_dagster_when_the_next_one_starts(lakehouse):
     topic = lakehouse.cluster.topic("cli_killed")
     topic.send(range(100))
     table = lakehouse.table(topic)
-    run = Run.start(lakehouse, [table.name], command=[TIDEMARK, "run"], pause_at="staged")
+    run = Run.start(lakehouse, [table.name], command=["run"], pause_at="staged")
     run.reaches_its_pause()
     run.kill()
     assert dagster_runs(lakehouse, table.name) == ["STARTED"]

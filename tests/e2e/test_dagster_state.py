@@ -1,8 +1,6 @@
 """Rule: the table is the recovery point. Dagster's database and cursors are caches: without them a run continues exactly."""
 
 import shutil
-import sys
-from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -12,8 +10,7 @@ from orchestration.definitions import build_defs
 from orchestration.instance import prepare_dagster_home
 from tidemark.engine.config.configuration import Places
 
-TIDEMARK = str(Path(sys.executable).parent / "tidemark")
-RUN = [TIDEMARK, "run", "--json"]
+RUN = ["run", "--json"]
 
 
 @pytest.fixture
@@ -74,7 +71,7 @@ def test_dagster_remembers_that_a_dropped_table_was_loaded(lakehouse, dagster_ho
     (outcome,) = stopped.result()
     assert (outcome["state"], stopped.process.returncode) == ("table_missing", 1)
     assert not lakehouse.catalog.table_exists(table.name)
-    accept = [TIDEMARK, "accept", "--first-load", "--reason", "seen", "--by", "oncall", "--json"]
+    accept = ["accept", "--first-load", "--reason", "seen", "--by", "oncall", "--json"]
     accepted = table.start(command=accept)
     accepted.process.communicate(timeout=120)
     assert accepted.process.returncode == 0
@@ -154,7 +151,7 @@ def test_reconcile_finds_what_someone_took_and_what_someone_doubled(lakehouse, d
     topic.send_raw([(None, b"poison", 0)])
     table = lakehouse.table(topic)
     table.run()
-    command = [TIDEMARK, "reconcile", "--json"]
+    command = ["reconcile", "--json"]
     sound = table.start(command=command)
     counts = sound.result()
     assert sound.process.returncode == 0

@@ -4,26 +4,23 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-from lakehouse import ROOT
+import headless
 
 TIDEMARK = str(Path(sys.executable).with_name("tidemark"))
 
 
 def cli(lakehouse, *words, **environment):
     """(exit code, what `--json` printed); nothing that looks like a traceback may show."""
-    told = subprocess.run(
-        [TIDEMARK, *words, "--json"],
-        env=environ(lakehouse, **environment),
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=180,
-        check=False,
-    )
-    assert "Traceback" not in told.stderr, told.stderr
-    return told.returncode, json.loads(told.stdout)
+    stem = lakehouse.contracts.parent / f"cli-{time.monotonic_ns()}"
+    output, log = stem.with_suffix(".out"), stem.with_suffix(".log")
+    told = headless.command([*words, "--json"], environ(lakehouse, **environment), output, log)
+    out, _ = told.communicate(180)
+    errors = log.read_text(encoding="utf-8")
+    assert "Traceback" not in errors, errors
+    return told.returncode, json.loads(out)
 
 
 def environ(lakehouse, **more):

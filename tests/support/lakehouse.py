@@ -165,9 +165,9 @@ class Table:
 
 @dataclass
 class Run:
-    """A run in a process of its own: the engine's by default, or any command that runs tables."""
+    """A run in a process of its own: the engine's by default, or `tidemark <command>` with the tables."""
 
-    process: "subprocess.Popen[str] | headless.Forked"
+    process: headless.Forked
     marker: Path
     log: Path
 
@@ -194,18 +194,10 @@ class Run:
         if pause_at:
             environ |= {"TIDEMARK_PAUSE_AT": pause_at, "TIDEMARK_PAUSE_FILE": str(marker)}
         log.touch()
+        output = stem.with_suffix(".out")
         if command is None:
-            return cls(headless.start(tables, environ, stem.with_suffix(".out"), log), marker, log)
-        with log.open("w", encoding="utf-8") as errors:
-            process = subprocess.Popen(
-                [*command, *tables],
-                env=environ,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                start_new_session=True,
-            )
-        return cls(process, marker, log)
+            return cls(headless.start(tables, environ, output, log), marker, log)
+        return cls(headless.command([*command, *tables], environ, output, log), marker, log)
 
     def reaches_its_pause(self, seconds: float = 90) -> int:
         """Wait until the run stands at its pause point; the pid that stands there."""

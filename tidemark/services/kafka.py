@@ -64,7 +64,7 @@ class Kafka:
 
     name: Step = "kafka"
     ports: tuple[str, ...] = ("kafka", "controller")
-    patience = 120.0
+    patience = 300.0
 
     def bootstrap_servers(self, place: Place) -> str:
         """What a Kafka client connects to."""

@@ -15,7 +15,7 @@ class Registry:
 
     name: Step = "registry"
     ports: tuple[str, ...] = ("registry",)
-    patience = 120.0
+    patience = 300.0
 
     def url(self, place: Place) -> str:
         """The base URL for Confluent-compatible clients."""

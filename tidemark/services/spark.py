@@ -105,7 +105,7 @@ class Spark:
 
     name: Step = "spark"
     ports: tuple[str, ...] = ("spark",)
-    patience = 180.0
+    patience = 300.0
 
     def __init__(self, extras: tuple[ArtifactSet, ...] = (), conf: Mapping[str, str] | None = None) -> None:
         self._extras = extras

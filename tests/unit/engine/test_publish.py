@@ -5,10 +5,11 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException
 
 from tidemark.domain.errors import Overtaken, Stopped
-from tidemark.domain.ledger.ledger import LEDGER_TAG
-from tidemark.engine.table.publish import Attempt, publish
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG
+from tidemark.engine.table.publish import Attempt, drop_branch, open_branch, publish, write_receipt
 
 ROWS = pa.table({"id": [1, 2]})
 
@@ -115,3 +116,44 @@ def test_a_branch_with_a_foreign_snapshot_is_not_published(lake):
     with pytest.raises(Stopped):
         publish(lake, attempt, written, nothing)
     assert refs(lake)["main"] == attempt.head
+
+
+RECEIPT = SimpleNamespace(to_json=lambda: "{}")
+
+
+def test_branch_and_receipt_are_made_without_spark_and_keep_the_rows(lake):
+    head = refs(lake)["main"]
+    attempt = Attempt("n.t", "mine", head)
+    assert open_branch(lake, attempt) == frozenset()
+    assert refs(lake) == {"main": head, "mine": head}
+    lake.catalog.load_table("n.t").append(ROWS, branch="mine")
+    staged_at = refs(lake)["mine"]
+    receipt = write_receipt(lake, attempt, RECEIPT)
+    assert (receipt.parent_snapshot_id, receipt.summary[LEDGER_PROPERTY]) == (staged_at, "{}")
+    publish(lake, attempt, frozenset({staged_at, receipt.snapshot_id}), nothing)
+    table = lake.catalog.load_table("n.t")
+    assert (table.scan().to_arrow().num_rows, receipt.summary["total-records"]) == (4, "4")
+
+
+def test_a_branch_is_made_and_dropped_although_others_commit_in_that_moment(lake):
+    attempt = Attempt("n.t", "mine", refs(lake)["main"])
+    commit, turns = lake.catalog.commit_table, iter(range(3))
+
+    def overtaken(table, requirements, updates):
+        if next(turns, None) is not None:
+            raise CommitFailedException("another was faster")
+        return commit(table, requirements, updates)
+
+    lake.catalog.commit_table = overtaken
+    open_branch(lake, attempt)
+    turns = iter(range(3))
+    drop_branch(lake, attempt)
+    assert "mine" not in refs(lake)
+
+
+def test_a_branch_that_someone_dropped_or_wrote_to_is_lost(lake):
+    attempt = Attempt("n.t", "mine", refs(lake)["main"])
+    with pytest.raises(Overtaken):
+        write_receipt(lake, attempt, RECEIPT)
+    with pytest.raises(Overtaken):
+        open_branch(lake, Attempt("n.t", "other", 7))

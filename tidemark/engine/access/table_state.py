@@ -39,7 +39,6 @@ class TableState:
     exists: bool
     uuid: str | None = None
     head: int | None = None
-    head_at: datetime | None = None
     receipt: int | None = None
     ledger: Ledger | None = None
     columns: Struct | None = None
@@ -104,7 +103,6 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         exists=True,
         uuid=str(metadata.table_uuid),
         head=metadata.current_snapshot_id,
-        head_at=datetime.fromtimestamp(head.timestamp_ms / 1000, UTC) if head else None,
         receipt=receipt.snapshot_id if receipt else None,
         ledger=ledger_of(receipt, table) if receipt and not merges else None,
         columns=columns_of(metadata.schema()),

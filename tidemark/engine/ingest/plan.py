@@ -47,8 +47,7 @@ class Plan:
     @property
     def attempt(self) -> Attempt:
         """The branch of this attempt alone."""
-        branch, state = branch_name(self.batch_id, self.attempt_id), self.state
-        return Attempt(self.contract.table, branch, state.head, head_at=state.head_at)
+        return Attempt(self.contract.table, branch_name(self.batch_id, self.attempt_id), self.state.head)
 
     @property
     def columns(self) -> Struct:

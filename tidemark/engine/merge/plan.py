@@ -55,8 +55,7 @@ class MergePlan:
     def attempt(self) -> Attempt:
         """The branch of this attempt alone."""
         branch = branch_name(self.id, self.attempt_id)
-        state = self.state
-        return Attempt(self.current.contract.table, branch, state.head, self.back_to, state.head_at)
+        return Attempt(self.current.contract.table, branch, self.state.head, self.back_to)
 
     @property
     def shape(self) -> Shape:

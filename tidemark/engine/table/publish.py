@@ -4,11 +4,12 @@
 failed or was lost the table is looked at before anything is believed (DESIGN.md, step 9).
 """
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal
 
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
@@ -18,7 +19,9 @@ from pyiceberg.table.update import (
     RemoveSnapshotRefUpdate,
     SetPropertiesUpdate,
     SetSnapshotRefUpdate,
+    TableUpdate,
 )
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.errors import Overtaken, Stopped
@@ -32,6 +35,10 @@ TAG_RETENTION_DAYS = 36_500
 _DAY_MS = 86_400_000
 _LAST_WRITABLE_FORMAT = 2
 _DAY_MINUTES = 1_440
+_MINUTE_MS = 60_000
+_REF_TURNS = 10
+_REF_WAIT = 0.3
+"""Seconds at most before a change of a ref is repeated that lost against another commit."""
 RACES = ("ValidationException", "CommitFailedException", "not an ancestor", "is not fast-forwardable")
 
 
@@ -46,8 +53,6 @@ class Attempt:
     branch: str
     head: int | None
     target: int | None = None
-    head_at: datetime | None = None
-    """When the head was made, where the plan knows it: one look at the table less."""
 
     @property
     def base(self) -> int | None:
@@ -60,24 +65,29 @@ def open_branch(lake: Lake, attempt: Attempt) -> frozenset[int]:
 
     On a table without snapshots Iceberg begins the branch with an empty one, otherwise there are none. Expirers count
     a branch's age from its snapshot, so what an old head lacks is added: a day from now, not from the head.
+
+    Raises:
+        Overtaken: the snapshot that it should begin with is gone.
     """
-    at = "" if attempt.base is None else f"AS OF VERSION {attempt.base}"
-    minutes = _DAY_MINUTES + _age_minutes(lake, attempt)
-    lake.spark().sql(
-        f"ALTER TABLE {lake.identifier(attempt.table)} CREATE BRANCH `{attempt.branch}` {at} RETAIN {minutes} MINUTES"
-    )
-    pause_point("branched")
-    return frozenset() if attempt.base is not None else frozenset({branch_head(lake, attempt).snapshot_id})
-
-
-def _age_minutes(lake: Lake, attempt: Attempt) -> int:
-    made = attempt.head_at if attempt.target is None else None
-    if made is None:
-        base = (
-            _table(lake, attempt).metadata.snapshot_by_id(attempt.base) if attempt.base is not None else None
+    metadata = _metadata(lake, attempt)
+    if attempt.base is None:
+        _by_spark(lake, attempt, f"CREATE BRANCH `{attempt.branch}` RETAIN {_DAY_MINUTES} MINUTES")
+        pause_point("branched")
+        return frozenset({branch_head(lake, attempt).snapshot_id})
+    base = metadata.snapshot_by_id(attempt.base)
+    if base is None:
+        raise Overtaken(attempt.table, attempt.base, metadata.current_snapshot_id)
+    minutes = _DAY_MINUTES + max(0, int(time.time() - base.timestamp_ms / 1000) // 60)
+    if _is_writable(metadata):
+        _set_refs(lake, attempt, ref_at(attempt.branch, "branch", base.snapshot_id, minutes * _MINUTE_MS))
+    else:
+        _by_spark(
+            lake,
+            attempt,
+            f"CREATE BRANCH `{attempt.branch}` AS OF VERSION {base.snapshot_id} RETAIN {minutes} MINUTES",
         )
-        made = datetime.fromtimestamp(base.timestamp_ms / 1000, UTC) if base else None
-    return max(0, int((datetime.now(UTC) - made).total_seconds()) // 60) if made else 0
+    pause_point("branched")
+    return frozenset()
 
 
 def branch_identifier(lake: Lake, attempt: Attempt) -> str:
@@ -89,23 +99,39 @@ def write_receipt(lake: Lake, attempt: Attempt, ledger: Ledger | MergeLedger) ->
     """Append an empty snapshot with `ledger` to the branch; returns it.
 
     Raises:
-        Overtaken: the branch is gone.
+        Overtaken: the branch is gone, or someone else has written to it.
     """
-    empty = lake.spark().sql(f"SELECT * FROM {lake.identifier(attempt.table)} WHERE false")
-    writer = empty.writeTo(branch_identifier(lake, attempt))
-    writer.option(f"snapshot-property.{LEDGER_PROPERTY}", ledger.to_json()).append()
+    table = _load(lake, attempt)
+    before, entry = _branch_head(table, attempt), ledger.to_json()
+    if _is_writable(table.metadata):
+        with (
+            table.transaction() as change,
+            change.update_snapshot({LEDGER_PROPERTY: entry}, attempt.branch).fast_append(),
+        ):
+            pass
+    else:
+        empty = lake.spark().sql(f"SELECT * FROM {lake.identifier(attempt.table)} WHERE false")
+        writer = empty.writeTo(branch_identifier(lake, attempt))
+        writer.option(f"snapshot-property.{LEDGER_PROPERTY}", entry).append()
     pause_point("receipted")
-    return branch_head(lake, attempt)
+    receipt = branch_head(lake, attempt)
+    if receipt.parent_snapshot_id != before.snapshot_id:
+        raise Overtaken(attempt.table, before.snapshot_id, receipt.parent_snapshot_id)
+    return receipt
 
 
 def branch_head(lake: Lake, attempt: Attempt) -> Snapshot:
     """The newest snapshot of the attempt's branch.
 
     Raises:
-        Overtaken: someone dropped the branch or the table.
+        Overtaken: someone dropped the branch.
+        Stopped: someone dropped the table.
     """
-    table = load(lake.catalog, attempt.table)
-    head = table.metadata.snapshot_by_name(attempt.branch) if table else None
+    return _branch_head(_load(lake, attempt), attempt)
+
+
+def _branch_head(table: Table, attempt: Attempt) -> Snapshot:
+    head = table.metadata.snapshot_by_name(attempt.branch)
     if head is None:
         raise Overtaken(attempt.table, attempt.head or 0, None)
     return head
@@ -128,7 +154,7 @@ def publish(
         Overtaken: main is no longer the planned head.
         Stopped: the branch holds a snapshot that this attempt did not write.
     """
-    table = _table(lake, attempt)
+    table = _load(lake, attempt)
     metadata = table.metadata
     if metadata.current_snapshot_id != attempt.head:
         raise Overtaken(attempt.table, attempt.head or 0, metadata.current_snapshot_id)
@@ -145,24 +171,50 @@ def publish(
             _fast_forward(lake, attempt, target, properties)
     except Exception as error:
         if not _is_published(lake, attempt, target):
-            now = _table(lake, attempt).metadata.current_snapshot_id
+            now = _metadata(lake, attempt).current_snapshot_id
             if now != attempt.head or any(sign in f"{type(error).__name__}: {error}" for sign in RACES):
                 raise Overtaken(attempt.table, attempt.head or 0, now) from error
             raise
     if not compares and not _is_published(lake, attempt, target):
-        raise Overtaken(attempt.table, attempt.head or 0, _table(lake, attempt).metadata.current_snapshot_id)
+        raise Overtaken(attempt.table, attempt.head or 0, _metadata(lake, attempt).current_snapshot_id)
     pause_point("published")
 
 
 def drop_branch(lake: Lake, attempt: Attempt) -> None:
     """Drop the branch of an attempt that came to nothing."""
-    lake.spark().sql(f"ALTER TABLE {lake.identifier(attempt.table)} DROP BRANCH IF EXISTS `{attempt.branch}`")
+    if _is_writable(_metadata(lake, attempt)):
+        _set_refs(lake, attempt, RemoveSnapshotRefUpdate(ref_name=attempt.branch))
+    else:
+        _by_spark(lake, attempt, f"DROP BRANCH IF EXISTS `{attempt.branch}`")
     pause_point("dropped")
 
 
 def can_compare_and_set(lake: Lake, metadata: TableMetadata) -> bool:
-    """Whether PyIceberg can commit to this table: it does not write format 3 itself, a REST catalog does it for us."""
-    return metadata.format_version <= _LAST_WRITABLE_FORMAT or lake.platform.catalog.type == "rest"
+    """Whether PyIceberg can move this table's refs: it does not write format 3, a REST catalog does it for us."""
+    return _is_writable(metadata) or lake.platform.catalog.type == "rest"
+
+
+def _is_writable(metadata: TableMetadata) -> bool:
+    return metadata.format_version <= _LAST_WRITABLE_FORMAT
+
+
+def _by_spark(lake: Lake, attempt: Attempt, change: str) -> None:
+    lake.spark().sql(f"ALTER TABLE {lake.identifier(attempt.table)} {change}")
+
+
+def _set_refs(lake: Lake, attempt: Attempt, update: TableUpdate) -> None:
+    """A change of the attempt's own branch, which no other commit to the table contradicts: repeated until it is in."""
+    for turn in Retrying(
+        retry=retry_if_exception_type(CommitFailedException),
+        stop=stop_after_attempt(_REF_TURNS),
+        wait=wait_random(0, _REF_WAIT),
+        reraise=True,
+    ):
+        with turn:
+            table = _load(lake, attempt)
+            table._do_commit(  # noqa: SLF001 - the public builder does not repeat a commit that lost a race
+                requirements=(AssertTableUUID(uuid=table.metadata.table_uuid),), updates=(update,)
+            )
 
 
 def _compare_and_set(table: Table, attempt: Attempt, target: int, says: dict[str, str]) -> None:
@@ -222,11 +274,15 @@ def _fast_forward(lake: Lake, attempt: Attempt, target: int, says: dict[str, str
     drop_branch(lake, attempt)
 
 
-def _table(lake: Lake, attempt: Attempt) -> Table:
+def _load(lake: Lake, attempt: Attempt) -> Table:
     table = load(lake.catalog, attempt.table)
     if table is None:
         raise Stopped("table_missing", attempt.table, "It was dropped while a batch was staged.")
     return table
+
+
+def _metadata(lake: Lake, attempt: Attempt) -> TableMetadata:
+    return _load(lake, attempt).metadata
 
 
 def _own_chain(metadata: TableMetadata, attempt: Attempt, written: frozenset[int]) -> None:
@@ -247,5 +303,5 @@ def _own_chain(metadata: TableMetadata, attempt: Attempt, written: frozenset[int
 
 
 def _is_published(lake: Lake, attempt: Attempt, target: int) -> bool:
-    metadata = _table(lake, attempt).metadata
+    metadata = _metadata(lake, attempt)
     return any(s.snapshot_id == target for s in ancestors(metadata, metadata.current_snapshot_id))
