@@ -8,7 +8,10 @@ from typing import Any
 
 import dagster as dg
 
+from assets.checks import evaluation
 from assets.names import table_key
+from tidemark.domain.cadence.freshness import judge
+from tidemark.domain.cadence.lag import Lag
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.ledger.quality_results import RuleResult
@@ -68,8 +71,15 @@ def evaluations(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckE
         yield _rate(contract, outcome.rows.quarantined, outcome.rows.read, {})
     if outcome.commits:
         yield _reconciled(contract, outcome)
+        yield _freshness(contract, outcome)
     if outcome.commits and contract.event_time and outcome.last:
         yield _event_time(contract, outcome, outcome.last)
+
+
+def _freshness(contract: Contract, outcome: Outcome) -> dg.AssetCheckEvaluation:
+    """Dagster shows a check as not evaluated once its table was materialized again: so each run says it, too."""
+    lag = Lag(outcome.lag_records, 0.0)  # what a run leaves has come since its last batch was planned
+    return evaluation(contract, judge(lag, contract.freshness, quiet=0.0, staged=False), lag)
 
 
 def _event_time_spec(contract: Contract) -> dg.AssetCheckSpec:

@@ -102,7 +102,7 @@ def _reports(
     work = make_work(lake, context.run_id, _known(context, chosen), stop)
     if not _by_sensor(context):
         return catch_up_all(work, chosen, lane, stop=stop, catch_up=work.catch_up)
-    checks = sum(len(ingest_checks(each)) for each in chosen) if make_work is LakeWork else 0
+    checks = sum(len(ingest_checks(each)) + 1 for each in chosen) if make_work is LakeWork else 0
     return serve(
         work,
         chosen,

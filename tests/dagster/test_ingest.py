@@ -241,6 +241,7 @@ def test_rules_of_the_contract_are_checks_with_counts_and_samples(run, checks_of
         "min_rows": True,
         "quarantine_rate": False,
         "reconciliation": True,
+        "freshness": True,
     }
     warned = found["amount_is_small"]
     assert (warned.severity, warned.metadata["rows_failed"].value) == (dg.AssetCheckSeverity.WARN, 3)
@@ -300,11 +301,11 @@ def test_three_hundred_busy_tables_write_less_than_a_gigabyte_a_day(run, instanc
         len(serialize_value(observation(contract, outcome))) + 800 + row
     )  # 800: the entry around it
     tables = 300
-    assert len(evaluations) == 2
+    assert len(evaluations) == 3
     evaluated = 2 * (max(evaluations) + row)
     reports = timedelta(days=1) / report_period(timedelta(minutes=1), 2 * tables)
     ticks = 86_400 / 5 * 29_000  # tests/dagster/test_cursor.py
-    for checks in (2, 7):
+    for checks in (3, 8):
         runs = timedelta(days=1) / run_length(timedelta(minutes=5), tables, tables * checks)
         results = tables * runs * (result_bytes + checks * evaluated)
         assert results + 2 * tables * reports * observed + ticks < 1e9
