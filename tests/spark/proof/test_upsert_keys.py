@@ -1,0 +1,107 @@
+"""Keys of upsert tables the whole way: composite and nested ones, the Kafka key itself, a new topic, a wider key."""
+
+import json
+import uuid
+
+import pytest
+from topics import Topic
+
+from tidemark.domain.config.upsert import current_of
+from tidemark.domain.errors import Refused
+from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.operate.accept import accept
+from tidemark.engine.operate.approve import approve
+from tidemark.engine.table.operations import Signature
+
+ADA = Signature("ada@shop.example", "a test", run_id="r")
+FIELDS = {"region": "string", "account": "struct<id: int, name: string>", "v": "string"}
+WIDER = {**FIELDS, "account": "struct<id: bigint, name: string>"}
+
+
+class Tables:
+    """One topic, read into two append tables: one with a composite, nested key, one whose key is the Kafka key."""
+
+    def __init__(self, lakehouse):
+        self.lakehouse = lakehouse
+        self.topic = Topic(lakehouse.cluster, f"keys_{uuid.uuid4().hex[:6]}", {})
+        self.topic.create(2)
+        self.expected = {}
+        self.declare(FIELDS)
+
+    def declare(self, fields):
+        common = {"value": {"format": "json", "fields": fields}, "approvers": [ADA.by]}
+        made = self.lakehouse.table
+        self.both = [
+            made(
+                self.topic,
+                f"{self.topic.name}_nested",
+                key={"format": "json", "fields": ["region", "account"]},
+                upsert={"keys": ["region", "account.id"]},
+                **common,
+            ),
+            made(self.topic, f"{self.topic.name}_kafka", upsert={"keys": ["_kafka.key"]}, **common),
+        ]
+        self.lakehouse.close()
+
+    def send(self, *events):
+        """(region, id, value); without a value a tombstone."""
+        for region, number, value in events:
+            key = json.dumps({"region": region, "account": {"id": number}}).encode()
+            body = {"region": region, "account": {"id": number, "name": f"n{number}"}, "v": value}
+            text = None if value is None else json.dumps(body).encode()
+            self.topic.send_raw([(key, text, number % 2)])
+            if value is None:
+                self.expected.pop((region, number), None)
+            else:
+                self.expected[region, number] = value
+
+    def ingest(self):
+        for each in self.both:
+            outcome = each.run()
+            assert outcome.error is None, outcome.error["message"]
+
+    def merge(self):
+        return [merge_up(self.lakehouse.lake, current_of(each.contract), "test") for each in self.both]
+
+    def are_equal(self):
+        for each, outcome in zip(self.both, self.merge(), strict=True):
+            assert outcome.error is None, outcome.error["message"]
+            name = current_of(each.contract).contract.table
+            rows = self.lakehouse.catalog.load_table(name).scan().to_arrow().to_pylist()
+            found = {(r["region"], r["account"]["id"]): r["v"] for r in rows}
+            assert found == self.expected, name
+            assert len(rows) == len(found), name
+
+
+def test_keys_of_every_kind_through_a_new_topic_and_a_wider_type(lakehouse):
+    """Given nested, composite and Kafka keys, when rows change, go, come from a recreated topic and get wider keys,
+    then both tables are the map, and the wider key waits for a person."""
+    tables = Tables(lakehouse)
+    tables.send(("eu", 1, "a"), ("eu", 2, "b"), ("us", 1, "c"), ("us", 2, "d"), ("us", 2, None))
+    tables.ingest()
+    tables.are_equal()
+    tables.send(("eu", 1, None), ("us", 1, "c2"), ("eu", 3, "e"), ("eu", 1, "again"), ("eu", 2, None))
+    tables.ingest()
+    tables.are_equal()
+
+    tables.topic.recreate(2)
+    tables.send(("us", 1, "new topic"), ("eu", 3, None), ("us", 4, "f"))
+    for each in tables.both:
+        assert each.run().state == "topic_recreated"
+        accept(lakehouse.lake, each.contract, "new-epoch", ADA)
+    tables.ingest()
+    tables.are_equal()
+
+    tables.declare(WIDER)
+    tables.send(("us", 2**40, "wide"), ("us", 4, None))
+    tables.ingest()
+    nested, by_kafka_key = tables.merge()
+    assert by_kafka_key.error is None, by_kafka_key.error
+    assert nested.state == "schema_review"
+    assert "a key identifies rows" in nested.error["message"]
+    current = current_of(tables.both[0].contract).contract
+    plan = nested.error["plan"]
+    with pytest.raises(Refused, match="may not approve"):
+        approve(lakehouse.lake, current, plan, Signature("eve@shop.example", "a test", run_id="r"))
+    approve(lakehouse.lake, current, plan, ADA)
+    tables.are_equal()
