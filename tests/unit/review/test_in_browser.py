@@ -22,7 +22,7 @@ def pack(tmp_path_factory):
         receipts=[receipt(n, delay=3 + n % 4, quarantined=n % 2) for n in range(20)],
         quarantine=[{**cause, "last_seen": NOON.isoformat()}],
         changes=[change],
-        operations=[{**asked, "verb": "approve"}],
+        operations=[{**asked, "verb": "approve", "arguments": {}}],
     )
     other = review(
         CONTRACT.model_copy(update={"table": "shop.payments_of_a_long_name"}), state="quarantine_flood"

@@ -94,7 +94,7 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), ma
 @given(description=TEXT, reason=TEXT, delays=st.lists(st.floats(0, 1e7), max_size=6))
 def test_any_words_and_figures_make_a_sound_page(description, reason, delays):
     contract = CONTRACT.model_copy(update={"description": description})
-    operations = [{"at": NOON.isoformat(), "by": "a", "verb": "pause", "reason": reason}]
+    operations = [{"at": NOON.isoformat(), "by": "a", "verb": "pause", "reason": reason, "arguments": {}}]
     receipts = [receipt(n, delay=delay) for n, delay in enumerate(delays)]
     sound(page([review(contract, receipts, operations=operations)], "lake"))
 
