@@ -50,7 +50,7 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
         found = under_way(lake, contract)
         if asked.abort:
             told, after = _abort(lake, contract, found, signature), target.head
-        elif found is None and (done := _done(lake, target, source, asked)) is not None:
+        elif found is None and (done := _done(lake, contract, target, source, asked)) is not None:
             told, after = {**done, "step": "cutover", "already_there": True}, target.head
         else:
             told, after = _go_on(lake, contract, target, source, found, asked, signature)
@@ -87,7 +87,9 @@ def _abort(
     return {"step": "abort", "source": plan.source, "rows_dropped": rows}
 
 
-def _done(lake: Lake, target: TableState, source: Source, asked: Asked) -> dict[str, Any] | None:
+def _done(
+    lake: Lake, contract: Contract, target: TableState, source: Source, asked: Asked
+) -> dict[str, Any] | None:
     """The cutover that this very command has published before, unless it was rolled back since."""
     text = target.properties.get(CUTOVER)
     if not (asked.cutover and text):
@@ -96,7 +98,6 @@ def _done(lake: Lake, target: TableState, source: Source, asked: Asked) -> dict[
     same = cutover.source == str(source) and (
         asked.since is None or (cutover.since, cutover.until) == (asked.since, asked.until)
     )
-    contract = lake.configuration.contract(target.table)
     if not same or published(lake, contract, cutover.batch_id) is None:
         return None
     return {"source": cutover.source, "cutover": cutover.model_dump(mode="json")}
