@@ -106,7 +106,7 @@ def test_a_backfill_dies_again_and_again(lakehouse):
     sound(table, rows=60, waiting=1)
     killed(table, cutover, "dropping")
     told = finished(table, cutover)["arguments"]
-    assert (told["step"], told["cutover"]["rows"]) == ("cutover", 40)
+    assert (told["step"], told["cutover"]["rows"]) == ("cutover", 60)
     assert finished(table, cutover)["arguments"]["already_there"]
     assert table.ids() == list(range(60))
     assert table.holds_everything().quarantined == 1

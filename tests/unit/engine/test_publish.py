@@ -121,22 +121,17 @@ def test_a_branch_with_a_foreign_snapshot_is_not_published(lake):
 RECEIPT = SimpleNamespace(to_json=lambda: "{}")
 
 
-def test_branch_and_receipt_are_made_without_spark_and_keep_the_rows(lake):
-    head = refs(lake)["main"]
-    attempt = Attempt("n.t", "mine", head)
-    assert open_branch(lake, attempt) == frozenset()
-    assert refs(lake) == {"main": head, "mine": head}
-    lake.catalog.load_table("n.t").append(ROWS, branch="mine")
-    staged_at = refs(lake)["mine"]
+def test_a_receipt_is_made_without_spark_and_keeps_the_rows(lake):
+    attempt, written = staged(lake)
     receipt = write_receipt(lake, attempt, RECEIPT)
-    assert (receipt.parent_snapshot_id, receipt.summary[LEDGER_PROPERTY]) == (staged_at, "{}")
-    publish(lake, attempt, frozenset({staged_at, receipt.snapshot_id}), nothing)
+    assert ({receipt.parent_snapshot_id}, receipt.summary[LEDGER_PROPERTY]) == (written, "{}")
+    publish(lake, attempt, written | {receipt.snapshot_id}, nothing)
     table = lake.catalog.load_table("n.t")
     assert (table.scan().to_arrow().num_rows, receipt.summary["total-records"]) == (4, "4")
 
 
-def test_a_branch_is_made_and_dropped_although_others_commit_in_that_moment(lake):
-    attempt = Attempt("n.t", "mine", refs(lake)["main"])
+def test_a_branch_is_dropped_although_others_commit_in_that_moment(lake):
+    attempt, _ = staged(lake)
     commit, turns = lake.catalog.commit_table, iter(range(3))
 
     def overtaken(table, requirements, updates):
@@ -145,13 +140,11 @@ def test_a_branch_is_made_and_dropped_although_others_commit_in_that_moment(lake
         return commit(table, requirements, updates)
 
     lake.catalog.commit_table = overtaken
-    open_branch(lake, attempt)
-    turns = iter(range(3))
     drop_branch(lake, attempt)
-    assert "mine" not in refs(lake)
+    assert attempt.branch not in refs(lake)
 
 
-def test_a_branch_that_someone_dropped_or_wrote_to_is_lost(lake):
+def test_a_branch_that_someone_dropped_or_whose_base_is_gone_is_lost(lake):
     attempt = Attempt("n.t", "mine", refs(lake)["main"])
     with pytest.raises(Overtaken):
         write_receipt(lake, attempt, RECEIPT)

@@ -35,7 +35,6 @@ TAG_RETENTION_DAYS = 36_500
 _DAY_MS = 86_400_000
 _LAST_WRITABLE_FORMAT = 2
 _DAY_MINUTES = 1_440
-_MINUTE_MS = 60_000
 _REF_TURNS = 10
 _REF_WAIT = 0.3
 """Seconds at most before a change of a ref is repeated that lost against another commit."""
@@ -63,6 +62,8 @@ class Attempt:
 def open_branch(lake: Lake, attempt: Attempt) -> frozenset[int]:
     """Create the attempt's branch at the planned head; returns the snapshots that this alone has made.
 
+    Spark does it although PyIceberg could: so nothing has moved when it turns out that Spark is down.
+
     On a table without snapshots Iceberg begins the branch with an empty one, otherwise there are none. Expirers count
     a branch's age from its snapshot, so what an old head lacks is added: a day from now, not from the head.
 
@@ -78,14 +79,11 @@ def open_branch(lake: Lake, attempt: Attempt) -> frozenset[int]:
     if base is None:
         raise Overtaken(attempt.table, attempt.base, metadata.current_snapshot_id)
     minutes = _DAY_MINUTES + max(0, int(time.time() - base.timestamp_ms / 1000) // 60)
-    if _is_writable(metadata):
-        _set_refs(lake, attempt, ref_at(attempt.branch, "branch", base.snapshot_id, minutes * _MINUTE_MS))
-    else:
-        _by_spark(
-            lake,
-            attempt,
-            f"CREATE BRANCH `{attempt.branch}` AS OF VERSION {base.snapshot_id} RETAIN {minutes} MINUTES",
-        )
+    _by_spark(
+        lake,
+        attempt,
+        f"CREATE BRANCH `{attempt.branch}` AS OF VERSION {base.snapshot_id} RETAIN {minutes} MINUTES",
+    )
     pause_point("branched")
     return frozenset()
 
