@@ -64,6 +64,8 @@ class MergeLedger(BaseModel):
     changes: Changes = Changes()
     totals: Changes = Changes()
     """Since the table was made or rebuilt."""
+    memory: int = 0
+    """The snapshot of the memory of hard deletes that goes with the rows; 0: nothing was ever remembered."""
     why: str = ""
     """Why it went back or was rebuilt."""
     batch_id: str = ""

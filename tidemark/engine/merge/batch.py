@@ -14,6 +14,7 @@ from tidemark.domain.ledger import merge_filters
 from tidemark.domain.ledger.merge_ledger import Truncation
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import checkpointed
+from tidemark.engine.merge.memory import read_memory
 from tidemark.engine.merge.plan import MergePlan
 from tidemark.engine.merge.rows import (
     KEY,
@@ -31,7 +32,6 @@ from tidemark.engine.merge.rows import (
     reduced,
     remembered,
 )
-from tidemark.engine.merge.table import memory
 
 FEW = 200
 """Keys up to which they are named one by one; Iceberg compares no more with a file's statistics."""
@@ -202,7 +202,7 @@ def _stored(
 def _remembered(lake: Lake, plan: MergePlan, keys: DataFrame) -> DataFrame | None:
     """The deletes of these keys that left no row behind; only needed where an older event may follow."""
     current = plan.current
-    rows = memory(lake, current) if current.remembers else None
+    rows = read_memory(lake, current, plan.remembered) if current.remembers else None
     if rows is None:
         return None
     found = remembered(rows, plan.shape).join(keys, KEY, "left_semi")

@@ -18,7 +18,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.merge.batch import read_batch
 from tidemark.engine.merge.plan import MergePlan, make_merge_plan
-from tidemark.engine.merge.stage import NOTHING_STAGED, StagedMerge, stage_merge
+from tidemark.engine.merge.stage import StagedMerge, stage_merge
 from tidemark.engine.stopwatch import Stopwatch
 from tidemark.engine.table.lease import LOST_OFTEN, ask_for_room
 from tidemark.engine.table.publish import drop_branch, open_branch, publish, write_receipt
@@ -65,15 +65,15 @@ def _attempt(lake: Lake, current: Current, run_id: str, *, known: bool) -> Commi
 
 
 def _stage_and_publish(lake: Lake, plan: MergePlan, made: frozenset[int], watch: Stopwatch) -> Commit:
-    staged = NOTHING_STAGED
+    staged = StagedMerge(frozenset(), Changes(), 0, 0, plan.remembered)
     if plan.after and plan.action == "back":
-        ledger = plan.ledger(Changes(), plan.after.truncated, None)
+        ledger = plan.ledger(staged.changes, plan.after.truncated, staged.remembered, None)
     else:
         with watch("read"):
             batch = read_batch(lake, plan)
         with watch("stage"):
             staged = stage_merge(lake, plan, batch)
-        ledger = plan.ledger(staged.changes, batch.truncated, batch.max_timestamp)
+        ledger = plan.ledger(staged.changes, batch.truncated, staged.remembered, batch.max_timestamp)
     with watch("receipt"):
         receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
     with watch("publish"):

@@ -58,6 +58,11 @@ class MergePlan:
         return Attempt(self.current.contract.table, branch, self.state.head, self.back_to)
 
     @property
+    def remembered(self) -> int:
+        """The snapshot of the memory of hard deletes that goes with the rows that are there; 0: none."""
+        return self.after.memory if self.after else 0
+
+    @property
     def shape(self) -> Shape:
         """The columns of the table."""
         if self.state.columns is None:
@@ -65,7 +70,7 @@ class MergePlan:
         return Shape(self.current, self.state.columns)
 
     def ledger(
-        self, changes: Changes, truncated: Mapping[int, Truncation], at: datetime | None
+        self, changes: Changes, truncated: Mapping[int, Truncation], memory: int, at: datetime | None
     ) -> MergeLedger:
         """The entry once all of `rows` are merged."""
         append = self.pair.append
@@ -83,6 +88,7 @@ class MergePlan:
             truncated=dict(truncated),
             changes=changes,
             totals=before.plus(changes),
+            memory=memory,
             why=self.why,
             batch_id=self.id,
             attempt=self.attempt_id,

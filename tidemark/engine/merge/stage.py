@@ -19,6 +19,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import summary_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.merge.batch import Batch, target
+from tidemark.engine.merge.memory import remember
 from tidemark.engine.merge.plan import MergePlan
 from tidemark.engine.merge.rows import (
     DELETE,
@@ -30,7 +31,6 @@ from tidemark.engine.merge.rows import (
     Shape,
     to_remember,
 )
-from tidemark.engine.merge.table import remember
 from tidemark.engine.table.publish import branch_head, branch_identifier
 
 _KEY, _ACTION = "tidemark_key", "tidemark_action"
@@ -44,9 +44,8 @@ class StagedMerge:
     changes: Changes
     files: int
     bytes: int
-
-
-NOTHING_STAGED = StagedMerge(frozenset(), Changes(), 0, 0)
+    remembered: int
+    """The snapshot of the memory of deletes that goes with them; 0: nothing was ever remembered."""
 
 
 def stage_merge(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
@@ -54,9 +53,10 @@ def stage_merge(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
     tally = _tally(batch.winners)
     truncates = batch.truncates > 0 and bool(plan.state.rows)
     erased = _others_before(lake, plan, batch) if truncates else 0
+    remembered = plan.remembered
     if plan.current.remembers and tally.to_remember:
         deletes = batch.winners.where((F.col(KIND) == DELETE) & (F.col(ORIGIN) == NEW))
-        remember(lake, plan.current, to_remember(deletes))
+        remembered = remember(lake, plan.current, to_remember(deletes), plan.remembered, plan.attempt_id)
         pause_point("remembered")
     snapshots: list[Snapshot] = []
     if plan.action == "rebuild" and plan.state.rows:
@@ -79,6 +79,7 @@ def stage_merge(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
         tally.changes(batch, erased),
         sum(int(s.get("added-data-files", 0)) + int(s.get("added-delete-files", 0)) for s in summaries),
         sum(int(s.get("added-files-size", 0)) for s in summaries),
+        remembered,
     )
 
 

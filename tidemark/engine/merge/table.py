@@ -1,16 +1,12 @@
-"""How an upsert table comes to be, follows its append table's columns, and remembers hard deletes."""
+"""How an upsert table comes to be and follows its append table's columns."""
 
 import json
-from datetime import UTC, datetime, timedelta
-
-from pyspark.sql import DataFrame
 
 from tidemark.domain.columns.layout import layout_faults
 from tidemark.domain.columns.spark_types import quoted_name
 from tidemark.domain.columns.types import TYPE_RULES, Struct
 from tidemark.domain.config.contract import SchemaChanges
 from tidemark.domain.config.upsert import (
-    DELETED_FOR_DAYS,
     MERGE_PROPERTIES,
     Current,
     identifier_fields,
@@ -20,7 +16,7 @@ from tidemark.domain.config.upsert import (
 from tidemark.domain.errors import Stopped
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan, WriterColumns, plan_schema
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import OWNED, TableState, load
+from tidemark.engine.access.table_state import OWNED, TableState
 from tidemark.engine.schema.evolve import apply_changes
 from tidemark.engine.table.create import base_properties, create
 
@@ -28,9 +24,6 @@ UPSERT_OF = "tidemark.upsert-of"
 KEYS = "tidemark.keys"
 ORDER = "tidemark.order-by"
 DELETES = "tidemark.deletes"
-_MEMORY_COLUMNS = (
-    "key string, position string, epoch int, partition int, offset bigint, timestamp timestamp, at timestamp"
-)
 
 
 def prepare(lake: Lake, current: Current, state: TableState, append: Struct, run_id: str) -> TableState:
@@ -121,47 +114,3 @@ def _same_table(current: Current, state: TableState) -> None:
             f"It was made with {other}, the contract says { ({key: wanted[key] for key in other}) }. "
             "Name another `upsert.table`, or drop this one: it is made anew from the append table.",
         )
-
-
-def memory(lake: Lake, current: Current) -> DataFrame | None:
-    """The hard deletes that are remembered; None when there were none yet. Read at one snapshot."""
-    table = load(lake.catalog, current.memory)
-    if table is None or table.metadata.current_snapshot_id is None:
-        return None
-    pinned = lake.spark().read.option("versionAsOf", str(table.metadata.current_snapshot_id))
-    return pinned.table(lake.identifier(current.memory))
-
-
-def remember(lake: Lake, current: Current, deletes: DataFrame) -> None:
-    """Add to the memory, before the deletes are published.
-
-    One that is remembered too early changes nothing: the next attempt finds the same delete again.
-    """
-    spark, identifier = lake.spark(), lake.identifier(current.memory)
-    table = load(lake.catalog, current.memory)
-    if table is None:
-        base = base_properties(current.contract.model_copy(update={"format_version": 2}))
-        properties = {
-            **{key: value for key, value in base.items() if "metrics.column" not in key},
-            OWNED: current.append.topic,
-            UPSERT_OF: current.append.table,
-        }
-        listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
-        spark.sql(
-            f"CREATE TABLE IF NOT EXISTS {identifier} ({_MEMORY_COLUMNS}) USING iceberg PARTITIONED BY (days(at)) "
-            f"COMMENT 'Keys deleted from {current.contract.table}, kept for {DELETED_FOR_DAYS} days' "
-            f"TBLPROPERTIES ({listed})"
-        )
-    else:
-        _forget_old(lake, identifier, table.metadata.current_snapshot())
-    deletes.writeTo(identifier).append()
-
-
-def _forget_old(lake: Lake, identifier: str, newest: object) -> None:
-    """Once a day, drop the days that are out of bounds: whole partitions, so no file is read."""
-    at = getattr(newest, "timestamp_ms", None)
-    today = datetime.now(UTC).date()
-    if at is None or datetime.fromtimestamp(at / 1000, UTC).date() == today:
-        return
-    bound = today - timedelta(days=DELETED_FOR_DAYS)
-    lake.spark().sql(f"DELETE FROM {identifier} WHERE at < TIMESTAMP '{bound} 00:00:00'")

@@ -1,0 +1,97 @@
+"""The memory of hard deletes, for tables whose events may come later than a newer delete of their key.
+
+A table of its own, appended before a merge is published. The merge's ledger names the snapshot that holds what this and
+earlier merges remember, so what an attempt leaves that is never published counts for nothing.
+"""
+
+from datetime import UTC, datetime, timedelta
+from itertools import takewhile
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot
+from pyspark.sql import DataFrame
+
+from tidemark.domain.config.upsert import DELETED_FOR_DAYS, Current
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import OWNED, ancestors, load, summary_of
+from tidemark.engine.merge.table import UPSERT_OF
+from tidemark.engine.table.create import base_properties
+
+ATTEMPT = "tidemark.attempt"
+_COLUMNS = (
+    "key string, position string, epoch int, partition int, offset bigint, timestamp timestamp, at timestamp"
+)
+
+
+def read_memory(lake: Lake, current: Current, snapshot: int) -> DataFrame | None:
+    """The hard deletes that are remembered as of `snapshot`, the one that the ledger names; None when there are none.
+
+    Expiry may have taken an older one away: then all that is remembered now.
+    """
+    table = load(lake.catalog, current.memory) if snapshot else None
+    if table is None or table.metadata.current_snapshot_id is None:
+        return None
+    known = table.metadata.snapshot_by_id(snapshot)
+    pinned = known.snapshot_id if known else table.metadata.current_snapshot_id
+    return lake.spark().read.option("versionAsOf", str(pinned)).table(lake.identifier(current.memory))
+
+
+def remember(lake: Lake, current: Current, deletes: DataFrame, snapshot: int, attempt: str) -> int:
+    """Add to the memory as of `snapshot`; the new snapshot, for the ledger that is published with these deletes.
+
+    What lies beyond it was remembered by an attempt that was never published, or of history that was undone.
+    """
+    identifier = lake.identifier(current.memory)
+    table = load(lake.catalog, current.memory)
+    if table is None:
+        _create(lake, current)
+    else:
+        _forget_others(lake, current, table, snapshot)
+        _forget_old(lake, identifier, table.metadata.current_snapshot())
+    deletes.writeTo(identifier).option(f"snapshot-property.{ATTEMPT}", attempt).append()
+    snapshots = lake.catalog.load_table(current.memory).metadata.snapshots
+    return next(each.snapshot_id for each in snapshots if summary_of(each).get(ATTEMPT) == attempt)
+
+
+def _create(lake: Lake, current: Current) -> None:
+    base = base_properties(current.contract.model_copy(update={"format_version": 2}))
+    properties = {
+        **{key: value for key, value in base.items() if "metrics.column" not in key},
+        OWNED: current.append.topic,
+        UPSERT_OF: current.append.table,
+    }
+    listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+    lake.spark().sql(
+        f"CREATE TABLE IF NOT EXISTS {lake.identifier(current.memory)} ({_COLUMNS}) USING iceberg "
+        f"PARTITIONED BY (days(at)) "
+        f"COMMENT 'Keys deleted from {current.contract.table}, kept for {DELETED_FOR_DAYS} days' "
+        f"TBLPROPERTIES ({listed})"
+    )
+
+
+def _forget_others(lake: Lake, current: Current, table: Table, snapshot: int) -> None:
+    """Make `snapshot` the newest again, unless all that follows it is compaction."""
+    metadata = table.metadata
+    if not snapshot:
+        if metadata.current_snapshot_id is not None:
+            lake.spark().sql(f"DELETE FROM {lake.identifier(current.memory)}")
+        return
+    line = ancestors(metadata, metadata.current_snapshot_id)
+    later = list(takewhile(lambda each: each.snapshot_id != snapshot, line))
+    if metadata.snapshot_by_id(snapshot) and not all(_is_compaction(each) for each in later):
+        catalog = lake.platform.catalog.name
+        lake.spark().sql(f"CALL `{catalog}`.system.set_current_snapshot('{current.memory}', {snapshot})")
+
+
+def _is_compaction(snapshot: Snapshot) -> bool:
+    return snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE
+
+
+def _forget_old(lake: Lake, identifier: str, newest: object) -> None:
+    """Once a day, drop the days that are out of bounds: whole partitions, so no file is read."""
+    at = getattr(newest, "timestamp_ms", None)
+    today = datetime.now(UTC).date()
+    if at is None or datetime.fromtimestamp(at / 1000, UTC).date() == today:
+        return
+    bound = today - timedelta(days=DELETED_FOR_DAYS)
+    lake.spark().sql(f"DELETE FROM {identifier} WHERE at < TIMESTAMP '{bound} 00:00:00'")
