@@ -2,7 +2,7 @@
 # `make` alone says what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test test-unit test-dagster test-spark test-e2e check docs format bench bench-quick services-up services-down clean uv java
+.PHONY: help demo dev test test-long test-unit test-dagster test-spark test-e2e check docs format bench bench-quick services-up services-down clean uv java
 
 PYTHON ?= python3
 # A uv on the PATH is used; else one of our own, in .uv, which `make clean` leaves and `rm -r .uv` undoes.
@@ -25,6 +25,9 @@ dev: $(ONLY) java ## The same for your own contracts, without sample traffic
 
 test: test-unit test-dagster ## All tests: the fast ones first, then those with services two classes at a time
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going test-spark test-e2e
+
+test-long: $(VENV) java ## What repeats the rules in more variations, or for longer: before a release
+	@$(PYTEST) tests -m long
 
 test-unit test-dagster test-spark test-e2e: test-%: $(VENV) java
 	@$(PYTEST) tests/$*

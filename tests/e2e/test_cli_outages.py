@@ -17,6 +17,7 @@ def behind(lakehouse):
     lakehouse.heal()
 
 
+@pytest.mark.long
 def test_with_spark_down_everything_is_still_known(lakehouse, behind):
     lakehouse.kill("spark")
     code, (found,) = cli(lakehouse, "status", behind.name)

@@ -45,6 +45,7 @@ def test_a_replay_of_the_quarantine_dies_again_and_again(lakehouse, table):
     assert table.holds_everything().quarantined == 1
 
 
+@pytest.mark.long
 def test_a_replay_of_a_range_dies_again_and_again(lakehouse, table):
     end = table.ledger["next"]["0"]
     verb = {"verb": "replay", "partition": 0, "from_offset": 0, "to_offset": end}
@@ -84,6 +85,7 @@ def test_a_rollback_dies_again_and_again(lakehouse, table):
     assert table.holds_everything().quarantined == 1
 
 
+@pytest.mark.long
 def test_a_backfill_dies_again_and_again(lakehouse):
     """Given records that lie before the first load, when their backfill dies at every line, then they are out of sight until they are there once."""
     topic = lakehouse.cluster.topic("late", 2)

@@ -86,7 +86,7 @@ def test_an_aborted_backfill_leaves_nothing(lakehouse, late):
     assert [(r["verb"], r["by"]) for r in log.collect()] == [("backfill", "ada")] * 2
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_rows_of_other_stores_and_topics_come_before_the_cutover(lakehouse, tmp_path, version):
     """Given a table that another sink has filled, files and the topic of an old cluster, when they are loaded up to the first live row, then each is there once and the ledger is untouched."""
     spark, lake = lakehouse.spark(), lakehouse.lake

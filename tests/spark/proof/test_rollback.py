@@ -21,7 +21,7 @@ ADA = Signature("ada", "a test", run_id="replay-1")
 UNKNOWN = struct.pack(">bI", 0, 999_999) + b"\x02\x02"
 
 
-@pytest.mark.parametrize("format_version", [2, 3])
+@pytest.mark.parametrize("format_version", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_a_bad_deployment_is_undone_with_all_that_came_after_it(lakehouse, format_version):
     """Given loads, a replay of the quarantine and one of a range, when rolled back before all of them, then the quarantine waits as it did, and a resumed run catches up."""
     topic = lakehouse.cluster.topic("undone", 2)

@@ -191,7 +191,11 @@ class Trial:
 
 @pytest.mark.parametrize(
     ("format_version", "upsert"),
-    [(2, {}), (3, {"order_by": ["ts"]}), (2, {"order_by": ["ts"], "deletes": "soft"})],
+    [
+        pytest.param(2, {}, marks=pytest.mark.long),
+        (3, {"order_by": ["ts"]}),
+        pytest.param(2, {"order_by": ["ts"], "deletes": "soft"}, marks=pytest.mark.long),
+    ],
 )
 def test_the_table_is_the_map_after_every_merge(lakehouse, monkeypatch, format_version, upsert):
     """Given 80 random logs, when they are merged through deaths, replays, rollbacks, compaction and a new epoch,
