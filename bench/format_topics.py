@@ -126,7 +126,8 @@ def cases() -> dict[str, Case]:
 
 def fill(stack: dict[str, Any], topic: str, case: Case, records: int, partitions: int = 4) -> int:
     """Make the topic, register its schema, send the values; gives the bytes of one, on average."""
-    for future in AdminClient(stack["kafka"]).create_topics([NewTopic(topic, partitions, 1)]).values():
+    admin = AdminClient(stack["kafka"])
+    for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
         future.result()
     head = b"" if case.schema is None else struct.pack(">bI", 0, _registered(stack, topic, case))
     values = [head + case.made(number) for number in range(VALUES)]
