@@ -1,4 +1,4 @@
-"""Snapshots of a table that others still name: the ledger of its upsert table, and notes on the table itself.
+"""Snapshots of a table that others still name: the ledgers of its upsert table, and notes on the table itself.
 
 Everyone else (a dbt model, a review, an audit) notes or tags what must stay; tags are always kept.
 """
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import current_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.merge import state as merge_state
@@ -27,9 +28,12 @@ def named_snapshots(lake: Lake, contract: Contract, table: str) -> Named:
     """What must stay of `table`, one of the tables of `contract`."""
     loaded = load(lake.catalog, table)
     merged: frozenset[int] = frozenset()
+    remembered: frozenset[int] = frozenset()
     if table == contract.table:
         merged = merge_state.named_snapshots(lake, contract)
-    return Named(merged | noted(loaded.metadata.properties if loaded else {}), merged)
+    elif (current := current_of(contract)) and table == current.memory:
+        remembered = merge_state.remembered_snapshots(lake, current)
+    return Named(merged | remembered | noted(loaded.metadata.properties if loaded else {}), merged)
 
 
 def noted(properties: Mapping[str, str]) -> frozenset[int]:

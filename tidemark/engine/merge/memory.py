@@ -4,7 +4,7 @@ A table of its own, appended before a merge is published. The merge's ledger nam
 earlier merges remember, so what an attempt leaves that is never published counts for nothing.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import takewhile
 
 from pyiceberg.table import Table
@@ -26,7 +26,7 @@ _COLUMNS = (
 def read_memory(lake: Lake, current: Current, snapshot: int) -> DataFrame | None:
     """The hard deletes that are remembered as of `snapshot`, the one that the ledger names; None when there are none.
 
-    Expiry may have taken an older one away: then all that is remembered now.
+    Our own expiry keeps it (named_snapshots.py). If someone else's has taken it away: all that is remembered now.
     """
     table = load(lake.catalog, current.memory) if snapshot else None
     if table is None or table.metadata.current_snapshot_id is None:
@@ -87,10 +87,14 @@ def _is_compaction(snapshot: Snapshot) -> bool:
     return snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE
 
 
+def _today() -> date:
+    return datetime.now(UTC).date()
+
+
 def _forget_old(lake: Lake, identifier: str, newest: object) -> None:
     """Once a day, drop the days that are out of bounds: whole partitions, so no file is read."""
     at = getattr(newest, "timestamp_ms", None)
-    today = datetime.now(UTC).date()
+    today = _today()
     if at is None or datetime.fromtimestamp(at / 1000, UTC).date() == today:
         return
     bound = today - timedelta(days=DELETED_FOR_DAYS)

@@ -149,6 +149,11 @@ def named_snapshots(lake: Lake, contract: Contract) -> frozenset[int]:
     return frozenset({merged.append_snapshot}) if merged else frozenset()
 
 
+def remembered_snapshots(lake: Lake, current: Current) -> frozenset[int]:
+    """Snapshots of the memory of hard deletes that any receipt of the upsert table goes with: a rollback reads them."""
+    return frozenset(ledger.memory for _, ledger in own_receipts(lake, current.contract.table))
+
+
 def _columns(append: Table, snapshot_id: int) -> Struct:
     """The columns as of a snapshot: what Spark reads when it is pinned to it."""
     snapshot = append.metadata.snapshot_by_id(snapshot_id)
