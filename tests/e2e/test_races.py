@@ -8,6 +8,8 @@ import pytest
 from lakehouse import until
 from topics import ORDER, order
 
+from tidemark.engine.schema.evolve import history
+
 NEWER = {**ORDER, "doc": "the same fields, another schema"}
 
 
@@ -25,6 +27,27 @@ def test_two_runs_of_one_table_started_at_once_publish_each_record_once(lakehous
         assert run.result()[0]["error"] is None
     assert table.ids() == list(range(2000))
     assert table.holds_everything().quarantined == 4
+
+
+@pytest.mark.parametrize("format_version", [2, pytest.param(3, marks=pytest.mark.long)])
+def test_two_runs_that_need_the_same_new_column(lakehouse, format_version):
+    """Given a writer with a new field and two runs about to change the table for it, when both go on, then it is changed once and no record is there twice."""
+    topic = lakehouse.cluster.topic("grown_twice", 2)
+    topic.send(range(10))
+    table = lakehouse.table(topic, format_version=format_version)
+    table.run()
+    topic.use({**ORDER, "fields": [*ORDER["fields"], {"name": "note", "type": "string", "default": "-"}]})
+    topic.send_raw((None, topic.encode({**order(n), "note": "x"}), n % 2) for n in range(10, 30))
+    runs = [table.start(pause_at="evolving") for _ in range(2)]
+    for run in runs:
+        run.reaches_its_pause()
+    for run in runs:
+        run.release()
+    assert [run.result()[0]["error"] for run in runs] == [None, None]
+    assert table.ids() == list(range(30))
+    table.holds_everything()
+    [entry] = history(lakehouse.lake.state(table.name))
+    assert [change["path"] for change in entry["changes"]] == ["note"]
 
 
 def test_two_first_loads_at_once_make_one_table(lakehouse):

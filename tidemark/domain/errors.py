@@ -97,11 +97,12 @@ class Outage(_TableError):
 
 
 class Overtaken(TidemarkError):
-    """Main is no longer the snapshot that the plan named; the stage was dropped."""
+    """The table is not what the plan named: main is elsewhere (the stage was dropped), or its schema is another."""
 
-    def __init__(self, table: str, planned: int, found: int | None) -> None:
+    def __init__(self, table: str, planned: int | None = None, found: int | None = None) -> None:
+        moved = f"main moved from snapshot {planned} to {found} while the batch was staged"
         super().__init__(
-            f"{table}: main moved from snapshot {planned} to {found} while the batch was staged",
+            f"{table}: {moved if planned else 'someone else changed the table in the same moment'}",
             next_step="plan again",
             table=table,
             planned=planned,

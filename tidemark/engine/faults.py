@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 PausePoint = Literal[
+    "evolving",
     "planned",
     "branched",
     "remembered",

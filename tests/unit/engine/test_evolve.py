@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     IntegerType,
@@ -24,6 +23,7 @@ from pyiceberg.types import (
 
 from tidemark.domain.columns.types import STRING, VARIANT, Field, Struct
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Overtaken
 from tidemark.domain.formats.avro import parse
 from tidemark.domain.formats.avro_columns import columns as avro_columns
 from tidemark.domain.plan.contract_record import RECORD, record_text
@@ -36,6 +36,7 @@ from tidemark.engine.schema.evolve import (
     plan_evolution,
     refused_ids,
     removing_ids,
+    settled_ids,
     value_columns,
 )
 from tidemark.engine.schema.writer import Writer
@@ -254,15 +255,46 @@ class TestTwoAtOnce:
         assert plan_evolution(said, now, schemas).changes == ()
         names = [f.name for f in now.columns.fields]  # type: ignore[union-attr]
         assert len(names) == len(set(names))
-        lost = [r for r in results if isinstance(r, Exception)]
-        assert all(isinstance(r, (CommitFailedException, ValueError)) for r in lost), lost
+        assert sorted(type(r).__name__ for r in results) == ["Evolution", "Overtaken"], results
+        assert len(history(now)) == 2
 
     def test_the_one_that_comes_second_does_it_again_from_what_is_there(self, lake: Lake) -> None:
         stale, schemas = lake.state(), topic(FIRST, SECOND)
         lake.evolve(contract(), schemas)
-        with pytest.raises((CommitFailedException, ValueError)):
+        with pytest.raises(Overtaken):
             evolve(lake, contract(), stale, schemas, run_id="late")  # type: ignore[arg-type]
         assert lake.evolve(contract(), schemas).done == ()
+
+    @pytest.mark.parametrize("moment", ["before the change", "while it is committed"])
+    def test_an_entry_of_the_history_is_never_overwritten(
+        self, lake: Lake, moment: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An edit of properties alone has no schema to compare; what was approved meanwhile stays approved."""
+        broken = (field("id", ["string", "boolean"]), *FIRST[1:])
+        schemas, stale = topic(FIRST, broken), lake.state()
+        waits = plan_evolution(contract(), stale, schemas).id
+        other, committed = contract(retention={"append": "7d"}), lake.catalog.commit_table
+
+        def approved() -> None:
+            monkeypatch.setattr(lake.catalog, "commit_table", committed)
+            lake.evolve(contract(), schemas, approval=Approval(waits, "ann", "known"))
+
+        def late(*commit: Any) -> Any:
+            approved()
+            return committed(*commit)
+
+        if moment == "before the change":
+            approved()
+        else:
+            monkeypatch.setattr(lake.catalog, "commit_table", late)
+        with pytest.raises(Overtaken):
+            evolve(lake, other, stale, schemas, run_id="late")  # type: ignore[arg-type]
+        evolve(lake, other, lake.state(), schemas, run_id="again")  # type: ignore[arg-type]
+        assert [(e["by"], e["run_id"]) for e in history(lake.state())] == [
+            ("ann", "r"),
+            ("contract", "again"),
+        ]
+        assert settled_ids(lake.state()) == {2}
 
 
 REMOVED = (FIRST[0], FIRST[1], FIRST[3])

@@ -111,7 +111,7 @@ def named(table: str, *, topic: str = "?", cluster: str = "main") -> Iterator[No
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         if any(sign in text for sign in _RACES):
-            raise Overtaken(table, 0, None) from error
+            raise Overtaken(table) from error
         state = state_of(text)
         kind = Stopped if state in {"failed", "permission_denied", "offsets_expired"} else Outage
         raise kind(state, table, _first_lines(text), topic=topic, cluster=cluster) from error

@@ -210,6 +210,7 @@ def evolved(
     edited = state.ledger is not None and state.ledger.contract != contract.digest
     if not edited and not fresh and not schemas.ids - frozenset(schemas.covered(value_columns(state))):
         return state
+    pause_point("evolving")
     if evolve(lake, contract, state, schemas, run_id=run_id).done:
         return lake.state(contract.table)
     return state

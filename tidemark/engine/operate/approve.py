@@ -1,10 +1,13 @@
 """Letting a parked schema change through: by someone the contract names, for exactly the plan that waits."""
 
+from contextlib import suppress
+
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import Current, currents, upsert_columns
-from tidemark.domain.errors import Refused
+from tidemark.domain.errors import Overtaken, Refused
 from tidemark.domain.plan.schema_plan import SchemaPlan
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.merge.state import read_pair
 from tidemark.engine.merge.table import plan_follow
@@ -13,12 +16,17 @@ from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.operations import Operation, Signature, record
 from tidemark.engine.table.takeover import rename, renaming
 
+LOOKS = 3
+"""Times that the table may change under an approval, which is then asked for again."""
+
 
 def approve(lake: Lake, contract: Contract, plan: str, signature: Signature) -> Operation:
     """Apply the parked changes of `plan`; records of an incompatible writer go to quarantine from then on.
 
     Raises:
         Refused: `signature.by` is no approver, the plan is not the one that waits, or nothing can be applied.
+        Outage: catalog, registry or Spark do not answer.
+        Overtaken: others changed the table again and again in the same moment.
     """
     if contract.approvers and signature.by not in contract.approvers:
         raise Refused(
@@ -27,20 +35,28 @@ def approve(lake: Lake, contract: Contract, plan: str, signature: Signature) -> 
             table=contract.table,
         )
     approval = Approval(plan, signature.by, signature.reason)
-    upsert = currents(lake.configuration.contracts).get(contract.table)
-    if upsert is not None:
-        return _approve_upsert(lake, upsert, approval, signature)
-    state, schemas = lake.state(contract.table), read_schemas(lake, contract)
-    moved = None if state.exists else renaming(lake, contract)
-    waits = moved or plan_evolution(contract, state, schemas)
-    _check(contract, waits, plan)
-    if not signature.dry_run:
-        if moved is not None:
-            rename(lake, contract, moved)
-            note_rename(lake, contract, lake.state(contract.table), moved, approval, signature.run_id)
-        else:
-            evolve(lake, contract, state, schemas, run_id=signature.run_id, approval=approval)
-    return _logged(lake, state, waits, signature)
+    for _ in range(LOOKS - 1):
+        with suppress(Overtaken):
+            return _approve(lake, contract, approval, signature)
+    return _approve(lake, contract, approval, signature)
+
+
+def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Signature) -> Operation:
+    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+        upsert = currents(lake.configuration.contracts).get(contract.table)
+        if upsert is not None:
+            return _approve_upsert(lake, upsert, approval, signature)
+        state, schemas = lake.state(contract.table), read_schemas(lake, contract)
+        moved = None if state.exists else renaming(lake, contract)
+        waits = moved or plan_evolution(contract, state, schemas)
+        _check(contract, waits, approval.plan)
+        if not signature.dry_run:
+            if moved is not None:
+                rename(lake, contract, moved)
+                note_rename(lake, contract, lake.state(contract.table), moved, approval, signature.run_id)
+            else:
+                evolve(lake, contract, state, schemas, run_id=signature.run_id, approval=approval)
+        return _logged(lake, state, waits, signature)
 
 
 def _approve_upsert(lake: Lake, upsert: Current, approval: Approval, signature: Signature) -> Operation:

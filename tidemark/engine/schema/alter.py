@@ -4,12 +4,15 @@ Nothing here decides; what is done was planned. In Spark each statement is a com
 a crash between two of them holds what is left.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 
+from pydantic import PrivateAttr
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.sorting import NullOrder
+from pyiceberg.table.update import AssertCurrentSchemaId
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IcebergType, NestedField, StructType
 from pyiceberg.types import ListType as IcebergList
@@ -20,38 +23,92 @@ from tidemark.domain.columns.shape import spelled
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text, spark_ddl
 from tidemark.domain.columns.types import ColumnType, ListType, MapType, Primitive, Struct, holds_variant
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Overtaken
 from tidemark.domain.plan.schema_plan import Change
 from tidemark.domain.plan.table_properties import COMMENT
 from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.shape import partition_names
-from tidemark.engine.access.table_state import load
+from tidemark.engine.access.shape import partition_names, shape_of
+from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.publish import can_compare_and_set
 
 Properties = Mapping[str, str | None]
+Notes = Callable[[Mapping[str, str]], Properties]
+"""The properties that go with a change (None removes one), made of those that the table has."""
 
 
-def alter(lake: Lake, contract: Contract, done: Sequence[Change], properties: Properties) -> None:
-    """Make the changes and set the properties that go with them (None removes one)."""
+def alter(lake: Lake, contract: Contract, state: TableState, done: Sequence[Change], notes: Notes) -> None:
+    """Make the changes that were planned for `state`, and set the properties that go with them.
+
+    Raises:
+        Overtaken: the table is not what was planned for, or someone else changes it in the same moment.
+    """
     loaded = load(lake.catalog, contract.table)
-    if loaded is None:
-        return
+    if loaded is None or not _as_planned(loaded.metadata, state):
+        raise Overtaken(contract.table)
+    try:
+        _alter(lake, contract, loaded, state, done, notes)
+    except Exception as error:
+        now = load(lake.catalog, contract.table)
+        if now is None or not _as_planned(now.metadata, state):
+            raise Overtaken(contract.table) from error  # or the answer was lost: the next plan tells
+        raise
+
+
+def _as_planned(metadata: TableMetadata, state: TableState) -> bool:
+    """Whether nothing has changed that a plan looks at; what was written into the table does not count."""
+    return (
+        str(metadata.table_uuid) == state.uuid
+        and columns_of(metadata.schema()) == state.columns
+        and shape_of(metadata) == state.shape
+    )
+
+
+class _Planned(AssertCurrentSchemaId):
+    """The table is still as planned. A REST catalog is asked for the schema alone: its specification knows no more."""
+
+    _state: TableState = PrivateAttr()
+
+    @classmethod
+    def for_(cls, table: Table, state: TableState) -> "_Planned":
+        made = cls(**{"current-schema-id": table.metadata.current_schema_id})
+        made._state = state
+        return made
+
+    def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]
+        """Asked by the catalogs that compare in the client, of the metadata that they then replace."""
+        super().validate(base_metadata)
+        if base_metadata is None or not _as_planned(base_metadata, self._state):
+            raise CommitFailedException("Requirement failed: the table is no longer as it was planned for")
+
+
+def _alter(
+    lake: Lake,
+    contract: Contract,
+    loaded: Table,
+    state: TableState,
+    done: Sequence[Change],
+    notes: Notes,
+) -> None:
     upgraded = any(c.kind == "format_version" for c in done)
     variants = holds_variant(columns_of(loaded.schema())) or any(
         c.column is not None and holds_variant(c.column) for c in done
     )
     if not upgraded and not variants and can_compare_and_set(lake, loaded.metadata):
-        _commit(loaded, contract, done, properties)
+        _commit(loaded, contract, state, done, notes(loaded.metadata.properties))
         return
     for statement in _statements(lake.identifier(contract.table), contract, loaded.metadata, done):
         lake.spark().sql(statement)
-    set_properties(lake, contract.table, properties)
+    set_properties(lake, contract.table, notes(lake.state(contract.table, ledger=False).properties))
 
 
-def _commit(table: Table, contract: Contract, done: Sequence[Change], properties: Properties) -> None:
+def _commit(
+    table: Table, contract: Contract, state: TableState, done: Sequence[Change], properties: Properties
+) -> None:
     kinds = {c.kind for c in done}
     with table.transaction() as transaction:
+        transaction._apply((), (_Planned.for_(table, state),))  # noqa: SLF001 - no public way to add one
         _columns(transaction, [c for c in done if c.path and c.kind in _COLUMN_KINDS])
         if "partition_spec" in kinds:
             _partition(transaction, contract.partitioning)

@@ -5,7 +5,7 @@ is kept with the table, newest last.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -131,10 +131,7 @@ def evolve(
             next_step=f"tidemark plan {contract.table}",
             table=contract.table,
         )
-    done = plan.of("apply", "review") if approval else plan.of("apply")
-    if done:
-        alter(lake, contract, done, _notes(contract, state, done, _entry(plan, done, run_id, approval)))
-    return Evolution(plan, done)
+    return Evolution(plan, apply_changes(lake, contract, state, plan, run_id=run_id, approval=approval))
 
 
 def apply_changes(
@@ -146,10 +143,15 @@ def apply_changes(
     run_id: str,
     approval: Approval | None = None,
 ) -> tuple[Change, ...]:
-    """Apply what may be applied of a plan that was made elsewhere, and write it into the table's history."""
+    """Apply what may be applied of a plan that was made for `state`, and write it into the table's history.
+
+    Raises:
+        Overtaken: someone else changed the table's schema in the same moment.
+    """
     done = plan.of("apply", "review") if approval else plan.of("apply")
     if done:
-        alter(lake, contract, done, _notes(contract, state, done, _entry(plan, done, run_id, approval)))
+        entry = _entry(plan, done, run_id, approval)
+        alter(lake, contract, state, done, lambda found: _notes(contract, found, done, entry))
     return done
 
 
@@ -158,7 +160,7 @@ def note_rename(
 ) -> None:
     """Write a rename into the history of the renamed table."""
     entry = _entry(plan, plan.changes, run_id, approval)
-    alter(lake, contract, (), {HISTORY: json.dumps([*history(state), entry][-KEPT:])})
+    alter(lake, contract, state, (), lambda found: {HISTORY: _with_entry(found, entry)})
 
 
 def value_columns(state: TableState) -> Struct:
@@ -169,17 +171,17 @@ def value_columns(state: TableState) -> Struct:
 
 def removed_paths(state: TableState) -> frozenset[str]:
     """Columns whose removal has been approved."""
-    return frozenset(json.loads(state.properties.get(REMOVED, "[]")))
+    return frozenset(_noted(state.properties, REMOVED))
 
 
 def settled_ids(state: TableState) -> frozenset[int]:
     """Schema ids that an approval has sent to quarantine."""
-    return frozenset(json.loads(state.properties.get(SETTLED, "[]")))
+    return frozenset(_noted(state.properties, SETTLED))
 
 
 def history(state: TableState) -> list[dict[str, Any]]:
     """What was changed, by whom and why, oldest first."""
-    return list(json.loads(state.properties.get(HISTORY, "[]")))
+    return _noted(state.properties, HISTORY)
 
 
 def writer_columns(state: TableState, schemas: TopicSchemas) -> list[WriterColumns]:
@@ -214,15 +216,23 @@ def _entry(
 
 
 def _notes(
-    contract: Contract, state: TableState, done: Sequence[Change], entry: dict[str, Any]
+    contract: Contract, there: Mapping[str, str], done: Sequence[Change], entry: dict[str, Any]
 ) -> dict[str, str | None]:
     """The properties that go with the changes: history, what was decided, what the contract asks for."""
     notes = properties_after(contract, done)
-    notes[HISTORY] = json.dumps([*history(state), entry][-KEPT:])
+    notes[HISTORY] = _with_entry(there, entry)
     settled = {c.schema_id for c in done if c.kind == "incompatible"}
     if settled:
-        notes[SETTLED] = json.dumps(sorted(settled | settled_ids(state)))
+        notes[SETTLED] = json.dumps(sorted(settled.union(_noted(there, SETTLED))))
     removed = {".".join(c.path) for c in done if c.kind == "remove_column"}
     if removed:
-        notes[REMOVED] = json.dumps(sorted(removed | removed_paths(state)))
+        notes[REMOVED] = json.dumps(sorted(removed.union(_noted(there, REMOVED))))
     return notes
+
+
+def _with_entry(there: Mapping[str, str], entry: dict[str, Any]) -> str:
+    return json.dumps([*_noted(there, HISTORY), entry][-KEPT:])
+
+
+def _noted(there: Mapping[str, str], name: str) -> list[Any]:
+    return list(json.loads(there.get(name, "[]")))
