@@ -23,8 +23,8 @@ demo: $(ONLY) java ## A tour with everything real: Kafka, registry, Spark, Icebe
 dev: $(ONLY) java ## The same for your own contracts, without sample traffic
 	@$(RUN) tidemark dev
 
-test: test-unit test-dagster ## All tests: the fast ones first, then those with services two classes at a time
-	@$(MAKE) --no-print-directory --jobs=2 --keep-going test-spark test-e2e
+test: $(VENV) java ## All tests, two classes at a time, the fast ones first
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going test-unit test-dagster test-spark test-e2e
 
 test-long: $(VENV) java ## What repeats the rules in more variations, or for longer: before a release
 	@$(PYTEST) tests -m long
