@@ -39,6 +39,8 @@ FINE: frozenset[State] = frozenset({"fresh", "lagging", "paused"})
 OUTAGES: frozenset[State] = frozenset(
     {"transaction_open", "registry_down", "kafka_down", "catalog_down", "store_down", "spark_down"}
 )
+HELD_BACK: frozenset[State] = frozenset({"quarantine_flood", "quality_blocked", "misconfigured"})
+"""States that a batch is stopped in for what it holds; `accept --quarantine-batch` lets it through."""
 
 
 @dataclass(frozen=True, slots=True)

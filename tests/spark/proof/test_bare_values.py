@@ -118,3 +118,31 @@ def test_a_json_document_without_header_is_held_to_its_schema(lakehouse, topic):
     assert table.run().rows[:3] == (3, 2, 1)
     assert rows(table) == [{"id": 1, "_extra": None}, {"id": 2, "_extra": '{"more":[1.50]}'}]
     assert table.causes() == {"invalid_against_schema": 1}
+
+
+def test_a_topic_that_is_not_what_the_contract_says_stops_its_table_and_fills_no_quarantine(lakehouse):
+    """Given three records in another format than the contract's, or of another message, when run, then none goes to a quarantine; readable ones go on beside them."""
+    said = {
+        "registry": ({}, [b'{"id": 1}'] * 3),
+        "json": (
+            {"value": {"format": "json", "fields": {"id": "bigint"}}},
+            [b"\x00\x00\x00\x00\x01\x02"] * 3,
+        ),
+        "message": ({"value": {"message": "shop.Order"}}, [b"\x0a\x01t"] * 3),
+    }
+    for name, (contract, values) in said.items():
+        topic = Topic(lakehouse.cluster, f"wrong_{name}_{uuid.uuid4().hex[:6]}", {})
+        topic.create(1)
+        known = register(topic, PROTO, "PROTOBUF") if name == "message" else register(topic, FIRST)
+        header = b"\x00" + known.to_bytes(4, "big")
+        index = {"message": b"\x00"}.get(name, b"")
+        send(topic, *(header + index + v if name == "message" else v for v in values))
+        table = lakehouse.table(topic, **contract)
+        stopped = table.run()
+        assert (stopped.state, stopped.rows.read) == ("misconfigured", 0), name
+        assert "None of 3 records can be read as" in stopped.error["message"]
+        assert not lakehouse.catalog.table_exists(f"{table.name}_quarantine")
+    good = b"\x00" + known.to_bytes(4, "big") + b"\x02\x02\x08\x01"
+    send(topic, *[good] * 97)
+    assert table.run().rows[:3] == (100, 97, 3)
+    assert table.causes() == {"wrong_message_type": 3}

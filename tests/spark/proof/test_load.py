@@ -2,7 +2,12 @@
 
 import struct
 
+import pytest
 from topics import order
+
+from tidemark.domain.errors import Refused
+from tidemark.engine.operate.accept import accept
+from tidemark.engine.table.operations import Signature
 
 POISON = {
     "no_magic_byte": b"not avro at all",
@@ -91,6 +96,27 @@ def test_a_quarter_of_the_rows_unreadable_is_a_flood_and_publishes_nothing(lakeh
     assert table.head == head
     assert table.causes() == {}
     assert table.branches == set()
+
+
+def test_an_accepted_batch_is_the_one_that_was_held_back_and_no_record_more(lakehouse):
+    """Given a flood, when it is accepted and more garbage comes, then the batch of the stop goes through and the rest stops again."""
+    topic = lakehouse.cluster.topic("orders", 2)
+    topic.send(range(60))
+    table, lake, me = lakehouse.table(topic), lakehouse.lake, Signature("me", "known")
+    table.run()
+    with pytest.raises(Refused, match="held no batch back"):
+        accept(lake, table.contract, "quarantine-batch", me)
+    topic.send(range(60, 90))
+    topic.send_raw((None, b"garbage", 0) for _ in range(10))
+    assert table.run().state == "quarantine_flood"
+    noted = accept(lake, table.contract, "quarantine-batch", me)
+    assert noted.arguments["ranges"] == {"0": [30, 55], "1": [30, 45]}
+    topic.send_raw((None, b"garbage", n % 2) for n in range(12))
+    again = table.run()
+    assert (again.state, again.error["causes"]) == ("misconfigured", {"no_magic_byte": 12})
+    assert (again.rows.written, again.rows.quarantined) == (30, 10)
+    assert table.causes() == {"no_magic_byte": 10}
+    assert table.ids() == list(range(90))
 
 
 def test_a_table_that_starts_at_the_latest_offset_pins_it_once(lakehouse):

@@ -23,11 +23,17 @@ SCHEMA = {
     ],
 }
 
+PROTO = """syntax = "proto3"; package shop; message Other { string text = 1; }
+message Order { int64 id = 1; repeated Item items = 2; string note = 3; message Item { bytes sku = 1; } }"""
+ORDER = b"\x08\x2a" + b"\x12\x03\x0a\x01\xff" + b"\x1a\x02hi"
+READ = {"id": "42", "items": [{"sku": "/w=="}]}
+
 
 @pytest.fixture
 def lake():
     schema = RegisteredSchema(7, 1, "AVRO", json.dumps(SCHEMA))
-    return SimpleNamespace(registry=lambda _: SimpleNamespace(by_id={7: schema}.get))
+    message = RegisteredSchema(8, 1, "PROTOBUF", PROTO)
+    return SimpleNamespace(registry=lambda _: SimpleNamespace(by_id={7: schema, 8: message}.get))
 
 
 def framed(payload, schema_id=7):
@@ -48,6 +54,26 @@ def test_fields_are_read_as_far_as_they_go(lake):
     assert cut["stops_at"].startswith("text: ")
     more = glimpse(lake, CONTRACT, framed(encoded() + b"xx"), 7)
     assert (more["decoded"], more["stops_at"]) == (whole, "2 bytes follow the value")
+
+
+def test_a_protobuf_message_is_found_by_its_index_or_by_its_name(lake):
+    assert glimpse(lake, CONTRACT, framed(b"\x02\x02" + ORDER, 8), 8) == {"decoded": {**READ, "note": "hi"}}
+    assert glimpse(lake, CONTRACT, framed(b"\x00\x0a\x01t", 8), 8) == {"decoded": {"text": "t"}}
+    assert glimpse(lake, CONTRACT, framed(b"\x04\x02\x00\x0a\x01k", 8), 8) == {"decoded": {"sku": "aw=="}}
+    named = {"schema": "by_latest_schema", "message": "shop.Order"}
+    bare = Contract.model_validate({"topic": "orders", "table": "shop.orders", "value": named})
+    assert glimpse(lake, bare, ORDER, 8) == {"decoded": {**READ, "note": "hi"}}
+
+
+def test_a_damaged_message_is_shown_up_to_the_field_that_is_damaged(lake):
+    def seen(body):
+        return glimpse(lake, CONTRACT, framed(b"\x02\x02" + body, 8), 8)
+
+    assert seen(ORDER[:-1]) == {"decoded": READ, "stops_at": "note: byte 7"}
+    assert seen(ORDER[:-2] + b"\xff\xfe") == {"decoded": READ, "stops_at": "note: byte 7"}
+    assert seen(ORDER[:5]) == {"decoded": {"id": "42"}, "stops_at": "items: byte 2"}
+    assert glimpse(lake, CONTRACT, framed(b"\x02\x12" + ORDER, 8), 8) is None
+    assert glimpse(lake, CONTRACT, framed(b"\x0a", 8), 8) is None
 
 
 def test_documents_are_read_with_and_without_a_schema_id(lake):

@@ -25,6 +25,7 @@ from tidemark.engine.access.shape import shape_of
 OWNED = "tidemark.topic"
 """A table that carries this property was loaded, or is being loaded, by Tidemark."""
 PAUSED = "tidemark.paused"
+HELD_BATCH = "tidemark.held-batch"
 ACCEPTED_BATCH = "tidemark.accepted-batch"
 
 

@@ -30,11 +30,11 @@ from tidemark.domain.outcome import Commit
 from tidemark.domain.plan.schema_plan import SchemaPlan
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import ACCEPTED_BATCH
 from tidemark.engine.decode.records import decode
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.audit import audit
 from tidemark.engine.ingest.group import tell_group
+from tidemark.engine.ingest.held import forget, hold_back
 from tidemark.engine.ingest.observe import second_look
 from tidemark.engine.ingest.plan import Plan, make_plan, require_same_topic
 from tidemark.engine.ingest.quality_stage import judge_stage
@@ -46,7 +46,6 @@ from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.subjects import reading_of
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.stopwatch import Stopwatch
-from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.lease import LOST_OFTEN, ask_for_room
 from tidemark.engine.table.publish import drop_branch, open_branch, publish, write_receipt
 
@@ -114,9 +113,10 @@ def _attempt(
         made = open_branch(lake, plan.attempt)
     try:
         return _stage_and_publish(lake, plan, run_id, made, watch)
-    except BaseException:
+    except BaseException as error:
         with suppress(Exception):
             drop_branch(lake, plan.attempt)
+            hold_back(lake, plan.state, plan.ranges, error)
         raise
 
 
@@ -148,8 +148,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
             if change:
                 quarantine.undo(lake, change)
             raise
-    if ACCEPTED_BATCH in plan.state.properties:
-        set_properties(lake, contract.table, {ACCEPTED_BATCH: None})
+    forget(lake, plan.state)
     tell_group(lake, contract, ledger.next)
     return Commit(
         table=contract.table,
@@ -235,12 +234,12 @@ def _why_parked(plan: Plan, parked: SchemaPlan, schema_id: int) -> str:
 def _hold_back_flood(plan: Plan, counts: Mapping[int, Counts], groups: list[Group]) -> None:
     """Raises Stopped unless someone has accepted this very batch: `misconfigured` when nothing of it decodes.
 
-    Values that do not say their schema are known by decoding alone, so there a single record is enough as long as
-    none was ever written; the next readable record resolves it. Otherwise it takes a flood.
+    As long as no record was ever written, a single one that does not decode is enough: nothing says yet that the
+    contract fits the topic. The next readable record resolves it. Otherwise it takes a flood.
     """
     contract = plan.contract
     unreadable = nothing_decodes(counts.values(), groups)
-    unproven = plan.schemas.framing == "bare" and not any(c.written for c in plan.ledger.totals.values())
+    unproven = not any(c.written for c in plan.ledger.totals.values())
     flood = is_flood(counts.values(), contract.quarantine.fail)
     if not (flood or (unreadable and unproven)) or plan.accepted:
         return

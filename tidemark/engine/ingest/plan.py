@@ -1,5 +1,6 @@
 """The plan of one batch: read from the truth (table, topic, registry) and nothing else (DESIGN.md, step 3)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
@@ -14,9 +15,10 @@ from tidemark.domain.ledger.offsets import OffsetRange, Offsets, Ranges, cut, cu
 from tidemark.domain.ledger.quality_results import Rules, row_rules, staged_rules
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import ACCEPTED_BATCH, TableState
+from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.records import NO_ID, Decoding, KeyDecoding
 from tidemark.engine.faults import pause_point
+from tidemark.engine.ingest.held import accepted_batch
 from tidemark.engine.ingest.quality_plan import check_rules
 from tidemark.engine.schema.evolve import evolve, plan_evolution, refused_ids, removing_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding, required_columns
@@ -56,10 +58,8 @@ class Plan:
 
     @property
     def accepted(self) -> bool:
-        """Someone has accepted this very batch as it is (`accept --quarantine-batch`)."""
-        pairs = (pair.split(":") for pair in self.state.properties.get(ACCEPTED_BATCH, "").split(",") if pair)
-        found = {int(p): int(o) for p, o in pairs}
-        return bool(found) and found == dict(self.ledger.next)
+        """Someone has accepted this very batch as it is (`accept --quarantine-batch`): it was cut to that."""
+        return accepted_batch(self.state) is not None
 
     @property
     def row_rules(self) -> Rules | None:
@@ -151,7 +151,9 @@ def make_plan(
     state = evolved(lake, contract, state, schemas, run_id, fresh=fresh)
     check_rules(lake, contract, table_columns(value_columns(state)))
     require_same_topic(contract, ledger, topic)
-    ranges = _batch(ledger, topic, contract.ingest.max_records, goal, ceiling)
+    accepted = accepted_batch(state)
+    bounds = [goal, None if accepted is None else {p: each.end for p, each in accepted.items()}]
+    ranges = _batch(ledger, topic, contract.ingest.max_records, bounds, ceiling)
     pause_point("planned")
     if not ranges:
         return None
@@ -329,7 +331,9 @@ def _first_of_its_name(lake: Lake, contract: Contract) -> None:
 
 
 def _batch(
-    ledger: Ledger, topic: Topic, limit: int, goal: Offsets | None, ceiling: Offsets | None
+    ledger: Ledger, topic: Topic, limit: int, bounds: Sequence[Offsets | None], ceiling: Offsets | None
 ) -> dict[int, OffsetRange]:
-    end = topic.end if goal is None else {p: min(o, goal.get(p, 0)) for p, o in topic.end.items()}
+    end = dict(topic.end)
+    for bound in (each for each in bounds if each is not None):
+        end = {p: min(o, bound.get(p, 0)) for p, o in end.items()}
     return cut(cut_before(waiting(ledger.next, end), ceiling or {}), limit)

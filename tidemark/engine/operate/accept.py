@@ -16,6 +16,7 @@ from tidemark.domain.ledger.ledger import Gap, Ledger
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import ACCEPTED_BATCH, TableState
+from tidemark.engine.ingest.held import held_batch, spelled
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.create import first_ledger, prepare, publish_receipt, set_properties
 from tidemark.engine.table.operations import Operation, Signature, record
@@ -106,15 +107,19 @@ def _record_gap(lake: Lake, contract: Contract, signature: Signature) -> Operati
 
 def _quarantine_batch(lake: Lake, contract: Contract, signature: Signature) -> Operation:
     state = lake.state(contract.table)
-    position = ",".join(f"{p}:{o}" for p, o in sorted(_ledger(contract, state).next.items()))
+    _ledger(contract, state)
+    held = held_batch(state)
+    if held is None:
+        raise _nothing(contract, "the last run held no batch back", "quarantine-batch")
+    batch = spelled(held)
     return _done(
         lake,
         contract,
         state,
         signature,
         "quarantine-batch",
-        {"from": position},
-        lambda: set_properties(lake, contract.table, {ACCEPTED_BATCH: position}),
+        {"ranges": {str(p): [each.start, each.end] for p, each in held.items()}},
+        lambda: set_properties(lake, contract.table, {ACCEPTED_BATCH: batch}),
     )
 
 

@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import fastavro
@@ -11,6 +12,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.registry import RegisteredSchema
+from tidemark.engine.verify.glimpse_protobuf import read_message
 
 HEADER = 5
 """A zero byte and four of the schema id."""
@@ -24,15 +26,28 @@ def glimpse(
     """{"decoded": …} and, where it does not go to the end, "stops_at"; None when nothing can be read."""
     if not value or len(value) > MOST:
         return None
-    framed = schema_id is not None and value[:1] == b"\0"
-    text = _document(value[HEADER:] if framed else value)
-    if text is not None or not framed or schema_id is None:
+    bare = contract.value.schema_mode != "by_schema_id"
+    framed = not bare and schema_id is not None and value[:1] == b"\0"
+    payload = value[HEADER:] if framed else value
+    text = _document(payload)
+    if text is not None or not (framed or bare) or schema_id is None:
         return text
     try:
         registered = lake.registry(contract.cluster).by_id(schema_id)
     except TidemarkError:
         return None
-    return _avro(value[HEADER:], registered) if registered and registered.type == "AVRO" else None
+    return _by_schema(payload, registered, contract.value.message if bare else None) if registered else None
+
+
+def _by_schema(payload: bytes, registered: RegisteredSchema, message: str | None) -> dict[str, Any] | None:
+    if registered.type == "AVRO":
+        return _avro(payload, registered)
+    if registered.type == "PROTOBUF":
+        with suppress(
+            Exception
+        ):  # garbage, or a schema that does not compile: there is no glimpse, and no harm
+            return read_message(payload, registered, message)
+    return None
 
 
 def _document(text: bytes) -> dict[str, Any] | None:
