@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
 from assets.column_lineage import Columns, column_metadata
 from assets.names import ROLE_TAG, table_key
@@ -16,8 +17,19 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.lineage.marts import Mart
 
 POOL = "tidemark_marts"
-Event = dg.MaterializeResult[None] | dg.AssetCheckResult
 ALLOWED = "tagged_columns_are_allowed"
+
+
+class Build(dg.Config):
+    """How the marts are built."""
+
+    full_refresh: bool = Field(
+        default=False,
+        description="make them anew from all rows: after a rollback, or a correction that keeps the number of rows",
+    )
+
+
+Event = dg.MaterializeResult[None] | dg.AssetCheckResult
 
 
 def mart_assets(
@@ -35,10 +47,10 @@ def mart_assets(
         can_subset=True,
         pool=POOL,
     )
-    def build_marts(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[Event]:
+    def build_marts(context: dg.AssetExecutionContext, config: Build, lake: LakeResource) -> Iterator[Event]:
         from assets.marts_build import build  # noqa: PLC0415 - only this step pays for dbt's imports
 
-        yield from build(context, lake, by_table, contracts)
+        yield from build(context, lake, by_table, contracts, full_refresh=config.full_refresh)
 
     return build_marts
 

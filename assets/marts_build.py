@@ -32,8 +32,10 @@ def build(
     resource: LakeResource,
     marts: Mapping[str, Mart],
     contracts: Sequence[Contract],
+    *,
+    full_refresh: bool = False,
 ) -> Iterator[Event]:
-    """`dbt build` of the selected marts with their tests.
+    """`dbt build` of the selected marts with their tests; with `full_refresh` anew from all rows.
 
     Raises:
         dagster_dbt.DagsterDbtCliRuntimeError: a model or a blocking test failed; what was built before is reported.
@@ -49,6 +51,7 @@ def build(
                 "cautious",
                 "--select",
                 " ".join(each.model for each in chosen),
+                *(["--full-refresh"] if full_refresh else []),
             ],
             manifest=_manifest(dbt, home),
             dagster_dbt_translator=MartTranslator(),

@@ -4,7 +4,7 @@ The one module of the shell that works when it is imported, because Dagster load
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -31,10 +31,12 @@ from resources.lake import LakeResource, configuration_of, places_now
 from sensors.kafka_lag import lag_sensor
 from sensors.sighted import recorded_sightings
 from sensors.upsert_lag import upsert_sensor
+from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import currents
 from tidemark.engine.config import discovery
 from tidemark.engine.config.configuration import Places
+from tidemark.engine.config.discovery import Discovery
 
 
 def build_defs(
@@ -43,65 +45,65 @@ def build_defs(
     """Everything that platform file and contracts ask for, made anew. Raises ConfigurationError."""
     where = where or places_now()
     configuration = configuration_of(where)
-    platform, contracts = configuration.platform, configuration.contracts
-    catalog = platform.catalog.name
     seen = discovery.read(where.home)
-    columns = {each.table: seen.columns(each.table) for each in contracts}
-    by_lane: dict[str, list[Contract]] = defaultdict(list)
-    for contract in contracts:
-        by_lane[contract.lane].append(contract)
-    schemas = schema_assets(contracts)
+    tables = _tables(configuration, seen)
+    built_on = governance(configuration.platform, configuration.contracts, seen)
+    own = dg.Definitions(
+        resources={"lake": LakeResource.at(where), **(resource_overrides or {})},
+        executor=dg.in_process_executor,
+    )
+    every = [*(tables.assets or ()), *(built_on.assets or ())]
+    return dg.Definitions.merge(own, tables, built_on, _operations(every))
+
+
+def _tables(configuration: Configuration, seen: Discovery) -> dg.Definitions:
+    """Topics, append and upsert tables: their assets and checks, what runs them and what keeps them."""
+    platform, contracts = configuration.platform, configuration.contracts
+    catalog, lanes = platform.catalog.name, platform.lanes
     upserts = [each.contract for each in currents(contracts).values()]
-    columns |= {each.table: seen.columns(each.table) for each in upserts}
-    merged: dict[str, list[Contract]] = defaultdict(list)
-    for each in upserts:
-        merged[each.lane].append(each)
-    assets = [
-        *topic_specs(contracts),
-        *(
-            ingest_assets(name, platform.lanes[name], served, catalog, columns)
-            for name, served in by_lane.items()
-        ),
-        *(quarantine_spec(each, catalog) for each in contracts),
-        *(
-            upsert_assets(name, platform.lanes[name], tables, catalog, columns)
-            for name, tables in merged.items()
-        ),
-        *((schemas,) if schemas else ()),
-        *maintenance_assets(contracts),
-    ]
-    drills = drill_job()
-    composed = dg.Definitions(
-        assets=assets,
+    columns = {each.table: seen.columns(each.table) for each in (*contracts, *upserts)}
+    by_lane, merged = _by_lane(contracts), _by_lane(upserts)
+    schemas = schema_assets(contracts)
+    return dg.Definitions(
+        assets=[
+            *topic_specs(contracts),
+            *(ingest_assets(name, lanes[name], each, catalog, columns) for name, each in by_lane.items()),
+            *(quarantine_spec(each, catalog) for each in contracts),
+            *(upsert_assets(name, lanes[name], each, catalog, columns) for name, each in merged.items()),
+            *((schemas,) if schemas else ()),
+            *maintenance_assets(contracts),
+        ],
         asset_checks=[
-            *(freshness_checks(name, served, recorded_sightings) for name, served in by_lane.items()),
+            *(freshness_checks(name, each, recorded_sightings) for name, each in by_lane.items()),
             *health_checks(contracts),
             *drift_checks(contracts),
             *watch_checks(contracts),
         ],
-        jobs=[
-            *((ingest_job(contracts),) if contracts else ()),
-            *operator_jobs(),
-            *recovery_jobs(assets),
-            maintain_job(),
-            backfill_job(),
-            drills,
-        ],
+        jobs=[ingest_job(contracts)] if contracts else [],
         schedules=[
             *((schema_schedule(schemas, contracts),) if schemas else ()),
             *((upsert_schedule(upserts),) if upserts else ()),
             *maintenance_schedules(contracts, platform.maintenance),
-            drill_schedule(drills),
         ],
         sensors=[
-            lag_sensor(name, platform.lanes[name], served, platform.report_every)
-            for name, served in by_lane.items()
-        ]
-        + [upsert_sensor(name, platform.lanes[name], tables) for name, tables in merged.items()],
-        resources={"lake": LakeResource.at(where), **(resource_overrides or {})},
-        executor=dg.in_process_executor,
+            *(lag_sensor(name, lanes[name], each, platform.report_every) for name, each in by_lane.items()),
+            *(upsert_sensor(name, lanes[name], each) for name, each in merged.items()),
+        ],
     )
-    return dg.Definitions.merge(composed, governance(platform, contracts, seen))
+
+
+def _operations(assets: Sequence[Any]) -> dg.Definitions:
+    """What people ask for; `assets` are all there are, so that a rollback can name what is stale."""
+    drills = drill_job()
+    jobs = [*operator_jobs(), *recovery_jobs(assets), maintain_job(), backfill_job(), drills]
+    return dg.Definitions(jobs=jobs, schedules=[drill_schedule(drills)])
+
+
+def _by_lane(contracts: Sequence[Contract]) -> Mapping[str, list[Contract]]:
+    found: dict[str, list[Contract]] = defaultdict(list)
+    for each in contracts:
+        found[each.lane].append(each)
+    return found
 
 
 defs = build_defs()

@@ -1,9 +1,13 @@
 """Rules of the jobs `replay` and `rollback`: the same arguments as on the command line, and what is stale is named."""
 
+from pathlib import Path
+
 import dagster as dg
 import pytest
 
 from jobs.recovery import downstream, moment_of
+from orchestration.definitions import build_defs
+from tidemark.engine.config.configuration import Places
 from tidemark.engine.drill import drill as drill_module
 from tidemark.engine.operate import backfill as backfill_module
 from tidemark.engine.operate import replay as replay_module
@@ -65,6 +69,17 @@ def test_a_rollback_names_its_target(defs, instance, lake, calls):
     assert execute(defs, instance, "rollback", snapshot=42).success
     assert execute(defs, instance, "rollback", before="2026-05-01T12:00:00+02:00").success
     assert [each["target"] for each in calls] == ["snapshot 42", "before 2026-05-01T10:00:00+00:00"]
+
+
+def test_a_rollback_names_the_marts_that_are_stale_then(instance, calls, tmp_path):
+    """Given the sample project, when a table is rolled back, then every mart that is made from it is named."""
+    sample = Path(__file__).parents[2] / "contracts"
+    assert execute(
+        build_defs(where=Places(None, sample, tmp_path)), instance, "rollback", snapshot=42
+    ).success
+    (stale,) = [each["stale"] for each in calls]
+    assert {"marts/daily_revenue", "marts/customers", "marts/data_quality"} <= set(stale)
+    assert not [key for key in stale if key.startswith(("kafka/", "schema/", "maintenance/"))]
 
 
 def test_a_backfill_says_from_where_and_how_far(defs, instance, lake, calls, monkeypatch):

@@ -74,11 +74,14 @@ class Sample:
     def rows(self, sql):
         return [tuple(row) for row in self.spark.sql(sql).collect()]
 
-    def build(self, instance, *tables):
+    def build(self, instance, *tables, **config):
         where = Places(None, self.folder, self.home)
         keys = [table_key(each) for each in tables] or None
         job = build_defs(where=where).resolve_job_def("marts")
-        return job.execute_in_process(instance=instance, asset_selection=keys, raise_on_error=False)
+        asked = {"ops": {"build_marts": {"config": config}}} if config else None
+        return job.execute_in_process(
+            run_config=asked, instance=instance, asset_selection=keys, raise_on_error=False
+        )
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +138,19 @@ def test_marts_follow_their_tables(sample, instance):
     assert sample.rows("SELECT clicks FROM lake.marts.sessions") == [(5,)]
     assert sample.rows(f"{quality}'shop.orders'") == [(7, 6, 1)]
     assert sample.rows("SELECT sum(orders) FROM lake.marts.customers") == [(6,)]
+
+
+def test_after_a_rollback_a_full_refresh_makes_marts_anew(sample, instance):
+    """Given marts of a table that was taken back, when they are built with full_refresh, then nothing of what was undone is left."""
+    first = "SELECT snapshot_id FROM lake.shop.orders.snapshots ORDER BY committed_at LIMIT 1"
+    ((snapshot,),) = sample.rows(first)
+    sample.spark.sql(f"CALL lake.system.rollback_to_snapshot('shop.orders', {snapshot})")
+    batches = sample.rows("SELECT count(*) FROM lake.marts.ingest_batches")
+    stale = [f"marts.{each}" for each in ("daily_revenue", "customers", "ingest_batches")]
+    assert sample.build(instance, *stale, full_refresh=True).success
+    assert sample.rows("SELECT orders, revenue FROM lake.marts.daily_revenue") == [(4, Decimal("40.00"))]
+    assert sample.rows("SELECT sum(orders) FROM lake.marts.customers") == [(4,)]
+    assert sample.rows("SELECT count(*) FROM lake.marts.ingest_batches") == batches, "history is kept"
 
 
 def test_columns_and_what_they_are_made_of_are_recorded(sample, instance):
