@@ -58,7 +58,11 @@ class MergeTick(Tick):
             self.topics.setdefault(contract.cluster, {})
         else:
             merged = found.state.merged
-            entry.fault, entry.exists, entry.paused = None, merged is not None, found.state.paused
+            corrected = merged is not None and found.behind and not found.waiting
+            entry.fault = (
+                "lagging" if corrected else None
+            )  # a replay or a rollback, which offsets do not show
+            entry.exists, entry.paused = merged is not None, found.state.paused
             entry.committed = dict(merged.next) if merged else None
             entry.topic_id = f"{merged.append_uuid}/{merged.epoch}" if merged else None
             topic = as_topic(found)

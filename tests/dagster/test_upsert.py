@@ -1,6 +1,7 @@
 """Rules of upsert tables in Dagster: assets downstream of their append tables, merged apart from ingest, when it is time."""
 
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
@@ -19,6 +20,7 @@ from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger
 from tidemark.domain.ledger.merge_plan import AppendHistory, AppendReceipt
 from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.table_state import TableState
+from tidemark.engine.look import upserts as upserts_module
 from tidemark.engine.merge.state import Pair
 
 PAYMENTS = "topic: payments\ntable: shop.payments\nupsert: {keys: [id], target_lag: 2m, partition_by: [id]}\n"
@@ -68,11 +70,14 @@ def test_without_upsert_there_is_neither_job_nor_sensor(defs):
     assert not [s for s in defs.sensors if s.name.startswith("upsert")]
 
 
-def pair(where, *, merged, end, waited):
-
+def pair(where, *, merged, end, waited, kind="append"):
     current = currents(configuration_of(where).contracts)["shop.payments_current"]
-    ledger = Ledger(cluster_id="c", topic_id="t", topic="payments", next=end or {})
-    history = AppendHistory("u", 2, (2,), (AppendReceipt(2, datetime.now(UTC) - waited, ledger),))
+    touched = {0: [(1, 2)]} if kind == "replay" else {}
+    ledger = Ledger(
+        cluster_id="c", topic_id="t", topic="payments", kind=kind, next=end or {}, reloaded=touched
+    )
+    chain = (2,) if kind == "rollback" else (2, 1)
+    history = AppendHistory("u", 2, chain, (AppendReceipt(2, datetime.now(UTC) - waited, ledger),))
     known = (
         MergeLedger(append_table="shop.payments", append_uuid="u", append_snapshot=1, next=merged)
         if merged
@@ -100,6 +105,19 @@ def test_the_sensor_asks_when_rows_have_waited_for_the_target_lag(
     monkeypatch.setattr(tick_module, "read_pairs", lambda *_: {"shop.payments_current": found})
     result = ticking()
     assert [r.asset_selection for r in result.run_requests or []] == ([[CURRENT]] if due else [])
+
+
+@pytest.mark.parametrize("kind", ["replay", "rollback"])
+def test_a_replay_or_a_rollback_that_leaves_the_offsets_is_merged(ticking, upserting, monkeypatch, kind):
+    """Given equal offsets, when what was merged was replayed or taken back, then a merge is asked for and status says so."""
+    found = pair(upserting, merged={0: 9}, end={0: 9}, waited=timedelta(minutes=5), kind=kind)
+    monkeypatch.setattr(tick_module, "read_pairs", lambda *_: {"shop.payments_current": found})
+    assert [request.asset_selection for request in ticking().run_requests] == [[CURRENT]]
+    monkeypatch.setattr(upserts_module, "read_pair", lambda *_: found)
+    lake = SimpleNamespace(platform=configuration_of(upserting).platform)
+    (status,) = upserts_module.upsert_statuses(lake, [found.current])
+    assert (status.state, status.lag_records) == ("lagging", 0)
+    assert 299 < status.lag_seconds < 400
 
 
 def test_a_catalog_that_is_down_is_a_reason_to_skip(ticking, monkeypatch):

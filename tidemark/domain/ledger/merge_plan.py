@@ -117,9 +117,20 @@ def plan_merge(
     return Rebuild(_everything(append), why)
 
 
+def is_behind(newest: MergeLedger | None, append: AppendHistory) -> bool:
+    """Whether a merge has something to do. Offsets do not tell: a replay or rollback may leave them as they were."""
+    if newest is None or _undone(newest, append) is not None:
+        return True
+    return not _unmerged(newest, append, None).empty
+
+
 def lag_since(newest: MergeLedger | None, append: AppendHistory) -> datetime | None:
     """When the oldest append commit that is not merged was published; None when all are."""
     waits = [each for each in append.receipts if _brings_more(newest, each.ledger)]
+    if not waits and newest is not None and is_behind(newest, append):
+        wanted = "rollback" if _undone(newest, append) else "replay"
+        waits = [each for each in append.since(newest.append_snapshot) if each.ledger.kind == wanted]
+        waits = waits or [append.receipts[0]]
     return min((each.at for each in waits), default=None)
 
 

@@ -32,7 +32,7 @@ def upsert_statuses(
 
 
 def _waits(pair: Pair | None) -> bool:
-    return pair is not None and bool(pair.waiting) and not pair.state.paused
+    return pair is not None and pair.behind and not pair.state.paused
 
 
 def _stopped(current: Current, pair: Pair | None, told: Mapping[str, Hint]) -> State | None:

@@ -18,6 +18,7 @@ from tidemark.domain.ledger.merge_plan import (
     Merge,
     Rebuild,
     Receipts,
+    is_behind,
     lag_since,
     plan_merge,
     unmerged_offsets,
@@ -50,6 +51,11 @@ class Pair:
     def waiting(self) -> int:
         """Offsets of the append table that are not merged."""
         return unmerged_offsets(self.state.merged, self.append) if self.append else 0
+
+    @property
+    def behind(self) -> bool:
+        """A merge has something to do: offsets wait, or what was merged was replayed or taken back since."""
+        return self.append is not None and is_behind(self.state.merged, self.append)
 
     @property
     def oldest(self) -> datetime | None:
