@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass
 
 TYPE_RULES = 1
-"""Version of the rules, stored as the table property `tidemark.type-rules`."""
+"""Version of the rules (TYPES.md) that this Tidemark knows; a table says which one its columns were made by."""
+TYPE_RULES_PROPERTY = "tidemark.type-rules"
 
 MAX_PRECISION = 38
 """The widest decimal of Iceberg and of Spark, in digits."""

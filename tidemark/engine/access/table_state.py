@@ -15,7 +15,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
 from tidemark.domain.columns.shape import Shape
-from tidemark.domain.columns.types import Struct
+from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY, Struct
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import BRANCH_PREFIX, LEDGER_PROPERTY, LEDGER_TAG, Ledger
 from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
@@ -80,12 +80,14 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
     """Everything a plan needs to know about `table`, from one load.
 
     Raises:
-        Stopped: `ledger_missing` when the table is ours, has snapshots, and no ledger can be found (if `required`).
+        Stopped: `ledger_missing` when the table is ours, has snapshots, and no ledger can be found (if `required`);
+            `misconfigured` when a newer Tidemark made it.
     """
     loaded = load(catalog, table)
     if loaded is None:
         return TableState(table=table, exists=False)
     metadata = loaded.metadata
+    _require_known_rules(metadata, table)
     receipt = newest_receipt(metadata)
     if (
         required
@@ -120,6 +122,18 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         shape=shape_of(metadata),
         staged=_staged(metadata, head),
     )
+
+
+def _require_known_rules(metadata: TableMetadata, table: str) -> None:
+    rules = metadata.properties.get(TYPE_RULES_PROPERTY, str(TYPE_RULES))
+    if not rules.isdigit() or int(rules) > TYPE_RULES:
+        raise Stopped(
+            "misconfigured",
+            table,
+            f"its columns were made by type rules {rules} of a newer Tidemark; this one reads up to {TYPE_RULES}: "
+            "upgrade Tidemark.",
+            type_rules=rules,
+        )
 
 
 def _staged(metadata: TableMetadata, head: Snapshot | None) -> bool:

@@ -4,7 +4,7 @@ import json
 
 from tidemark.domain.columns.layout import layout_faults
 from tidemark.domain.columns.spark_types import quoted_name
-from tidemark.domain.columns.types import TYPE_RULES, Struct
+from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY, Struct
 from tidemark.domain.config.contract import SchemaChanges
 from tidemark.domain.config.upsert import (
     MERGE_PROPERTIES,
@@ -87,7 +87,7 @@ def _properties(current: Current) -> dict[str, str]:
         OWNED: current.append.topic,
         UPSERT_OF: current.append.table,
         **_identity(current),
-        "tidemark.type-rules": str(TYPE_RULES),
+        TYPE_RULES_PROPERTY: str(TYPE_RULES),
         **{key: str(value) for key, value in contract.table_properties.items()},
     }
 

@@ -13,7 +13,7 @@ from tidemark import __version__
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.layout import layout_faults
 from tidemark.domain.columns.spark_types import columns_ddl, quoted_name, quoted_text
-from tidemark.domain.columns.types import KAFKA_COLUMN, TYPE_RULES, Struct
+from tidemark.domain.columns.types import KAFKA_COLUMN, TYPE_RULES, TYPE_RULES_PROPERTY, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import Topic
@@ -177,7 +177,7 @@ def _own_properties(lake: Lake, contract: Contract, topic: Topic) -> dict[str, s
         DECLARED_IN: contract_file(lake, contract),
         "tidemark.cluster": contract.cluster,
         "tidemark.cluster-id": topic.cluster_id,
-        "tidemark.type-rules": str(TYPE_RULES),
+        TYPE_RULES_PROPERTY: str(TYPE_RULES),
         RECORD: record_text(contract),
         **governance(contract),
     }

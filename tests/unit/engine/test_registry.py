@@ -1,0 +1,92 @@
+"""Rule: what a registry has said of an id or a version never changes, so it is asked once; a look that finds nothing to do costs one question."""
+
+import json
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import SchemaRegistry
+from tidemark.domain.errors import Outage
+from tidemark.engine.access.registry import Registry
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.ingest.plan import evolved
+from tidemark.engine.schema import evolve as evolution
+from tidemark.engine.schema.writer import writer_of
+from tidemark.engine.schema.writers import read_schemas
+
+VERSIONS, FIELDS = 20, 200
+CONTRACT = Contract.model_validate({"topic": "orders", "table": "shop.orders"})
+
+
+class Server:
+    """A registry with one subject; `asked` are the paths that it was asked for."""
+
+    def __init__(self, versions: int) -> None:
+        self.versions, self.asked = versions, list[str]()
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.url.path)
+        head, _, number = request.url.path.rpartition("/")
+        if number == "versions":
+            return httpx.Response(200, json=list(range(1, self.versions + 1)))
+        if not head.endswith("/versions"):
+            return httpx.Response(404)
+        return httpx.Response(200, json={"id": 100 + int(number), "schema": json.dumps(schema(int(number)))})
+
+
+def schema(version: int) -> dict[str, Any]:
+    """Each version has one field more than the last."""
+    fields = [{"name": f"f{n}", "type": ["null", "long"]} for n in range(FIELDS - VERSIONS + version)]
+    return {"type": "record", "name": "Order", "fields": fields}
+
+
+def connected(server: Server) -> Registry:
+    made = Registry("main", SchemaRegistry(url="http://registry"))
+    made._client = httpx.Client(transport=httpx.MockTransport(server.answer))
+    return made
+
+
+def test_a_version_is_asked_for_once_and_a_new_one_alone() -> None:
+    server = Server(3)
+    registry = connected(server)
+    first = registry.versions("orders-value")
+    assert [each.id for each in first] == [101, 102, 103]
+    server.asked.clear()
+    assert registry.versions("orders-value") == first
+    assert server.asked == ["/subjects/orders-value/versions"]
+    server.asked.clear()
+    server.versions = 4
+    assert len(registry.versions("orders-value")) == 4
+    assert server.asked == ["/subjects/orders-value/versions", "/subjects/orders-value/versions/4"]
+
+
+def test_an_unknown_id_is_asked_for_again_and_a_server_in_trouble_is_an_outage() -> None:
+    registry = connected(Server(1))
+    assert (registry.by_id(5), registry.compatibility("orders-value")) == (None, None)
+    registry._client = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(503)))
+    with pytest.raises(Outage, match="status 503"):
+        registry.by_id(5)
+
+
+def test_a_look_that_finds_nothing_to_do_asks_once_reads_no_schema_and_commits_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Given twenty versions of two hundred columns and a table that holds them, when ingest looks again, then it asks for the list of versions alone."""
+    server = Server(VERSIONS)
+    registry = connected(server)
+    lake: Any = SimpleNamespace(registry=lambda _: registry)
+    columns = read_schemas(lake, CONTRACT).wanted()
+    state = TableState(CONTRACT.table, exists=True, columns=columns)
+    monkeypatch.setattr(evolution, "alter", lambda *_: pytest.fail("the table was changed"))
+    server.asked.clear()
+    parsed, began = writer_of.cache_info().misses, time.process_time()
+    schemas = read_schemas(lake, CONTRACT)
+    assert evolved(lake, CONTRACT, state, schemas, "r") is state
+    spent = time.process_time() - began
+    assert server.asked == ["/subjects/orders-value/versions"]
+    assert writer_of.cache_info().misses == parsed
+    assert spent < 1, f"{spent * 1000:.0f} ms"
