@@ -72,6 +72,32 @@ def test_an_unknown_id_is_asked_for_again_and_a_server_in_trouble_is_an_outage()
         registry.by_id(5)
 
 
+@pytest.mark.parametrize(
+    ("url", "rules", "mode"),
+    [
+        ("http://registry", None, "NONE"),
+        ("http://registry/apis/ccompat/v7", [], "BACKWARD"),
+        ("http://registry/apis/ccompat/v7", ["VALIDITY", "COMPATIBILITY"], "NONE"),
+        ("http://registry/apis/ccompat/v7", None, "BACKWARD"),
+    ],
+)
+def test_a_subject_that_says_none_is_asked_whether_it_means_it(url: str, rules: Any, mode: str) -> None:
+    """Apicurio answers NONE for every subject without a rule of its own, though the registry's mode holds for it."""
+    answers = {
+        f"{url}/config/a%2Fb": {"compatibilityLevel": "NONE"},
+        f"{url}/config": {"compatibilityLevel": "BACKWARD"},
+        "http://registry/apis/registry/v2/groups/default/artifacts/a%2Fb/rules": rules,
+    }
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        found = answers.get(str(request.url))
+        return httpx.Response(404) if found is None else httpx.Response(200, json=found)
+
+    registry = Registry("main", SchemaRegistry(url=url))
+    registry._client = httpx.Client(transport=httpx.MockTransport(answer))
+    assert registry.compatibility("a/b") == mode
+
+
 def test_a_look_that_finds_nothing_to_do_asks_once_reads_no_schema_and_commits_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -15,6 +15,8 @@ from tidemark.domain.errors import Outage, Stopped
 TIMEOUT = 10.0
 _NOT_FOUND = 404
 _DENIED = {401, 403}
+_CCOMPAT = "/apis/ccompat/"
+"""Where Apicurio speaks Confluent's interface."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +114,10 @@ class Registry:
             Outage: `registry_down`.
             Stopped: `permission_denied`.
         """
-        own = self._get(f"/config/{quote(subject, safe='')}") or self._get("/config") or {}
-        mode = own.get("compatibilityLevel") or own.get("compatibility")
-        return str(mode) if mode else None
+        own = _mode(self._get(f"/config/{quote(subject, safe='')}"))
+        if own == "NONE" and not self._has_rule(subject):
+            own = None
+        return own or _mode(self._get("/config"))
 
     def request(self, method: str, path: str, **what: Any) -> httpx.Response:
         """Any call, with our credentials: for drills, which register schemas of their own.
@@ -130,6 +133,14 @@ class Registry:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+    def _has_rule(self, subject: str) -> bool:
+        """Whether a subject that says NONE means it: Apicurio says so of each that follows the registry's mode."""
+        root, apicurio, _ = self._url.partition(_CCOMPAT)
+        if not apicurio:
+            return True
+        path = f"/apis/registry/v2/groups/default/artifacts/{quote(subject, safe='')}/rules"
+        return "COMPATIBILITY" in (self._get(path, root) or ())
 
     def _version(self, subject: str, number: int) -> RegisteredSchema:
         known = self._versions.get((subject, number))
@@ -175,7 +186,7 @@ class Registry:
                 texts.append(named)
         return tuple(texts)
 
-    def _get(self, path: str, **params: str) -> Any | None:
+    def _get(self, path: str, root: str | None = None, **params: str) -> Any | None:
         try:
             for attempt in Retrying(
                 retry=retry_if_exception_type((httpx.TransportError, _ServerError)),
@@ -184,25 +195,30 @@ class Registry:
                 reraise=True,
             ):
                 with attempt:
-                    return self._once(path, params)
+                    return self._once((self._url if root is None else root) + path, params)
         except (httpx.HTTPError, _ServerError) as error:
             raise Outage("registry_down", "-", f"{self._url}: {error}", cluster=self.cluster) from error
         return None
 
-    def _once(self, path: str, params: Mapping[str, str]) -> Any | None:
-        answer = self._client.get(self._url + path, params=dict(params))
+    def _once(self, url: str, params: Mapping[str, str]) -> Any | None:
+        answer = self._client.get(url, params=dict(params))
         if answer.status_code == _NOT_FOUND:
             return None
         if answer.status_code in _DENIED:
             raise Stopped(
                 "permission_denied",
                 "-",
-                f"the schema registry answered {answer.status_code} to {path}",
+                f"the schema registry answered {answer.status_code} to {url}",
                 cluster=self.cluster,
             )
         if answer.is_error:
-            raise _ServerError(f"status {answer.status_code} for {path}: {answer.text[:200]}")
+            raise _ServerError(f"status {answer.status_code} for {url}: {answer.text[:200]}")
         return answer.json()
+
+
+def _mode(found: Mapping[str, Any] | None) -> str | None:
+    mode = found and (found.get("compatibilityLevel") or found.get("compatibility"))
+    return str(mode) if mode else None
 
 
 def _tls(block: SchemaRegistry) -> ssl.SSLContext:
