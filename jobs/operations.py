@@ -72,13 +72,14 @@ def resume_table(context: dg.OpExecutionContext, config: Verb, lake: LakeResourc
 @dg.op
 def accept_table(context: dg.OpExecutionContext, config: Accept, lake: LakeResource) -> None:
     """Resolve a stop state explicitly; what was lost or changed is recorded in the ledger."""
-    from tidemark.engine.operate.accept import accept  # noqa: PLC0415
+    from tidemark.engine.operate.accept_upsert import accept_either  # noqa: PLC0415
 
     change_table(
         context,
         config,
         lake,
-        lambda lake, contract, signature: accept(lake, contract, config.action, signature),
+        lambda lake, contract, signature: accept_either(lake, contract, config.action, signature),
+        upserts=True,
     )
 
 

@@ -22,15 +22,21 @@ class AppendLog:
     """The append table of one contract; `columns` with `_kafka`, rows as tuples in their order."""
 
     def __init__(self, lakehouse: Any, columns: Struct, **contract: Any) -> None:
-        self.lake, self.columns = lakehouse.lake, columns
-        name = f"log_{uuid4().hex[:8]}"
-        content = {"topic": name, "table": f"proof.{name}", **contract}
-        (lakehouse.contracts / f"{name}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-        lakehouse.close()  # what is opened from now on knows the contract
-        self.lake = lakehouse.lake
-        self.contract: Contract = next(c for c in lakehouse.configuration().contracts if c.topic == name)
-        create(self.lake, self.contract, columns, {**base_properties(self.contract), "tidemark.topic": name})
-        self.ledger = Ledger(cluster_id="c", topic_id="t", topic=name, kind="first")
+        self.lakehouse, self.columns, self.name = lakehouse, columns, f"log_{uuid4().hex[:8]}"
+        self.edit(**contract)
+        own = {**base_properties(self.contract), "tidemark.topic": self.name}
+        create(self.lake, self.contract, columns, own)
+        self.ledger = Ledger(cluster_id="c", topic_id="t", topic=self.name, kind="first")
+
+    def edit(self, **contract: Any) -> None:
+        """Say something else in the contract; the append table itself stays as it is."""
+        content = {"topic": self.name, "table": f"proof.{self.name}", **contract}
+        (self.lakehouse.contracts / f"{self.name}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+        self.lakehouse.close()  # what is opened from now on knows the contract
+        self.lake = self.lakehouse.lake
+        self.contract: Contract = next(
+            c for c in self.lakehouse.configuration().contracts if c.topic == self.name
+        )
 
     @property
     def current(self) -> Current:

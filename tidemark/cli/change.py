@@ -18,7 +18,7 @@ from tidemark.engine.config.configuration import load_from_environment
 _KINDS: dict[str, type[TidemarkError]] = {"Refused": Refused}
 
 
-UPSERTS = frozenset({"pause", "resume", "approve"})
+UPSERTS = frozenset({"pause", "resume", "approve", "accept"})
 """Verbs that take an upsert table as well."""
 
 

@@ -8,11 +8,12 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from tidemark.cli.border import FINDING
-from tidemark.cli.choice import chosen
+from tidemark.cli.choice import chosen_both
 from tidemark.cli.output import console, print_json
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment
 from tidemark.engine.preview.foresee import Foresight, foresee, foresee_releases
+from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.preview.sample import FATES
 
 
@@ -20,7 +21,9 @@ def plan(tables: Sequence[str], *, sample: int, as_json: bool) -> None:
     """Exit code 1 when something awaits review or cannot be done."""
     configuration = load_from_environment()
     lake = Lake(configuration)
-    found = [foresee(lake, contract, sample=sample) for contract in chosen(configuration, tables)]
+    contracts, upserts = chosen_both(configuration, tables)
+    found = [foresee(lake, contract, sample=sample) for contract in contracts]
+    found += [foresee_upsert(lake, current) for current in upserts.values()]
     found += [] if tables else foresee_releases(lake)
     if as_json:
         print_json([each.as_json() for each in found])

@@ -13,8 +13,8 @@ from tidemark.domain.columns.types import LONG, STRING, TIMESTAMPTZ, Field, List
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan, WriterColumns, applied, plan_schema
-from tidemark.domain.plan.table_plan import properties_after, with_table
-from tidemark.domain.plan.table_properties import COMMENT, governance
+from tidemark.domain.plan.table_plan import properties_after, with_layout, with_table
+from tidemark.domain.plan.table_properties import BASE, COMMENT, governance
 
 COLUMNS = Struct(
     (
@@ -156,6 +156,31 @@ class TestAPlanOfAContractEdit:
         found = applied(empty, plan.changes)
         docs = {f.name: f.doc for f in found.fields}
         assert docs == {"id": "", "s": "", **{f"c{n}": f"doc {n}" for n in range(4)}}
+
+
+class TestAnUpsertTable:
+    """Has a layout, a format and `table_properties` of its own contract; what else its properties say is not touched."""
+
+    @given(edits, edits)
+    def test_follows_its_contract_once_and_keeps_what_decides_about_its_rows(
+        self, before: Any, after: Any
+    ) -> None:
+        old, new = contract(**before), contract(**after)
+        named = {k: str(v) for k, v in old.table_properties.items()}
+        identity = {"tidemark.deletes": "hard", "tidemark.keys": '["id"]'}
+        shape = Shape(
+            partition_by=spelled(old.partitioning),
+            sort_by=spelled_columns(old.sort_by),
+            format_version=old.format_version,
+            properties={**BASE, **named, **identity, RECORD: record_text(old)},
+        )
+        plan = with_layout(SchemaPlan("t", ()), new, COLUMNS, shape, BASE)
+        shape, _ = done(new, shape, COLUMNS, plan.of("apply", "review"))
+        assert {k: shape.properties[k] for k in identity} == identity
+        left = with_layout(SchemaPlan("t", ()), new, COLUMNS, shape, BASE)
+        assert {c.verdict for c in left.changes} <= {"impossible"}
+        asked = {k: str(v) for k, v in new.table_properties.items()}
+        assert shape.properties.items() >= {**BASE, **asked}.items()
 
 
 def only(plan: SchemaPlan, kind: str) -> Change:

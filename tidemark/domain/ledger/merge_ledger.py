@@ -75,6 +75,11 @@ class MergeLedger(BaseModel):
     contract: str = ""
     tidemark: str = ""
 
+    @property
+    def anew(self) -> bool:
+        """Someone has accepted that the table is made anew from the append rows that are there."""
+        return not self.append_uuid
+
     def to_json(self) -> str:
         """The compact JSON that goes into a snapshot summary."""
         return self.model_dump_json()

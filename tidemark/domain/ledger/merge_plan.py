@@ -107,6 +107,8 @@ def plan_merge(
     if not own:
         return Merge(_everything(append), None)
     newest = own[0][1]
+    if newest.anew:
+        return Rebuild(_everything(append), newest.why)
     why = _undone(newest, append)
     if why is None:
         rows = _unmerged(newest, append, limit)

@@ -39,6 +39,24 @@ def with_table(
     return replace(plan, changes=(*growth, *edits))
 
 
+def with_layout(
+    plan: SchemaPlan, contract: Contract, columns: Struct, shape: Shape, base: Mapping[str, str]
+) -> SchemaPlan:
+    """The plan of an upsert table's columns, with what its contract says of layout, format and `table_properties`.
+
+    `base`: the properties that such a table begins with, to which one goes back that the contract no longer names.
+    """
+    now = applied(columns, (c for c in plan.changes if c.verdict == "apply"))
+    later = applied(columns, plan.changes)
+    edits = (
+        *_partition_spec(contract, now, later, shape),
+        *_sort_order(contract, now, later, shape),
+        *_format_version(contract, shape),
+        *_changed(_table_properties(contract, shape, base), shape),
+    )
+    return replace(plan, changes=(*plan.changes, *edits))
+
+
 def properties_after(contract: Contract, done: Iterable[Change]) -> dict[str, str | None]:
     """The properties to set (None: to remove) for changes that are done, the record of the contract among them."""
     found: dict[str, str | None] = {
@@ -132,21 +150,31 @@ def _format_version(contract: Contract, shape: Shape) -> Iterator[Change]:
 
 
 def _properties(contract: Contract, shape: Shape) -> Iterator[Change]:
-    wanted: dict[str, str | None] = {key: str(value) for key, value in contract.table_properties.items()}
-    for key in remembered(shape.properties).get("table_properties", []):
-        wanted.setdefault(key, BASE.get(key))
-    for key, value in [*wanted.items(), *governance(contract).items()]:
-        if shape.properties.get(key) != value:
-            yield Change(
-                "property", (key,), shape.properties.get(key), value, "apply", "as the contract says"
-            )
+    yield from _changed({**_table_properties(contract, shape, BASE), **governance(contract)}, shape)
     if contract.description and shape.properties.get(COMMENT) != contract.description:
         old = shape.properties.get(COMMENT)
         yield Change("comment", (), old, contract.description, "apply", "as the contract describes the table")
 
 
+def _table_properties(contract: Contract, shape: Shape, base: Mapping[str, str]) -> dict[str, str | None]:
+    """What `table_properties` asks for; what it asked for and no longer does is as at first (None: not there)."""
+    wanted: dict[str, str | None] = {key: str(value) for key, value in contract.table_properties.items()}
+    for key in remembered(shape.properties).get("table_properties", []):
+        wanted.setdefault(key, base.get(key))
+    return wanted
+
+
+def _changed(wanted: Mapping[str, str | None], shape: Shape) -> Iterator[Change]:
+    for key, value in wanted.items():
+        if shape.properties.get(key) != value:
+            yield Change(
+                "property", (key,), shape.properties.get(key), value, "apply", "as the contract says"
+            )
+
+
 def _whole(columns: Struct) -> Struct:
-    return Struct((*columns.fields, Field(KAFKA_COLUMN.name, KAFKA_COLUMN.type)))
+    values = (each for each in columns.fields if each.name != KAFKA_COLUMN.name)
+    return Struct((*values, Field(KAFKA_COLUMN.name, KAFKA_COLUMN.type)))
 
 
 def _listed(parts: tuple[str, ...]) -> str:

@@ -113,11 +113,12 @@ def make_merge_plan(lake: Lake, current: Current, run_id: str, *, known: bool = 
     step = next_step(lake, pair, LIMIT)
     if step is None:
         return None
-    if isinstance(step, Rebuild) and pair.trimmed and pair.state.rows:
+    if isinstance(step, Rebuild) and not pair.whole:
         raise Stopped(
             "ledger_missing",
             current.contract.table,
-            f"{step.why}, and it cannot be made anew: retention has deleted rows of {current.append.table}.",
+            f"{step.why}, and it cannot be made anew as it was: retention has deleted rows of "
+            f"{current.append.table}. Once accepted it is made of those that are left.",
         )
     state = pair.state
     if not isinstance(step, GoBack):

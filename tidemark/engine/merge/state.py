@@ -48,6 +48,12 @@ class Pair:
     """Retention has deleted append rows: the table cannot be made anew from what is left."""
 
     @property
+    def whole(self) -> bool:
+        """Made anew it would hold what it holds; or someone has accepted that it will not."""
+        accepted = self.state.merged is not None and self.state.merged.anew
+        return accepted or not (self.trimmed and self.state.rows)
+
+    @property
     def waiting(self) -> int:
         """Offsets of the append table that are not merged."""
         return unmerged_offsets(self.state.merged, self.append) if self.append else 0
@@ -63,13 +69,13 @@ class Pair:
         return lag_since(self.state.merged, self.append) if self.append else None
 
 
-def read_pair(lake: Lake, current: Current) -> Pair:
+def read_pair(lake: Lake, current: Current, *, ledger: bool = True) -> Pair:
     """Both tables as they are now.
 
     Raises:
-        Stopped: `ledger_missing`.
+        Stopped: `ledger_missing` (if `ledger` is needed).
     """
-    state = read_state(lake.catalog, current.contract.table)
+    state = read_state(lake.catalog, current.contract.table, required=ledger)
     append = load(lake.catalog, current.append.table)
     if append is None or newest_receipt(append.metadata) is None:
         return Pair(current, None, state, Struct(()))

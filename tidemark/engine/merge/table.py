@@ -14,7 +14,10 @@ from tidemark.domain.config.upsert import (
     upsert_faults,
 )
 from tidemark.domain.errors import Stopped
+from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan, WriterColumns, plan_schema
+from tidemark.domain.plan.table_plan import with_layout
+from tidemark.domain.plan.table_properties import BASE
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import OWNED, TableState
 from tidemark.engine.schema.evolve import apply_changes
@@ -24,6 +27,8 @@ UPSERT_OF = "tidemark.upsert-of"
 KEYS = "tidemark.keys"
 ORDER = "tidemark.order-by"
 DELETES = "tidemark.deletes"
+_LAYOUT = frozenset({"partition_spec", "sort_order", "format_version"})
+"""What may wait for a person, or be impossible, while merges go on."""
 
 
 def prepare(lake: Lake, current: Current, state: TableState, append: Struct, run_id: str) -> TableState:
@@ -44,23 +49,25 @@ def prepare(lake: Lake, current: Current, state: TableState, append: Struct, run
         return lake.state(contract.table)
     _same_table(current, state)
     plan = plan_follow(current, state, columns)
-    if plan.verdict == "nothing":
-        return state
-    waits = plan.of("review", "impossible")
+    waits = [c for c in plan.of("review", "impossible") if c.kind not in _LAYOUT]
     if waits:
         listed = "; ".join(f"{'.'.join(c.path)}: {c.old} -> {c.new} ({c.reason})" for c in waits)
         raise Stopped("schema_review", contract.table, f"Plan {plan.id} waits. {listed}", plan=plan.id)
-    apply_changes(lake, contract, state, plan, run_id=run_id)
+    if not apply_changes(lake, contract, state, plan, run_id=run_id):
+        return state
     return lake.state(contract.table)
 
 
 def plan_follow(current: Current, state: TableState, wanted: Struct) -> SchemaPlan:
-    """What the table lacks for the append table's columns: what was let into those is let in here, keys apart."""
+    """What the table lacks for the append table's columns, and for what its contract says of its layout and properties.
+
+    Columns that were let into the append table are let in here, keys apart.
+    """
+    contract, columns = current.contract, state.columns or Struct(())
     follows = SchemaChanges(add_column="apply", widen_type="apply", incompatible="review")
-    plan = plan_schema(
-        current.contract.table, state.columns or Struct(()), [WriterColumns(0, 1, wanted)], follows
-    )
-    return SchemaPlan(plan.table, tuple(_guarded(change, current) for change in plan.changes))
+    plan = plan_schema(contract.table, columns, [WriterColumns(0, 1, wanted)], follows)
+    guarded = SchemaPlan(plan.table, tuple(_guarded(change, current) for change in plan.changes))
+    return with_layout(guarded, contract, columns, state.shape, {**BASE, **MERGE_PROPERTIES})
 
 
 def _guarded(change: Change, current: Current) -> Change:
@@ -88,6 +95,7 @@ def _properties(current: Current) -> dict[str, str]:
         UPSERT_OF: current.append.table,
         **_identity(current),
         TYPE_RULES_PROPERTY: str(TYPE_RULES),
+        RECORD: record_text(contract),
         **{key: str(value) for key, value in contract.table_properties.items()},
     }
 

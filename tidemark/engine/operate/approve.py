@@ -60,8 +60,8 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
 
 
 def _approve_upsert(lake: Lake, upsert: Current, approval: Approval, signature: Signature) -> Operation:
-    """The same for an upsert table, whose keys are not widened without a person."""
-    contract, pair = upsert.contract, read_pair(lake, upsert)
+    """The same for an upsert table: its keys are not widened, nor is its format raised, without a person."""
+    contract, pair = upsert.contract, read_pair(lake, upsert, ledger=False)
     waits = plan_follow(upsert, pair.state, upsert_columns(upsert, pair.columns))
     _check(contract, waits, approval.plan)
     if not signature.dry_run:

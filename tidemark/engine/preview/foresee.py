@@ -1,6 +1,6 @@
 """What the next run would change about a table, without changing it (`tidemark plan`, the `schema/…` asset)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -69,13 +69,13 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
         state, schemas = lake.state(contract.table, ledger=False), read_schemas(lake, contract)
         moved = None if state.exists else renaming(lake, contract)
         if moved is not None:
-            return _complete(lake, contract, _of(moved))
+            return _complete(lake, contract, of_plan(moved))
         plan: SchemaPlan | None = None
         if not state.exists:
             found, columns = _new_table(contract, schemas), schemas.wanted()
         else:
             plan = with_adoption(contract, state, schemas, plan_evolution(contract, state, schemas))
-            found, columns = _of(plan), applied(value_columns(state), plan.of("apply"))
+            found, columns = of_plan(plan), applied(value_columns(state), plan.of("apply"))
         checked = found
         if columns is not None:
             checked = _with_key(lake, contract, _with_rules(lake, contract, found, columns), columns)
@@ -90,7 +90,7 @@ def foresee_releases(lake: Lake) -> list[Foresight]:
         Outage: the catalog does not answer.
     """
     with named("the catalog"):
-        return [replace(_of(plan), affects=(asset(plan.table),)) for plan in releases(lake)]
+        return [replace(of_plan(plan), affects=(asset(plan.table),)) for plan in releases(lake)]
 
 
 def with_adoption(
@@ -163,7 +163,8 @@ def evolve_now(lake: Lake, contract: Contract, run_id: str) -> Evolution | None:
         return None
 
 
-def _of(plan: SchemaPlan) -> Foresight:
+def of_plan(plan: SchemaPlan) -> Foresight:
+    """A plan as it is shown."""
     return Foresight(plan.table, plan.id, plan.verdict, tuple(c.as_json() for c in plan.changes))
 
 
@@ -174,8 +175,13 @@ def _new_table(contract: Contract, schemas: TopicSchemas) -> Foresight:
     faults = layout_faults(
         table_columns(wanted), contract.partitioning, contract.sort_by, contract.event_time
     )
+    return created(contract, wanted, faults)
+
+
+def created(contract: Contract, columns: Struct, faults: Sequence[str]) -> Foresight:
+    """A table that the next run makes, unless `faults` of its layout prevent it."""
     changes = [
-        _change("create_table", "", str(Struct(wanted.fields)), "apply", "the table does not exist yet")
+        _change("create_table", "", str(Struct(columns.fields)), "apply", "the table does not exist yet")
     ]
     changes += [_change("layout", "", None, "impossible", fault) for fault in faults]
     return Foresight(contract.table, "", "impossible" if faults else "apply", tuple(changes))

@@ -1,0 +1,94 @@
+"""`accept --first-load` of an upsert table that is gone, or whose ledger is: it is made anew from its append table."""
+
+from uuid import uuid4
+
+from tidemark import __version__
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import Current, currents
+from tidemark.domain.errors import Refused
+from tidemark.domain.ledger.merge_ledger import MergeLedger, merge_id
+from tidemark.domain.ledger.merge_plan import Rebuild
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.merge.plan import LIMIT
+from tidemark.engine.merge.state import Pair, next_step, read_pair
+from tidemark.engine.merge.table import prepare
+from tidemark.engine.operate.accept import Acceptance, accept
+from tidemark.engine.table.create import publish_receipt
+from tidemark.engine.table.operations import Operation, Signature, record
+
+
+def accept_either(lake: Lake, contract: Contract, what: Acceptance, signature: Signature) -> Operation:
+    """Resolve the stop state of an append table or of an upsert table.
+
+    Raises:
+        Refused: the table is not in that state; nothing was changed.
+    """
+    current = currents(lake.configuration.contracts).get(contract.table)
+    if current is not None:
+        return accept_upsert(lake, current, what, signature)
+    return accept(lake, contract, what, signature)
+
+
+def accept_upsert(lake: Lake, current: Current, what: Acceptance, signature: Signature) -> Operation:
+    """Let the next merge make the table anew, of the append rows that are there.
+
+    Raises:
+        Refused: the table is in no such state, or the acceptance is one of the append table; nothing was changed.
+        Overtaken: a merge published in the same moment; ask again.
+    """
+    table, append = current.contract.table, current.append.table
+    if what != "first-load":
+        raise Refused(
+            f"{table} reads no topic: --{what} is for its append table",
+            next_step=f"tidemark accept {append} --{what} --reason …",
+            table=table,
+        )
+    pair = read_pair(lake, current, ledger=False)
+    if pair.append is None:
+        raise Refused(f"{append} was never loaded", next_step=f"tidemark run {append}", table=table)
+    state = pair.state
+    lost = state.head is not None and state.merged is None
+    if state.exists and not (lost or _stands(lake, pair)):
+        raise Refused(
+            f"{table}: nothing to accept with --first-load: the ledger is there",
+            next_step=f"tidemark status {table}",
+            table=table,
+        )
+    if not signature.dry_run:
+        if state.exists:
+            publish_receipt(lake, current.contract, state, _anew(current, signature))
+        else:
+            prepare(lake, current, state, pair.columns, signature.run_id)
+    operation = Operation(
+        by=signature.by,
+        verb="accept",
+        table=table,
+        reason=signature.reason,
+        run_id=signature.run_id,
+        arguments={"what": what, "dry_run": signature.dry_run, "trimmed": pair.trimmed},
+        before_snapshot=state.head,
+        after_snapshot=state.head if signature.dry_run else lake.state(table).head,
+    )
+    if not signature.dry_run:
+        record(lake, operation)
+    return operation
+
+
+def _stands(lake: Lake, pair: Pair) -> bool:
+    """Whether merges stop because what was merged was undone, and append rows are gone."""
+    return not pair.whole and isinstance(next_step(lake, pair, LIMIT), Rebuild)
+
+
+def _anew(current: Current, signature: Signature) -> MergeLedger:
+    return MergeLedger(
+        action="rebuild",
+        append_table=current.append.table,
+        append_uuid="",
+        append_snapshot=0,
+        why=f"accepted by {signature.by}: {signature.reason}",
+        batch_id=merge_id(current.contract.table, 0, (0, {})),
+        attempt=uuid4().hex[:8],
+        run_id=signature.run_id,
+        contract=current.append.digest,
+        tidemark=__version__,
+    )
