@@ -1,71 +1,14 @@
 """Upsert tables the whole way: topic, append table, merge; whatever comes, the table is the topic replayed into a map."""
 
-import json
 import threading
-import uuid
 
 import oracle
 import pytest
 from lakehouse import Run
-from topics import Topic
+from upserted import Upserted
 
-from tidemark.domain.config.upsert import current_of
-from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.table.operations import Signature
-
-FIELDS = {"id": "bigint", "region": "string", "v": "string", "ts": "bigint"}
-
-
-class Upserted:
-    """A JSON topic with string keys, its append table and its upsert table."""
-
-    def __init__(self, lakehouse, *, partitions=2, format_version=2, **upsert):
-        self.lakehouse = lakehouse
-        self.topic = Topic(lakehouse.cluster, f"upsert_{uuid.uuid4().hex[:6]}", {})
-        self.topic.create(partitions)
-        self.append = lakehouse.table(
-            self.topic,
-            value={"format": "json", "fields": FIELDS},
-            key={"format": "string", "fields": ["id"]},
-            format_version=format_version,
-            quarantine={"fail": 1.0},
-            upsert={"keys": ["id"], **upsert},
-        )
-        self.current = current_of(self.append.contract)
-        self.name = self.current.contract.table
-
-    def send(self, *events):
-        """(id, value) or (id, value, ts) or (id, value, ts, region); value None is a tombstone."""
-        for key, value, *rest in events:
-            ts, region = (*rest, 0, "eu")[0], (*rest, "eu", "eu")[1] if len(rest) > 1 else "eu"
-            body = {"id": key, "region": region, "v": value, "ts": ts}
-            text = None if value is None else json.dumps(body).encode()
-            self.topic.send_raw([(str(key).encode(), text, key % self.topic.partitions)])
-
-    def merge(self, lake=None):
-        outcome = merge_up(lake or self.lakehouse.lake, self.current, "test")
-        assert outcome.error is None, outcome.error["message"]
-        return outcome.changes
-
-    def both(self, *events):
-        """Send, ingest, merge; what the merge did."""
-        self.send(*events)
-        outcome = self.append.run()
-        assert outcome.error is None, outcome.error
-        return self.merge()
-
-    def table(self):
-        return self.lakehouse.catalog.load_table(self.name)
-
-    def rows(self):
-        """id -> v as PyIceberg reads it; Spark reads the same, and each key once."""
-        found = self.table().scan().to_arrow().to_pylist()
-        by_spark = self.lakehouse.spark().sql(f"SELECT id, v, _kafka.offset AS o FROM {self.name}").collect()
-        seen = sorted((r["id"], r["v"], r["_kafka"]["offset"]) for r in found)
-        assert seen == sorted((r["id"], r["v"], r["o"]) for r in by_spark)
-        assert len({r["id"] for r in found}) == len(found)
-        return {r["id"]: r["v"] for r in found if not r.get("_is_deleted")}
 
 
 @pytest.mark.parametrize("format_version", [2, 3])
@@ -79,8 +22,12 @@ def test_a_compacted_topic_becomes_its_current_state(lakehouse, format_version):
     identifiers = made.table().schema().identifier_field_ids
     assert [made.table().schema().find_column_name(i) for i in identifiers] == ["id"]
 
-    done = made.both((0, "x"), (1, None), (11, "n"), (11, None), (12, "n"), (12, "m"), (2, "b", 0, "us"))
+    done = made.both(
+        (0, "x"), (1, None), (11, "n"), (11, "m"), (11, None), (12, "n"), (12, "m"), (2, "b", 0, "us")
+    )
     assert (done.inserted, done.updated, done.deleted, done.absent) == (1, 2, 1, 1)
+    kinds = {row["file_path"].rpartition(".")[2] for row in made.table().inspect.delete_files().to_pylist()}
+    assert kinds == ({"puffin"} if format_version == 3 else {"parquet"}), "merge-on-read"
     expected |= {0: "x", 2: "b", 12: "m"}
     del expected[1]
     assert made.rows() == expected, "a row whose partition changed has moved, and is there once"

@@ -18,6 +18,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Kind, Ledger, batch_id, branch_name
+from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.table_properties import BASE, governance
 from tidemark.engine.access.lake import Lake
@@ -76,7 +77,7 @@ def first_ledger(
     )
 
 
-def publish_receipt(lake: Lake, contract: Contract, state: TableState, ledger: Ledger) -> int:
+def publish_receipt(lake: Lake, contract: Contract, state: TableState, ledger: Ledger | MergeLedger) -> int:
     """Publish an empty receipt on top of the planned head; returns its snapshot id.
 
     Raises:

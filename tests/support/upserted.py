@@ -1,0 +1,62 @@
+"""An upsert table the whole way from its topic, and what it must hold."""
+
+import json
+import uuid
+
+from topics import Topic
+
+from tidemark.domain.config.upsert import current_of
+from tidemark.engine.lane.merge_catch_up import merge_up
+
+FIELDS = {"id": "bigint", "region": "string", "v": "string", "ts": "bigint"}
+
+
+class Upserted:
+    """A JSON topic with string keys, its append table and its upsert table."""
+
+    def __init__(self, lakehouse, *, partitions=2, format_version=2, **upsert):
+        self.lakehouse = lakehouse
+        self.topic = Topic(lakehouse.cluster, f"upsert_{uuid.uuid4().hex[:6]}", {})
+        self.topic.create(partitions)
+        self.append = lakehouse.table(
+            self.topic,
+            value={"format": "json", "fields": FIELDS},
+            key={"format": "string", "fields": ["id"]},
+            format_version=format_version,
+            quarantine={"fail": 1.0},
+            upsert={"keys": ["id"], **upsert},
+        )
+        self.current = current_of(self.append.contract)
+        self.name = self.current.contract.table
+
+    def send(self, *events):
+        """(id, value) or (id, value, ts) or (id, value, ts, region); value None is a tombstone."""
+        for key, value, *rest in events:
+            ts, region = (*rest, 0, "eu")[0], (*rest, "eu", "eu")[1] if len(rest) > 1 else "eu"
+            body = {"id": key, "region": region, "v": value, "ts": ts}
+            text = None if value is None else json.dumps(body).encode()
+            self.topic.send_raw([(str(key).encode(), text, key % self.topic.partitions)])
+
+    def merge(self, lake=None):
+        outcome = merge_up(lake or self.lakehouse.lake, self.current, "test")
+        assert outcome.error is None, outcome.error["message"]
+        return outcome.changes
+
+    def both(self, *events):
+        """Send, ingest, merge; what the merge did."""
+        self.send(*events)
+        outcome = self.append.run()
+        assert outcome.error is None, outcome.error
+        return self.merge()
+
+    def table(self):
+        return self.lakehouse.catalog.load_table(self.name)
+
+    def rows(self):
+        """id -> v as PyIceberg reads it; Spark reads the same, and each key once."""
+        found = self.table().scan().to_arrow().to_pylist()
+        by_spark = self.lakehouse.spark().sql(f"SELECT id, v, _kafka.offset AS o FROM {self.name}").collect()
+        seen = sorted((r["id"], r["v"], r["_kafka"]["offset"]) for r in found)
+        assert seen == sorted((r["id"], r["v"], r["o"]) for r in by_spark)
+        assert len({r["id"] for r in found}) == len(found)
+        return {r["id"]: r["v"] for r in found if not r.get("_is_deleted")}
