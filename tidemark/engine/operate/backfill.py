@@ -18,8 +18,9 @@ from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.operate.backfill_compare import Compared, compare_windows
 from tidemark.engine.operate.backfill_cutover import attempt_cutover, cutover_id, published
+from tidemark.engine.operate.backfill_hold import hold, let_go
 from tidemark.engine.operate.backfill_load import Pace, load_records, load_rows
-from tidemark.engine.operate.backfill_plan import Asked, Work, check_overlap, work_of
+from tidemark.engine.operate.backfill_plan import Asked, Work, check_overlap, source_of, work_of
 from tidemark.engine.operate.backfill_shadow import drop_shadow, shadow_contract, under_way, windows
 from tidemark.engine.operate.backfill_source import check_time
 from tidemark.engine.operate.replay_plan import persistent
@@ -83,6 +84,7 @@ def _abort(
                 next_step="tidemark rollback undoes it; repeat the backfill with --cutover to clear up behind it",
                 table=contract.table,
             )
+        let_go(lake, contract, source_of(lake, contract, plan))
         drop_shadow(lake, contract)
     return {"step": "abort", "source": plan.source, "rows_dropped": rows}
 
@@ -120,6 +122,7 @@ def _go_on(
         return {**work.told, **_foreseen(work), "resumes": found is not None}, target.head
     if receipt is not None:
         return _finished(lake, work, receipt, signature), receipt
+    hold(lake, contract, work.source, work.plan, asked.pace.say)
     shadow = shadow_contract(contract, work.source, work.plan, asked.max_records)
     loaded_now = _load(lake, work, shadow, signature.run_id, asked.pace)
     compared = compare_windows(
@@ -200,6 +203,7 @@ def _finished(lake: Lake, work: Work, receipt: int, signature: Signature) -> dic
     pause_point("dropping")
     settle(lake, work.contract, lake.state(work.contract.table).ledger)
     cutover = _cutover(lake, work, receipt, signature)
+    let_go(lake, work.contract, work.source)
     drop_shadow(lake, work.contract)
     return {**work.told, "step": "cutover", "cutover": cutover.model_dump(mode="json"), "receipt": receipt}
 

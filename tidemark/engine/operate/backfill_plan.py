@@ -71,8 +71,7 @@ def work_of(
                 next_step=f"tidemark backfill {contract.table} goes on with it, --abort drops it",
                 table=contract.table,
             )
-        text = "" if plan.source == str(Source()) else plan.source
-        source = parse_source(text, contract.cluster, lake.platform.kafka)
+        source = source_of(lake, contract, plan)
         opened = None if source.records else open_source(lake, source, plan.snapshot)
         if opened is not None and opened.files != plan.files:
             raise Refused(
@@ -91,6 +90,12 @@ def work_of(
         )
     made = _of_records if source.records else _of_rows
     return made(lake, contract, target, source, asked)
+
+
+def source_of(lake: Lake, contract: Contract, plan: Backfill) -> Source:
+    """Where a backfill that is under way reads."""
+    text = "" if plan.source == str(Source()) else plan.source
+    return parse_source(text, contract.cluster, lake.platform.kafka)
 
 
 def _of_records(lake: Lake, contract: Contract, target: TableState, source: Source, asked: Asked) -> Work:

@@ -1,0 +1,44 @@
+"""A backfill that copies a table reads one snapshot of it for hours or days: a tag on the source keeps that snapshot.
+
+A tag is respected by everyone's expiry, also by those who maintain a table that is not ours.
+"""
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.ledger.backfill import Backfill, Source
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import load
+from tidemark.engine.operate.backfill_load import Say
+
+DAYS = 365
+"""After so long a tag that nobody came to remove keeps nothing any more."""
+
+
+def tag_of(contract: Contract) -> str:
+    """The name of the tag on the source of a table's backfill."""
+    return f"tidemark_backfill_{contract.table}"
+
+
+def hold(lake: Lake, contract: Contract, source: Source, plan: Backfill, say: Say) -> None:
+    """Tag the snapshot that is read; said where the source does not let us, for then someone else must keep it."""
+    if source.kind != "table" or plan.snapshot is None:
+        return
+    loaded = load(lake.catalog, source.name)
+    there = loaded.metadata.refs.get(tag_of(contract)) if loaded else None
+    if there is not None and there.snapshot_id == plan.snapshot:
+        return
+    try:
+        lake.spark().sql(
+            f"ALTER TABLE {lake.identifier(source.name)} CREATE OR REPLACE TAG `{tag_of(contract)}` "
+            f"AS OF VERSION {plan.snapshot} RETAIN {DAYS} DAYS"
+        )
+    except Exception as error:  # noqa: BLE001 - a source that may only be read can be loaded all the same
+        say(f"{source} cannot be tagged ({error}): nobody may expire its snapshot {plan.snapshot} meanwhile")
+
+
+def let_go(lake: Lake, contract: Contract, source: Source) -> None:
+    """Remove the tag; before the shadow, which says that there is one, is dropped."""
+    loaded = load(lake.catalog, source.name) if source.kind == "table" else None
+    if loaded is not None and tag_of(contract) in loaded.metadata.refs:
+        lake.spark().sql(
+            f"ALTER TABLE {lake.identifier(source.name)} DROP TAG IF EXISTS `{tag_of(contract)}`"
+        )
