@@ -68,12 +68,20 @@ def judge_files(resource: LakeResource, contracts: Sequence[Contract]) -> Iterat
 
 
 def _result(contract: Contract, kind: Asset, gains: Sequence[Gain]) -> dg.MaterializeResult[None]:
-    """The append table's numbers under their own names, those of its companions with the table before them."""
+    """The asset's own numbers of the append table under their names.
+
+    Those of companions have their table before them, those of retention, which expiry has too, `retention`.
+    """
     metadata: dict[str, Any] = {"acted": sum(gain.acted for gain in gains)}
+    plans: dict[str, Any] = {}
     for gain in gains:
-        prefix = (
-            "" if gain.table == contract.table else f"{gain.table.removeprefix(contract.namespace + '.')}: "
-        )
-        metadata[f"{prefix}{gain.kind}"] = gain.reason
+        short = gain.table.removeprefix(contract.namespace + ".")
+        table = "" if gain.table == contract.table else f"{short}: "
+        prefix = table if gain.kind == kind else f"{table}{gain.kind}: "
+        metadata[f"{table}{gain.kind}"] = gain.reason
         metadata |= {f"{prefix}{name}": round(value, 3) for name, value in gain.numbers.items()}
+        if gain.plan:
+            plans[f"{table}{gain.kind}"] = dict(gain.plan)
+    if plans:
+        metadata["plan"] = dg.MetadataValue.json(plans)
     return dg.MaterializeResult(asset_key=maintenance_key(contract.table, kind), metadata=metadata)

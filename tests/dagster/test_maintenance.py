@@ -3,9 +3,12 @@
 import dagster as dg
 import pytest
 
-from assets.maintenance import POOL
+from assets.maintenance import HEALTH, POOL
+from assets.upkeep import judge_files
+from tidemark.domain.errors import Outage
 from tidemark.domain.maintenance.gain import ASSETS, Gain
 from tidemark.engine.maintain import maintain as maintain_module
+from tidemark.engine.maintain.health import Health
 from tidemark.engine.table.operations import Operation
 
 COMPACTION = dg.AssetKey(["maintenance", "shop", "orders", "compaction"])
@@ -49,6 +52,56 @@ def test_a_click_always_gets_an_answer(defs, instance, lake, found):
     assert [m.asset_key for m in result.asset_materializations_for_node("maintain_compaction")] == [
         COMPACTION
     ]
+
+
+def test_retention_and_expiry_keep_their_own_numbers_and_show_their_plans(defs, instance, lake, monkeypatch):
+    def maintain(_lake, contract, _kinds, **_):
+        rows = {"rows_deleted": 13.0, "seconds": 2.0, "conflicts": 1.0}
+        yield Gain(contract.table, "retention", acted=True, reason="old", numbers=rows)
+        numbers, plan = {"seconds": 5.0, "conflicts": 0.0}, {"expired": ["7"]}
+        yield Gain(contract.table, "snapshot_expiry", acted=True, reason="3", numbers=numbers, plan=plan)
+        yield Gain(
+            contract.quarantine_table, "snapshot_expiry", acted=True, reason="1", numbers=numbers, plan=plan
+        )
+
+    monkeypatch.setattr("assets.upkeep.maintain", maintain)
+    key = dg.AssetKey(["maintenance", "shop", "orders", "snapshot_expiry"])
+    result = run(defs, instance, "snapshot_expiry", asset_selection=[key])
+    (made,) = result.asset_materializations_for_node("maintain_snapshot_expiry")
+    shown = {name: value.value for name, value in made.metadata.items()}
+    assert (shown["seconds"], shown["conflicts"]) == (5.0, 0.0)
+    assert (shown["retention: seconds"], shown["retention: conflicts"]) == (2.0, 1.0)
+    assert (shown["retention"], shown["snapshot_expiry"]) == ("old", "3")
+    assert shown["orders_quarantine: seconds"] == 5.0
+    assert shown["plan"] == {
+        "snapshot_expiry": {"expired": ["7"]},
+        "orders_quarantine: snapshot_expiry": {"expired": ["7"]},
+    }
+
+
+def test_the_files_check_passes_warns_and_fails(resource, lake, monkeypatch):
+    """Given a table whose files are well, one that needs maintenance, and one that cannot be looked at, then each says so."""
+
+    def health(_lake, contract):
+        if contract.table == "web.clicks":
+            raise Outage("catalog_down", contract.table, "locked")
+        faults = ("99% of rows deleted",) if contract.table == "shop.orders" else ()
+        return Health({"data_files": 9.0}, faults)
+
+    monkeypatch.setattr("assets.upkeep.health", health)
+    audit, orders, clicks = sorted(
+        judge_files(resource, lake.configuration.contracts), key=lambda found: found.asset_key.path
+    )
+    assert {each.check_name for each in (audit, orders, clicks)} == {HEALTH}
+    assert audit.passed
+    assert audit.metadata["data_files"].value == 9.0
+    assert (orders.passed, orders.severity, orders.description) == (
+        False,
+        dg.AssetCheckSeverity.WARN,
+        "99% of rows deleted",
+    )
+    assert (clicks.passed, clicks.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert "catalog_down" in clicks.metadata["error"].value
 
 
 def test_one_maintenance_at_a_time_whoever_launched_it(defs):

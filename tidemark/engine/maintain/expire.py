@@ -7,6 +7,7 @@ its arguments cannot overrule is out of the way meanwhile (foreign_retention.py)
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from math import inf
 from typing import Literal
 
 from pyiceberg.table.metadata import TableMetadata
@@ -29,9 +30,15 @@ AT_ONCE = 2_000
 
 
 def expire(
-    lake: Lake, name: str, limits: Snapshots, named: Callable[[], Named], *, dry_run: bool = False
+    lake: Lake,
+    name: str,
+    limits: Snapshots,
+    named: Callable[[], Named],
+    *,
+    until: float = inf,
+    dry_run: bool = False,
 ) -> Gain:
-    """Expire what nothing keeps, and drop the attempt branches of dead runs.
+    """Expire what nothing keeps, and drop the attempt branches of dead runs; no new commit after `until`.
 
     `named` says what others name right now.
 
@@ -51,7 +58,7 @@ def expire(
     conflicts = Conflicts()
 
     def planned_again() -> int:
-        return _remove(lake, name, plan_expiry(existing(lake, name).metadata, limits, named()).expired)
+        return _remove(lake, name, plan_expiry(existing(lake, name).metadata, limits, named()).expired, until)
 
     with lease(lake, name), out_of_the_way(lake, name):
         for branch in plan.dead_branches:
@@ -95,11 +102,13 @@ def refs_of(metadata: TableMetadata) -> list[Ref]:
     ]
 
 
-def _remove(lake: Lake, name: str, ids: Sequence[int]) -> int:
-    """Remove snapshots and the files that they alone name; returns how many files."""
+def _remove(lake: Lake, name: str, ids: Sequence[int], until: float) -> int:
+    """Remove snapshots and the files that they alone name, the oldest first; returns how many files."""
     never = datetime.fromtimestamp(1, UTC)
     deleted = 0
     for begin in range(0, len(ids), AT_ONCE):
+        if time.monotonic() > until:
+            break
         listed = ", ".join(f"{each}L" for each in ids[begin : begin + AT_ONCE])
         (row,) = (
             lake.spark()

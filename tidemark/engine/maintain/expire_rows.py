@@ -6,6 +6,7 @@ before the cut is no gap (reconcile). Rows that the upsert table has not merged 
 
 import time
 from datetime import UTC, datetime
+from math import inf
 
 from pyiceberg.table import Table
 
@@ -28,8 +29,8 @@ from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.lease import existing, lease, wanted_by_ingest
 
 
-def expire_rows(lake: Lake, contract: Contract, *, dry_run: bool = False) -> Gain:
-    """Delete the append rows that are older than `retention.append`.
+def expire_rows(lake: Lake, contract: Contract, *, until: float = inf, dry_run: bool = False) -> Gain:
+    """Delete the append rows that are older than `retention.append`, unless planning that took until after `until`.
 
     Raises:
         Held: another maintenance holds the table.
@@ -58,6 +59,8 @@ def expire_rows(lake: Lake, contract: Contract, *, dry_run: bool = False) -> Gai
     if not tasks or dry_run:
         told = f"{len(tasks)} files hold rows from before {cut:%Y-%m-%d %H:%M} UTC"
         return Gain(name, "retention", acted=False, reason=told, numbers=found)
+    if time.monotonic() > until:
+        return Gain(name, "retention", acted=False, reason="its time was over; next time", numbers=found)
     conflicts = Conflicts()
     with lease(lake, name):
         noted = expired_before(table.metadata.properties)

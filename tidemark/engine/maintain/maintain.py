@@ -1,13 +1,16 @@
 """Maintenance of the tables of a contract: append, quarantine, upsert. Faults are kept apart per table and kind."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
+from typing import cast
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import current_of
-from tidemark.domain.errors import Outage, Overtaken, TidemarkError, error_fields
+from tidemark.domain.errors import Outage, Overtaken, Stopped, TidemarkError, error_fields
 from tidemark.domain.maintenance.gain import ASSETS, Asset, Gain, Kind
+from tidemark.domain.states import OUTAGES, State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.maintain.compact import compact
@@ -19,7 +22,7 @@ from tidemark.engine.table.lease import Held
 from tidemark.engine.table.operations import Operation, Signature, record
 
 BUDGET = timedelta(minutes=10)
-"""After so long no further commit is begun on a table; what is left goes on next time."""
+"""After so long with one table nothing further is begun on it; what is left goes on next time."""
 
 
 def tables_of(contract: Contract) -> list[str]:
@@ -49,9 +52,9 @@ def maintain_now(
     """The same at once, for the verb `maintain`: logged with who and why.
 
     Raises:
-        TidemarkError: a table could not be maintained; what was done to the others is in the log.
+        Stopped, Outage: a table could not be maintained; what was done to the others is in the log.
     """
-    before = lake.state(contract.table, ledger=False).head
+    before = _head(lake, contract)
     gains = list(maintain(lake, contract, assets, dry_run=signature.dry_run))
     operation = Operation(
         by=signature.by,
@@ -65,25 +68,34 @@ def maintain_now(
             "found": [each.as_json() for each in gains],
         },
         before_snapshot=before,
-        after_snapshot=lake.state(contract.table, ledger=False).head,
+        after_snapshot=_head(lake, contract),
     )
     if not signature.dry_run:
         record(lake, operation)
     if failed := [each for each in gains if each.error]:
-        raise TidemarkError(
-            "; ".join(f"{each.table} {each.kind}: {each.reason}" for each in failed),
-            next_step=f"tidemark maintain {contract.table}",
-            table=contract.table,
-        )
+        raise _not_maintained(contract, failed)
     return operation
+
+
+def _head(lake: Lake, contract: Contract) -> int | None:
+    with named(contract.table):
+        return lake.state(contract.table, ledger=False).head
+
+
+def _not_maintained(contract: Contract, failed: Sequence[Gain]) -> TidemarkError:
+    """A service that does not answer and a stop state keep their names: they are findings, not bad use."""
+    told = "; ".join(f"{each.table} {each.kind}: {each.reason}" for each in failed)
+    states = [cast("State", each.error.get("state") or "failed") for each in failed if each.error]
+    state = next((each for each in states if each in OUTAGES), states[0])
+    kind = Outage if state in OUTAGES else Stopped
+    return kind(state, contract.table, told, topic=contract.topic, cluster=contract.cluster)
 
 
 def _compaction(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]:
     limits = contract.maintenance.compaction
     for table in tables_of(contract):
-        until = time.monotonic() + BUDGET.total_seconds()
 
-        def work(table: str = table, until: float = until) -> Gain:
+        def work(until: float, table: str = table) -> Gain:
             return compact(lake, table, limits, until=until, dry_run=dry_run)
 
         yield _apart(lake, table, "compaction", work)
@@ -96,14 +108,13 @@ def _expiry(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]:
             lake,
             contract.table,
             "retention",
-            lambda: expire_rows(lake, contract, dry_run=dry_run),
+            lambda until: expire_rows(lake, contract, until=until, dry_run=dry_run),
         )
     for table in tables_of(contract):
 
-        def work(table: str = table) -> Gain:
-            return expire(
-                lake, table, limits, lambda: named_snapshots(lake, contract, table), dry_run=dry_run
-            )
+        def work(until: float, table: str = table) -> Gain:
+            named = partial(named_snapshots, lake, contract, table)
+            return expire(lake, table, limits, named, until=until, dry_run=dry_run)
 
         yield _apart(lake, table, "snapshot_expiry", work)
 
@@ -112,18 +123,21 @@ def _orphans(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]
     limits = contract.maintenance.orphans
     for table in tables_of(contract):
 
-        def work(table: str = table) -> Gain:
-            return remove_orphans(lake, table, limits, dry_run=dry_run)
+        def work(until: float, table: str = table) -> Gain:
+            return remove_orphans(lake, table, limits, until=until, dry_run=dry_run)
 
         yield _apart(lake, table, "orphan_files", work)
 
 
-def _apart(lake: Lake, table: str, kind: Kind, work: Callable[[], Gain]) -> Gain:
-    """The gain, or why there is none: a table that cannot be maintained now takes no other with it."""
+def _apart(lake: Lake, table: str, kind: Kind, work: Callable[[float], Gain]) -> Gain:
+    """The gain, or why there is none: a table that cannot be maintained now takes no other with it.
+
+    `work` gets the moment (of time.monotonic) after which it begins nothing further.
+    """
     try:
         with named(table):
             try:
-                return work()
+                return work(time.monotonic() + BUDGET.total_seconds())
             except Held as held:
                 return Gain(table, kind, acted=False, reason=str(held))
     except Overtaken:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from math import inf
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
@@ -28,8 +29,12 @@ SHOWN = 20
 PARALLEL = 16
 
 
-def remove_orphans(lake: Lake, name: str, limits: Orphans, *, dry_run: bool = False) -> Gain:
-    """Remove orphans older than `older_than`, and never what is younger than a running stage.
+def remove_orphans(
+    lake: Lake, name: str, limits: Orphans, *, until: float = inf, dry_run: bool = False
+) -> Gain:
+    """Remove orphans older than `older_than`, and never what is younger than a running stage; none after `until`.
+
+    A dry run names all of them, a removal the first few.
 
     Raises:
         Held: another maintenance holds the table.
@@ -50,7 +55,7 @@ def remove_orphans(lake: Lake, name: str, limits: Orphans, *, dry_run: bool = Fa
     deleted = 0
     if found and not (dry_run or neighbour):
         with lease(lake, name):
-            deleted = sum(_each(lambda file: _delete(table.io, file), found))
+            deleted = sum(_each(lambda file: _delete(table.io, file, until), found))
     return Gain(
         name,
         "orphan_files",
@@ -62,7 +67,10 @@ def remove_orphans(lake: Lake, name: str, limits: Orphans, *, dry_run: bool = Fa
             "files_deleted": deleted,
             "seconds": time.perf_counter() - began,
         },
-        plan={"files": sorted(found)[:SHOWN], "older_than": before.isoformat(timespec="seconds")},
+        plan={
+            "files": sorted(found)[: None if dry_run else SHOWN],
+            "older_than": before.isoformat(timespec="seconds"),
+        },
     )
 
 
@@ -115,7 +123,9 @@ def _size(io: FileIO, file: str) -> int:
         return 0
 
 
-def _delete(io: FileIO, file: str) -> int:
+def _delete(io: FileIO, file: str, until: float) -> int:
+    if time.monotonic() > until:
+        return 0
     try:
         io.delete(file)
     except FileNotFoundError:

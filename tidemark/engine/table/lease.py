@@ -19,7 +19,8 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.table.create import set_properties
 
-LEASE = timedelta(minutes=30)
+LEASE = timedelta(minutes=60)
+"""Six times the budget of one table (maintain.py): the last commit that is begun in time has most of it to end."""
 INGEST_FIRST = "tidemark.ingest-first"
 """Until when (ISO 8601) maintenance leaves a table alone because its ingest was overtaken again and again."""
 STAND_BACK = timedelta(minutes=10)

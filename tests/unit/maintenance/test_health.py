@@ -1,0 +1,65 @@
+"""Rule: what maintenance should have dealt with by now is a fault, named with its threshold; a little slack is none."""
+
+import pytest
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.maintenance.compaction import HOT_FACTOR, MANY_MANIFESTS, Layout, Partition
+from tidemark.engine.maintain import health as module
+from tidemark.engine.maintain.health import SLACK, health
+
+CONTRACT = Contract(topic="t", table="s.t", upsert={"keys": ["id"], "table": "s.t_current"})
+LIMITS = CONTRACT.maintenance
+SMALL = LIMITS.compaction.min_input_files * HOT_FACTOR * SLACK
+
+
+def layout(files=1, *, deleted=0, **facts):
+    sizes = (1024,) * files
+    return Layout((Partition("p", None, sizes, rows=100, deleted_rows=deleted),), **facts)
+
+
+def judged(monkeypatch, **layouts):
+    """Health of the contract whose tables are there with these layouts, by the name after `s.`."""
+    monkeypatch.setattr(module, "load", lambda _, name: layouts.get(name.removeprefix("s.")))
+    monkeypatch.setattr(module, "read_layout", lambda table: table)
+
+    class NoLake:
+        catalog = None
+
+    return health(NoLake(), CONTRACT)
+
+
+def test_a_table_that_was_never_loaded_has_no_health(monkeypatch):
+    assert judged(monkeypatch) is None
+
+
+@pytest.mark.parametrize(
+    ("sound", "ill", "says"),
+    [
+        (layout(SMALL), layout(SMALL + 1), f"{SMALL + 1} small files in one partition"),
+        (
+            layout(deleted=int(LIMITS.compaction.max_delete_ratio * SLACK * 100)),
+            layout(deleted=99),
+            "99% of rows deleted",
+        ),
+        (
+            layout(manifests=MANY_MANIFESTS * HOT_FACTOR),
+            layout(manifests=MANY_MANIFESTS * HOT_FACTOR + 1),
+            f"{MANY_MANIFESTS * HOT_FACTOR + 1} manifests",
+        ),
+        (
+            layout(snapshots=LIMITS.snapshots.max_count * SLACK),
+            layout(snapshots=LIMITS.snapshots.max_count * SLACK + 1),
+            f"max_count is {LIMITS.snapshots.max_count}",
+        ),
+    ],
+)
+def test_each_threshold_has_a_fault_of_its_own(monkeypatch, sound, ill, says):
+    assert judged(monkeypatch, t=sound).faults == ()
+    (fault,) = judged(monkeypatch, t=ill).faults
+    assert says in fault
+
+
+def test_numbers_and_faults_of_companions_say_whose_they_are(monkeypatch):
+    found = judged(monkeypatch, t=layout(), t_current=layout(deleted=99))
+    assert (found.numbers["data_files"], found.numbers["t_current: delete_ratio"]) == (1, 0.99)
+    assert [fault.split(":")[0] for fault in found.faults] == ["t_current"]
