@@ -8,6 +8,8 @@ import json
 import struct
 from typing import Any
 
+import httpx
+
 from tests.support.decoding import encoded
 
 PREFIX = "shop.public.orders"
@@ -161,6 +163,24 @@ def change(op: str, before: Any = None, after: Any = None, **more: Any) -> dict[
 def framed(schema_id: int, schema: Any, value: Any) -> bytes:
     """Confluent's wire format."""
     return struct.pack(">bI", 0, schema_id) + encoded(schema, value)
+
+
+def register(topic: Any, side: str, schema: Any) -> int:
+    """The id of a schema under `<topic>-<side>`, whose versions need not be compatible."""
+    url, subject = topic.cluster.registry_url, f"{topic.name}-{side}"
+    answer = httpx.post(
+        f"{url}/subjects/{subject}/versions",
+        json={"schema": json.dumps(schema)},
+        trust_env=False,
+        timeout=30,
+    )
+    assert answer.is_success, answer.text
+    rules = (
+        f"{url.removesuffix('/apis/ccompat/v7')}/apis/registry/v2/groups/default/artifacts/{subject}/rules"
+    )
+    rule = {"type": "COMPATIBILITY", "config": "NONE"}  # ccompat's NONE falls back on the global rule
+    httpx.post(rules, json=rule, trust_env=False, timeout=30)
+    return int(answer.json()["id"])
 
 
 def unscaled(number: int) -> bytes:

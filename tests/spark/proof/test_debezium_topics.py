@@ -5,12 +5,11 @@ import json
 import uuid
 
 import fastavro
-import httpx
 import pytest
 from topics import Topic
 
 from tests.support import debezium
-from tests.support.debezium import change, framed, semantic
+from tests.support.debezium import change, framed, register, semantic
 
 TIME = debezium.TIME
 COLUMNS = {
@@ -32,23 +31,6 @@ def topic(lakehouse):
     made = Topic(lakehouse.cluster, f"debezium_{uuid.uuid4().hex[:6]}", {})
     made.create(1)
     return made
-
-
-def register(topic, side, schema):
-    url, subject = topic.cluster.registry_url, f"{topic.name}-{side}"
-    answer = httpx.post(
-        f"{url}/subjects/{subject}/versions",
-        json={"schema": json.dumps(schema)},
-        trust_env=False,
-        timeout=30,
-    )
-    assert answer.is_success, answer.text
-    rules = (
-        f"{url.removesuffix('/apis/ccompat/v7')}/apis/registry/v2/groups/default/artifacts/{subject}/rules"
-    )
-    rule = {"type": "COMPATIBILITY", "config": "NONE"}  # ccompat's NONE falls back on the global rule
-    httpx.post(rules, json=rule, trust_env=False, timeout=30)
-    return int(answer.json()["id"])
 
 
 def row(number, **more):

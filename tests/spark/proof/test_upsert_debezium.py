@@ -1,8 +1,11 @@
 """A Debezium topic ends equal to its source table: snapshot, changes, key updates, tombstones, unknown values, truncates."""
 
+import uuid
+
+import pytest
 from topics import Topic
 
-from tests.support.debezium import change, envelope_schema, framed
+from tests.support.debezium import HEARTBEAT, change, envelope_schema, framed, register
 from tidemark.domain.config.upsert import current_of
 from tidemark.engine.lane.merge_catch_up import merge_up
 
@@ -13,30 +16,31 @@ UNKNOWN = "__debezium_unavailable_value"
 
 
 class Source:
-    """A table whose changes go to a topic as a connector sends them; `rows` is the table itself."""
+    """A table whose changes go to a topic as a connector sends them; `rows` is the table itself.
 
-    def __init__(self, lakehouse):
-        self.topic = Topic(lakehouse.cluster, "debezium_upsert", {})
-        self.topic.name += f"_{id(self)}"
-        self.topic.create(1)
-        self.value_id = lakehouse.cluster.register(f"{self.topic.name}-value", VALUE)
-        self.key_id = lakehouse.cluster.register(f"{self.topic.name}-key", KEY)
-        self.rows = {}
-        self.sent = []
+    Each event is a second later than the one before, and in the Kafka partition of its key.
+    """
+
+    def __init__(self, lakehouse, partitions=1):
+        self.topic = Topic(lakehouse.cluster, f"debezium_upsert_{uuid.uuid4().hex[:6]}", {})
+        self.topic.create(partitions)
+        self.ids = {name: register(self.topic, "value", each) for name, each in SCHEMAS.items()}
+        self.key_id = register(self.topic, "key", KEY)
+        self.rows, self.sent, self.events = {}, [], 0
 
     def put(self, op, key, note, doc, *, told=None):
         """Snapshot, insert or update; `told` stands for a large value that did not change."""
         row = {"id": key, "note": note, "doc": doc}
         before = self.rows.get(key)
         self.rows[key] = row
-        self._send(key, change(op, before=before, after={**row, "doc": told or doc}))
+        self._change(key, op, before=before, after={**row, "doc": told or doc})
 
     def drop(self, key, *, tombstone=True):
         """A delete as without REPLICA IDENTITY FULL: it knows nothing but the key."""
         del self.rows[key]
-        self._send(key, change("d"))
+        self._change(key, "d")
         if tombstone:
-            self.sent.append((framed(self.key_id, KEY, {"id": key}), None, 0))
+            self._send(framed(self.key_id, KEY, {"id": key}), None, key)
 
     def rekey(self, old, new):
         """A primary key update: delete of the old, create of the new."""
@@ -46,60 +50,132 @@ class Source:
 
     def truncate(self):
         self.rows.clear()
-        self.sent.append((None, framed(self.value_id, VALUE, change("t")), 0))
+        self._send(None, framed(self.ids["value"], VALUE, change("t")), 0)
 
     def message(self):
-        self.sent.append((None, framed(self.value_id, VALUE, change("m")), 0))
+        self._send(None, framed(self.ids["value"], VALUE, change("m")), 0)
 
-    def _send(self, key, event):
-        text = framed(self.key_id, KEY, {"id": key})
-        self.sent.append((text, framed(self.value_id, VALUE, event), 0))
+    def heartbeat(self):
+        self._send(None, framed(self.ids["heartbeat"], HEARTBEAT, {"ts_ms": 5}), 0)
 
-    def flush(self):
-        self.topic.send_raw(self.sent)
-        self.sent.clear()
+    def _change(self, key, op, **images):
+        """With the place of the event in its transaction, as `provide.transaction.metadata` adds it."""
+        block = {"id": "571", "total_order": self.events, "data_collection_order": 1}
+        event = change(op, transaction=block, **images)
+        self._send(framed(self.key_id, KEY, {"id": key}), framed(self.ids["value"], VALUE, event), key)
+
+    def _send(self, key, value, place):
+        self.events += 1
+        at = 1_767_225_600_000 + self.events * 1000
+        self.sent.append((key, value, place % self.topic.partitions, at))
+
+    def flush(self, *, but=None):
+        """Send what waits, `but` that of one partition, which comes with the next flush."""
+        producer = self.topic._new_producer()
+        held = [each for each in self.sent if each[2] == but]
+        for key, value, partition, at in self.sent:
+            if partition != but:
+                producer.produce(self.topic.name, value, key, partition, timestamp=at)
+        assert producer.flush(30) == 0
+        self.sent = held
+
+
+SCHEMAS = {"value": VALUE, "heartbeat": HEARTBEAT}
+
+
+class Mirror:
+    """The upsert table of a source; after every merge it is the source."""
+
+    def __init__(self, lakehouse, source, **upsert):
+        self.lakehouse, self.source = lakehouse, source
+        self.edit(**upsert)
+
+    def edit(self, **upsert):
+        self.table = self.lakehouse.table(
+            self.source.topic,
+            value={"envelope": "debezium"},
+            key={"format": "registry"},
+            upsert={"keys": ["id"], **upsert},
+        )
+        self.current = current_of(self.table.contract)
+
+    def ingest(self, **how):
+        self.source.flush(**how)
+        outcome = self.table.run()
+        assert outcome.error is None, outcome.error["message"]
+
+    def merge(self):
+        return merge_up(self.lakehouse.lake, self.current, "test")
+
+    def run(self, **how):
+        """Send, ingest, merge; what the merge did."""
+        self.ingest(**how)
+        merged = self.merge()
+        assert merged.error is None, merged.error["message"]
+        assert self.rows() == self.source.rows
+        return merged.changes
+
+    def rows(self, *, marked=False):
+        """As PyIceberg reads them; Spark reads the same, and each key once."""
+        name = self.current.contract.table
+        found = self.lakehouse.catalog.load_table(name).scan().to_arrow().to_pylist()
+        by_spark = [row.asDict() for row in self.lakehouse.spark().table(name).collect()]
+        columns = [c for c in ("id", "note", "doc", "_is_deleted") if c in (found or by_spark or [{}])[0]]
+        seen, read = ([[row[c] for c in columns] for row in rows] for rows in (by_spark, found))
+        assert sorted(seen, key=str) == sorted(read, key=str)
+        assert len({row["id"] for row in found}) == len(found)
+        chosen = [row for row in found if bool(row.get("_is_deleted")) is marked]
+        return {row["id"]: {each: row[each] for each in ("id", "note", "doc")} for row in chosen}
 
 
 def test_a_debezium_topic_ends_equal_to_its_source_table(lakehouse):
+    """Given snapshot, changes, unknown values, key updates, deletes, heartbeats and transactions, then the map is the source."""
     source = Source(lakehouse)
-    table = lakehouse.table(
-        source.topic,
-        value={"envelope": "debezium"},
-        key={"format": "registry"},
-        upsert={"keys": ["id"], "on_truncate": "apply"},
-    )
-    current = current_of(table.contract)
-
-    def run():
-        source.flush()
-        outcome = table.run()
-        assert outcome.error is None, outcome.error["message"]
-        merged = merge_up(lakehouse.lake, current, "test")
-        assert merged.error is None, merged.error["message"]
-        found = lakehouse.catalog.load_table(current.contract.table).scan().to_arrow().to_pylist()
-        rows = {r["id"]: {name: r[name] for name in ("id", "note", "doc")} for r in found}
-        assert len(found) == len(rows)
-        assert rows == source.rows
-        return merged.changes
-
+    mirror = Mirror(lakehouse, source)
     for key in range(5):
         source.put("r", key, f"n{key}", f"big {key}")
     source.message()
-    run()
+    source.heartbeat()
+    mirror.run()
     source.put("u", 0, "changed", "big 0", told=UNKNOWN)
     source.drop(1)
     source.put("c", 1, "again", "new")
+    source.heartbeat()
     source.put("u", 1, "once more", "new", told=UNKNOWN)
     source.rekey(2, 20)
-    run()
+    mirror.run()
     source.put("u", 20, "moved", "big 2", told=UNKNOWN)
     source.drop(3, tombstone=False)
     source.put("c", 5, "five", "x")
     source.drop(5)
-    run()
+    mirror.run()
+
+
+@pytest.mark.parametrize("deletes", ["hard", "soft"])
+def test_a_truncate_takes_what_was_there_before_it_and_nothing_else(lakehouse, deletes):
+    """Given two Kafka partitions, when the source is emptied, then by default nothing moves and the event is named; with
+    `apply` all that was before it goes in one commit, what comes late and is older stays out, what is newer stays."""
+    source = Source(lakehouse, partitions=2)
+    mirror = Mirror(lakehouse, source, deletes=deletes)
+    for key in range(6):
+        source.put("r", key, f"n{key}", "doc")
+    source.drop(5)
+    mirror.run()
+    before = dict(source.rows)
+    source.put("u", 3, "changed", "doc")
+    source.put("c", 9, "only before it", "doc")
     source.truncate()
     source.put("c", 4, "after", "the truncate")
-    source.put("c", 7, "seven", "y")
-    done = run()
-    assert (done.truncates, done.deleted) == (1, 3)
-    assert source.rows.keys() == {4, 7}
+    mirror.ingest(but=1)
+    stopped = mirror.merge()
+    assert (stopped.state, mirror.rows()) == ("misconfigured", before)
+    assert "partition 0 at offset 3" in stopped.error["message"]
+
+    mirror.edit(deletes=deletes, on_truncate="apply")
+    done = mirror.run(but=1)
+    assert (done.truncates, done.deleted) == (1, 4)
+    source.put("c", 7, "seven", "newer, and after what is late")
+    late = mirror.run()
+    assert (late.inserted, mirror.source.rows.keys()) == (1, {4, 7})
+    if deletes == "soft":
+        assert mirror.rows(marked=True).keys() >= {0, 1, 2, 3, 5}

@@ -17,6 +17,7 @@ from tidemark.engine.access.spark import checkpointed
 from tidemark.engine.merge.memory import read_memory
 from tidemark.engine.merge.plan import MergePlan
 from tidemark.engine.merge.rows import (
+    ERASED,
     KEY,
     KIND,
     NEW,
@@ -191,10 +192,11 @@ def _not_older(facts: Mapping[str, Any]) -> str:
 def _stored(
     plan: MergePlan, rows: DataFrame, keys: DataFrame, truncated: Mapping[int, Truncation]
 ) -> DataFrame:
-    """The rows that stand for these keys now; those that no longer count as UNDONE."""
-    undone = [merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded), merge_filters.before(truncated)]
-    gone = " OR ".join(each for each in undone if each != "false") or "false"
-    origin = F.when(F.expr(gone), F.lit(UNDONE)).otherwise(F.lit(STORED))
+    """The rows that stand for these keys now; as UNDONE, or ERASED where they stay marked, what no longer counts."""
+    undone = F.expr(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded))
+    erased = F.expr(merge_filters.before(truncated))
+    taken = F.lit(ERASED if plan.current.soft else UNDONE)
+    origin = F.when(undone, F.lit(UNDONE)).when(erased, taken).otherwise(F.lit(STORED))
     found = events(rows, plan.shape, plan.shape.columns, origin, whole=plan.current.soft)
     return found.join(keys, KEY, "left_semi")
 

@@ -27,8 +27,9 @@ from tidemark.engine.decode.shipped.variant_documents import UNAVAILABLE
 
 KEY, ORDER, PLACE, KIND, ORIGIN, ROW = "k", "o", "at", "kind", "origin", "r"
 UPSERT, DELETE, TRUNCATE = "upsert", "delete", "truncate"
-UNDONE, REMEMBERED, STORED, NEW = 0, 1, 2, 3
-"""Where an event comes from; among equals the later one wins. UNDONE: a stored row that no longer counts."""
+UNDONE, ERASED, REMEMBERED, STORED, NEW = range(5)
+"""Where an event comes from; among equals the later one wins. UNDONE: a stored row that no longer counts. ERASED: one
+that a truncation took, and that stays, marked (soft deletes)."""
 _TEXTS = ListType(STRING)
 _HOLDING = (STRING, BINARY, VARIANT, _TEXTS)
 """Types in which Debezium says that it does not know a value; arrays of text hold the words as their one element."""
@@ -101,7 +102,7 @@ def events(rows: DataFrame, shape: Shape, found: Struct, origin: Column, *, whol
         here = found.field(name) if whole or name in kept else None
         value = conformed(_named(name), here.type, wanted) if here else F.lit(None).cast(spark_ddl(wanted))
         parts.append(value.alias(name))
-    gone = origin == UNDONE
+    gone = origin.isin(UNDONE, ERASED)
     return rows.select(
         key_columns(shape).alias(KEY),
         F.when(~gone, _order(shape)).alias(ORDER),
@@ -178,7 +179,7 @@ def reduced(found: DataFrame, shape: Shape) -> DataFrame:
     )
     everyone = Window.partitionBy(KEY)
     in_order = newest_first.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    stored, delete = F.col(ORIGIN).isin(STORED, UNDONE), F.col(KIND) == DELETE
+    stored, delete = F.col(ORIGIN).isin(STORED, UNDONE, ERASED), F.col(KIND) == DELETE
     ranked = found.select(
         "*",
         F.row_number().over(newest_first).alias("rank"),
@@ -208,7 +209,7 @@ def _with_carried_order(found: DataFrame) -> DataFrame:
         )
         for each in (here, anywhere)
     ]
-    carries = (F.col(KIND) == DELETE) & F.col(ORDER).isNull() & (F.col(ORIGIN) != UNDONE)
+    carries = (F.col(KIND) == DELETE) & F.col(ORDER).isNull() & ~F.col(ORIGIN).isin(UNDONE, ERASED)
     aside = found.select("*", earlier[0].alias("here"), earlier[1].alias("anywhere"))
     last = F.greatest("here", "anywhere")
     return aside.select(
@@ -225,7 +226,7 @@ def _folds(shape: Shape) -> Iterator[tuple[str, Column]]:
     A value that it did not know is the last one told since the last delete; a stored row has taken its share before.
     """
     if shape.current.soft:
-        yield "last", _first(F.when((F.col(KIND) == UPSERT) | (F.col(ORIGIN) == STORED), F.col(ROW)))
+        yield "last", _first(F.when((F.col(KIND) == UPSERT) | F.col(ORIGIN).isin(STORED, ERASED), F.col(ROW)))
     for number, name in enumerate(shape.holding):
         value = F.col(ROW)[name]
         here = F.when(F.col(ORIGIN) == STORED, 1).otherwise(0)
@@ -299,7 +300,7 @@ def _action(shape: Shape) -> Column:
     written = F.when(stored, "update").otherwise("insert")
     erased = F.when(stored, "delete")
     new = written if shape.current.soft else F.when(F.col(KIND) == DELETE, erased).otherwise(written)
-    return F.when(origin == NEW, new).when(origin != STORED, erased)
+    return F.when(origin == NEW, new).when(~origin.isin(STORED, ERASED), erased)
 
 
 def _order(shape: Shape) -> Column:

@@ -192,12 +192,12 @@ def _columns(shape: Shape) -> list[str]:
 
 
 def _others_before(lake: Lake, plan: MergePlan, batch: Batch) -> int:
-    """Rows that a truncate event takes with it, beside those of the keys in the batch."""
+    """Rows that a truncate event takes with it, beside those whose key the batch writes or deletes."""
     late = merge_filters.before(batch.truncated)
     unmarked = f"NOT coalesce({SOFT_COLUMN.name}, false)" if plan.current.soft else "true"
     rows = target(lake, plan).where(f"{late} AND {unmarked}")
     keys = [F.col(quoted_name(*path)).alias(f"k{n}") for n, path in enumerate(plan.current.keys)]
-    mine = batch.winners.where(F.col("stored")).select(F.col(KEY))
+    mine = batch.winners.where(F.col("stored") & F.col("action").isNotNull()).select(F.col(KEY))
     found = rows.select(F.struct(*keys).cast(plan.shape.key_type()).alias(KEY))
     return found.join(mine, KEY, "left_anti").count()
 

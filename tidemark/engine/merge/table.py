@@ -120,5 +120,6 @@ def _same_table(current: Current, state: TableState) -> None:
             "table_incompatible",
             current.contract.table,
             f"It was made with {other}, the contract says { ({key: wanted[key] for key in other}) }. "
-            "Name another `upsert.table`, or drop this one: it is made anew from the append table.",
+            "Name another `upsert.table`, or drop this one and accept its first load: it is made anew from the append "
+            "table.",
         )
