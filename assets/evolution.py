@@ -10,6 +10,7 @@ from assets.names import schema_key
 from assets.schema import COMPATIBILITY, REVIEW
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
+from tidemark.domain.config.upsert import is_upsert_table
 from tidemark.domain.errors import TidemarkError
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.preview.foresee import compatibility_findings, evolve_now
@@ -38,16 +39,21 @@ def evolve_tables(
         raise dg.Failure("\n".join(failed.values()), metadata=failed, allow_retries=False)
 
 
-def ingest_evolved(lake: Lake, contract: Contract, run_id: str) -> dg.AssetMaterialization | None:
-    """What an ingest run has changed about the table's columns or layout, for its `schema/…` asset."""
+def run_evolved(lake: Lake, contract: Contract, run_id: str) -> dg.AssetMaterialization | None:
+    """What a run has changed about the table's columns or layout, for the `schema/…` asset of its append table."""
     state = lake.state(contract.table, ledger=False)
     mine = [entry for entry in history(state) if entry["run_id"] == run_id]
     if not mine:
         return None
+    merged = is_upsert_table(contract)
+    said = (
+        f"the merge into {contract.table}, before the rows" if merged else "the ingest run, before the batch"
+    )
     return dg.AssetMaterialization(
-        schema_key(contract.table),
-        description="Applied by the ingest run, before the batch that needed it.",
+        schema_key(contract.topic if merged else contract.table),
+        description=f"Applied by {said} that needed it.",
         metadata={
+            "table": contract.table,
             "plan": ", ".join(entry["plan"] for entry in mine),
             "applied": sum(len(entry["changes"]) for entry in mine),
             "history": dg.MetadataValue.json(mine),

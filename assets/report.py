@@ -15,6 +15,7 @@ from assets.names import table_key
 from assets.specs import column_schema
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import is_upsert_table
 from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.config.discovery import columns_to_json
@@ -38,11 +39,10 @@ def result(
         metadata["dagster/row_count"] = row_count
     if columns is not None:
         listed = columns_to_json(columns)
-        upserted = contract.upsert is not None and contract.upsert.table == contract.table
         metadata["dagster/uri"] = location
         metadata["dagster/column_schema"] = column_schema(contract, listed)
         metadata["dagster/column_lineage"] = (
-            from_append(contract, listed) if upserted else from_topic(contract, listed)
+            from_append(contract, listed) if is_upsert_table(contract) else from_topic(contract, listed)
         )
     return dg.MaterializeResult(asset_key=table_key(outcome.table), metadata=metadata)
 
@@ -105,14 +105,16 @@ def _metadata(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _changes(outcome: Outcome) -> dict[str, int]:
-    """What a merge did to rows; inserted, updated and deleted always, the rest when there was any."""
+def _changes(outcome: Outcome) -> dict[str, Any]:
+    """What merges did to rows: inserted, updated, deleted always, the rest, and undone history, where there is any."""
     if outcome.changes is None:
         return {}
+    undone = {"history": outcome.undone} if outcome.undone else {}
     found = outcome.changes._asdict()
     always = ("inserted", "updated", "deleted")
     names = {name: f"rows_{name}" for name in found if name != "read"}
-    return {names[name]: n for name, n in found.items() if name in names and (n or name in always)}
+    shown = {names[name]: n for name, n in found.items() if name in names and (n or name in always)}
+    return {**shown, **undone}
 
 
 def _shared(outcome: Outcome) -> dict[str, Any]:

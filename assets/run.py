@@ -7,7 +7,7 @@ from threading import Event
 
 import dagster as dg
 
-from assets.evolution import ingest_evolved
+from assets.evolution import run_evolved
 from assets.handover import Handover
 from assets.names import SENSOR, STOPPED_TAG, TRIGGER_TAG, table_key, table_of
 from assets.quality import evaluations, ingest_checks
@@ -80,9 +80,9 @@ def run_tables(
 
 
 def _show_evolution(context: dg.AssetExecutionContext, lake: Lake, contract: Contract) -> None:
-    """Changes that the run made to the table's columns are shown on its `schema/…` asset; the table keeps them."""
+    """Changes that the run made to the table are shown on the `schema/…` asset; the table keeps them."""
     try:
-        shown = ingest_evolved(lake, contract, context.run_id)
+        shown = run_evolved(lake, contract, context.run_id)
     except (Outage, Stopped) as error:
         context.log.warning("%s: whether its schema changed is not known now: %s", contract.table, error)
         return

@@ -8,7 +8,7 @@ import pytest
 import assets.evolution as module
 import tidemark.engine.preview.drifted as preview
 from assets.drift import DRIFT
-from assets.evolution import ingest_evolved
+from assets.evolution import run_evolved
 from assets.names import schema_key, table_key
 from assets.schema import COMPATIBILITY, REVIEW
 from tidemark.domain.columns.types import LONG
@@ -103,8 +103,8 @@ def test_what_an_ingest_run_has_changed_is_shown_on_the_schema_asset(lake):
         "properties": {HISTORY: json.dumps([{**entry, "run_id": "other"}, entry])},
     }
     [contract] = [c for c in lake.configuration.contracts if c.table == "shop.orders"]
-    shown = ingest_evolved(lake, contract, "mine")
+    shown = run_evolved(lake, contract, "mine")
     assert shown is not None
     assert shown.asset_key == schema_key("shop.orders")
     assert shown.metadata["applied"].value == 1
-    assert ingest_evolved(lake, contract, "third") is None
+    assert run_evolved(lake, contract, "third") is None

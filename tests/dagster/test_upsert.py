@@ -1,5 +1,6 @@
 """Rules of upsert tables in Dagster: assets downstream of their append tables, merged apart from ingest, when it is time."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -9,6 +10,8 @@ from dagster import AssetKey
 
 import resources.lake as configuration_module
 import sensors.merge_tick as tick_module
+from assets.evolution import run_evolved
+from assets.names import schema_key
 from assets.report import result
 from orchestration.definitions import build_defs
 from resources.lake import configuration_of
@@ -22,6 +25,7 @@ from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.look import upserts as upserts_module
 from tidemark.engine.merge.state import Pair
+from tidemark.engine.schema.evolve import HISTORY
 
 PAYMENTS = "topic: payments\ntable: shop.payments\nupsert: {keys: [id], target_lag: 2m, partition_by: [id]}\n"
 CURRENT = AssetKey(["shop", "payments_current"])
@@ -131,13 +135,34 @@ def test_a_catalog_that_is_down_is_a_reason_to_skip(ticking, monkeypatch):
 def test_a_merge_shows_its_rows_and_where_columns_come_from(upserting):
 
     contract = currents(configuration_of(upserting).contracts)["shop.payments_current"].contract
-    outcome = Outcome(contract.table, "fresh", commits=1, next={0: 9}, changes=Changes(9, 4, 2, 1, stale=2))
+    outcome = Outcome(
+        contract.table,
+        "fresh",
+        commits=1,
+        next={0: 9},
+        changes=Changes(9, 4, 2, 1, stale=2),
+        undone="back: snapshot 7 was rolled back",
+    )
     state = TableState(contract.table, exists=True, rows=20, delete_rows=5, delete_files=2)
     columns = Struct((Field("id", LONG), KAFKA_COLUMN, SOFT_COLUMN))
     metadata = result(contract, outcome, 15, columns, state).metadata
     shown = {key: metadata[key] for key in ("rows_inserted", "rows_updated", "rows_deleted", "rows_stale")}
     assert shown == {"rows_inserted": 4, "rows_updated": 2, "rows_deleted": 1, "rows_stale": 2}
+    assert metadata["history"] == "back: snapshot 7 was rolled back"
     assert (metadata["delete_files"], metadata["share_deleted"]) == (2, 0.25)
     lineage = metadata["dagster/column_lineage"].deps_by_column
     assert lineage["id"] == [dg.TableColumnDep(AssetKey(["shop", "payments"]), "id")]
     assert lineage["_is_deleted"] == [dg.TableColumnDep(AssetKey(["shop", "payments"]), "_kafka")]
+
+
+def test_what_a_merge_changes_about_its_table_is_shown_on_the_schema_asset_of_the_append_table(
+    upserting, with_upsert, lake
+):
+    contract = currents(configuration_of(upserting).contracts)["shop.payments_current"].contract
+    entry = {"plan": "abc", "run_id": "r1", "changes": [{}, {}]}
+    known = {HISTORY: json.dumps([{**entry, "run_id": "other"}, entry])}
+    lake.tables[contract.table] = {"next": {0: 1}, "properties": known}
+    shown = run_evolved(lake, contract, "r1")
+    assert shown.asset_key in {spec.key for spec in with_upsert.resolve_all_asset_specs()}
+    assert shown.asset_key == schema_key("shop.payments")
+    assert (shown.metadata["applied"].value, shown.metadata["table"].value) == (2, contract.table)

@@ -35,6 +35,8 @@ class Commit:
     quality: Mapping[str, RuleResult] = field(default_factory=dict)
     changes: Changes | None = None
     """Of a merge."""
+    undone: str = ""
+    """`back` or `rebuild`, and why: a merge that followed history which was undone."""
     unrouted: int = 0
 
     @property
@@ -69,6 +71,8 @@ class Outcome:
     quality: Mapping[str, RuleResult] = field(default_factory=dict)
     """What the contract's rules came to, by name."""
     changes: Changes | None = None
+    undone: str = ""
+    """What merges followed that was undone, one sentence each."""
     unrouted: int = 0
     """Skipped records whose type no table of the topic is for."""
     ahead: int = 0
@@ -110,6 +114,7 @@ class Tally:
     unrouted: int = 0
     last: Commit | None = None
     changes: Changes | None = None
+    undone: str = ""
     ahead: int = 0
 
     def add(self, commit: Commit) -> None:
@@ -129,3 +134,4 @@ class Tally:
         self.last = commit
         if commit.changes:
             self.changes = (self.changes or Changes()).plus(commit.changes)
+        self.undone = "; ".join(filter(None, (self.undone, commit.undone)))

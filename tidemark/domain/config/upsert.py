@@ -93,6 +93,11 @@ def current_of(contract: Contract) -> Current | None:
     return Current(contract, contract.upsert) if contract.upsert else None
 
 
+def is_upsert_table(contract: Contract) -> bool:
+    """Whether this is `Current.contract` of an upsert table, whose topic is the append table."""
+    return contract.upsert is not None and contract.upsert.table == contract.table
+
+
 def currents(contracts: Iterable[Contract]) -> dict[str, Current]:
     """Upsert table -> what it is, for all contracts that have one."""
     found = [each for each in map(current_of, contracts) if each]

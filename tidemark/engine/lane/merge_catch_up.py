@@ -70,4 +70,5 @@ def merged_outcome(
         last=tally.last,
         table_clock=merged.max_timestamp if merged else None,
         changes=tally.changes,
+        undone=tally.undone,
     )

@@ -104,4 +104,5 @@ def _commit(
         bytes=staged.bytes,
         at=datetime.now(UTC),
         changes=changes,
+        undone=f"{plan.action}: {plan.why}" if plan.why else "",
     )
