@@ -27,7 +27,8 @@ SHARED = {  # against one stack
     "drain": ("bench/ingest.py", "drain"),
     "rules": ("bench/ingest.py", "rules"),
     "formats": ("bench/formats.py",),
-    "upsert": ("bench/upsert.py",),
+    "upsert-10m": ("bench/upsert.py", "--rows", "1000000", "10000000"),
+    "upsert-reads": ("bench/upsert_reads.py",),
     "maintenance": ("bench/maintenance.py",),
 }
 
