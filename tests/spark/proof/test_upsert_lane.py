@@ -1,0 +1,51 @@
+"""Rule: one run serves all upsert tables that are due, side by side, and goes on while more comes."""
+
+import threading
+from datetime import timedelta
+
+from upserted import Upserted
+
+from tidemark.domain.config.platform import Lane
+from tidemark.engine.lane import upsert_work
+from tidemark.engine.lane.serve import serve
+from tidemark.engine.lane.upsert_work import MergeWork
+
+
+def test_one_run_merges_all_due_tables_at_once_and_what_comes_later_too(lakehouse, monkeypatch):
+    """Given two tables that are due, when one run serves them, then neither waits for the other, and later rows follow."""
+    several = [Upserted(lakehouse, partitions=1, target_lag="1s") for _ in range(2)]
+    for made in several:
+        made.send((1, "a"), (2, "b"), (1, "c"))
+        assert made.append.run().error is None
+    meeting, real, first = threading.Barrier(2, timeout=60), upsert_work.merge_once, set()
+
+    def together(lake, current, run_id, *, known):
+        if current.contract.table not in first:
+            first.add(current.contract.table)
+            meeting.wait()
+        return real(lake, current, run_id, known=known)
+
+    monkeypatch.setattr(upsert_work, "merge_once", together)
+    stop = threading.Event()
+    reports = serve(
+        MergeWork(lakehouse.open_lake(), "test", (), stop),
+        [made.current.contract for made in several],
+        Lane(poll="1s", linger="1m"),
+        report_every=timedelta(0),
+        stop=stop,
+        called_away=lambda: None,
+    )
+    early = [next(reports) for _ in several]
+    assert {report.outcome.table for report in early} == {made.name for made in several}
+    for made in several:
+        assert made.rows() == {1: "c", 2: "b"}
+    several[1].send((2, None), (3, "d"))
+    several[1].append.run()
+    later = next(reports)
+    assert (later.outcome.table, later.final) == (several[1].name, False)
+    stop.set()
+    final = {report.outcome.table: report.outcome for report in reports if report.final}
+    assert {table: outcome.state for table, outcome in final.items()} == {m.name: "fresh" for m in several}
+    assert [final[made.name].commits for made in several] == [1, 2]
+    assert final[several[1].name].changes.deleted == 1
+    assert several[1].rows() == {1: "c", 3: "d"}
