@@ -46,12 +46,44 @@ def freshness_checks(
     return freshness
 
 
+def merge_freshness_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecksDefinition]:
+    """One check per upsert table; `contracts` as `tidemark.domain.config.upsert` makes them."""
+    by_table = {contract.table: contract for contract in contracts}
+    if not contracts:
+        return []
+
+    @dg.multi_asset_check(
+        name="freshness_of_upserts", specs=[_spec(each) for each in contracts], can_subset=True
+    )
+    def freshness_of_upserts(
+        context: dg.AssetCheckExecutionContext, lake: LakeResource
+    ) -> Iterator[dg.AssetCheckResult]:
+        from tidemark.engine.look.upserts import waits  # noqa: PLC0415 - only a step pays for the clients' imports
+
+        with lake.open() as opened:
+            for key in sorted(context.selected_asset_check_keys, key=str):
+                contract = by_table[table_of(key.asset_key)]
+                try:
+                    lag, found = waits(opened, contract, datetime.now(UTC))
+                except (Outage, Stopped) as error:
+                    metadata = {"state": error.state, "error": str(error)}
+                    yield dg.AssetCheckResult(asset_key=key.asset_key, passed=False, metadata=metadata)
+                    continue
+                yield dg.AssetCheckResult(asset_key=key.asset_key, **_judged(contract, found, _lagging(lag)))
+
+    return [freshness_of_upserts]
+
+
+def _lagging(lag: Lag) -> dict[str, Any]:
+    return {"lag_seconds": round(lag.seconds, 1), "lag_records": lag.records}
+
+
 def evaluation(contract: Contract, found: Judgement, lag: Lag) -> dg.AssetCheckEvaluation:
     """The check as the sensor evaluates it, by the age of the oldest unpublished record."""
     return dg.AssetCheckEvaluation(
         check_name=FRESHNESS,
         asset_key=table_key(contract.table),
-        **_judged(found, {"lag_seconds": round(lag.seconds, 1), "lag_records": lag.records}),
+        **_judged(contract, found, _lagging(lag)),
     )
 
 
@@ -65,11 +97,15 @@ def _result(lake: "Lake", contract: Contract, sightings: Sequence[Sighting]) -> 
         return dg.AssetCheckResult(
             asset_key=key, passed=False, metadata={"state": error.state, "error": str(error)}
         )
-    return dg.AssetCheckResult(asset_key=key, **_judged(clocks.judged(contract), clocks.as_metadata()))
+    return dg.AssetCheckResult(
+        asset_key=key, **_judged(contract, clocks.judged(contract), clocks.as_metadata())
+    )
 
 
-def _judged(found: Judgement, metadata: dict[str, Any]) -> dict[str, Any]:
+def _judged(contract: Contract, found: Judgement, metadata: dict[str, Any]) -> dict[str, Any]:
     severity = dg.AssetCheckSeverity.WARN if found.grade == "warn" else dg.AssetCheckSeverity.ERROR
+    if found.grade != "fresh":
+        metadata = {**metadata, "next": f"tidemark status {contract.table}"}
     return {
         "passed": found.grade == "fresh",
         "severity": severity,

@@ -62,6 +62,8 @@ def judged(lake: "Lake", contract: Contract) -> dict[str, Any]:
         name: dg.MetadataValue.json(value) if name == "changes" else value
         for name, value in found.as_metadata().items()
     }
+    if found.grade != "none":
+        told.setdefault("next", f"tidemark plan {contract.table}")
     return {
         "passed": found.grade == "none",
         "severity": dg.AssetCheckSeverity.ERROR if found.grade == "error" else dg.AssetCheckSeverity.WARN,

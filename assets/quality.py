@@ -32,6 +32,16 @@ _THEN = {
     "quarantine": "else the row goes to quarantine",
     "warn": "else the row is counted",
 }
+_DONE = {
+    "block": "nothing of the batch is published",
+    "quarantine": "they are in quarantine",
+    "warn": "they are published",
+}
+_MEND = {
+    "block": "tidemark accept {table} --quarantine-batch --reason …, or change the rule",
+    "quarantine": "tidemark status {table} --quarantine",
+    "warn": "mend the producer, or change the rule",
+}
 
 
 def ingest_checks(contract: Contract) -> list[dg.AssetCheckSpec]:
@@ -68,12 +78,18 @@ def evaluations(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckE
     if outcome.state == "quarantine_flood" and error.get("read"):
         yield _rate(contract, sum(error["causes"].values()), error["read"], error["causes"])
     elif outcome.commits:
-        yield _rate(contract, outcome.rows.quarantined, outcome.rows.read, {})
+        yield _rate(contract, outcome.rows.quarantined, outcome.rows.read, outcome.causes)
     if outcome.commits:
         yield _reconciled(contract, outcome)
         yield _freshness(contract, outcome)
     if outcome.commits and contract.event_time and outcome.last:
         yield _event_time(contract, outcome, outcome.last)
+
+
+def merge_evaluations(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckEvaluation]:
+    """The same of an upsert table."""
+    if outcome.commits:
+        yield _freshness(contract, outcome)
 
 
 def _freshness(contract: Contract, outcome: Outcome) -> dg.AssetCheckEvaluation:
@@ -108,6 +124,7 @@ def _event_time(contract: Contract, outcome: Outcome, last: Commit) -> dg.AssetC
     return _evaluation(
         contract,
         EVENT_TIME,
+        f"{outcome.late} of {written} rows lie before the watermark of {contract.event_time}",
         passed=share <= _MOST or written < _ENOUGH,
         severity=dg.AssetCheckSeverity.WARN,
         metadata=metadata,
@@ -123,9 +140,12 @@ def _of_rule(
     metadata: dict[str, Any] = {"rows_failed": found["failed"], "rows_read": outcome.rows.read}
     if found["samples"]:
         metadata["samples"] = dg.MetadataValue.json(found["samples"])
+    if found["failed"]:
+        metadata["next"] = _MEND[rule.on_failure].format(table=contract.table)
     return _evaluation(
         contract,
         rule.title,
+        _broken(rule, found, outcome.rows.read) if found["failed"] else f"every row: {rule.expectation}",
         passed=not found["failed"],
         severity=_SEVERITY[rule.on_failure],
         metadata=metadata,
@@ -140,26 +160,50 @@ def _rate(contract: Contract, bad: int, read: int, causes: Mapping[str, int]) ->
         metadata["causes"] = dg.MetadataValue.json(dict(causes))
     if share > limits.warn:
         metadata["next"] = f"tidemark status {contract.table} --quarantine"
+    listed = ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items(), key=lambda each: -each[1]))
+    kept = (
+        "nothing of the batch is published" if share > limits.fail else "their bytes are kept in quarantine"
+    )
     return _evaluation(
-        contract, QUARANTINE_RATE, passed=share <= limits.warn, severity=severity, metadata=metadata
+        contract,
+        QUARANTINE_RATE,
+        f"{bad} of {read} records could not enter{': ' if listed else ''}{listed}; {kept}"
+        if bad
+        else f"all of {read} records could enter",
+        passed=share <= limits.warn,
+        severity=severity,
+        metadata=metadata,
     )
 
 
 def _reconciled(contract: Contract, outcome: Outcome) -> dg.AssetCheckEvaluation:
     rows = outcome.rows
-    placed = rows.written + rows.quarantined + rows.tombstones + rows.skipped
+    lost = rows.read - (rows.written + rows.quarantined + rows.tombstones + rows.skipped)
+    metadata: dict[str, Any] = {"rows_read": rows.read, "unaccounted": lost}
+    if not rows.balanced:
+        metadata["next"] = f"tidemark reconcile {contract.table}"
     return _evaluation(
         contract,
         RECONCILIATION,
+        f"each of {rows.read} records is in exactly one place"
+        if rows.balanced
+        else f"{lost} of {rows.read} records are in no place; Kafka still holds what it was read from",
         passed=rows.balanced,
         severity=dg.AssetCheckSeverity.ERROR,
-        metadata={"rows_read": rows.read, "unaccounted": rows.read - placed},
+        metadata=metadata,
     )
+
+
+def _broken(rule: QualityRule, found: Mapping[str, Any], read: int) -> str:
+    where = ", ".join(f"{each['partition']}:{each['offset']}" for each in found["samples"])
+    at = f" at {where}" if where else ""
+    return f"{found['failed']} of {read} rows break {rule.expectation}{at}; {_DONE[rule.on_failure]}"
 
 
 def _evaluation(
     contract: Contract,
     name: str,
+    says: str,
     *,
     passed: bool,
     severity: dg.AssetCheckSeverity,
@@ -168,6 +212,7 @@ def _evaluation(
     return dg.AssetCheckEvaluation(
         asset_key=table_key(contract.table),
         check_name=name,
+        description=says,
         passed=passed,
         severity=severity,
         metadata=metadata,

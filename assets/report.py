@@ -17,6 +17,7 @@ from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import is_upsert_table
 from tidemark.domain.outcome import Outcome
+from tidemark.domain.states import REMEDIES
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.config.discovery import columns_to_json
 
@@ -71,7 +72,8 @@ def failure(stopped: Sequence[Outcome]) -> dg.Failure:
     """One failure for all tables that stopped; a retry of the step would not help them."""
     errors = {each.table: dict(each.error or {}) for each in stopped}
     lines = [
-        f"{error.get('message') or table}\n  next: {error.get('next_step') or 'read the log of this run'}"
+        f"{error.get('message') or table}\n  safe: {error.get('safe') or REMEDIES['failed'].safe}"
+        f"\n  next: {error.get('next_step') or 'read the log of this run'}"
         for table, error in errors.items()
     ]
     return dg.Failure(

@@ -10,7 +10,7 @@ import dagster as dg
 from assets.evolution import run_evolved
 from assets.handover import Handover
 from assets.names import SENSOR, STOPPED_TAG, TRIGGER_TAG, table_key, table_of
-from assets.quality import evaluations, ingest_checks
+from assets.quality import evaluations, ingest_checks, merge_evaluations
 from assets.report import failure, observation, quarantine_landed, result
 from resources.lake import LakeResource
 from tidemark.domain.cadence.events import report_period, run_length
@@ -59,7 +59,8 @@ def run_tables(
             if not report.final:
                 context.log_event(observation(contract, outcome))
                 continue
-            for evaluation in evaluations(contract, outcome) if make_work is None else ():
+            judged = evaluations if make_work is None else merge_evaluations
+            for evaluation in judged(contract, outcome):
                 context.log_event(evaluation)
             if outcome.stopped:
                 stopped.append(outcome)

@@ -48,7 +48,7 @@ def quarantine_spec(contract: Contract, catalog: str) -> dg.AssetSpec:
     """Rows that could not enter, with their cause: reported by ingest, never run by itself."""
     return dg.AssetSpec(
         table_key(contract.quarantine_table),
-        deps=[topic_key(contract)],
+        deps=[table_key(contract.table)],
         description=f"Records of `{contract.topic}` that could not enter `{contract.table}`, with their cause.",
         metadata={"dagster/table_name": f"{catalog}.{contract.quarantine_table}"},
         group_name=contract.namespace,

@@ -59,10 +59,9 @@ def reconciled(lake: Lake, contract: Contract) -> dict[str, Any]:
         **what,
         "passed": found.sound,
         "severity": dg.AssetCheckSeverity.ERROR,
-        "description": "every record is in exactly one place"
-        if found.sound
-        else f"next: tidemark reconcile {contract.table}",
-        "metadata": _figures(found),
+        "description": "every record is in exactly one place" if found.sound else _apart(found),
+        "metadata": _figures(found)
+        | ({} if found.sound else {"next": f"tidemark reconcile {contract.table}"}),
     }
 
 
@@ -78,6 +77,14 @@ def _figures(found: Reconciliation) -> dict[str, Any]:
         "rows_beyond_ledger": found.beyond,
         "seconds": round(found.seconds, 2),
     }
+
+
+def _apart(found: Reconciliation) -> str:
+    counted = _figures(found)
+    return (
+        f"{counted['gaps']} offsets of Kafka are in no place, {counted['duplicates']} are there twice, "
+        f"{counted['rows_beyond_ledger']} rows lie beyond the ledger"
+    )
 
 
 def _left(seconds: float | None) -> str:

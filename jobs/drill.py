@@ -5,7 +5,7 @@ from pydantic import Field
 
 from assets.names import VERB_TAG
 from jobs.backfill import PROGRESS
-from jobs.operations import SignedConfig, shown_failure
+from jobs.operations import SignedConfig, shown_failure, signed
 from resources.lake import LakeResource
 from tidemark.domain.errors import TidemarkError
 
@@ -23,13 +23,12 @@ class Drill(SignedConfig):
 def drill_platform(context: dg.OpExecutionContext, config: Drill, lake: LakeResource) -> None:
     """Rehearse failures on a scratch topic and table: is each noticed and recovered from, and how soon."""
     from tidemark.engine.drill.drill import drill  # noqa: PLC0415 - only a step pays for the engine's imports
-    from tidemark.engine.table.operations import Signature  # noqa: PLC0415
 
     def say(text: str) -> None:
         context.log.info(text)
         PROGRESS.info("%s", text)
 
-    signature = Signature(config.who, config.reason, context.run_id, config.dry_run)
+    signature = signed(context, config)
     try:
         with lake.open() as opened:
             operation = drill(opened, config.scenarios, config.cluster, signature, say).as_json()

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     Change = Callable[[Lake, Contract, Signature], Operation]
 
+AUTHENTICATED_TAG = "TIDEMARK_AUTHENTICATED_TAG"
+"""The environment variable that names the run tag in which this host puts who has signed in."""
+
 
 class SignedConfig(dg.Config):
     """What every verb takes that is recorded."""
@@ -31,6 +34,14 @@ class SignedConfig(dg.Config):
     def who(self) -> str:
         """The person that the operations log names."""
         return self.by or os.environ.get("TIDEMARK_USER") or getpass.getuser()
+
+
+def signed(context: dg.OpExecutionContext, config: SignedConfig) -> "Signature":
+    """Who asks, as declared; and whom the host knows, from the run tag that it is said to set."""
+    from tidemark.engine.table.operations import Signature  # noqa: PLC0415 - only a step pays for the engine's imports
+
+    known = context.run.tags.get(os.environ.get(AUTHENTICATED_TAG, ""))
+    return Signature(config.who, config.reason, context.run_id, config.dry_run, known or None)
 
 
 class Verb(SignedConfig):
@@ -110,9 +121,7 @@ def change_table(
     Raises:
         dg.Failure: it was refused, or a service does not answer.
     """
-    from tidemark.engine.table.operations import Signature  # noqa: PLC0415
-
-    signature = Signature(config.who, config.reason, context.run_id, config.dry_run)
+    signature = signed(context, config)
     try:
         with resource.open() as lake:
             known = resource.configuration

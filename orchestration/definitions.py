@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.checks import freshness_checks
+from assets.checks import freshness_checks, merge_freshness_checks
 from assets.drift import drift_checks
 from assets.ingest import ingest_assets
 from assets.maintenance import health_checks, maintenance_assets
@@ -75,6 +75,7 @@ def _tables(configuration: Configuration, seen: Discovery) -> dg.Definitions:
         ],
         asset_checks=[
             *(freshness_checks(name, each, recorded_sightings) for name, each in by_lane.items()),
+            *merge_freshness_checks(upserts),
             *health_checks(contracts),
             *drift_checks(contracts),
             *watch_checks(contracts),

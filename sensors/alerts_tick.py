@@ -1,8 +1,10 @@
 """One tick of the alert sensor: failures since the cursor, as one message."""
 
+import hashlib
 import json
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -18,14 +20,18 @@ _TIMEOUT = 10.0
 
 @dataclass(slots=True)
 class Cursor:
-    """`since`: when the last told run had failed; `checked`: when the last told check was evaluated."""
+    """`since`: when the last told run had failed; `checked`: when the last looked at check was evaluated.
+
+    `red`: the checks that are red, each with a digest of what was told about it.
+    """
 
     since: float
     checked: float
+    red: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """For the sensor's cursor."""
-        return json.dumps({"since": self.since, "checked": self.checked})
+        return json.dumps({"since": self.since, "checked": self.checked, "red": self.red})
 
 
 def post(context: dg.SensorEvaluationContext, webhook: str) -> dg.SkipReason:
@@ -80,7 +86,7 @@ def _of_run(instance: dg.DagsterInstance, run: DagsterRun) -> Iterator[Alert]:
 
 
 def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor) -> Iterator[Alert]:
-    """The checks whose newest evaluation is red and was not told."""
+    """The checks whose newest evaluation is red and says something else than what was told."""
     graph = context.repository_def.asset_graph if context.repository_def else None
     keys = sorted(graph.asset_check_keys, key=str) if graph else []
     newest = context.instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
@@ -92,8 +98,28 @@ def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor) -> Iterator
             continue
         cursor.checked = max(cursor.checked, entry.timestamp)
         found = event.asset_check_evaluation_data
+        name = f"{found.asset_key.to_user_string()}:{found.check_name}"
         if found.passed:
+            cursor.red.pop(name, None)
             continue
-        figures = ", ".join(f"{name} {value.value}" for name, value in sorted(found.metadata.items())[:6])
-        word = "warns" if found.severity is dg.AssetCheckSeverity.WARN else "failed"
-        yield Alert(table_of(found.asset_key), f"check {found.check_name} {word}: {figures}")
+        mark = _mark(found)
+        if cursor.red.get(name) != mark:
+            cursor.red[name] = mark
+            yield _of_check(found)
+
+
+def _mark(found: dg.AssetCheckEvaluation) -> str:
+    """What makes a red check news: another plan, another severity, other words; not other figures."""
+    plan = found.metadata.get("plan")
+    says = str(plan.value) if plan else re.sub(r"\d[\d.,:]*", "#", found.description or "")
+    return hashlib.sha256(f"{found.severity.value} {says}".encode()).hexdigest()[:8]
+
+
+def _of_check(found: dg.AssetCheckEvaluation) -> Alert:
+    path = found.asset_key.path
+    subject = table_of(found.asset_key, drop=int(path[0] == "schema" and len(path) > 1))
+    next_step = found.metadata.get("next")
+    figures = ", ".join(f"{name} {value.value}" for name, value in sorted(found.metadata.items())[:6])
+    word = "warns" if found.severity is dg.AssetCheckSeverity.WARN else "failed"
+    what = f"check {found.check_name} {word}: {found.description or figures}"
+    return Alert(subject, what, next_step=str(next_step.value) if next_step else "")

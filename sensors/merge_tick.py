@@ -1,11 +1,13 @@
 """One tick of an upsert sensor: both ledgers of every table from the catalog, then the same decision as for topics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import dagster as dg
 
+from assets.checks import evaluation
 from assets.names import pool_of
 from resources.lake import LakeResource
 from sensors.answer import requested
@@ -21,13 +23,17 @@ from tidemark.domain.errors import Outage, Stopped, TidemarkError
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.lane.upsert_work import as_topic
+from tidemark.engine.look.upserts import lateness
 from tidemark.engine.merge.state import Pair, read_pair
 
 PARALLEL = 8
 
 
+@dataclass
 class MergeTick(Tick):
     """A tick whose topics are append tables. How long rows have waited is read from their receipts."""
+
+    pairs: dict[str, Pair] = field(default_factory=dict)
 
     def _look_at_topics(self) -> None:
         pairs = read_pairs(self.lake, self.contracts)
@@ -53,6 +59,8 @@ class MergeTick(Tick):
 
     def _take(self, contract: Contract, found: "Pair | Stopped") -> None:
         entry = self.cache.entry(contract.table)
+        if isinstance(found, Pair):
+            self.pairs[contract.table] = found
         if isinstance(found, Stopped):
             entry.fault, mark, entry.committed = found.state, str(found.state), None
             self.topics.setdefault(contract.cluster, {})
@@ -73,6 +81,18 @@ class MergeTick(Tick):
         trouble = entry.trouble
         if trouble and not trouble.mark:
             entry.trouble = Trouble(trouble.state, trouble.failures, trouble.since, entry.mark)
+
+
+def freshness_changes(tick: MergeTick) -> Iterator[dg.AssetCheckEvaluation]:
+    """One evaluation per table whose grade is another than at the last tick; a paused one keeps its own."""
+    for contract in tick.contracts:
+        pair, entry = tick.pairs.get(contract.table), tick.cache.entry(contract.table)
+        if pair is None or entry.paused or not entry.exists:
+            continue
+        lag, found = lateness(pair, tick.now)
+        if found.grade != entry.grade:
+            entry.grade = found.grade
+            yield evaluation(contract, found, lag)
 
 
 def read_pairs(lake: Lake, tables: Sequence[Contract]) -> Mapping[str, Pair | Stopped | Outage]:
@@ -107,8 +127,12 @@ def answer(
         decision = tick.decide()
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))
+    events = list(freshness_changes(tick))
     requests = [requested(context, tick, decision)] if decision.tables else []
     skipped = "; ".join([*tick.down, decision.reason])
     return dg.SensorResult(
-        run_requests=requests, skip_reason=None if requests else skipped, cursor=dump(tick.cache)
+        run_requests=requests,
+        skip_reason=None if requests else skipped,
+        cursor=dump(tick.cache),
+        asset_events=events,
     )

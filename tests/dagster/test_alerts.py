@@ -8,7 +8,8 @@ import dagster as dg
 import pytest
 
 import assets.run
-from assets.names import table_key
+from assets.names import schema_key, table_key
+from assets.schema import REVIEW
 from orchestration.definitions import build_defs
 from tidemark.domain.alerts import WEBHOOK
 
@@ -90,6 +91,48 @@ def test_a_stop_and_a_red_check_are_told_once_and_not_before_the_webhook_takes_t
     assert told["web.clicks"]["next"] == "create the topic"
     assert told["shop.orders"]["what"] == "check freshness failed: lag_seconds 99.0"
     assert body["text"].startswith("Tidemark: 2 alerts")
+
+
+def test_a_check_is_told_when_it_turns_red_or_says_something_else(where, webhook, instance):
+    """Given checks that are evaluated again and again, then only what is new about them is told, with its next step."""
+    defs = build_defs(where=where)
+    cursor, _ = tick(defs, instance, None)
+
+    def evaluated(key, name, says, *, passed=False, **metadata):
+        nonlocal cursor
+        before = len(webhook.bodies)
+        found = dg.AssetCheckEvaluation(
+            asset_key=key, check_name=name, passed=passed, description=says, metadata=metadata
+        )
+        instance.report_runless_asset_event(found)
+        cursor, _ = tick(defs, instance, cursor)
+        return [each for body in webhook.bodies[before:] for each in body["alerts"]]
+
+    def parked(plan):
+        return evaluated(
+            schema_key("shop.orders"), REVIEW, "id: widen", plan=plan, next=f"tidemark approve … {plan}"
+        )
+
+    (first,) = parked("p1")
+    assert (first["subject"], first["next"]) == ("shop.orders", "tidemark approve … p1")
+    assert first["what"] == "check schema_review failed: id: widen"
+    assert parked("p1") == []
+    assert [each["next"] for each in parked("p2")] == ["tidemark approve … p2"]
+
+    orders = table_key("shop.orders")
+    (rate,) = evaluated(orders, "quarantine_rate", "12 of 20 records could not enter: undecodable 12")
+    assert "undecodable 12" in rate["what"]
+    assert evaluated(orders, "quarantine_rate", "3 of 9 records could not enter: undecodable 3") == []
+    assert evaluated(orders, "quarantine_rate", "4 of 9 records could not enter: null_key 4")
+    assert evaluated(orders, "quarantine_rate", "all of 9 records could enter", passed=True) == []
+    assert evaluated(orders, "quarantine_rate", "4 of 9 records could not enter: null_key 4")
+
+    left = "Kafka may delete the oldest unread record in {} h"
+    (headroom,) = evaluated(
+        orders, "retention_headroom", left.format(5.3), next="tidemark status shop.orders"
+    )
+    assert headroom["next"] == "tidemark status shop.orders"
+    assert evaluated(orders, "retention_headroom", left.format(5.2), next="tidemark status shop.orders") == []
 
 
 def test_without_a_webhook_there_is_no_sensor(where, monkeypatch):

@@ -72,6 +72,26 @@ def test_who_is_not_named_is_taken_from_the_environment(defs, instance, lake, ca
     assert calls[0][2] == "grace"
 
 
+def test_whom_the_host_knows_is_taken_from_the_tag_that_the_host_names(defs, instance, lake, monkeypatch):
+    """Given a run tag, when the host has not said that it is its own, then it is nothing but a tag."""
+    signatures = []
+
+    def pause(_, contract, signature):
+        signatures.append(signature)
+        return Operation(signature.by, "pause", contract.table, "", signature.run_id, {})
+
+    monkeypatch.setattr(pause_module, "pause", pause)
+    config = {"ops": {"pause_table": {"config": ASKED}}}
+    job = defs.resolve_job_def("pause")
+    for tag in (None, "user"):
+        if tag:
+            monkeypatch.setenv("TIDEMARK_AUTHENTICATED_TAG", tag)
+        job.execute_in_process(run_config=config, instance=instance, tags={"user": "grace@example.org"})
+    job.execute_in_process(run_config=config, instance=instance)
+    assert [each.by for each in signatures] == ["ada"] * 3
+    assert [each.authenticated for each in signatures] == [None, "grace@example.org", None]
+
+
 def test_a_refusal_fails_the_run_with_its_reason(defs, instance, lake, monkeypatch):
     def refuse(*_args):
         raise Refused("shop.orders is paused already", table="shop.orders")

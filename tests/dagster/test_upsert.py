@@ -27,7 +27,10 @@ from tidemark.engine.look import upserts as upserts_module
 from tidemark.engine.merge.state import Pair
 from tidemark.engine.schema.evolve import HISTORY
 
-PAYMENTS = "topic: payments\ntable: shop.payments\nupsert: {keys: [id], target_lag: 2m, partition_by: [id]}\n"
+PAYMENTS = (
+    "topic: payments\ntable: shop.payments\nfreshness: {warn: 2m, fail: 10m}\n"
+    "upsert: {keys: [id], target_lag: 2m, partition_by: [id]}\n"
+)
 CURRENT = AssetKey(["shop", "payments_current"])
 
 
@@ -122,6 +125,32 @@ def test_a_replay_or_a_rollback_that_leaves_the_offsets_is_merged(ticking, upser
     (status,) = upserts_module.upsert_statuses(lake, [found.current])
     assert (status.state, status.lag_records) == ("lagging", 0)
     assert 299 < status.lag_seconds < 400
+
+
+def test_an_upsert_table_that_is_late_turns_red_by_itself_and_green_again(
+    with_upsert, upserting, lake, resource, instance, monkeypatch
+):
+    """Given rows that nothing merges, when the sensor ticks, then the check of the table says since when, once for each grade."""
+    cursor, told = None, []
+    for waited in (30, 200, 210, 900, 0):
+        end = {0: 9} if waited else {0: 5}
+        found = pair(upserting, merged={0: 5}, end=end, waited=timedelta(seconds=waited))
+        monkeypatch.setattr(
+            tick_module, "read_pairs", lambda *_, found=found: {"shop.payments_current": found}
+        )
+        with dg.build_sensor_context(
+            instance=instance, definitions=with_upsert, resources={"lake": resource}, cursor=cursor
+        ) as context:
+            result = with_upsert.resolve_sensor_def("upsert_lag").evaluate_tick(context)
+        cursor = result.cursor
+        told += [(e.passed, e.severity.value, e.asset_key) for e in result.asset_events]
+    assert told == [
+        (True, "ERROR", CURRENT),
+        (False, "WARN", CURRENT),
+        (False, "ERROR", CURRENT),
+        (True, "ERROR", CURRENT),
+    ]
+    assert dg.AssetCheckKey(CURRENT, "freshness") in with_upsert.resolve_asset_graph().asset_check_keys
 
 
 def test_a_catalog_that_is_down_is_a_reason_to_skip(ticking, monkeypatch):

@@ -3,9 +3,12 @@
 import json
 
 import pytest
+from headless import change
 from topics import ORDER, order
 
+from tidemark.domain.errors import Refused
 from tidemark.engine.operate.pause import resume
+from tidemark.engine.preview.foresee import evolve_now
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
 
@@ -112,6 +115,40 @@ def test_a_backfill_dies_again_and_again(lakehouse):
     assert finished(table, cutover)["arguments"]["already_there"]
     assert table.ids() == list(range(60))
     assert table.holds_everything().quarantined == 1
+
+
+def test_every_act_is_one_row_in_the_log_also_when_it_died_before_it_was_written(lakehouse):
+    """Given verbs that die between their change and their row, when they are repeated, then each act is there once."""
+    topic = lakehouse.cluster.topic("logged", 2)
+    topic.send(range(20))
+    table = lakehouse.table(topic, schema_changes={"add_column": "review"})
+    table.run()
+    topic.use(
+        {**ORDER, "fields": [*ORDER["fields"], {"name": "note", "type": ["null", "string"], "default": None}]}
+    )
+    plan = evolve_now(lakehouse.lake, table.contract, "look").plan.id
+    acts = [{"verb": "pause"}, {"verb": "resume"}, {"verb": "approve", "plan": plan}]
+    for act in acts:
+        dies_and_is_repeated(table, act)
+    table.run()
+    topic.send(range(20, 40))
+    topic.delete_records({0: 15})
+    assert table.run().state == "offsets_expired"
+    dies_and_is_repeated(table, {"verb": "accept", "what": "record-gap"})
+    log = lakehouse.catalog.load_table("lake.tidemark_operations").scan(row_filter=f"table = '{table.name}'")
+    rows = log.to_arrow().sort_by("at").to_pylist()
+    assert [row["verb"] for row in rows] == ["pause", "resume", "approve", "accept"]
+    assert {(row["by"], row["reason"], row["authenticated"]) for row in rows} == {("ada", "a test", None)}
+    assert table.run().state == "fresh"
+
+
+def dies_and_is_repeated(table, act):
+    """The repetition tells of the run that died; what is done and logged is refused."""
+    killed(table, act, "unrecorded")
+    lake, contract = table.lakehouse.lake, table.contract
+    assert change(lake, contract, "again", **act)["run_id"].startswith("headless-")
+    with pytest.raises(Refused):
+        change(lake, contract, "again", **act)
 
 
 @pytest.mark.parametrize("first", ["ingest", "rollback"])

@@ -195,14 +195,23 @@ def _maintain(lake: Any, contracts: Sequence[Any]) -> int:
 
 
 def change(lake: Any, contract: Any, run_id: str, *, verb: str, **options: Any) -> dict[str, Any]:
-    """A verb that takes records back or in again; `options` as the launchpad names them."""
+    """A verb that changes a table; `options` as the launchpad names them."""
+    from tidemark.engine.operate.accept import accept  # noqa: PLC0415
+    from tidemark.engine.operate.approve import approve  # noqa: PLC0415
     from tidemark.engine.operate.backfill import backfill  # noqa: PLC0415
     from tidemark.engine.operate.backfill_plan import Asked  # noqa: PLC0415
+    from tidemark.engine.operate.pause import pause, resume  # noqa: PLC0415
     from tidemark.engine.operate.replay import replay  # noqa: PLC0415
     from tidemark.engine.operate.rollback import Target, rollback  # noqa: PLC0415
     from tidemark.engine.table.operations import Signature  # noqa: PLC0415
 
     signature = Signature("ada", "a test", run_id)
+    if verb in {"pause", "resume"}:
+        return (pause if verb == "pause" else resume)(lake, contract, signature).as_json()
+    if verb == "accept":
+        return accept(lake, contract, options["what"], signature).as_json()
+    if verb == "approve":
+        return approve(lake, contract, options["plan"], signature).as_json()
     if verb == "backfill":
         times = {
             name: datetime.fromisoformat(options.pop(name)) for name in ("since", "until") if name in options

@@ -81,7 +81,7 @@ def _say(error: TidemarkError, *, as_json: bool) -> None:
         return
     from tidemark.cli.output import show_error  # noqa: PLC0415 - rich only when there is something to show
 
-    show_error(error.message, error.next_step)
+    show_error(error.message, error.next_step, error.fields.get("safe", ""))
 
 
 def _bad_use(error: Any, *, as_json: bool) -> int:

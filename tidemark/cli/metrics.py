@@ -8,13 +8,14 @@ from contextlib import suppress
 from prometheus_client import CollectorRegistry, generate_latest, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 
-from tidemark.cli.choice import chosen
+from tidemark.cli.choice import chosen_both
 from tidemark.cli.output import console
 from tidemark.cli.status import statuses_of
 from tidemark.domain.states import STATES
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment, places
 from tidemark.engine.look.status import Status
+from tidemark.engine.look.upserts import upsert_statuses
 
 LOOPBACK = "127.0.0.1"
 FRESH_FOR = 5.0
@@ -60,8 +61,10 @@ class TableFigures:
 
     def _statuses(self) -> list[Status]:
         if time.monotonic() - self._at > FRESH_FOR:
-            home, contracts = places(os.environ).home, chosen(self._lake.configuration, self._tables)
-            self._seen, self._at = statuses_of(self._lake, contracts, home), time.monotonic()
+            contracts, upserts = chosen_both(self._lake.configuration, self._tables)
+            found = statuses_of(self._lake, contracts, places(os.environ).home)
+            self._seen = [*found, *upsert_statuses(self._lake, upserts.values())]
+            self._at = time.monotonic()
         return self._seen
 
 

@@ -27,10 +27,12 @@ def console(*, as_json: bool = False) -> Console:
     return made
 
 
-def show_error(message: str, next_step: str) -> None:
-    """On stderr: what went wrong, what to do now."""
+def show_error(message: str, next_step: str, safe: str = "") -> None:
+    """On stderr: what went wrong, what is not lost, what to do now."""
     err = Console(stderr=True, highlight=False, soft_wrap=True)
     err.print(Text(message, style="red"))
+    if safe:
+        err.print(Text.assemble(("Safe: ", "bold"), safe))
     if next_step:
         err.print(Text.assemble(("Next: ", "bold"), next_step))
 

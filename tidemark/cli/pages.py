@@ -14,7 +14,7 @@ import typer
 
 from tidemark.cli.main import app
 from tidemark.cli.schemas import schemas
-from tidemark.domain.states import FINE, OUTAGES, STATES, State, meaning, remedy
+from tidemark.domain.states import FINE, OUTAGES, STATES, State, meaning, remedy, safe
 
 FOLDER = Path("docs")
 OPERATIONS = "operations.md"
@@ -132,8 +132,9 @@ def _states() -> str:
     names = {"table": "TABLE", "topic": "TOPIC", "cluster": "CLUSTER"}
     parts = [f"{_STATES}\n{_MADE}\n{about}\n"]
     for state in STATES:
-        then = remedy(state, **names)
+        then, kept = remedy(state, **names), safe(state, **names)
         parts.append(f"### {state}\n\n*{_kind(state)}.* {meaning(state, **names)}\n")
+        parts += [f"**Not lost:** {kept}\n"] if kept else []
         parts += [f"**Remedy:** {then}\n"] if then else []
     return "\n".join(parts)
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tidemark.cli.choice import chosen
+from tidemark.cli.choice import chosen_both
 from tidemark.cli.output import console, print_json
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment, places
@@ -13,10 +13,12 @@ from tidemark.review.write import write
 
 
 def report(tables: Sequence[str], out: Path | None, *, as_json: bool) -> None:
-    """Needs catalog and Kafka; what does not answer is said on the page."""
+    """Upsert tables are told with their append tables. What does not answer is said on the page."""
     configuration = load_from_environment()
     lake = Lake(configuration)
-    found = reviews(lake, chosen(configuration, tables), places(os.environ).home)
+    contracts, upserts = chosen_both(configuration, tables)
+    wanted = {each.table: each for each in (*contracts, *(each.append for each in upserts.values()))}
+    found = reviews(lake, list(wanted.values()), places(os.environ).home)
     if as_json:
         print_json([each.as_json() for each in found])
     if out is not None or not as_json:

@@ -140,4 +140,5 @@ def _show(outcomes: Sequence[Outcome], run_id: str) -> None:
     out.print(f"Dagster run {run_id}", style="dim")
     for outcome in outcomes:
         if outcome["error"]:
-            show_error(outcome["error"]["message"], outcome["error"].get("next_step", ""))
+            error = outcome["error"]
+            show_error(error["message"], error.get("next_step", ""), error.get("safe", ""))

@@ -14,12 +14,11 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment
 from tidemark.engine.verify.where import Answer, where_key, where_offset
 
-_LOST = frozenset({"deleted", "unknown"})
 _PLACE = re.compile(r"(\d+):(\d+)")
 
 
 def where(topic: str, place: str | None, key: str | None, *, as_json: bool) -> None:
-    """Exit code 1 when a record that was read is nowhere."""
+    """Exit code 1 when a record that was read is nowhere, and not by the contract's retention."""
     if (place is None) == (key is None):
         raise typer.BadParameter("say either PARTITION:OFFSET or --key")
     configuration = load_from_environment()
@@ -37,7 +36,7 @@ def where(topic: str, place: str | None, key: str | None, *, as_json: bool) -> N
         print_json([each.as_json() for each in answers])
     else:
         _show(answers)
-    if any(each.fate in _LOST for each in answers):
+    if any(each.lost for each in answers):
         raise typer.Exit(FINDING)
 
 

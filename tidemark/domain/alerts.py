@@ -20,13 +20,15 @@ class Alert:
     state: State | None = None
     next_step: str = ""
     run_id: str = ""
+    safe: str = ""
 
     def line(self) -> str:
-        """What happened, and what to do now."""
+        """What happened, what is not lost, and what to do now."""
         state = f" `{self.state}`" if self.state else ""
         run = f" (run {self.run_id[:8]})" if self.run_id else ""
+        kept = f"\n> safe: {self.safe}" if self.safe else ""
         following = f"\n> next: `{self.next_step}`" if self.next_step else ""
-        return f"*{self.subject}*{state}{run}: {self.what}{following}"
+        return f"*{self.subject}*{state}{run}: {self.what}{kept}{following}"
 
 
 def stopped(table: str, error: Mapping[str, Any], run_id: str) -> Alert:
@@ -40,6 +42,7 @@ def stopped(table: str, error: Mapping[str, Any], run_id: str) -> Alert:
         known,
         str(error.get("next_step") or remedy),
         run_id,
+        str(error.get("safe") or ""),
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tidemark.domain.states import State, meaning, remedy
+from tidemark.domain.states import State, meaning, remedy, safe
 
 
 class TidemarkError(Exception):
@@ -84,7 +84,7 @@ class _TableError(TidemarkError):
             state=state,
             table=table,
             detail=detail,
-            **fields,
+            **{**fields, "safe": safe(state, table=table, topic=topic, cluster=cluster)},
         )
 
 

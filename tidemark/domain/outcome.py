@@ -38,6 +38,8 @@ class Commit:
     undone: str = ""
     """`back` or `rebuild`, and why: a merge that followed history which was undone."""
     unrouted: int = 0
+    causes: Mapping[str, int] = field(default_factory=dict)
+    """Of what went to quarantine."""
 
     @property
     def rows(self) -> Counts:
@@ -77,6 +79,8 @@ class Outcome:
     """Skipped records whose type no table of the topic is for."""
     ahead: int = 0
     """Records dated more than an hour ahead: they move no clock."""
+    causes: Mapping[str, int] = field(default_factory=dict)
+    """Records that went to quarantine, by cause."""
 
     @property
     def stopped(self) -> bool:
@@ -116,6 +120,7 @@ class Tally:
     changes: Changes | None = None
     undone: str = ""
     ahead: int = 0
+    causes: dict[str, int] = field(default_factory=dict)
 
     def add(self, commit: Commit) -> None:
         """Count one more commit."""
@@ -130,6 +135,8 @@ class Tally:
         self.quality = add_results(self.quality, commit.quality)
         self.unrouted += commit.unrouted
         self.ahead += commit.future_timestamps
+        for cause, count in commit.causes.items():
+            self.causes[cause] = self.causes.get(cause, 0) + count
         self.schema_ids |= commit.schema_ids
         self.last = commit
         if commit.changes:

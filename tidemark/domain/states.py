@@ -45,17 +45,29 @@ HELD_BACK: frozenset[State] = frozenset({"quarantine_flood", "quality_blocked", 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What a state means and the one thing that resolves it; `{table}`, `{topic}` and `{cluster}` are filled in."""
+    """What a state means, what is not lost, and the one thing that resolves it.
+
+    `{table}`, `{topic}` and `{cluster}` are filled in.
+    """
 
     meaning: str
     remedy: str
+    safe: str = "Nothing of the batch was published: its records stay in Kafka, and the other tables go on."
 
+
+_AGAIN = "What was not published stays in Kafka and is read by the next run; nothing half done can be seen."
 
 REMEDIES: dict[State, Remedy] = {
-    "fresh": Remedy("Everything that Kafka holds is published within the target lag.", ""),
-    "lagging": Remedy("Kafka holds records that are not published yet.", "tidemark run {table}"),
+    "fresh": Remedy("Everything that Kafka holds is published within the target lag.", "", ""),
+    "lagging": Remedy(
+        "Kafka holds records that are not published yet.",
+        "tidemark run {table}",
+        "They stay in Kafka until they are.",
+    ),
     "paused": Remedy(
-        "The table says that it is paused; nothing is ingested.", "tidemark resume {table} --reason …"
+        "The table says that it is paused; nothing is ingested.",
+        "tidemark resume {table} --reason …",
+        "Records stay in Kafka as long as it keeps them; the other tables go on.",
     ),
     "schema_review": Remedy(
         "Records need a schema change that the contract wants reviewed; they wait in Kafka.",
@@ -85,52 +97,72 @@ REMEDIES: dict[State, Remedy] = {
     "topic_missing": Remedy(
         "Topic {topic} does not exist on cluster {cluster}.",
         "create the topic or mend `topic` in the contract",
+        "The rows that were published stay; the other tables go on.",
     ),
     "topic_recreated": Remedy(
         "Topic {topic} was deleted and created again: its offsets no longer mean the records that were read.",
         "tidemark accept {table} --new-epoch --reason …",
+        "The rows that were published stay, nothing of the new topic was read; what the old one held unread is gone.",
     ),
     "transaction_open": Remedy(
         "An open transaction of a producer holds back the last stable offset.",
         "end the transaction (kafka-transactions.sh find-hanging), then tidemark run {table}",
+        _AGAIN,
     ),
     "cluster_changed": Remedy(
         "The bootstrap servers now lead to another Kafka cluster.",
         "mend kafka.{cluster} in platform.yaml, or tidemark accept {table} --new-epoch --reason …",
+        "The rows that were published stay, and nothing was read from the other cluster.",
     ),
     "partitions_shrunk": Remedy(
         "Topic {topic} has fewer partitions than the ledger knows.",
         "tidemark accept {table} --new-epoch --reason …",
+        "The rows that were published stay, and nothing was read from the smaller topic.",
     ),
     "offsets_expired": Remedy(
-        "Kafka has deleted records that were not read yet.", "tidemark accept {table} --record-gap --reason …"
+        "Kafka has deleted records that were not read yet.",
+        "tidemark accept {table} --record-gap --reason …",
+        "The rows that were published stay; the named range is lost, what comes after it is still in Kafka.",
     ),
     "offsets_regressed": Remedy(
         "The topic ends before the offset that the table has committed.",
         "tidemark accept {table} --new-epoch --reason …",
+        "The rows that were published stay, and nothing was read again over them.",
     ),
     "table_missing": Remedy(
         "The table was loaded before and is gone.",
         "restore it, or tidemark accept {table} --first-load --reason …",
+        "Nothing was written; what Kafka still holds can be loaded again, and the other tables go on.",
     ),
     "ledger_missing": Remedy(
         "The table is there, but no snapshot of it carries Tidemark's ledger.",
         "roll back to a snapshot that has it, or tidemark accept {table} --first-load --reason …",
+        "Its rows stay as they are, and nothing was read, so nothing came twice.",
     ),
     "table_incompatible": Remedy(
         "A table of this name exists and its columns do not fit the topic.",
         "name another `table` in the contract, or add the missing columns",
+        "The table that is there was not touched; records stay in Kafka.",
     ),
-    "registry_down": Remedy("The schema registry does not answer.", "bring it back; the next run continues"),
-    "kafka_down": Remedy("The Kafka cluster does not answer.", "bring it back; the next run continues"),
-    "catalog_down": Remedy("The Iceberg catalog does not answer.", "bring it back; the next run continues"),
-    "store_down": Remedy("The file store does not answer.", "bring it back; the next run continues"),
+    "registry_down": Remedy(
+        "The schema registry does not answer.", "bring it back; the next run continues", _AGAIN
+    ),
+    "kafka_down": Remedy(
+        "The Kafka cluster does not answer.", "bring it back; the next run continues", _AGAIN
+    ),
+    "catalog_down": Remedy(
+        "The Iceberg catalog does not answer.", "bring it back; the next run continues", _AGAIN
+    ),
+    "store_down": Remedy("The file store does not answer.", "bring it back; the next run continues", _AGAIN),
     "spark_down": Remedy(
         "The Spark Connect server does not answer.",
         "tidemark services up (embedded stack) or bring it back; the next run continues",
+        _AGAIN,
     ),
     "failed": Remedy(
-        "The run failed in a way Tidemark has no name for.", "read the run's error, then tidemark run {table}"
+        "The run failed in a way Tidemark has no name for.",
+        "read the run's error, then tidemark run {table}",
+        _AGAIN,
     ),
 }
 
@@ -138,6 +170,11 @@ REMEDIES: dict[State, Remedy] = {
 def remedy(state: State, *, table: str, topic: str = "?", cluster: str = "main") -> str:
     """The remedy of `state` with its names filled in."""
     return REMEDIES[state].remedy.format(table=table, topic=topic, cluster=cluster)
+
+
+def safe(state: State, *, table: str = "?", topic: str = "?", cluster: str = "main") -> str:
+    """What is not lost in `state`, with its names filled in."""
+    return REMEDIES[state].safe.format(table=table, topic=topic, cluster=cluster)
 
 
 def meaning(state: State, *, table: str = "?", topic: str = "?", cluster: str = "main") -> str:

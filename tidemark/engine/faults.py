@@ -36,6 +36,7 @@ PausePoint = Literal[
     "orphans_listed",
     "retention_noted",
     "retention_deleted",
+    "unrecorded",
 ]
 POLL_SECONDS = 0.05
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import currents
 from tidemark.domain.errors import TidemarkError
+from tidemark.domain.ledger.backfill import CUTOVER
 from tidemark.domain.lineage.column_lineage import Lineage, tags_of
 from tidemark.domain.lineage.marts import Mart, downstream
 from tidemark.engine.access.lake import Lake
@@ -19,6 +21,7 @@ from tidemark.engine.look import sightings
 from tidemark.engine.look.quarantined import causes
 from tidemark.engine.look.status import Facts, Status, judge
 from tidemark.engine.look.tables import asked, look
+from tidemark.engine.look.upserts import upsert_statuses
 from tidemark.engine.marts import read_project
 from tidemark.engine.schema.evolve import history
 from tidemark.engine.table.operations import log_table
@@ -45,6 +48,10 @@ class Review:
     operations: Sequence[Mapping[str, Any]]
     promises: Sequence[tuple[str, str]]
     marts: Sequence[str]
+    current: Status | None = None
+    """Of the upsert table, where the contract asks for one."""
+    cutover: Mapping[str, Any] | None = None
+    """The last backfill that was published, as the table itself says."""
 
     def as_json(self) -> dict[str, Any]:
         """The shape of `report --json`."""
@@ -72,6 +79,8 @@ class Review:
             "operations": list(self.operations),
             "recovery_point": self.recovery,
             "operational_contract": dict(self.promises),
+            "upsert": self.current.as_json() if self.current else None,
+            "cutover": self.cutover,
         }
 
 
@@ -81,10 +90,14 @@ def reviews(lake: Lake, contracts: Sequence[Contract], home: Path) -> list[Revie
     facts = look(lake, contracts, sightings.read(home))
     project = read_project()
     marts = project.marts_for(lake.configuration.contracts) if project else []
-    return [_review(lake, each, seen, marts) for each in facts]
+    upserts = currents(contracts)
+    current = {upserts[each.table].append.table: each for each in upsert_statuses(lake, upserts.values())}
+    return [_review(lake, each, seen, marts, current.get(each.contract.table)) for each in facts]
 
 
-def _review(lake: Lake, facts: Facts, seen: discovery.Discovery, marts: Sequence[Mart]) -> Review:
+def _review(
+    lake: Lake, facts: Facts, seen: discovery.Discovery, marts: Sequence[Mart], current: Status | None
+) -> Review:
     contract, state = facts.contract, facts.table
     lane = lake.platform.lanes[contract.lane]
     table, _ = asked(lambda: load(lake.catalog, contract.table))
@@ -105,6 +118,8 @@ def _review(lake: Lake, facts: Facts, seen: discovery.Discovery, marts: Sequence
         operations=_operations(lake, contract.table),
         promises=promises(contract, lake.platform),
         marts=downstream(contract, marts),
+        current=current,
+        cutover=_plain(state.properties.get(CUTOVER)) or None if state else None,
     )
 
 

@@ -8,7 +8,12 @@ from tidemark.engine.table.operations import Signature
 
 
 def test_every_scenario_is_noticed_and_mended(lakehouse):
-    """Given a platform that works, when every failure is rehearsed, then each is named, each is recovered from, and nothing is left."""
+    """Given a platform with a table, when every failure is rehearsed, then each is named and recovered from, nothing is left, and the table was not touched."""
+    topic = lakehouse.cluster.topic("beside")
+    topic.send(range(10))
+    beside = lakehouse.table(topic)
+    beside.run()
+    stood = beside.iceberg().metadata_location
     before = (
         set(lakehouse.catalog.list_tables("lake")) if lakehouse.catalog.namespace_exists("lake") else set()
     )
@@ -31,6 +36,7 @@ def test_every_scenario_is_noticed_and_mended(lakehouse):
     assert all(0 <= s["detected_seconds"] <= s["recovered_seconds"] for s in card["scenarios"])
     after = set(lakehouse.catalog.list_tables("lake")) - before
     assert after <= {("lake", "tidemark_operations")}
+    assert beside.iceberg().metadata_location == stood
     until(
         lambda: card["topic"] not in lakehouse.cluster.admin.list_topics(timeout=10).topics, "the topic to go"
     )

@@ -1,6 +1,10 @@
 """Rule: the event time of a contract gives the watermark, counts late rows, and partitions by day when nothing else is said."""
 
+from datetime import UTC, datetime
+
 from topics import BEGAN
+
+from tidemark.engine.look.clocks import two_clocks
 
 
 def test_rows_before_the_watermark_are_counted_late(lakehouse):
@@ -18,6 +22,23 @@ def test_rows_before_the_watermark_are_counted_late(lakehouse):
     assert second.last.watermark.timestamp() * 1_000_000 == BEGAN + 200 * 60_000_000
     assert table.ids() == [5, *range(100, 110), 200]
     assert [field.name for field in table.iceberg().spec().fields] == ["at_day"]
+
+
+def test_a_record_of_2099_and_a_backlog_of_1990_move_no_clock(lakehouse):
+    """Given Kafka times that are far off, when they are published, then they are rows, the table's clock stays, and nothing is late."""
+    topic = lakehouse.cluster.topic("far")
+    topic.send(range(10))
+    table = lakehouse.table(topic)
+    before = table.run().table_clock
+    topic.send_at(range(10, 11), datetime(2099, 1, 1, tzinfo=UTC))
+    topic.send_at(range(11, 21), datetime(1990, 1, 1, tzinfo=UTC))
+    outcome = table.run()
+    assert (outcome.state, outcome.ahead, outcome.table_clock) == ("fresh", 1, before)
+    assert table.ids() == list(range(21))
+    found = two_clocks(lakehouse.lake, table.contract, (), datetime.now(UTC))
+    assert found.table == before
+    judged = found.judged(table.contract)
+    assert (judged.grade, judged.verdict) == ("fresh", "nothing_new")
 
 
 def test_an_event_time_that_is_no_time_is_refused_before_a_table_is_made(lakehouse):

@@ -20,8 +20,11 @@ from tidemark.engine.maintain import expire
 from tidemark.engine.maintain.foreign_retention import is_aside
 from tidemark.engine.maintain.health import health
 from tidemark.engine.maintain.maintain import maintain
+from tidemark.engine.operate.replay import replay
 from tidemark.engine.table.lease import INGEST_FIRST, Held, lease
+from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
+from tidemark.engine.verify.where import where_offset
 
 SOON = {"compaction": {"min_input_files": 2}, "snapshots": {"max_age": "1s", "min_keep": 1}}
 """A hot partition then waits for eight files; only what is needed outlives an expiry."""
@@ -196,8 +199,17 @@ def test_rows_go_with_age_and_reconcile_still_knows_every_offset(lakehouse):
     assert verdict.sound, verdict
     assert verdict.records == 17
     assert not gains(table, "snapshot_expiry")[table.name, "retention"].acted
+    (aged,) = where_offset(lakehouse.lake, table.contract, 0, 3)
+    assert (aged.fate, aged.lost) == ("deleted", False)
+    assert "retention has deleted the rows of records from before" in aged.why
+    back = replay(lakehouse.lake, table.contract, Signature("ada", "a test"), (0, 8, 15), quarantine=False)
+    assert (back.arguments["written"], back.arguments["beyond_retention"]) == (7, 5)
+    assert table.ids() == [*range(8, 13), *range(13, 30)]
+    assert gains(table, "snapshot_expiry")[table.name, "retention"].numbers["rows_deleted"] == 5
+    assert reconcile(lakehouse.lake, table.contract).sound
     lakehouse.spark().sql(f"DELETE FROM {table.name} WHERE id = 27")
     assert reconcile(lakehouse.lake, table.contract).counts[0].gaps == [(27, 28)]
+    assert where_offset(lakehouse.lake, table.contract, 0, 27)[0].lost
 
 
 def test_an_upsert_table_is_maintained_with_its_topic_and_nothing_unmerged_goes(lakehouse):

@@ -1,6 +1,8 @@
 """What Prometheus sees: the figures of status, by table; what is unknown is absent, never zero."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -27,6 +29,24 @@ def scraped(monkeypatch):
 def test_each_figure_of_status_has_a_gauge(scraped):
     assert 'tidemark_rows{table="shop.orders",topic="orders"} 50.0' in scraped
     assert 'tidemark_last_commit_timestamp_seconds{table="shop.orders",topic="orders"} 1.7723' in scraped
+
+
+def test_upsert_tables_have_figures_too(monkeypatch):
+    """Given a contract with an upsert table, when Prometheus asks, then both tables answer, once for two scrapers."""
+    asked = []
+    current = replace(FRESH, table="shop.orders_current")
+    contract = SimpleNamespace(table="shop.orders")
+    monkeypatch.setattr(metrics, "chosen_both", lambda *_: ([contract], {current.table: current}))
+    monkeypatch.setattr(metrics, "statuses_of", lambda *_: asked.append(1) or [FRESH])
+    monkeypatch.setattr(metrics, "upsert_statuses", lambda _, upserts: list(upserts))
+    figures = metrics.TableFigures.__new__(metrics.TableFigures)
+    figures._lake, figures._tables, figures._at = SimpleNamespace(configuration=None), (), float("-inf")
+    registry = CollectorRegistry()
+    registry.register(figures)
+    shown = generate_latest(registry).decode()
+    assert 'tidemark_rows{table="shop.orders_current",topic="orders"} 50.0' in shown
+    assert 'tidemark_state{state="fresh",table="shop.orders_current"} 1.0' in shown
+    assert len(asked) == 1
 
 
 def test_what_could_not_be_asked_is_absent_and_the_state_says_why(scraped):

@@ -8,9 +8,13 @@ def test_a_stopped_table_is_told_with_its_state_and_next_step():
         "state": "schema_review",
         "message": "a column changed",
         "next_step": "tidemark plan shop.orders",
+        "safe": "it waits in Kafka",
     }
-    (line,) = message([stopped("shop.orders", error, "0123456789")])["text"].splitlines()[1:2]
-    assert line == "*shop.orders* `schema_review` (run 01234567): a column changed"
+    assert message([stopped("shop.orders", error, "0123456789")])["text"].splitlines()[1:] == [
+        "*shop.orders* `schema_review` (run 01234567): a column changed",
+        "> safe: it waits in Kafka",
+        "> next: `tidemark plan shop.orders`",
+    ]
 
 
 def test_without_a_next_step_the_remedy_of_the_state_is_named():

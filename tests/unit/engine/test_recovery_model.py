@@ -7,12 +7,15 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidemark.domain.config.contract import Snapshots
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import place
-from tidemark.domain.ledger.ledger import Counts, Entry, Ledger
+from tidemark.domain.ledger.ledger import LEDGER_TAG, Counts, Entry, Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.replay import counted_before, replayed, rewound, runs_between
 from tidemark.domain.ledger.settlement import Resolution, Settlement, taken_back
+from tidemark.domain.maintenance import snapshot_keep
+from tidemark.domain.maintenance.snapshot_keep import DAY_MS, MAIN, Ref, Snap
 from tidemark.engine.table.standing import OPEN, standing
 
 FIRST = 4
@@ -190,9 +193,16 @@ class World:
         self.lineage.append(replace(self.now, receipt=False))
 
     def expire(self, keep: int) -> None:
-        """Everything from the newest receipt on stays."""
+        """What maintenance keeps of old snapshots; a chain ends where one is missing."""
         newest = max(n for n, state in enumerate(self.lineage) if state.receipt)
-        del self.lineage[: max(0, min(newest, len(self.lineage) - keep))]
+        snaps = [Snap(n, n - 1 if n else None, 0, state.receipt) for n, state in enumerate(self.lineage)]
+        refs = [Ref(MAIN, "branch", len(snaps) - 1), Ref(LEDGER_TAG, "tag", newest)]
+        limits = Snapshots(max_age=timedelta(days=1), min_keep=keep, max_count=100)
+        kept = snapshot_keep.keep(snaps, refs, (), limits, now=30 * DAY_MS).kept
+        while len(self.lineage) > 1 and not set(range(len(snaps) - len(self.lineage), len(snaps))) <= set(
+            kept
+        ):
+            del self.lineage[0]
 
     def rollback(self, back: int, *, dies: bool) -> None:
         self.settle()

@@ -1,6 +1,7 @@
 """The review pack: one page that says what reviewers ask, needs nothing else, and cannot be broken by what tables say."""
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reviews import CONTRACT, NOON, receipt, review
 
+from tidemark.domain.config.contract import Upsert
 from tidemark.review.pack import page
 from tidemark.review.plots import over_time
 from tidemark.review.receipts import fates_of
@@ -46,6 +48,30 @@ def test_the_page_needs_no_network_and_no_script():
     assert "<script" not in html
     assert not re.findall(r'(?:src|href)="(?!#)', html)
     assert "url(" not in html
+
+
+def test_an_upsert_table_and_a_cutover_are_told_with_their_table():
+    """Given a table with a current state beside it and a published backfill, then the page says how both stand."""
+    contract = CONTRACT.model_copy(
+        update={"upsert": Upsert(table="shop.orders_current", keys=["order_id"], order_by=["lsn"])}
+    )
+    current = replace(review().status, table="shop.orders_current", state="lagging", next={0: 11}, rows=7)
+    cutover = {
+        "at": NOON.isoformat(), "by": "ada", "rows": 60, "source": "topic:main/old",
+        "until": NOON.isoformat(), "reason": "moved in",
+    }  # fmt: skip
+    made = review(contract, current=current, cutover=cutover)
+    html = page([made], "lake")
+    sound(html)
+    for expected in (
+        "shop.orders_current</code>: lagging; one row per order_id, the newest by lsn",
+        "0:11",
+        "60 rows from topic:main/old",
+        "moved in",
+    ):
+        assert expected in html
+    assert made.as_json()["upsert"]["table"] == "shop.orders_current"
+    assert "Current state by key" not in page([review()], "lake")
 
 
 def test_it_says_who_answers_what_may_change_and_where_it_can_be_recovered():

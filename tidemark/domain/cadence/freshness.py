@@ -52,6 +52,20 @@ def judge(lag: Lag, limits: Freshness, *, quiet: float | None, staged: bool) -> 
     return Judgement(verdict, found, f"{MEANS[verdict]} (the oldest for {lag.seconds:.0f} s)")
 
 
+def judge_merge(records: int, seconds: float | None, limits: Freshness) -> Judgement:
+    """Of an upsert table: `seconds` since the oldest append commit that is not merged, None when all are."""
+    found = "fresh" if seconds is None else grade(seconds, limits)
+    if seconds is None or found == "fresh":
+        verdict: Verdict = "nothing_new" if seconds is None else "fresh"
+        return Judgement(verdict, "fresh", "everything that the append table holds is merged in time")
+    what = f"{records} offsets of the append table are" if records else "a replay or a rollback is"
+    return Judgement(
+        "arrived_not_written",
+        found,
+        f"{what} not merged (for {seconds:.0f} s): look at the upsert sensor and its runs",
+    )
+
+
 def grade(seconds: float, freshness: Freshness) -> Grade:
     """How `freshness.warn` and `freshness.fail` judge data that is so late."""
     if freshness.fail is not None and seconds > freshness.fail.total_seconds():

@@ -146,6 +146,15 @@ def nothing_decodes(counts: Iterable[Counts], groups: Iterable[Group]) -> bool:
     return bool(causes) and causes <= UNREADABLE and not any(c.written or c.skipped for c in listed)
 
 
+def causes_of(groups: Iterable[Group]) -> dict[str, int]:
+    """Records that went to quarantine, by cause."""
+    found: dict[str, int] = {}
+    for group in groups:
+        if group.fate == "quarantined":
+            found[str(group.cause)] = found.get(str(group.cause), 0) + group.count
+    return found
+
+
 def unrouted(groups: Iterable[Group]) -> int:
     """Records whose type no table is for."""
     return sum(group.count for group in groups if group.fate == "skipped" and group.cause == UNROUTED)

@@ -26,6 +26,8 @@ OWNED = "tidemark.topic"
 """A table that carries this property was loaded, or is being loaded, by Tidemark."""
 PAUSED = "tidemark.paused"
 HELD_BATCH = "tidemark.held-batch"
+RESUMED = "tidemark.resumed"
+"""Who undid the last pause, in which run: what the operations log may yet lack."""
 ACCEPTED_BATCH = "tidemark.accepted-batch"
 
 

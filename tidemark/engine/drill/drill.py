@@ -122,6 +122,7 @@ def _known(names: Sequence[str]) -> list[str]:
 def _operation(table: str, signature: Signature, told: dict[str, Any]) -> Operation:
     return Operation(
         by=signature.by,
+        authenticated=signature.authenticated,
         verb="drill",
         table=table,
         reason=signature.reason,

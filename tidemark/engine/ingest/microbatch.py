@@ -18,6 +18,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
 from tidemark.domain.ledger.evidence import (
     Group,
+    causes_of,
     first_offenders,
     is_flood,
     nothing_decodes,
@@ -170,6 +171,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
         late=staged.evidence.late,
         quality=quality,
         unrouted=unrouted(groups),
+        causes=causes_of(groups),
     )
 
 
@@ -243,10 +245,7 @@ def _hold_back_flood(plan: Plan, counts: Mapping[int, Counts], groups: list[Grou
     flood = is_flood(counts.values(), contract.quarantine.fail)
     if not (flood or (unreadable and unproven)) or plan.accepted:
         return
-    causes: dict[str, int] = {}
-    for group in groups:
-        if group.fate == "quarantined":
-            causes[str(group.cause)] = causes.get(str(group.cause), 0) + group.count
+    causes = causes_of(groups)
     bad, read = sum(c.quarantined for c in counts.values()), sum(c.read for c in counts.values())
     raise Stopped(
         "misconfigured" if unreadable else "quarantine_flood",

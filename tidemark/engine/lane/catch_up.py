@@ -94,6 +94,7 @@ def summarise(
         quality=tally.quality,
         unrouted=tally.unrouted,
         ahead=tally.ahead,
+        causes=tally.causes,
         schema_ids=tally.schema_ids,
         last=tally.last,
         stream_clock=_quietly(lambda: lake.kafka(contract.cluster).clock(topic.name, topic.end))

@@ -133,6 +133,7 @@ class Serving:
             late=self.tally.late,
             quality=self.tally.quality,
             unrouted=self.tally.unrouted,
+            causes=self.tally.causes,
             schema_ids=self.tally.schema_ids,
             last=last,
             table_clock=self.clock,

@@ -4,9 +4,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
-from tidemark.domain.config.upsert import Current
+from tidemark.domain.cadence.freshness import Judgement, judge_merge
+from tidemark.domain.cadence.lag import Lag
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import Current, currents
 from tidemark.domain.states import FINE, OUTAGES, State, remedy
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
 from tidemark.engine.look.status import Hint, Status
 from tidemark.engine.look.tables import PARALLEL, asked
 from tidemark.engine.merge.state import Pair, read_pair
@@ -29,6 +33,24 @@ def upsert_statuses(
         _judged(each, pair, fault or _stopped(each, pair, told), at, polls[each.append.lane])
         for each, (pair, fault) in zip(known, found, strict=True)
     ]
+
+
+def waits(lake: Lake, contract: Contract, now: datetime) -> tuple[Lag, Judgement]:
+    """How late an upsert table is; `contract` is its own.
+
+    Raises:
+        Outage: the catalog does not answer.
+        Stopped: `ledger_missing`.
+    """
+    with named(contract.table):
+        return lateness(read_pair(lake, currents(lake.configuration.contracts)[contract.table]), now)
+
+
+def lateness(pair: Pair, now: datetime) -> tuple[Lag, Judgement]:
+    """What is not merged, and how bad that is by the limits of the contract."""
+    seconds = (now - pair.oldest).total_seconds() if pair.oldest else None
+    found = judge_merge(pair.waiting, seconds, pair.current.contract.freshness)
+    return Lag(pair.waiting, seconds or 0.0), found
 
 
 def _waits(pair: Pair | None) -> bool:

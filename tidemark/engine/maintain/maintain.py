@@ -58,6 +58,7 @@ def maintain_now(
     gains = list(maintain(lake, contract, assets, dry_run=signature.dry_run))
     operation = Operation(
         by=signature.by,
+        authenticated=signature.authenticated,
         verb="maintain",
         table=contract.table,
         reason=signature.reason,

@@ -19,7 +19,7 @@ from tidemark.engine.access.table_state import ACCEPTED_BATCH, TableState
 from tidemark.engine.ingest.held import held_batch, spelled
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.create import first_ledger, prepare, publish_receipt, set_properties
-from tidemark.engine.table.operations import Operation, Signature, record
+from tidemark.engine.table.operations import Operation, Signature, finish, record
 from tidemark.engine.table.settle import settle
 from tidemark.engine.table.start import starting_offsets
 
@@ -37,7 +37,13 @@ def accept(lake: Lake, contract: Contract, what: Acceptance, signature: Signatur
         Overtaken: a run published in the same moment; ask again.
     """
     settle(lake, contract, _unledgered(lake, contract).ledger)
-    return _ACCEPTANCES[what](lake, contract, signature)
+    try:
+        return _ACCEPTANCES[what](lake, contract, signature)
+    except Refused:
+        died = _died(lake, contract, what, signature)
+        if died is None:
+            raise
+        return died
 
 
 def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operation:
@@ -131,6 +137,19 @@ _ACCEPTANCES: dict[Acceptance, Callable[[Lake, Contract, Signature], Operation]]
 }
 
 
+_RECEIPTS: Mapping[Acceptance, str] = {"first-load": "first", "new-epoch": "epoch", "record-gap": "gap"}
+"""The kind of the receipt that an acceptance leaves."""
+
+
+def _died(lake: Lake, contract: Contract, what: Acceptance, signature: Signature) -> Operation | None:
+    """The same acceptance of a run that died before it was logged: its receipt is the newest; it is logged now."""
+    state = _unledgered(lake, contract)
+    if signature.dry_run or state.ledger is None or state.ledger.kind != _RECEIPTS.get(what):
+        return None
+    says = {"by": signature.by, "reason": signature.reason, "run_id": state.ledger.run_id}
+    return finish(lake, says, "accept", contract.table, state.head, what=what)
+
+
 def _beyond(
     ledger: Ledger, topic: Topic, lost: Mapping[int, tuple[int, int]], signature: Signature
 ) -> Ledger:
@@ -165,6 +184,7 @@ def _done(
         change()
     operation = Operation(
         by=signature.by,
+        authenticated=signature.authenticated,
         verb="accept",
         table=contract.table,
         reason=signature.reason,

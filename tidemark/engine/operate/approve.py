@@ -11,9 +11,16 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.merge.state import read_pair
 from tidemark.engine.merge.table import plan_follow
-from tidemark.engine.schema.evolve import Approval, apply_changes, evolve, note_rename, plan_evolution
+from tidemark.engine.schema.evolve import (
+    Approval,
+    apply_changes,
+    evolve,
+    history,
+    note_rename,
+    plan_evolution,
+)
 from tidemark.engine.schema.writers import read_schemas
-from tidemark.engine.table.operations import Operation, Signature, record
+from tidemark.engine.table.operations import Operation, Signature, finish, record
 from tidemark.engine.table.takeover import rename, renaming
 
 LOOKS = 3
@@ -28,13 +35,14 @@ def approve(lake: Lake, contract: Contract, plan: str, signature: Signature) -> 
         Outage: catalog, registry or Spark do not answer.
         Overtaken: others changed the table again and again in the same moment.
     """
-    if contract.approvers and signature.by not in contract.approvers:
+    who = signature.authenticated or signature.by
+    if contract.approvers and who not in contract.approvers:
         raise Refused(
-            f"{signature.by} may not approve changes of {contract.table}: {', '.join(contract.approvers)} may",
+            f"{who} may not approve changes of {contract.table}: {', '.join(contract.approvers)} may",
             next_step="ask one of them, or mend `approvers` in the contract",
             table=contract.table,
         )
-    approval = Approval(plan, signature.by, signature.reason)
+    approval = Approval(plan, who, signature.reason)
     for _ in range(LOOKS - 1):
         with suppress(Overtaken):
             return _approve(lake, contract, approval, signature)
@@ -49,6 +57,8 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
         state, schemas = lake.state(contract.table), read_schemas(lake, contract)
         moved = None if state.exists else renaming(lake, contract)
         waits = moved or plan_evolution(contract, state, schemas)
+        if died := _died(lake, state, waits, approval.plan, signature):
+            return died
         _check(contract, waits, approval.plan)
         if not signature.dry_run:
             if moved is not None:
@@ -63,10 +73,26 @@ def _approve_upsert(lake: Lake, upsert: Current, approval: Approval, signature: 
     """The same for an upsert table: its keys are not widened, nor is its format raised, without a person."""
     contract, pair = upsert.contract, read_pair(lake, upsert, ledger=False)
     waits = plan_follow(upsert, pair.state, upsert_columns(upsert, pair.columns))
+    if died := _died(lake, pair.state, waits, approval.plan, signature):
+        return died
     _check(contract, waits, approval.plan)
     if not signature.dry_run:
         apply_changes(lake, contract, pair.state, waits, run_id=signature.run_id, approval=approval)
     return _logged(lake, pair.state, waits, signature)
+
+
+def _died(
+    lake: Lake, state: TableState, waits: SchemaPlan, plan: str, signature: Signature
+) -> Operation | None:
+    """The same approval of a run that died before it was logged: the table's history has it; it is logged now."""
+    if signature.dry_run or plan == waits.id or not state.exists:
+        return None
+    for entry in reversed(history(state)):
+        if entry["plan"] == plan and entry["by"] != "contract":
+            return finish(
+                lake, entry, "approve", state.table, state.head, plan=plan, changes=entry["changes"]
+            )
+    return None
 
 
 def _check(contract: Contract, waits: SchemaPlan, plan: str) -> None:
@@ -81,6 +107,7 @@ def _check(contract: Contract, waits: SchemaPlan, plan: str) -> None:
 def _logged(lake: Lake, state: TableState, waits: SchemaPlan, signature: Signature) -> Operation:
     operation = Operation(
         by=signature.by,
+        authenticated=signature.authenticated,
         verb="approve",
         table=state.table,
         reason=signature.reason,

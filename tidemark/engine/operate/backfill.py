@@ -57,6 +57,7 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
             told, after = _go_on(lake, contract, target, source, found, asked, signature)
         operation = Operation(
             by=signature.by,
+            authenticated=signature.authenticated,
             verb="backfill",
             table=contract.table,
             reason=signature.reason,

@@ -1,14 +1,17 @@
 """Pause and resume: the table says so itself, so every writer and every reader sees it."""
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import PAUSED, TableState
+from tidemark.engine.access.table_state import PAUSED, RESUMED, TableState
 from tidemark.engine.table.create import set_properties
-from tidemark.engine.table.operations import Operation, Signature, record
+from tidemark.engine.table.operations import Operation, Signature, finish, record
+
+_PROPERTY: Mapping[str, str] = {"pause": PAUSED, "resume": RESUMED}
 
 
 def pause(lake: Lake, contract: Contract, signature: Signature) -> Operation:
@@ -19,10 +22,11 @@ def pause(lake: Lake, contract: Contract, signature: Signature) -> Operation:
     """
     state = _existing(lake, contract)
     if state.paused:
+        died = _died(lake, contract, state, "pause", signature)
+        if died is not None:
+            return died
         raise Refused(f"{contract.table} is paused already: {state.properties[PAUSED]}", table=contract.table)
-    at = datetime.now(UTC).isoformat(timespec="seconds")
-    says = json.dumps({"by": signature.by, "reason": signature.reason, "at": at})
-    return _change(lake, contract, state, "pause", says, signature)
+    return _change(lake, contract, state, "pause", signature)
 
 
 def resume(lake: Lake, contract: Contract, signature: Signature) -> Operation:
@@ -33,8 +37,11 @@ def resume(lake: Lake, contract: Contract, signature: Signature) -> Operation:
     """
     state = _existing(lake, contract)
     if not state.paused:
+        died = _died(lake, contract, state, "resume", signature)
+        if died is not None:
+            return died
         raise Refused(f"{contract.table} is not paused", table=contract.table)
-    return _change(lake, contract, state, "resume", None, signature)
+    return _change(lake, contract, state, "resume", signature)
 
 
 def _existing(lake: Lake, contract: Contract) -> TableState:
@@ -48,11 +55,20 @@ def _existing(lake: Lake, contract: Contract) -> TableState:
     return state
 
 
-def _change(
-    lake: Lake, contract: Contract, state: TableState, verb: str, says: str | None, signature: Signature
-) -> Operation:
+def _died(
+    lake: Lake, contract: Contract, state: TableState, verb: str, signature: Signature
+) -> Operation | None:
+    """The same act of a run that died before it was logged; it is, now."""
+    text = state.properties.get(_PROPERTY[verb], "")
+    if signature.dry_run or not text.startswith("{"):
+        return None
+    return finish(lake, json.loads(text), verb, contract.table, state.head)
+
+
+def _change(lake: Lake, contract: Contract, state: TableState, verb: str, signature: Signature) -> Operation:
     operation = Operation(
         by=signature.by,
+        authenticated=signature.authenticated,
         verb=verb,
         table=contract.table,
         reason=signature.reason,
@@ -62,6 +78,15 @@ def _change(
         after_snapshot=state.head,
     )
     if not signature.dry_run:
-        set_properties(lake, contract.table, {PAUSED: says})
+        says = json.dumps(
+            {
+                "by": signature.by,
+                "reason": signature.reason,
+                "at": datetime.now(UTC).isoformat(timespec="seconds"),
+                "run_id": signature.run_id,
+                "authenticated": signature.authenticated,
+            }
+        )
+        set_properties(lake, contract.table, {p: says if v == verb else None for v, p in _PROPERTY.items()})
         record(lake, operation)
     return operation

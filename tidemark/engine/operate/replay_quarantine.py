@@ -122,6 +122,7 @@ def replay_quarantine(
             pass
         operation = Operation(
             by=signature.by,
+            authenticated=signature.authenticated,
             verb="replay",
             table=contract.table,
             reason=signature.reason,

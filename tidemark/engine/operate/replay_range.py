@@ -14,6 +14,7 @@ from tidemark.domain.ledger.guard import Topic, examine
 from tidemark.domain.ledger.ledger import Counts, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.settlement import STAGED, Settlement
+from tidemark.domain.maintenance.retention import FIRST, expired_before
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.decode.records import FATE, decode
@@ -58,6 +59,7 @@ def replay_range(
         found, after = persistent(contract, lambda: _attempt(lake, contract, wanted, signature))
         operation = Operation(
             by=signature.by,
+            authenticated=signature.authenticated,
             verb="replay",
             table=contract.table,
             reason=signature.reason,
@@ -86,15 +88,26 @@ def _attempt(
     check_range(on, topic, wanted)
     plan = on.plan(wanted, topic)
     decoded = decode(read_ranges(lake, contract, wanted), plan.decoding())
+    aged = _aged(on, decoded)
     if signature.dry_run:
-        return _fates(plan, grouped(decoded)), None
+        return {**_fates(plan, grouped(decoded)), **aged}, None
     made = open_branch(lake, plan.attempt)
     try:
-        return _replace(lake, plan, decoded, made, signature.run_id)
+        told, receipt = _replace(lake, plan, decoded, made, signature.run_id)
     except BaseException:
         with suppress(Exception):
             drop_branch(lake, plan.attempt)
         raise
+    return {**told, **aged}, receipt
+
+
+def _aged(on: Ground, decoded: DataFrame) -> dict[str, int]:
+    """How many records are so old that retention has deleted such rows: they come back until its next look."""
+    cut = expired_before(on.state.properties)
+    if cut is None:
+        return {}
+    at = F.col("_kafka.timestamp")
+    return {"beyond_retention": decoded.where((at >= F.lit(FIRST)) & (at < F.lit(cut))).count()}
 
 
 def check_range(on: Ground, topic: Topic, wanted: Mapping[int, OffsetRange]) -> None:

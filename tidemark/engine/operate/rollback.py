@@ -82,6 +82,7 @@ def rollback(
         step, after = persistent(contract, lambda: _attempt(lake, contract, target, signature))
         operation = Operation(
             by=signature.by,
+            authenticated=signature.authenticated,
             verb="rollback",
             table=contract.table,
             reason=signature.reason,

@@ -6,25 +6,36 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from pyiceberg.expressions import And, EqualTo
+
 from tidemark import __version__
 from tidemark.domain.columns.spark_types import quoted_name
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import load
+from tidemark.engine.faults import pause_point
 
 LOG_NAME = "tidemark_operations"
 _COLUMNS = (
     "at timestamp, `by` string, verb string, `table` string, arguments string, reason string, "
-    "before_snapshot bigint, after_snapshot bigint, run_id string, tidemark string"
+    "before_snapshot bigint, after_snapshot bigint, run_id string, tidemark string, authenticated string"
 )
+
+_NEWEST = "authenticated"
+"""The column that a log of an earlier Tidemark lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Who changes something, why, and in which run; with `dry_run` nothing is written."""
+    """Who changes something, why, and in which run; with `dry_run` nothing is written.
+
+    `by` is what was declared, `authenticated` whom the host knows to have asked.
+    """
 
     by: str
     reason: str
     run_id: str = ""
     dry_run: bool = False
+    authenticated: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,7 @@ class Operation:
     arguments: Mapping[str, Any]
     before_snapshot: int | None = None
     after_snapshot: int | None = None
+    authenticated: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON for `--json` and Dagster metadata."""
@@ -46,6 +58,7 @@ class Operation:
             "verb": self.verb,
             "table": self.table,
             "by": self.by,
+            "authenticated": self.authenticated,
             "reason": self.reason,
             "arguments": dict(self.arguments),
             "before_snapshot": self.before_snapshot,
@@ -60,13 +73,19 @@ def log_table(lake: Lake) -> str:
 
 
 def record(lake: Lake, operation: Operation) -> None:
-    """Append one line to the log; creates it on first use."""
+    """Append one line to the log; creates it on first use.
+
+    The change was made before: whoever repeats a verb that died here finds it by its run and calls `finish`.
+    """
+    pause_point("unrecorded")
     spark, table = lake.spark(), lake.identifier(log_table(lake))
     namespace = quoted_name(lake.platform.catalog.name, lake.platform.default_namespace)
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS {table} ({_COLUMNS}) USING iceberg COMMENT 'Who changed what, when and why'"
     )
+    if _NEWEST not in spark.table(table).columns:
+        spark.sql(f"ALTER TABLE {table} ADD COLUMN {_NEWEST} string")
     row = (
         datetime.now(UTC),
         operation.by,
@@ -78,5 +97,39 @@ def record(lake: Lake, operation: Operation) -> None:
         operation.after_snapshot,
         operation.run_id,
         __version__,
+        operation.authenticated,
     )
     spark.createDataFrame([row], _COLUMNS).writeTo(table).append()
+
+
+def finish(
+    lake: Lake, says: Mapping[str, Any], verb: str, table: str, snapshot: int | None, **arguments: Any
+) -> Operation | None:
+    """The operation of an act that died between its change and its row, which is written now; None when it was logged.
+
+    `says`: what the table itself tells of the act, with {"by", "reason", "run_id"} and "authenticated" where known.
+    """
+    run_id = says.get("run_id")
+    if not run_id or _logged(lake, str(run_id), verb):
+        return None
+    operation = Operation(
+        by=str(says.get("by", "")),
+        authenticated=says.get("authenticated"),
+        verb=verb,
+        table=table,
+        reason=str(says.get("reason", "")),
+        run_id=str(run_id),
+        arguments={"dry_run": False, **arguments},
+        before_snapshot=snapshot,
+        after_snapshot=snapshot,
+    )
+    record(lake, operation)
+    return operation
+
+
+def _logged(lake: Lake, run_id: str, verb: str) -> bool:
+    log = load(lake.catalog, log_table(lake))
+    if log is None:
+        return False
+    mine = And(EqualTo(term="run_id", value=run_id), EqualTo(term="verb", value=verb))
+    return bool(log.scan(row_filter=mine, selected_fields=("run_id",)).to_arrow().num_rows)

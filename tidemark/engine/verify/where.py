@@ -18,6 +18,7 @@ from tidemark.domain.errors import Refused, TidemarkError
 from tidemark.domain.ledger.fate import MEANINGS, Fate, by_offset, reader_of, without_row
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
+from tidemark.domain.maintenance.retention import expired_before
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState, ancestors, ledger_of, load, summary_of
@@ -60,6 +61,13 @@ class Answer:
     fate: Fate
     why: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
+    retained: bool = True
+    """False where the contract's retention explains that there is no row."""
+
+    @property
+    def lost(self) -> bool:
+        """It was read and is nowhere, and nothing says why."""
+        return self.fate in {"deleted", "unknown"} and self.retained
 
     def as_json(self) -> dict[str, Any]:
         """The stable shape of `where --json`."""
@@ -295,10 +303,26 @@ def _silent(lake: Lake, table: _Table, answer: Answer) -> Answer:
         "unanswered": "Kafka does not answer",
         "hole": "Kafka shows no record here",
     }.get(found.seen, "")
+    _explain_by_retention(table, answer, found.timestamp, batch.max_timestamp if batch else None)
     answer.facts = _receipt_facts(table.receipts[read] if read is not None else None)
     if found.seen in {"record", "tombstone"}:
         answer.facts["record"] = {"timestamp": _iso(found.timestamp), "key": _text(found.key)}
     return answer
+
+
+def _explain_by_retention(
+    table: _Table, answer: Answer, at: datetime | None, newest: datetime | None
+) -> None:
+    """Rows that `retention` has deleted are gone on purpose, as far as the time of record or batch tells."""
+    cut = expired_before(table.state.properties)
+    if cut is None or answer.fate not in {"deleted", "unknown"}:
+        return
+    told = at or newest
+    if told is not None and told >= cut and (at is not None or answer.fate == "deleted"):
+        return
+    answer.retained = False
+    older = f"retention has deleted the rows of records from before {cut.isoformat()}"
+    answer.why = f"{answer.why}; {older}" if answer.why else older
 
 
 def _receipt_facts(receipt: tuple[int, datetime, Ledger] | None) -> dict[str, Any]:
