@@ -161,10 +161,16 @@ class Topic:
 
     def send_at(self, numbers: Iterable[int], at: datetime) -> None:
         """Orders whose Kafka time is `at`, whatever the clock says."""
-        producer = self._new_producer()
+        producer, then = self._new_producer(), int(at.timestamp() * 1000)
         for n in numbers:
-            value, where = self.encode(order(n)), n % self.partitions
-            producer.produce(self.name, value, str(n).encode(), where, timestamp=int(at.timestamp() * 1000))
+            producer.produce(
+                self.name,
+                self.encode(order(n)),
+                str(n).encode(),
+                n % self.partitions,
+                on_delivery=_acknowledged,
+                timestamp=then,
+            )
         _flush(producer)
 
     @contextmanager

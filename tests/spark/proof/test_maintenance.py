@@ -176,7 +176,7 @@ def test_orphans_go_when_they_are_old_and_never_while_they_may_be_someones_stage
 
 def test_rows_go_with_age_and_reconcile_still_knows_every_offset(lakehouse):
     """Given records of forty days, of now, and a batch with both, when retention is a month, then the old rows are gone, no offset counts as a gap, and ingest goes on."""
-    topic = lakehouse.cluster.topic("aged", 1)
+    topic = lakehouse.cluster.topic("aged", 1, retention_ms="-1")
     table = lakehouse.table(topic, retention={"append": "30d"}, maintenance=SOON)
     now = int(time.time() * 1000)
     for numbers, age in ((range(10), 40), (range(10, 13), 40), (range(13, 20), 0), (range(20, 25), 0)):
@@ -202,7 +202,9 @@ def test_rows_go_with_age_and_reconcile_still_knows_every_offset(lakehouse):
     (aged,) = where_offset(lakehouse.lake, table.contract, 0, 3)
     assert (aged.fate, aged.lost) == ("deleted", False)
     assert "retention has deleted the rows of records from before" in aged.why
-    back = replay(lakehouse.lake, table.contract, Signature("ada", "a test"), (0, 8, 15), quarantine=False)
+    back = replay(
+        lakehouse.lake, table.contract, Signature("ada", "a test"), (0, 8, 15), quarantine=False, cause=None
+    )
     assert (back.arguments["written"], back.arguments["beyond_retention"]) == (7, 5)
     assert table.ids() == [*range(8, 13), *range(13, 30)]
     assert gains(table, "snapshot_expiry")[table.name, "retention"].numbers["rows_deleted"] == 5
