@@ -146,3 +146,53 @@ def test_a_topic_that_is_not_what_the_contract_says_stops_its_table_and_fills_no
     send(topic, *[good] * 97)
     assert table.run().rows[:3] == (100, 97, 3)
     assert table.causes() == {"wrong_message_type": 3}
+
+
+CLOSED = {**ITEM, "additionalProperties": False}
+PINNED = {
+    "PROTOBUF": (
+        PROTO,
+        PROTO.replace("note = 2; }", "note = 2; int64 more = 3; }"),
+        b"\x08\x01\x12\x01x",
+        b"\x08\x02\x18\x05",
+    ),
+    "JSON": (
+        CLOSED,
+        {**CLOSED, "properties": {**ITEM["properties"], "more": {"type": "integer"}}},
+        b'{"id": 1}',
+        b'{"id": 2, "more": 5}',
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["PROTOBUF", pytest.param("JSON", marks=pytest.mark.long)])
+def test_one_table_follows_the_newest_version_and_another_stays_with_its_own(lakehouse, topic, kind):
+    """Given bare values of two versions, when read by the newest and by the first, then the one grows a column and the other loses nothing."""
+    first, second, old, new = PINNED[kind]
+    register(topic, first, kind)
+    send(topic, old)
+    said = {"message": "shop.Order"} if kind == "PROTOBUF" else {}
+    latest = lakehouse.table(topic, f"{topic.name}_latest", value={"schema": "by_latest_schema", **said})
+    pinned = lakehouse.table(topic, value={"schema": "pinned", "version": 1, **said})
+    assert [table.run().rows.written for table in (latest, pinned)] == [1, 1]
+    register(topic, second, kind)
+    send(topic, new)
+    assert (latest.run().rows.written, pinned.run().error) == (1, None)
+    assert [(row["id"], row["more"]) for row in rows(latest)] in ([(1, 0), (2, 5)], [(1, None), (2, 5)])
+    assert [row["id"] for row in rows(pinned)] == [1]
+    assert pinned.causes() == {"invalid_against_schema": 1}
+
+
+def test_subjects_named_by_record_or_by_topic_and_record_are_followed(lakehouse):
+    """Given a topic per strategy with records of two versions of such a subject, when run, then both are read into the one table."""
+    for name in ("{token}.Order", "{topic}-shop.Order"):
+        topic = Topic(lakehouse.cluster, f"named_{uuid.uuid4().hex[:6]}", {})
+        topic.create(1)
+        subject = name.format(token=f"shop{uuid.uuid4().hex[:6]}", topic=topic.name)
+        table = lakehouse.table(topic, value={"subject": subject})
+        for schema, value in ((FIRST, {"id": 1}), (SECOND, {"id": 2, "note": "x"})):
+            known = lakehouse.cluster.register(subject, schema)
+            send(topic, b"\x00" + known.to_bytes(4, "big") + encoded(schema, value))
+        assert table.run().rows.written == 2
+        assert rows(table) == [{"id": 1, "note": ""}, {"id": 2, "note": "x"}]
+        assert lakehouse.lake.registry("main").versions(f"{topic.name}-value") == ()

@@ -175,3 +175,55 @@ def test_json_envelopes_with_their_schema(lakehouse, topic):
         "-123.45",
     )
     assert (gone["id"], gone["price"], gone["_cdc"]["op"]) == (1, None, "d")
+
+
+FLAT = {
+    "type": "record",
+    "name": "Value",
+    "namespace": debezium.PREFIX,
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "price", "type": ["null", debezium.decimal(2, 10)], "default": None},
+        *({"name": n, "type": ["null", "string"], "default": None} for n in ("__op", "__deleted")),
+        *({"name": n, "type": ["null", "long"], "default": None} for n in ("__source_ts_ms", "__lsn")),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", ["avro", pytest.param("json", marks=pytest.mark.long)])
+def test_flattened_records_become_rows_with_what_was_added_to_them(lakehouse, topic, kind):
+    """Given a row, its delete rewritten as a row, a tombstone and a record without its fields, when run, then each is in its one place."""
+    meta = {"__op": "u", "__deleted": "false", "__source_ts_ms": 1000, "__lsn": 12}
+    gone = {**meta, "__op": "d", "__deleted": "true"}
+    images = [{"id": 1, "price": -12345, **meta}, {"id": 2, "price": None, **gone}]
+    if kind == "avro":
+        keys, values = register(topic, "key", KEY), register(topic, "value", FLAT)
+        sent = [
+            framed(values, FLAT, {**i, "price": i["price"] and debezium.unscaled(i["price"])}) for i in images
+        ]
+        key = [framed(keys, KEY, {"id": n}) for n in (1, 2)]
+        value = {"envelope": "debezium_flat"}
+    else:
+        sent = [json.dumps({**i, "price": i["price"] and i["price"] / 100}).encode() for i in images]
+        key = [json.dumps({"id": n}).encode() for n in (1, 2)]
+        declared = {"id": "bigint", "price": "decimal(10,2)"}
+        value = {"format": "json", "envelope": "debezium_flat", "fields": declared}
+    topic.send_raw([(key[0], sent[0], 0), (key[1], sent[1], 0), (key[1], None, 0), (key[0], sent[0][:-1], 0)])
+    table = lakehouse.table(
+        topic, value=value, key={"format": kind, "fields": ["id"]}, upsert=["id"], quarantine={"fail": 1}
+    )
+    outcome = table.run()
+    assert (outcome.error, outcome.rows[:4]) == (None, (4, 3, 1, 0)), table.causes()
+    landed = sorted(table.iceberg().scan().to_arrow().to_pylist(), key=lambda r: r["_kafka"]["offset"])
+    assert [(r["id"], r["price"] and str(r["price"])) for r in landed] == [
+        (1, "-123.45"),
+        (2, None),
+        (2, None),
+    ]
+    assert [r["_cdc"] and (r["_cdc"]["op"], r["_cdc"]["pos"]) for r in landed] == [
+        ("u", "00000000000000000012"),
+        ("d", "00000000000000000012"),
+        None,
+    ]
+    assert table.causes() == {"undecodable": 1}
+    table.holds_everything(upsert=True)

@@ -1,9 +1,18 @@
 """Rule: a table follows its writers as the contract allows; what it may not follow waits, or goes aside by name."""
 
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
 from topics import ORDER, order
 
+from assets.evolution import _review
+from tidemark.engine.look.status import Hint, judge
+from tidemark.engine.look.tables import look
+from tidemark.engine.operate.approve import approve
+from tidemark.engine.preview.foresee import evolve_now
 from tidemark.engine.schema.evolve import Approval, evolve, history, plan_evolution
 from tidemark.engine.schema.writers import read_schemas
+from tidemark.engine.table.operations import Signature
 
 ITEM = {
     "type": "record",
@@ -127,3 +136,71 @@ class TestWhatMayNotBeFollowed:
         assert table.ids() == [0, 2]
         assert table.causes() == {"schema_not_allowed": 1}
         table.holds_everything()
+
+    def test_an_approved_incompatible_writer_goes_aside_and_the_rest_goes_on(self, lakehouse):
+        """Given old writers around two that changed a column and a list's elements, when the plan is approved, then theirs alone go aside, once and from then on."""
+        listed = {**ORDER, "fields": [*ORDER["fields"], tags("string")]}
+        clashing = {**INCOMPATIBLE, "fields": [*INCOMPATIBLE["fields"], tags("string")]}
+        topic = lakehouse.cluster.topic("approved", schema=listed)
+        send(topic, 0, tags=["a"])
+        table, lake = lakehouse.table(topic), lakehouse.lake
+        table.run()
+        topic.use(clashing)
+        send(topic, 1, customer=True, tags=[])
+        topic.use({**clashing, "fields": [*clashing["fields"][:-1], tags(["string", "long"])]})
+        send(topic, 2, customer="c", tags=[2])
+        topic.use(listed)
+        send(topic, 3, tags=["b"])
+        waits = table.run()
+        assert (waits.state, table.ids()) == ("schema_review", [0])
+        seen = freshness(lakehouse, table, "schema_review")
+        assert (seen.state, seen.lag_records) == ("schema_review", 3)
+        assert seen.table_clock < seen.stream_clock
+        plan = plan_evolution(table.contract, lake.state(table.name), read_schemas(lake, table.contract))
+        assert {c.path for c in plan.changes} == {("customer",), ("tags", "element")}
+        assert waits.error["plan"] == plan.id
+        approve(lake, table.contract, plan.id, Signature("ann", "known", "run-1"))
+        assert table.run().state == "fresh"
+        assert (table.ids(), table.causes()) == ([0, 3], {"schema_not_allowed": 2})
+        assert table.run().commits == 0
+        topic.use(clashing)
+        send(topic, 4, customer=False, tags=[])
+        topic.use(listed)
+        send(topic, 5, tags=[])
+        assert table.run().rows[:3] == (2, 1, 1)
+        assert (table.ids(), table.causes()) == ([0, 3, 5], {"schema_not_allowed": 3})
+        table.holds_everything()
+        [entry] = history(lake.state(table.name))
+        assert (entry["by"], entry["plan"], len(entry["schema_ids"])) == ("ann", plan.id, 2)
+
+    def test_a_schema_that_nobody_writes_yet_is_planned_for_and_holds_nothing_up(self, lakehouse):
+        """Given an addition and an incompatible version registered ahead of their first record, when the schema asset looks, then the column is there, the other waits with a red check, and old records flow."""
+        topic = lakehouse.cluster.topic("ahead")
+        topic.send([0])
+        table, lake = lakehouse.table(topic), lakehouse.lake
+        table.run()
+        topic.use(WITH_ITEMS)
+        topic.use({**INCOMPATIBLE, "fields": [*INCOMPATIBLE["fields"], WITH_ITEMS["fields"][-1]]})
+        topic.use(ORDER)
+        found = evolve_now(lake, table.contract, "asset-run")
+        assert [(c.kind, c.path) for c in found.done] == [("add_column", ("items",))]
+        assert [(c.kind, c.path) for c in found.parked] == [("incompatible", ("customer",))]
+        check = _review(table.contract, found)
+        assert (check.passed, found.plan.id in str(check.metadata["next"].value)) == (False, True)
+        assert evolve_now(lake, table.contract, "asset-run").done == ()
+        topic.send([1])
+        outcome = table.run()
+        assert (outcome.state, rows(table)) == ("fresh", [(0, None), (1, [])])
+        assert freshness(lakehouse, table, None).state == "fresh"
+        table.holds_everything()
+
+
+def tags(kind):
+    return {"name": "tags", "type": {"type": "array", "items": kind}, "default": []}
+
+
+def freshness(lakehouse, table, stopped):
+    """What `status` says after a run that ended in the state `stopped`."""
+    [facts] = look(lakehouse.lake, [table.contract], {})
+    now = datetime.now(UTC)
+    return judge(replace(facts, hint=Hint(stopped=stopped, at=now)), poll=timedelta(seconds=5), now=now)

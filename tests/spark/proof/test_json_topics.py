@@ -102,3 +102,23 @@ def test_without_declared_columns_the_document_is_the_row(lakehouse):
         "[1]",
     ]
     table.holds_everything()
+
+
+def test_text_and_bytes_land_as_they_are_however_long(lakehouse):
+    """Given a megabyte of text (the most that a producer sends by default), an emoji and bytes that are no text, when read as text and as bytes, then the text quarantines one record and the bytes none."""
+    topic, long = json_topic(lakehouse, 1), "é" * 499_900
+    values = [long.encode(), "🌊\n".encode(), b"\xff\x00", None, b""]
+    send(topic, *values)
+    text = lakehouse.table(topic, value={"format": "string"})
+    raw = lakehouse.table(topic, f"{topic.name}_raw", value={"format": "raw"})
+    assert text.run().rows[:4] == (5, 3, 1, 1)
+    assert raw.run().rows[:4] == (5, 4, 0, 1)
+    assert text.causes() == {"undecodable": 1}
+    for read in (
+        lambda t: t.iceberg().scan().to_arrow(),
+        lambda t: lakehouse.spark().table(t.name).toArrow(),
+    ):
+        assert sorted(read(text)["value"].to_pylist()) == sorted([long, "🌊\n", ""])
+        assert sorted(read(raw)["value"].to_pylist()) == sorted([values[0], values[1], values[2], b""])
+    text.holds_everything()
+    raw.holds_everything()

@@ -2,13 +2,14 @@
 
 import json
 
+import httpx
 import pytest
 from topics import ORDER, order
 
 from tidemark.domain.errors import Refused
 from tidemark.domain.plan.proposal import propose
 from tidemark.engine.operate.approve import approve
-from tidemark.engine.preview.foresee import foresee
+from tidemark.engine.preview.foresee import compatibility_findings, foresee
 from tidemark.engine.preview.schema_report import schema_report
 from tidemark.engine.preview.survey import survey
 from tidemark.engine.table.operations import Signature
@@ -150,3 +151,20 @@ def bare(cluster, name):
     topic = Topic(cluster, f"{name}_{uuid4().hex[:6]}", ORDER)
     topic.create(1)
     return topic
+
+
+def test_a_subject_that_lets_in_what_the_contract_holds_up_is_a_finding(lakehouse):
+    """Given the registry's mode BACKWARD, then NONE for the subject alone, when looked at, then only NONE disagrees with the contract."""
+    topic = lakehouse.cluster.topic("compatible")
+    table = lakehouse.table(topic)
+    assert compatibility_findings(lakehouse.lake, table.contract) == ()
+    careful = lakehouse.table(topic, schema_changes={"add_column": "review"})
+    [additions] = compatibility_findings(lakehouse.lake, careful.contract)
+    assert additions.startswith("the registry (BACKWARD) lets producers register new fields")
+    root = lakehouse.cluster.registry_url.removesuffix("/apis/ccompat/v7")
+    rules = f"{root}/apis/registry/v2/groups/default/artifacts/{topic.name}-value/rules"
+    rule = {"type": "COMPATIBILITY", "config": "NONE"}  # ccompat's NONE falls back on the registry's mode
+    httpx.post(rules, json=rule, trust_env=False, timeout=30).raise_for_status()
+    table = lakehouse.table(topic)
+    [finding] = compatibility_findings(lakehouse.lake, table.contract)
+    assert finding.startswith("the registry (NONE) lets producers register incompatible schemas")

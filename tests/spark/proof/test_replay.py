@@ -1,7 +1,9 @@
 """Rule: a replay moves records, never copies them; what Kafka no longer has is refused by name."""
 
+import uuid
+
 import pytest
-from topics import ORDER, order
+from topics import ORDER, Topic, order
 
 from tidemark.domain.errors import Refused
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
@@ -61,6 +63,31 @@ def test_a_replay_of_one_cause_leaves_the_others_alone(lakehouse, table):
     part = replay_quarantine(lakehouse.lake, table.contract, Selection("schema_not_allowed", 0), ADA)
     assert part.arguments["moved"] == 3
     assert table.holds_everything().rows == 103
+
+
+def test_what_a_mended_contract_takes_in_is_replayed_by_range_and_then_whole(lakehouse):
+    """Given documents that break a rule or are too wide for a declared type, when the contract is mended, then a replay of some offsets moves those, and the next one the rest, once."""
+    topic = Topic(lakehouse.cluster, f"mended_{uuid.uuid4().hex[:6]}", {})
+    topic.create(1)
+    topic.send_raw((b"k", f'{{"id": {n}, "price": {n}.5}}'.encode(), 0) for n in range(40))
+    topic.send_raw((b"k", f'{{"id": {n}, "price": 12345.5}}'.encode(), 0) for n in range(40, 43))
+    topic.send_raw((b"k", f'{{"id": {n}, "price": -1.5}}'.encode(), 0) for n in range(43, 46))
+    price = {"id": "bigint", "price": "decimal(4,1)"}
+    rule = {"column": "price", "check": "in_range", "min": 0}
+    made = lakehouse.table(topic, value={"format": "json", "fields": price}, quality=[rule])
+    assert made.run().rows.quarantined == 6
+    assert made.causes() == {"value_out_of_range": 3, "quality:in_range": 3}
+    wider = {"format": "json", "fields": {**price, "price": "decimal(8,1)"}}
+    mended = lakehouse.table(topic, value=wider, quality=[])
+    lake = lakehouse.open_lake()
+    part = replay_quarantine(lake, mended.contract, Selection(partition=0, first=41, upto=44), ADA).arguments
+    assert (part["moved"], mended.ids()) == (3, [*range(40), 41, 42, 43])
+    rest = replay_quarantine(lake, mended.contract, Selection(), ADA).arguments
+    assert (rest["moved"], mended.ids()) == (3, list(range(46)))
+    again = replay_quarantine(lake, mended.contract, Selection(), ADA).arguments
+    assert (again["moved"], mended.causes()) == (0, {})
+    assert str(mended.iceberg().schema().find_type("price")) == "decimal(8, 1)"
+    mended.holds_everything()
 
 
 def test_a_range_is_read_again_and_replaces_its_rows(lakehouse, table):

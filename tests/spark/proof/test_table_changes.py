@@ -3,7 +3,11 @@
 import pytest
 from pyspark.sql import SparkSession
 
+from tidemark.domain.columns.spark_types import columns_ddl
+from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
 from tidemark.engine.operate.accept import Signature, accept
+from tidemark.engine.preview.foresee import foresee, foresee_releases
+from tidemark.engine.verify.reconcile import reconcile
 
 ONCALL = Signature("oncall", "seen and agreed")
 
@@ -123,3 +127,42 @@ def test_a_server_with_the_catalog_cache_on_is_refused(lakehouse, value):
     assert outcome.state == "misconfigured"
     assert "cache-enabled=false" in outcome.error["message"]
     assert not lakehouse.catalog.table_exists(table.name)
+
+
+def test_a_fitting_table_of_someone_else_is_adopted(lakehouse):
+    """Given a table with rows, columns in another order and one of its own that may not be NULL, when a contract names it, then its rows stay, the topic is loaded beside them, and without contract it is released."""
+    topic, spark = lakehouse.cluster.topic("adopted", 2), lakehouse.spark()
+    topic.send(range(20))
+    table = lakehouse.table(topic)
+    kafka = columns_ddl(Struct((KAFKA_COLUMN,)))
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.proof")
+    spark.sql(
+        f"CREATE TABLE lake.{table.name} (region STRING NOT NULL, amount DOUBLE, id BIGINT NOT NULL, "
+        f"customer STRING, at TIMESTAMP, {kafka}) USING iceberg PARTITIONED BY (region)"
+    )
+    spark.sql(
+        f"INSERT INTO lake.{table.name} SELECT 'eu', 1.5D, 1000 + id, 'old', TIMESTAMP '2020-01-01', NULL FROM range(3)"
+    )
+    planned = foresee(lakehouse.lake, table.contract)
+    found = [(c["kind"], c["path"], c["verdict"]) for c in planned.changes]
+    assert [each for each in found if each[0] != "property"] == [
+        ("adopt", "", "apply"),
+        ("make_optional", "region", "apply"),
+        ("make_optional", "id", "apply"),
+    ]
+    assert table.run().state == "fresh"
+    assert table.ids() == [*range(20), 1000, 1001, 1002]
+    held = table.iceberg().scan().to_arrow().to_pylist()
+    assert (
+        sorted((r["region"] or "", r["_kafka"] is None) for r in held)
+        == [("", False)] * 20 + [("eu", True)] * 3
+    )
+    assert [f.name for f in table.iceberg().spec().fields] == ["region"]
+    assert reconcile(lakehouse.lake, table.contract).sound
+    assert foresee(lakehouse.lake, table.contract).changes == ()
+    assert table.run().commits == 0
+    (lakehouse.contracts / f"{table.name}.yaml").unlink()
+    lake = lakehouse.open_lake()
+    [released] = [each for each in foresee_releases(lake) if each.table == table.name]
+    assert [(c["kind"], c["verdict"]) for c in released.changes] == [("release", "apply")]
+    assert len(table.ids()) == 23

@@ -52,6 +52,10 @@ from tidemark.engine.table.publish import drop_branch, open_branch, publish, wri
 
 ATTEMPTS = 6
 """Times that one microbatch may be overtaken, with no progress in between, before the orchestrator gets it back."""
+_UNPROVEN = (
+    ". No record was ever read: if the contract is right, the next good one resolves it, "
+    "or tidemark accept {table} --quarantine-batch --reason …"
+)
 
 
 class _PlanAgain(TidemarkError):
@@ -255,7 +259,8 @@ def _hold_back_flood(plan: Plan, counts: Mapping[int, Counts], groups: list[Grou
             if unreadable
             else f"{bad} of {read} records, above {contract.quarantine.fail:.1%}: "
         )
-        + ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items())),
+        + ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items()))
+        + (_UNPROVEN.format(table=contract.table) if unreadable and unproven else ""),
         topic=contract.topic,
         causes=causes,
         read=read,
