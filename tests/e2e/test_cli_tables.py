@@ -1,6 +1,7 @@
 """The command line as another program uses it: exit codes, JSON, and what it does to real tables."""
 
 import signal
+import time
 
 import pyarrow as pa
 import pytest
@@ -131,6 +132,29 @@ def test_pause_is_kept_until_resume_and_both_are_logged(lakehouse):
     log = lakehouse.catalog.load_table("lake.tidemark_operations").scan().to_arrow().to_pylist()
     found = [(row["verb"], row["by"], row["reason"]) for row in log if row["table"] == table.name]
     assert sorted(found) == [("pause", "ann", "look"), ("resume", "bob", "done")]
+
+
+def test_maintain_says_what_it_would_do_then_does_it_and_is_logged_once(lakehouse):
+    topic = lakehouse.cluster.topic("cli_maintained")
+    soon = {"snapshots": {"max_age": "1s", "min_keep": 1}}
+    table = lakehouse.table(topic, maintenance=soon)
+    for batch in range(3):
+        topic.send(range(batch * 10, batch * 10 + 10))
+        assert table.run().error is None
+    head, before = table.head, table.snapshots
+    time.sleep(1)
+    code, planned = cli(lakehouse, "maintain", table.name, "--snapshots", "--dry-run")
+    (found,) = [each for each in planned["arguments"]["found"] if each["table"] == table.name]
+    assert (code, planned["arguments"]["dry_run"], found["acted"]) == (0, True, False)
+    assert (table.head, table.snapshots) == (head, before)
+    code, done = cli(lakehouse, "maintain", table.name, "--snapshots", "--reason", "small", "--by", "ann")
+    (acted,) = [each for each in done["arguments"]["found"] if each["acted"]]
+    assert (code, acted["table"], acted["kind"]) == (0, table.name, "snapshot_expiry")
+    assert table.snapshots == acted["snapshots_after"] == before - found["expirable"]
+    assert (table.head, table.ids()) == (head, list(range(30)))
+    log = lakehouse.catalog.load_table("lake.tidemark_operations").scan().to_arrow().to_pylist()
+    logged = [(row["verb"], row["by"], row["reason"]) for row in log if row["table"] == table.name]
+    assert logged == [("maintain", "ann", "small")]
 
 
 def test_a_recreated_topic_stops_status_says_so_and_accept_resolves_it(lakehouse):

@@ -31,11 +31,12 @@ class Upserted:
 
     def send(self, *events):
         """(id, value) or (id, value, ts) or (id, value, ts, region); value None is a tombstone."""
-        for key, value, *rest in events:
-            ts, region = (*rest, 0, "eu")[0], (*rest, "eu", "eu")[1] if len(rest) > 1 else "eu"
-            body = {"id": key, "region": region, "v": value, "ts": ts}
-            text = None if value is None else json.dumps(body).encode()
-            self.topic.send_raw([(str(key).encode(), text, key % self.topic.partitions)])
+        self.topic.send_raw([self._record(*event) for event in events])
+
+    def _record(self, key, value, ts=0, region="eu"):
+        body = {"id": key, "region": region, "v": value, "ts": ts}
+        text = None if value is None else json.dumps(body).encode()
+        return str(key).encode(), text, key % self.topic.partitions
 
     def merge(self, lake=None):
         outcome = merge_up(lake or self.lakehouse.lake, self.current, "test")

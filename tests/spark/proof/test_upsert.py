@@ -1,14 +1,18 @@
 """Upsert tables the whole way: topic, append table, merge; whatever comes, the table is the topic replayed into a map."""
 
 import threading
+from pathlib import Path
+from urllib.parse import urlparse
 
 import oracle
 import pytest
-from lakehouse import Run
+from lakehouse import Run, until
 from upserted import Upserted
 
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.table.operations import Signature
+
+KEYS = 60_000
 
 
 @pytest.mark.parametrize("format_version", [2, 3])
@@ -120,9 +124,48 @@ def test_a_merge_killed_at_any_point_is_continued_exactly(lakehouse, format_vers
     expected = {0: "b", 9: "n", **dict.fromkeys(range(2, 6), "a")}
     assert made.rows() == expected
     made.merge()
-    done = made.both((1, "late", 0), (2, "c", 3))
-    assert (done.stale, done.updated) == (1, 1)
-    assert made.rows() == expected | {2: "c"}
+
+    made.send((2, None), (1, "late", 0), (3, "c", 3))
+    made.append.run()
+    run = Run.start(lakehouse, [made.name], pause_at="audited")
+    run.reaches_its_pause()
+    for table in (made.name, made.append.name):
+        options = "options => map('rewrite-all', 'true')"
+        lakehouse.spark().sql(f"CALL lake.system.rewrite_data_files(table => '{table}', {options})")
+    run.release()
+    assert [each["commits"] for each in run.result()] == [1], "planned again on what compaction left"
+    del expected[2]
+    expected[3] = "c"
+    assert made.rows() == expected, "deleted rows stay deleted"
+    assert made.merge() is None
+
+
+def test_a_merge_killed_while_the_server_writes_for_it_disturbs_no_successor(lakehouse):
+    """Given a client killed in the middle of its MERGE statement, then the server goes on for nobody, and the next merge does the work once."""
+    made = Upserted(lakehouse, partitions=1)
+    made.both(*((n, "a") for n in range(KEYS)))
+    made.send(*((n, None if n % 3 == 0 else "b") for n in range(KEYS)))
+    made.append.run()
+    head, there = made.table().metadata.current_snapshot_id, _files(made.table())
+    run = Run.start(lakehouse, [made.name])
+    until(lambda: _files(made.table()) - there, "the server to begin writing", 120)
+    run.kill()
+    refs = made.table().metadata.refs
+    (branch,) = (name for name in refs if name.startswith("tidemark_") and name != "tidemark_ledger")
+    assert refs[branch].snapshot_id == head, "the MERGE was over before the kill"
+    done = made.merge()
+    assert (done.updated, done.deleted) == (KEYS - KEYS // 3, KEYS // 3)
+    expected = {n: "b" for n in range(KEYS) if n % 3}
+    assert made.rows() == expected
+    until(
+        lambda: made.table().metadata.refs[branch].snapshot_id != head, "the dead client's MERGE to end", 120
+    )
+    assert made.merge() is None
+    assert made.rows() == expected
+
+
+def _files(table):
+    return set((Path(urlparse(table.location()).path) / "data").rglob("*.parquet"))
 
 
 def test_a_replayed_range_changes_nothing_that_came_later(lakehouse):
