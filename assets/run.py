@@ -140,7 +140,7 @@ def _result(
     state = lake.state(contract.table)
     columns = state.columns
     changed = columns is not None and update(
-        resource.places.home, lambda seen: seen.with_columns(contract.table, columns)
+        resource.places.home, lambda seen: seen.with_columns(contract.table, columns, state.location)
     )
     merges = state if state.merged else None
     rows = state.rows - state.delete_rows

@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from assets.column_lineage import Columns, from_append, from_topic
-from assets.names import LANE_TAG, ROLE_TAG, table_key, topic_key
+from assets.names import LANE_TAG, ROLE_TAG, table_key, table_of, topic_key
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.units import format_duration
 
@@ -56,6 +56,16 @@ def quarantine_spec(contract: Contract, catalog: str) -> dg.AssetSpec:
         tags={**contract.tags, ROLE_TAG: "data"},
         kinds={"iceberg"},
     )
+
+
+def located(assets: Sequence[Any], location: Callable[[str], str]) -> list[Any]:
+    """The assets, with `dagster/uri` where it is known where the files of their table lie."""
+
+    def with_uri(spec: dg.AssetSpec) -> dg.AssetSpec:
+        uri = location(table_of(spec.key))
+        return spec.merge_attributes(metadata={"dagster/uri": uri}) if uri else spec
+
+    return list(dg.map_asset_specs(with_uri, assets))
 
 
 def topic_specs(contracts: Sequence[Contract]) -> list[dg.AssetSpec]:

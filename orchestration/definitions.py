@@ -14,7 +14,7 @@ from assets.drift import drift_checks
 from assets.ingest import ingest_assets
 from assets.maintenance import health_checks, maintenance_assets
 from assets.schema import schema_assets
-from assets.specs import quarantine_spec, topic_specs
+from assets.specs import located, quarantine_spec, topic_specs
 from assets.upsert import upsert_assets
 from assets.watch import watch_checks
 from jobs.backfill import backfill_job
@@ -64,15 +64,16 @@ def _tables(configuration: Configuration, seen: Discovery) -> dg.Definitions:
     columns = {each.table: seen.columns(each.table) for each in (*contracts, *upserts)}
     by_lane, merged = _by_lane(contracts), _by_lane(upserts)
     schemas = schema_assets(contracts)
+    assets = [
+        *topic_specs(contracts),
+        *(ingest_assets(name, lanes[name], each, catalog, columns) for name, each in by_lane.items()),
+        *(quarantine_spec(each, catalog) for each in contracts),
+        *(upsert_assets(name, lanes[name], each, catalog, columns) for name, each in merged.items()),
+        *((schemas,) if schemas else ()),
+        *maintenance_assets(contracts),
+    ]
     return dg.Definitions(
-        assets=[
-            *topic_specs(contracts),
-            *(ingest_assets(name, lanes[name], each, catalog, columns) for name, each in by_lane.items()),
-            *(quarantine_spec(each, catalog) for each in contracts),
-            *(upsert_assets(name, lanes[name], each, catalog, columns) for name, each in merged.items()),
-            *((schemas,) if schemas else ()),
-            *maintenance_assets(contracts),
-        ],
+        assets=located(assets, seen.location),
         asset_checks=[
             *(freshness_checks(name, each, recorded_sightings) for name, each in by_lane.items()),
             *merge_freshness_checks(upserts),

@@ -34,7 +34,9 @@ def test_definitions_load_with_every_service_down_and_ask_none(where, monkeypatc
 
 
 def test_the_graph_is_what_the_snapshot_says(defs, where):
-    discovery.update(where.home, lambda seen: seen.with_columns("shop.orders", COLUMNS))
+    discovery.update(
+        where.home, lambda seen: seen.with_columns("shop.orders", COLUMNS, "s3://lake/shop/orders")
+    )
     found = json.loads(json.dumps(describe(build_defs(where=where)), sort_keys=True))
     if os.environ.get("TIDEMARK_WRITE_SNAPSHOTS"):
         SNAPSHOT.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")

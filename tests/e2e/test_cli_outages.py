@@ -18,11 +18,12 @@ def behind(lakehouse):
 
 
 @pytest.mark.long
-def test_with_spark_down_everything_is_still_known(lakehouse, behind):
+def test_with_spark_down_everything_is_still_known(lakehouse, behind, tmp_path):
     lakehouse.kill("spark")
     code, (found,) = cli(lakehouse, "status", behind.name)
     assert (code, found["state"], found["lag_records"], found["rows"]) == (1, "spark_down", 5, 10)
     assert cli(lakehouse, "reconcile", behind.name)[0] == 0
+    knows_where(lakehouse, behind, tmp_path)
     code, (outcome,) = cli(lakehouse, "run", behind.name)
     assert (code, outcome["state"]) == (1, "spark_down")
 
@@ -44,3 +45,13 @@ def test_with_the_registry_down_only_tables_that_wait_for_it_say_so(lakehouse, b
 def test_with_dagster_never_used_status_is_the_same(lakehouse, behind, tmp_path):
     _, (found,) = cli(lakehouse, "status", behind.name, DAGSTER_HOME=str(tmp_path / "none"))
     assert (found["lag_records"], found["rows"]) == (5, 10)
+    knows_where(lakehouse, behind, tmp_path)
+
+
+def knows_where(lakehouse, table, tmp_path):
+    """The fate of records without anything of Dagster's."""
+    for offset, fate in {3: "published", 12: "not_yet"}.items():
+        words = ("where", table.topic.name, f"0:{offset}")
+        code, (found,) = cli(lakehouse, *words, DAGSTER_HOME=str(tmp_path / "none"))
+        assert (code, found["fate"]) == (0, fate)
+        assert bool(found.get("snapshot_id")) is (fate == "published")

@@ -18,16 +18,20 @@ class Upserted:
         self.lakehouse = lakehouse
         self.topic = Topic(lakehouse.cluster, f"upsert_{uuid.uuid4().hex[:6]}", {})
         self.topic.create(partitions)
-        self.append = lakehouse.table(
-            self.topic,
-            value={"format": "json", "fields": FIELDS},
-            key={"format": "string", "fields": ["id"]},
-            format_version=format_version,
-            quarantine={"fail": 1.0},
-            upsert={"keys": ["id"], **upsert},
-        )
+        self._contract = {
+            "value": {"format": "json", "fields": FIELDS},
+            "key": {"format": "string", "fields": ["id"]},
+            "format_version": format_version,
+            "quarantine": {"fail": 1.0},
+            "upsert": {"keys": ["id"], **upsert},
+        }
+        self.declare()
         self.current = current_of(self.append.contract)
         self.name = self.current.contract.table
+
+    def declare(self, **more):
+        """Write the contract, with more keys or with those of the beginning alone."""
+        self.append = self.lakehouse.table(self.topic, **self._contract, **more)
 
     def send(self, *events):
         """(id, value) or (id, value, ts) or (id, value, ts, region); value None is a tombstone."""

@@ -75,5 +75,10 @@ def test_a_table_is_compared_with_that_of_another_program(lakehouse):
     assert (found["keys"], found["by"]) == (["id"], "at")
     assert (found["equal"], found["differences"]["only_in_table"]) == (False, 10)
     assert found["table"]["newest"] > found["other"]["newest"]
+    spark.sql(
+        f"CREATE TABLE lake.{other}_copy USING iceberg AS SELECT * FROM lake.{table.name} WHERE id <> 7"
+    )
+    parts = compare(lakehouse.lake, table.name, f"{other}_copy", Wanted(by="_kafka.partition")).as_json()
+    assert [(str(g["group"]), g["equal"]) for g in parts["groups"]] == [("0", True), ("1", False)]
     whole = Wanted(until=datetime(2026, 1, 1, 0, 50, tzinfo=UTC))
     assert compare(lakehouse.lake, table.name, other, whole).equal

@@ -1,12 +1,14 @@
 """The review pack as people read it: on a phone and a desktop, by keyboard, in both color schemes, with axe-core's eyes."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browser import DESKTOP, PHONE, open_page, screenshots
 from reviews import CONTRACT, NOON, receipt, review
 
+from tidemark.domain.config.contract import Upsert
 from tidemark.review.pack import page
 
 SIZES = {"desktop": DESKTOP, "phone": PHONE}
@@ -18,7 +20,12 @@ def pack(tmp_path_factory):
     asked = {"by": "team:lake", "reason": "agreed with the shop", "at": NOON.isoformat()}
     change = {**asked, "changes": [{"kind": "add_column", "path": ["channel"]}], "plan": "p1"}
     cause = {"cause": "undecodable", "count": 2, "resolved": 1, "first_seen": NOON.isoformat()}
+    upsert = Upsert(table="shop.orders_current", keys=["order_id"], order_by=["lsn"])
+    cutover = {**asked, "rows": 60, "source": "topic:old/orders", "until": NOON.isoformat()}
     whole = review(
+        CONTRACT.model_copy(update={"upsert": upsert}),
+        current=replace(review().status, table="shop.orders_current", state="lagging"),
+        cutover=cutover,
         receipts=[receipt(n, delay=3 + n % 4, quarantined=n % 2) for n in range(20)],
         quarantine=[{**cause, "last_seen": NOON.isoformat()}],
         changes=[change],

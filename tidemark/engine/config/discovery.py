@@ -4,7 +4,7 @@ A cache and nothing more (DESIGN.md, Layers): sensors and runs refresh it, loadi
 missing, damaged or of another version it is empty. `<home>/discovery.json`:
 {"version": 1,
  "clusters": {cluster: {"topics": {topic: {"partitions": n, "id": …}}}},
- "tables": {table: {"columns": [{"name", "type", "doc", "required", "from"}]}}}
+ "tables": {table: {"columns": [{"name", "type", "doc", "required", "from"}], "location"}}}
 """
 
 import fcntl
@@ -41,13 +41,22 @@ class Discovery:
         """With the whole list of a cluster's topics replaced."""
         return replace(self, clusters={**self.clusters, cluster: dict(topics)})
 
-    def with_columns(self, table: str, columns: Struct) -> "Discovery":
-        """With the columns of a table replaced."""
-        return self.with_described(table, columns_to_json(columns))
+    def location(self, table: str) -> str:
+        """Where the files of a table were last seen; empty when that is not known."""
+        return str(self.tables.get(table, {}).get("location", ""))
+
+    def with_columns(self, table: str, columns: Struct, location: str = "") -> "Discovery":
+        """With the columns of a table replaced, and its location where it is given."""
+        made = self.with_described(table, columns_to_json(columns))
+        if not location:
+            return made
+        return replace(made, tables={**made.tables, table: {**made.tables[table], "location": location}})
 
     def with_described(self, table: str, columns: Sequence[Mapping[str, Any]]) -> "Discovery":
         """The same of columns as the file holds them; `from` names what a column is made of: [[table, column]]."""
-        return replace(self, tables={**self.tables, table: {"columns": list(columns)}})
+        return replace(
+            self, tables={**self.tables, table: {**self.tables.get(table, {}), "columns": list(columns)}}
+        )
 
 
 def columns_to_json(columns: Struct) -> list[dict[str, Any]]:

@@ -1,0 +1,77 @@
+"""Rule: what is taken back or let in later reaches the upsert table too, and the review pack tells it all."""
+
+from pathlib import Path
+from urllib.parse import urlparse
+
+import dagster as dg
+from command_line import cli
+from upserted import Upserted
+
+from orchestration.definitions import build_defs
+from tidemark.engine.config.configuration import Places
+from tidemark.engine.merge.state import read_pair
+from tidemark.engine.operate.pause import resume
+from tidemark.engine.operate.replay import replay
+from tidemark.engine.operate.rollback import Target, rollback
+from tidemark.engine.table.operations import Signature
+
+ADA = Signature("ada", "a test", "by-hand")
+
+
+def test_an_upsert_table_follows_a_rollback_and_a_replay(lakehouse):
+    """Given a merged table, when it is taken back, read again and its quarantine let in, then the upsert table is the map each time."""
+    made = Upserted(lakehouse)
+    lake = lakehouse.lake
+    made.both((1, "a"), (2, "b"))
+    target = made.append.head
+    made.both((1, "a2"), (3, "c"), (2, None))
+    new = {1: "a2", 3: "c"}
+    assert made.rows() == new
+
+    rollback(lake, made.append.contract, Target(target), ADA)
+    assert behind(made)
+    made.merge()
+    assert made.rows() == {1: "a", 2: "b"}
+    assert not behind(made)
+    resume(lake, made.append.contract, ADA)
+    made.append.run()
+    made.merge()
+    assert made.rows() == new
+
+    made.declare(quality=[{"sql": "v <> 'bad'"}])
+    made.both((4, "bad"), (4, "newer"), (5, "bad"))
+    assert made.rows() == new | {4: "newer"}
+    made.declare()
+    moved = replay(lake, made.append.contract, ADA, (None, None, None), quarantine=True, cause=None)
+    assert moved.arguments["moved"] == 2
+    assert behind(made), "though the offsets are what they were"
+    made.merge()
+    assert made.rows() == new | {4: "newer", 5: "bad"}, "an older event that comes late does not win"
+    the_pack_tells(lakehouse, made)
+
+
+def behind(made):
+    return read_pair(made.lakehouse.lake, made.current).behind
+
+
+def the_pack_tells(lakehouse, made):
+    """`report --json` on the upsert table's name, and the job that makes the page."""
+    code, (told,) = cli(lakehouse, "report", made.name)
+    assert (code, told["table"]) == (0, made.append.name)
+    assert (told["upsert"]["table"], told["upsert"]["state"], told["upsert"]["rows"]) == (
+        made.name,
+        "fresh",
+        4,
+    )
+    assert {each["verb"] for each in told["operations"]} == {"rollback", "resume", "replay"}
+    assert all(each["balanced"] for each in told["reconciliation"])
+    assert told["recovery_point"]["next"] == told["upsert"]["next"]
+    defs = build_defs(where=Places(None, lakehouse.contracts, lakehouse.home))
+    with dg.instance_for_test() as instance:
+        result = defs.resolve_job_def("review").execute_in_process(instance=instance)
+        (event,) = result.get_asset_materialization_events()
+    metadata = event.materialization.metadata
+    assert metadata["tables"].value == 1
+    html = Path(urlparse(metadata["page"].value).path).read_text(encoding="utf-8")
+    for expected in (made.name, "Current state by key", "rollback", "a test"):
+        assert expected in html
