@@ -30,6 +30,7 @@ SHARED = {  # against one stack
     "upsert-10m": ("bench/upsert.py", "--rows", "1000000", "10000000"),
     "upsert-reads": ("bench/upsert_reads.py",),
     "maintenance": ("bench/maintenance.py",),
+    "maintenance-proof": ("bench/maintenance_proof.py",),
 }
 
 
