@@ -94,3 +94,11 @@ def test_a_server_also_needs_icebergs_extensions():
     catalog = Catalog.model_validate({"type": "rest", "uri": "u"})
     assert "spark.sql.extensions" in catalog.spark_server_conf()
     assert "spark.sql.extensions" not in catalog.spark_conf()
+
+
+@pytest.mark.parametrize(
+    ("more", "region"), [({}, "eu-west-1"), ({"client.region": "us-east-1"}, "us-east-1")]
+)
+def test_the_region_of_the_store_is_known_to_java_by_its_own_name(more, region):
+    conf = Catalog.model_validate({"type": "rest", "uri": "u", "s3.region": "eu-west-1", **more}).spark_conf()
+    assert conf["spark.sql.catalog.lake.client.region"] == region

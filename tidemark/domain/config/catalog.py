@@ -84,6 +84,8 @@ class Catalog(Section):
         if self.type in _HADOOP_IO and urlsplit(self.warehouse or "").scheme in _STORES:
             java["io-impl"] = "org.apache.iceberg.io.ResolvingFileIO"
         extras = {key: value for key, value in self.__pydantic_extra__.items() if key not in _PYTHON_ONLY}
+        if (region := extras.get("s3.region")) and "client.region" not in extras:
+            extras["client.region"] = region
         prefix = f"spark.sql.catalog.{self.name}"
         settings = {
             f"{prefix}.{key}": value for key, value in {**java, **extras, "cache-enabled": "false"}.items()
