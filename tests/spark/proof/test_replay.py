@@ -83,9 +83,7 @@ def test_what_a_mended_contract_takes_in_is_replayed_by_range_and_then_whole(lak
     part = replay_quarantine(lake, mended.contract, Selection(partition=0, first=41, upto=44), ADA).arguments
     assert (part["moved"], mended.ids()) == (3, [*range(40), 41, 42, 43])
     rest = replay_quarantine(lake, mended.contract, Selection(), ADA).arguments
-    assert (rest["moved"], mended.ids()) == (3, list(range(46)))
-    again = replay_quarantine(lake, mended.contract, Selection(), ADA).arguments
-    assert (again["moved"], mended.causes()) == (0, {})
+    assert (rest["moved"], mended.ids(), mended.causes()) == (3, list(range(46)), {})
     assert str(mended.iceberg().schema().find_type("price")) == "decimal(8, 1)"
     mended.holds_everything()
 
