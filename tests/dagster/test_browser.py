@@ -163,3 +163,18 @@ def test_a_person_finds_graph_figures_reasons_and_what_to_do_next(ui):
             )
             page.locator("button:has-text('Launch Run'):not([disabled])").wait_for()
             page.screenshot(path=screenshots() / f"dagster-{verb}.png")
+
+
+@pytest.mark.long
+def test_a_click_on_materialize_ends_in_words_that_help(ui):
+    """Given services that are down, when a person clicks Materialize, then the run says what happened, what is safe and what to do."""
+    url, _ = ui
+    with open_page() as page:
+        page.goto(f"{url}/assets/web/clicks")
+        page.locator("button:has-text('Materialize'):not([disabled])").first.click()
+        page.get_by_text("Launched run").first.wait_for()
+        page.goto(f"{url}/runs")
+        page.locator("a[href*='/runs/']:not([href$='/runs/'])").first.click()
+        page.get_by_text("What was not published stays in Kafka").first.wait_for(timeout=120_000)
+        page.get_by_text("bring it back; the next run continues").first.wait_for()
+        page.screenshot(path=screenshots() / "dagster-clicked.png")
