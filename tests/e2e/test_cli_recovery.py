@@ -1,0 +1,37 @@
+"""The command line on history: load it, compare it, say where it is, and rehearse what may go wrong."""
+
+import pytest
+from command_line import cli
+
+SIGNED = ("--by", "ada", "--reason", "a test")
+
+
+@pytest.mark.long
+def test_history_is_loaded_compared_found_and_a_failure_rehearsed(lakehouse):
+    """Given a table that began late, when its history is loaded by the command line, then copy and table compare equal until one row is gone."""
+    topic = lakehouse.cluster.topic("told", 1)
+    topic.send(range(20))
+    table = lakehouse.table(topic, ingest={"start": "latest"})
+    table.run()
+    topic.send(range(20, 30))
+    table.run()
+    spark, copy = lakehouse.spark(), f"{table.name}_copy"
+
+    span = ("--from", "2020-01-01", "--to", "2040-01-01")
+    code, seen = cli(lakehouse, "backfill", table.name, *span, *SIGNED, "--dry-run")
+    assert (code, seen["arguments"]["step"], seen["arguments"]["offsets_in_all"]) == (0, "plan", 30)
+    code, done = cli(lakehouse, "backfill", table.name, *span, *SIGNED, "--cutover")
+    assert (code, done["arguments"]["step"], done["arguments"]["cutover"]["rows"]) == (0, "cutover", 30)
+    assert table.ids() == list(range(30))
+    code, (found,) = cli(lakehouse, "where", topic.name, "0:5")
+    assert (code, found["fate"]) == (0, "published")
+
+    spark.sql(f"CREATE TABLE lake.{copy} USING iceberg AS SELECT * FROM lake.{table.name}")
+    assert cli(lakehouse, "compare", table.name, copy)[0] == 0
+    spark.sql(f"DELETE FROM lake.{copy} WHERE id = 7")
+    code, differs = cli(lakehouse, "compare", table.name, copy, "--key", "id")
+    assert (code, differs["differences"]["only_in_table"]) == (1, 1)
+
+    code, card = cli(lakehouse, "drill", "--scenario", "poison", *SIGNED)
+    assert (code, card["passed"]) == (0, True), card
+    assert [each["noticed_as"] for each in card["scenarios"]] == ["quarantined"]
