@@ -61,6 +61,7 @@ def accept_upsert(lake: Lake, current: Current, what: Acceptance, signature: Sig
             prepare(lake, current, state, pair.columns, signature.run_id)
     operation = Operation(
         by=signature.by,
+        authenticated=signature.authenticated,
         verb="accept",
         table=table,
         reason=signature.reason,
