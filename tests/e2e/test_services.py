@@ -121,6 +121,7 @@ def test_python_functions_run_in_our_python_and_go_down_with_the_server(home, ru
     assert processes_of(home) == []
 
 
+@pytest.mark.long
 def test_parallel_writers_of_both_kinds_wait_for_each_other(running):
     names = [f"t{number}" for number in range(4)]
 

@@ -12,7 +12,8 @@ ADA = Signature("ada", "a test", "run")
 MERGE_EVERY, MAINTAIN_EVERY = 4, 6
 
 
-@pytest.mark.parametrize("batches", [18, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("batches", [18, 60])
 def test_microbatches_with_upserts_and_maintenance_meanwhile(lakehouse, batches):
     """Given changes by key and maintenance on schedule, when someone adds a column, rolls back and replays meanwhile, then no row is lost, twice or back, kept snapshots can be read and the ledger is found."""
     made = Changes(lakehouse, maintenance=SOON)

@@ -105,7 +105,8 @@ def test_the_history_of_the_append_table_is_followed_when_it_is_undone(lakehouse
     assert made.rows() == {1: "bad", 2: "b", 3: "bad"}
 
 
-@pytest.mark.parametrize("format_version", [2, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("format_version", [2, 3])
 def test_a_merge_killed_at_any_point_is_continued_exactly(lakehouse, format_version):
     """Given merges killed one after the other at each line before they publish, then nothing of them is seen, and the next one does the work."""
     made = Upserted(lakehouse, format_version=format_version, order_by=["ts"])

@@ -151,7 +151,7 @@ def test_a_debezium_topic_ends_equal_to_its_source_table(lakehouse):
     mirror.run()
 
 
-@pytest.mark.parametrize("deletes", ["hard", "soft"])
+@pytest.mark.parametrize("deletes", [pytest.param("hard", marks=pytest.mark.long), "soft"])
 def test_a_truncate_takes_what_was_there_before_it_and_nothing_else(lakehouse, deletes):
     """Given two Kafka partitions, when the source is emptied, then by default nothing moves and the event is named; with
     `apply` all that was before it goes in one commit, what comes late and is older stays out, what is newer stays."""
