@@ -10,6 +10,7 @@ from dagster import AssetKey, DagsterEventType
 from dagster._serdes import serialize_value
 
 import assets.run as run_module
+from assets import watching
 from assets.handover import Handover
 from assets.names import STOPPED_TAG, pool_of
 from assets.report import observation
@@ -95,6 +96,7 @@ class FakeWork:
 def run(defs, instance, lake, monkeypatch):
     """Runs tables of the default lane in this process."""
     monkeypatch.setattr(run_module, "LakeWork", FakeWork)
+    monkeypatch.setattr(watching, "kept_for", lambda _cluster, topics: dict.fromkeys(topics))
     FakeWork.waiting, FakeWork.trouble, FakeWork.quality = {}, {}, {}
     lake.ends |= {"orders": {0: 10}, "clicks": {0: 10}}
     lake.tables |= {"shop.orders": {"next": {0: 10}}, "web.clicks": {"next": {0: 10}}}
