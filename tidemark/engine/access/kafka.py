@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any
 
+import tenacity
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     IsolationLevel,
@@ -37,6 +38,13 @@ _MISSING = {
     KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
     KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
 }
+_ELECTING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+ELECTION = 10.0
+"""Seconds that a partition may be without a leader: just after it was made, or while a broker comes back."""
+
+
+class _NoLeader(Outage):
+    """A partition has no leader at this moment."""
 
 
 class KafkaAdmin:
@@ -119,8 +127,7 @@ class KafkaAdmin:
     def clock(self, topic: str, partitions: Iterable[int]) -> datetime | None:
         """The newest record timestamp of the topic; times more than an hour ahead are ignored. None when empty."""
         request = {TopicPartition(topic, p): OffsetSpec.max_timestamp() for p in partitions}
-        futures = self._admin.list_offsets(request, request_timeout=TIMEOUT) if request else {}
-        newest = [self._await(future).timestamp for future in futures.values()]
+        newest = [each.timestamp for each in self._offsets(request).values()] if request else []
         sane = [t for t in newest if 0 <= t <= (time.time() + 3600) * 1000]
         return datetime.fromtimestamp(max(sane) / 1000, UTC) if sane else None
 
@@ -153,10 +160,22 @@ class KafkaAdmin:
         if not request:
             return offsets
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        futures = self._admin.list_offsets(request, isolation_level=level, request_timeout=TIMEOUT)
-        for where, future in futures.items():
-            offsets[where.topic][where.partition] = int(self._await(future).offset)
+        for where, found in self._offsets(request, isolation_level=level).items():
+            offsets[where.topic][where.partition] = int(found.offset)
         return offsets
+
+    def _offsets(self, request: Mapping[TopicPartition, OffsetSpec], **options: Any) -> dict[Any, Any]:
+        """What the leaders answer by partition; asked again while one is elected."""
+        for attempt in tenacity.Retrying(
+            stop=tenacity.stop_after_delay(ELECTION),
+            wait=tenacity.wait_fixed(0.2),
+            retry=tenacity.retry_if_exception_type(_NoLeader),
+            reraise=True,
+        ):
+            with attempt:
+                futures = self._admin.list_offsets(dict(request), request_timeout=TIMEOUT, **options)
+                return {where: self._await(future) for where, future in futures.items()}
+        raise AssertionError  # the last attempt has raised
 
     def _await(self, future: "Future[Any]") -> Any:
         try:
@@ -180,7 +199,8 @@ class KafkaAdmin:
             return Stopped("topic_missing", "-", fault.str(), cluster=self.cluster)
         if fault.code() in _DENIED or self._auth_failed:
             return Stopped("permission_denied", "-", self._why(fault.str()), cluster=self.cluster)
-        return Outage("kafka_down", "-", self._why(fault.str()), cluster=self.cluster)
+        outage = _NoLeader if fault.code() in _ELECTING else Outage
+        return outage("kafka_down", "-", self._why(fault.str()), cluster=self.cluster)
 
     def _why(self, detail: str) -> str:
         return "; ".join([detail, *self._errors[-1:]])

@@ -1,0 +1,58 @@
+"""Rule: a partition whose leader is being elected is asked again; it is down only when that takes too long."""
+
+from concurrent.futures import Future
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import ListOffsetsResultInfo
+
+import tidemark.engine.access.kafka as module
+from tidemark.domain.errors import Outage
+from tidemark.engine.access.kafka import KafkaAdmin
+
+
+class Broker:
+    """Answers list_offsets with the faults in `codes`, one after the other, then with offset 7."""
+
+    def __init__(self, *codes):
+        self.codes = list(codes)
+
+    def list_offsets(self, request, **_):
+        answers = {}
+        for where in request:
+            answers[where] = answer = Future()
+            if self.codes:
+                answer.set_exception(KafkaException(KafkaError(self.codes.pop(0))))
+            else:
+                answer.set_result(ListOffsetsResultInfo(7, -1, 0))
+        return answers
+
+
+@pytest.fixture
+def admin(monkeypatch):
+    def make(*codes):
+        made = KafkaAdmin("main", {"bootstrap.servers": "127.0.0.1:1"})
+        monkeypatch.setattr(made, "_admin", Broker(*codes))
+        return made
+
+    return make
+
+
+def test_a_partition_without_a_leader_is_asked_again(admin):
+    moving = [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE]
+    assert admin(*moving).offsets_at("orders", [0], 0) == {0: 7}
+
+
+def test_an_election_that_takes_too_long_is_an_outage(admin, monkeypatch):
+    monkeypatch.setattr(module, "ELECTION", 0.5)
+    with pytest.raises(Outage) as raised:
+        admin(*[KafkaError.NOT_LEADER_FOR_PARTITION] * 50).clock("orders", [0])
+    assert raised.value.state == "kafka_down"
+
+
+def test_another_fault_is_an_outage_at_once(admin):
+    asked = admin(KafkaError.BROKER_NOT_AVAILABLE)
+    with pytest.raises(Outage):
+        asked.offsets_at("orders", [0], 0)
+    assert asked._admin.codes == []
+    assert TopicPartition("orders", 0) in asked._admin.list_offsets([TopicPartition("orders", 0)])
