@@ -14,6 +14,7 @@ from tidemark.engine.access.table_state import read_state
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.merge import memory
+from tidemark.engine.table.create import publish_receipt
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 COLUMNS = Struct((Field("id", LONG), Field("v", STRING), Field("ts", LONG), KAFKA_COLUMN))
@@ -127,3 +128,17 @@ def test_a_delete_is_forgotten_after_seven_days_and_not_before(lakehouse, monkey
     assert len(made.remembered()) == 1, "the days that are out of bounds were dropped"
     made.both((1, "very late", 4))
     assert made.rows() == {1: "very late", 4: "d"}
+
+
+def test_a_ledger_that_names_no_memory_goes_with_all_of_it(lakehouse):
+    """Given deletes from before ledgers named their memory, when older events and further deletes come, then both stay deleted."""
+    made = Remembering(lakehouse)
+    made.both((1, "a", 1), (2, "a", 1), (3, "a", 1))
+    made.both((1, None, 9), (2, None, 9))
+    lake, contract = made.log.lake, made.log.current.contract
+    state = lake.state(made.name)
+    publish_receipt(lake, contract, state, state.merged.model_copy(update={"memory": None}))
+    made.both((1, "late", 5), (3, None, 9))
+    assert made.rows() == {}
+    made.both((2, "late", 5), (3, "late", 5), (4, "new", 1))
+    assert made.rows() == {4: "new"}

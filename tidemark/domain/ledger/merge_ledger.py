@@ -64,8 +64,11 @@ class MergeLedger(BaseModel):
     changes: Changes = Changes()
     totals: Changes = Changes()
     """Since the table was made or rebuilt."""
-    memory: int = 0
-    """The snapshot of the memory of hard deletes that goes with the rows; 0: nothing was ever remembered."""
+    memory: int | None = None
+    """The snapshot of the memory of hard deletes that goes with the rows; 0: nothing was ever remembered.
+
+    None: written before ledgers named it, so all that is remembered goes with the rows.
+    """
     why: str = ""
     """Why it went back or was rebuilt."""
     batch_id: str = ""

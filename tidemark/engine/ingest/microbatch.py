@@ -121,6 +121,7 @@ def _attempt(
     except BaseException as error:
         with suppress(Exception):
             drop_branch(lake, plan.attempt)
+        with suppress(Exception):
             hold_back(lake, plan.state, plan.ranges, error)
         raise
 

@@ -23,20 +23,20 @@ _COLUMNS = (
 )
 
 
-def read_memory(lake: Lake, current: Current, snapshot: int) -> DataFrame | None:
+def read_memory(lake: Lake, current: Current, snapshot: int | None) -> DataFrame | None:
     """The hard deletes that are remembered as of `snapshot`, the one that the ledger names; None when there are none.
 
     Our own expiry keeps it (named_snapshots.py). If someone else's has taken it away: all that is remembered now.
     """
-    table = load(lake.catalog, current.memory) if snapshot else None
+    table = None if snapshot == 0 else load(lake.catalog, current.memory)
     if table is None or table.metadata.current_snapshot_id is None:
         return None
-    known = table.metadata.snapshot_by_id(snapshot)
+    known = table.metadata.snapshot_by_id(snapshot) if snapshot else None
     pinned = known.snapshot_id if known else table.metadata.current_snapshot_id
     return lake.spark().read.option("versionAsOf", str(pinned)).table(lake.identifier(current.memory))
 
 
-def remember(lake: Lake, current: Current, deletes: DataFrame, snapshot: int, attempt: str) -> int:
+def remember(lake: Lake, current: Current, deletes: DataFrame, snapshot: int | None, attempt: str) -> int:
     """Add to the memory as of `snapshot`; the new snapshot, for the ledger that is published with these deletes.
 
     What lies beyond it was remembered by an attempt that was never published, or of history that was undone.
@@ -46,7 +46,8 @@ def remember(lake: Lake, current: Current, deletes: DataFrame, snapshot: int, at
     if table is None:
         _create(lake, current)
     else:
-        _forget_others(lake, current, table, snapshot)
+        if snapshot is not None:
+            _forget_others(lake, current, table, snapshot)
         _forget_old(lake, identifier, table.metadata.current_snapshot())
     deletes.writeTo(identifier).option(f"snapshot-property.{ATTEMPT}", attempt).append()
     snapshots = lake.catalog.load_table(current.memory).metadata.snapshots

@@ -58,8 +58,8 @@ class MergePlan:
         return Attempt(self.current.contract.table, branch, self.state.head, self.back_to)
 
     @property
-    def remembered(self) -> int:
-        """The snapshot of the memory of hard deletes that goes with the rows that are there; 0: none."""
+    def remembered(self) -> int | None:
+        """The snapshot of the memory of hard deletes that goes with the rows that are there, as the ledger says it."""
         return self.after.memory if self.after else 0
 
     @property
@@ -70,7 +70,7 @@ class MergePlan:
         return Shape(self.current, self.state.columns)
 
     def ledger(
-        self, changes: Changes, truncated: Mapping[int, Truncation], memory: int, at: datetime | None
+        self, changes: Changes, truncated: Mapping[int, Truncation], memory: int | None, at: datetime | None
     ) -> MergeLedger:
         """The entry once all of `rows` are merged."""
         append = self.pair.append

@@ -44,7 +44,7 @@ class StagedMerge:
     changes: Changes
     files: int
     bytes: int
-    remembered: int
+    remembered: int | None
     """The snapshot of the memory of deletes that goes with them; 0: nothing was ever remembered."""
 
 

@@ -163,7 +163,8 @@ def named_snapshots(lake: Lake, contract: Contract) -> frozenset[int]:
 
 def remembered_snapshots(lake: Lake, current: Current) -> frozenset[int]:
     """Snapshots of the memory of hard deletes that any receipt of the upsert table goes with: a rollback reads them."""
-    return frozenset(ledger.memory for _, ledger in own_receipts(lake, current.contract.table))
+    named = (ledger.memory for _, ledger in own_receipts(lake, current.contract.table))
+    return frozenset(each for each in named if each)
 
 
 def _columns(append: Table, snapshot_id: int) -> Struct:
