@@ -9,6 +9,8 @@ from tidemark.domain.config.platform import Lane
 from tidemark.engine.lane import upsert_work
 from tidemark.engine.lane.serve import serve
 from tidemark.engine.lane.upsert_work import MergeWork
+from tidemark.engine.operate.replay import replay
+from tidemark.engine.table.operations import Signature
 
 
 def test_one_run_merges_all_due_tables_at_once_and_what_comes_later_too(lakehouse, monkeypatch):
@@ -43,9 +45,13 @@ def test_one_run_merges_all_due_tables_at_once_and_what_comes_later_too(lakehous
     several[1].append.run()
     later = next(reports)
     assert (later.outcome.table, later.final) == (several[1].name, False)
+    ada = Signature("ada", "a test", "replay-1")
+    replay(lakehouse.lake, several[0].append.contract, ada, (0, 0, 3), quarantine=False, cause=None)
+    corrected = next(reports).outcome
+    assert (corrected.table, corrected.commits) == (several[0].name, 2), "the offsets are what they were"
     stop.set()
     final = {report.outcome.table: report.outcome for report in reports if report.final}
     assert {table: outcome.state for table, outcome in final.items()} == {m.name: "fresh" for m in several}
-    assert [final[made.name].commits for made in several] == [1, 2]
+    assert [final[made.name].commits for made in several] == [2, 2]
     assert final[several[1].name].changes.deleted == 1
-    assert several[1].rows() == {1: "c", 3: "d"}
+    assert [made.rows() for made in several] == [{1: "c", 2: "b"}, {1: "c", 3: "d"}]

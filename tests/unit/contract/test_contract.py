@@ -129,6 +129,15 @@ def test_contracts_are_sorted_by_table_and_found_by_it(installation):
         configuration.contract("lake.bb")
 
 
+def test_what_is_done_to_the_append_table_is_not_done_to_its_upsert_table(installation):
+    """Given `rollback`, `replay` or `backfill` with the name of an upsert table, then the append table is named."""
+    configuration = installation.contract("topic: b\nkey: {format: string, fields: [k]}\nupsert: [k]").load()
+    assert configuration.any_table("lake.b_current").table == "lake.b_current"
+    with pytest.raises(Refused, match=r"lake\.b_current is merged from lake\.b and follows it") as refused:
+        configuration.contract("lake.b_current")
+    assert "the same for lake.b;" in refused.value.next_step
+
+
 def test_contracts_cannot_be_changed_once_loaded(installation):
     contract = installation.contract("topic: orders").only()
     with pytest.raises(ValueError, match="frozen"):

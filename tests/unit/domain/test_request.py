@@ -99,6 +99,13 @@ def test_every_trouble_is_tried_again_within_ten_minutes_and_an_outage_within_on
     assert held_back(seen(trouble=Trouble(state, failures, NOON - wait)), NOON) is None
 
 
+def test_a_topic_that_began_with_bad_records_is_tried_again_soon_and_then_ever_more_rarely():
+    waits = [
+        backoff(Trouble("misconfigured", failures, NOON)).total_seconds() for failures in (1, 2, 3, 5, 6, 99)
+    ]
+    assert waits == [30, 60, 120, 480, 600, 600]
+
+
 def test_what_changes_a_mark_is_contract_topic_and_table():
     base = mark_of(contract(), "t", "table")
     assert base == mark_of(contract(), "t", "table")

@@ -127,6 +127,27 @@ def test_ten_records_a_second_make_about_one_snapshot_a_minute():
     assert all(50 <= gap <= 60 for gap in gaps)
 
 
+def test_a_lingering_run_looks_once_when_what_it_reads_is_no_longer_the_same():
+    """Given an append table that is replayed, which no offset shows, when a run lingers, then it looks, once per change."""
+    world, looks = World(), []
+    world.ends["orders"] = 5
+    original, batch = world.rest, world.microbatch
+
+    def rest(busy, stop, seconds):
+        original(busy, stop, seconds)
+        since = (world.at - NOON).total_seconds()
+        world.topic_ids["orders"] = "id/replayed" if 10 <= since < 20 else "id"
+
+    def microbatch(contract):
+        looks.append((world.at - NOON).total_seconds())
+        return batch(contract)
+
+    world.rest, world.microbatch = rest, microbatch
+    run(world, [contract("orders")])
+    assert len(looks) <= 5, "the first look, what it finds, the replay, and that it is over"
+    assert any(10 <= at <= 12 for at in looks)
+
+
 def test_a_quiet_lane_lets_the_run_end_after_linger():
     world = World()
     world.ends["orders"] = 5

@@ -1,7 +1,8 @@
 """What the lag sensor of a lane asks for: which tables, and why or why not. Pure: the clock is a value.
 
 A table in trouble is asked for again when something about it changed, else after its backoff: short and
-doubling for outages (they heal by themselves), long for stop states (a person or a fix resolves them).
+doubling for outages (they heal by themselves), long for stop states (a person or a fix resolves them), doubling
+as well where the next record may be the one that fits.
 """
 
 import hashlib
@@ -21,6 +22,8 @@ RECENT = timedelta(hours=1)
 """A table that had lag so lately is served along: its next records then find a run that waits for them."""
 OUTAGE_BACKOFF = (timedelta(seconds=5), timedelta(minutes=1))
 FAILED_BACKOFF = (timedelta(seconds=10), timedelta(minutes=10))
+UNFIT_BACKOFF = (timedelta(seconds=30), timedelta(minutes=10))
+"""A topic that begins with bad records is `misconfigured` until one can be read: soon, if the contract fits."""
 STOP_BACKOFF = (timedelta(minutes=10), timedelta(minutes=10))
 SHOWN = 3
 """Tables that a reason names; the rest is counted."""
@@ -103,6 +106,8 @@ def backoff(trouble: Trouble) -> timedelta:
         first, longest = OUTAGE_BACKOFF
     elif trouble.state == "failed":
         first, longest = FAILED_BACKOFF
+    elif trouble.state == "misconfigured":
+        first, longest = UNFIT_BACKOFF
     for _ in range(1, trouble.failures):
         if first >= longest:
             break

@@ -35,10 +35,22 @@ class Configuration:
     left_out: tuple[Problem, ...] = ()
 
     def contract(self, table: str) -> Contract:
-        """The contract of `table` (namespace.name). Raises Refused, naming the nearest table."""
+        """The contract of `table` (namespace.name).
+
+        Raises:
+            Refused: there is none; names the nearest table, or the append table of an upsert table.
+        """
         for contract in self.contracts:
             if contract.table == table:
                 return contract
+        made_of = currents(self.contracts).get(table)
+        if made_of is not None:
+            raise Refused(
+                f"{table} is merged from {made_of.append.table} and follows it: name that one",
+                next_step=f"the same for {made_of.append.table}; then tidemark run {table}, or its sensor does",
+                table=table,
+                append_table=made_of.append.table,
+            )
         meant = nearest(table, [contract.table for contract in self.contracts])
         raise Refused(
             f"no contract makes a table {table}",

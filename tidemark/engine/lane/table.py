@@ -102,6 +102,7 @@ class Serving:
     def found_nothing(self, standing: Standing) -> None:
         """A batch found nothing to do: believe the table."""
         self.paused = standing.paused
+        self.topic_id = self.topic.topic_id if self.topic else self.topic_id
         self._well(standing.committed or {})
 
     def failed(self, error: Exception, now: datetime) -> None:

@@ -71,14 +71,18 @@ class MergeWork:
 
 
 def as_topic(pair: Pair) -> Topic | None:
-    """The append table as a merge sees it: where its ledger ends; None before its first load."""
+    """The append table as a merge sees it: where its ledger ends; None before its first load.
+
+    What was replayed shows in no offset: while it waits, the identity names the snapshot.
+    """
     if pair.append is None:
         return None
     ledger = pair.append.ledger
+    corrected = f"/{pair.append.head}" if pair.behind and not pair.waiting else ""
     return Topic(
         name=pair.current.append.table,
         cluster_id=ledger.cluster_id,
-        topic_id=f"{pair.append.uuid}/{ledger.epoch}",
+        topic_id=f"{pair.append.uuid}/{ledger.epoch}{corrected}",
         log_start=dict(ledger.start),
         end=dict(ledger.next),
         high_watermark=dict(ledger.next),
