@@ -14,7 +14,8 @@ from tidemark.domain.config.upsert import is_upsert_table
 from tidemark.domain.errors import TidemarkError
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.preview.foresee import compatibility_findings, evolve_now
-from tidemark.engine.schema.evolve import Evolution, history
+from tidemark.engine.schema.evolve import Evolution
+from tidemark.engine.schema.history import history
 
 
 def evolve_tables(

@@ -15,7 +15,8 @@ from tidemark.domain.columns.types import LONG
 from tidemark.domain.errors import Outage
 from tidemark.domain.plan.drift import Drift
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan
-from tidemark.engine.schema.evolve import HISTORY, Evolution
+from tidemark.engine.schema.evolve import Evolution
+from tidemark.engine.schema.history import HISTORY
 
 ADDED = Change("add_column", ("note",), None, LONG, "apply", "schema id 2", 2)
 PARKED = Change("incompatible", ("a",), LONG, LONG, "review", "schema id 3", 3)

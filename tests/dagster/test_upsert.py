@@ -25,7 +25,7 @@ from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.look import upserts as upserts_module
 from tidemark.engine.merge.state import Pair
-from tidemark.engine.schema.evolve import HISTORY
+from tidemark.engine.schema.history import HISTORY
 
 PAYMENTS = (
     "topic: payments\ntable: shop.payments\nfreshness: {warn: 2m, fail: 10m}\n"

@@ -8,7 +8,7 @@ import pytest
 from lakehouse import until
 from topics import ORDER, order
 
-from tidemark.engine.schema.evolve import history
+from tidemark.engine.schema.history import history
 
 NEWER = {**ORDER, "doc": "the same fields, another schema"}
 

@@ -12,6 +12,10 @@ from typing import Literal
 
 PausePoint = Literal[
     "evolving",
+    "altering",
+    "altered",
+    "renaming",
+    "renamed",
     "planned",
     "branched",
     "remembered",

@@ -23,7 +23,7 @@ from tidemark.engine.look.status import Facts, Status, judge
 from tidemark.engine.look.tables import asked, look
 from tidemark.engine.look.upserts import upsert_statuses
 from tidemark.engine.marts import read_project
-from tidemark.engine.schema.evolve import history
+from tidemark.engine.schema.history import history
 from tidemark.engine.table.operations import log_table
 from tidemark.review.promises import promises
 from tidemark.review.receipts import Receipt, fates_of, receipts_of, recovery_of, snapshots_of

@@ -3,7 +3,8 @@
 import pytest
 from topics import ORDER, order
 
-from tidemark.engine.schema.evolve import history, plan_evolution
+from tidemark.engine.schema.evolve import plan_evolution
+from tidemark.engine.schema.history import history
 from tidemark.engine.schema.writers import read_schemas
 
 

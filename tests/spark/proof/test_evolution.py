@@ -10,7 +10,8 @@ from tidemark.engine.look.status import Hint, judge
 from tidemark.engine.look.tables import look
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.preview.foresee import evolve_now
-from tidemark.engine.schema.evolve import Approval, evolve, history, plan_evolution
+from tidemark.engine.schema.evolve import Approval, evolve, plan_evolution
+from tidemark.engine.schema.history import history
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.operations import Signature
 

@@ -8,7 +8,7 @@ from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, STRING, Field, Str
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
-from tidemark.engine.schema.evolve import history
+from tidemark.engine.schema.history import history
 from tidemark.engine.table.operations import Signature
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -22,11 +22,11 @@ from tidemark.engine.schema.evolve import (
     Approval,
     Evolution,
     evolve,
-    history,
     plan_evolution,
     refused_ids,
     value_columns,
 )
+from tidemark.engine.schema.history import history
 from tidemark.engine.schema.writer import Writer
 from tidemark.engine.schema.writers import TopicSchemas
 

@@ -32,13 +32,13 @@ from tidemark.engine.access.table_state import TableState, read_state
 from tidemark.engine.schema.evolve import (
     Approval,
     evolve,
-    history,
     plan_evolution,
     refused_ids,
     removing_ids,
     settled_ids,
     value_columns,
 )
+from tidemark.engine.schema.history import history
 from tidemark.engine.schema.writer import Writer
 from tidemark.engine.schema.writers import TopicSchemas
 

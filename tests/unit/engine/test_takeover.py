@@ -13,7 +13,8 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.layering import Origin
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.engine.access.table_state import read_state
-from tidemark.engine.schema.evolve import Approval, history, note_rename
+from tidemark.engine.schema.evolve import Approval, begin_rename, finish
+from tidemark.engine.schema.history import history
 from tidemark.engine.table.takeover import adoption, releases, rename, renaming, taken_folder
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
@@ -68,9 +69,9 @@ class TestATableThatTheContractNamesAnew:
             "shop.orders",
             "sales.orders",
         )
+        begin_rename(lake, now, plan, Approval(plan.id, "ann", "moved"), "r")
         rename(lake, now, plan)
-        state = lake.state("sales.orders")
-        note_rename(lake, now, state, plan, Approval(plan.id, "ann", "moved"), "r")
+        finish(lake, now, lake.state("sales.orders"))
         assert renaming(lake, now) is None
         assert lake.state("sales.orders").ledger.next == {0: 2}
         assert [entry["by"] for entry in history(lake.state("sales.orders"))] == ["ann"]

@@ -29,6 +29,8 @@ HELD_BATCH = "tidemark.held-batch"
 RESUMED = "tidemark.resumed"
 """Who undid the last pause, in which run: what the operations log may yet lack."""
 ACCEPTED_BATCH = "tidemark.accepted-batch"
+ACCEPTED = "tidemark.accepted"
+"""Who let a batch through last, in which run: what the operations log may yet lack."""
 
 
 @dataclass(frozen=True, slots=True)

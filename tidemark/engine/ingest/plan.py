@@ -21,6 +21,7 @@ from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.held import accepted_batch
 from tidemark.engine.ingest.quality_plan import check_rules
 from tidemark.engine.schema.evolve import evolve, plan_evolution, refused_ids, removing_ids, value_columns
+from tidemark.engine.schema.history import unfinished
 from tidemark.engine.schema.keys import key_decoding, required_columns
 from tidemark.engine.schema.subjects import subject_of
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
@@ -210,7 +211,8 @@ def evolved(
     if schemas.plain is not None:
         state = _with_declared(lake, contract, state, schemas, run_id)
     edited = state.ledger is not None and state.ledger.contract != contract.digest
-    if not edited and not fresh and not schemas.ids - frozenset(schemas.covered(value_columns(state))):
+    lacking = schemas.ids - frozenset(schemas.covered(value_columns(state)))
+    if not (edited or fresh or lacking or unfinished(state)):
         return state
     pause_point("evolving")
     if evolve(lake, contract, state, schemas, run_id=run_id).done:

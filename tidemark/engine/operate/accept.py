@@ -3,6 +3,7 @@
 Every function returns the operation as it was logged; with `dry_run` nothing is written.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 from uuid import uuid4
@@ -15,7 +16,7 @@ from tidemark.domain.ledger.guard import Topic, examine, expired_ranges
 from tidemark.domain.ledger.ledger import Gap, Ledger
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import ACCEPTED_BATCH, TableState
+from tidemark.engine.access.table_state import ACCEPTED, ACCEPTED_BATCH, TableState
 from tidemark.engine.ingest.held import held_batch, spelled
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.create import first_ledger, prepare, publish_receipt, set_properties
@@ -125,7 +126,7 @@ def _quarantine_batch(lake: Lake, contract: Contract, signature: Signature) -> O
         signature,
         "quarantine-batch",
         {"ranges": {str(p): [each.start, each.end] for p, each in held.items()}},
-        lambda: set_properties(lake, contract.table, {ACCEPTED_BATCH: batch}),
+        lambda: set_properties(lake, contract.table, {ACCEPTED_BATCH: batch, ACCEPTED: signature.as_note()}),
     )
 
 
@@ -142,11 +143,16 @@ _RECEIPTS: Mapping[Acceptance, str] = {"first-load": "first", "new-epoch": "epoc
 
 
 def _died(lake: Lake, contract: Contract, what: Acceptance, signature: Signature) -> Operation | None:
-    """The same acceptance of a run that died before it was logged: its receipt is the newest; it is logged now."""
+    """The same acceptance of a run that died before it was logged: receipt or table tells of it; it is logged now."""
     state = _unledgered(lake, contract)
-    if signature.dry_run or state.ledger is None or state.ledger.kind != _RECEIPTS.get(what):
+    if signature.dry_run or state.ledger is None:
         return None
-    says = {"by": signature.by, "reason": signature.reason, "run_id": state.ledger.run_id}
+    if what == "quarantine-batch":
+        says = json.loads(state.properties.get(ACCEPTED, "{}"))
+    elif state.ledger.kind == _RECEIPTS[what]:
+        says = {"by": signature.by, "reason": signature.reason, "run_id": state.ledger.run_id}
+    else:
+        return None
     return finish(lake, says, "accept", contract.table, state.head, what=what)
 
 

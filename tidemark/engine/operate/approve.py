@@ -1,6 +1,7 @@
 """Letting a parked schema change through: by someone the contract names, for exactly the plan that waits."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import Current, currents, upsert_columns
@@ -9,18 +10,21 @@ from tidemark.domain.plan.schema_plan import SchemaPlan
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
+from tidemark.engine.faults import pause_point
 from tidemark.engine.merge.state import read_pair
 from tidemark.engine.merge.table import plan_follow
 from tidemark.engine.schema.evolve import (
     Approval,
     apply_changes,
+    begin_rename,
     evolve,
-    history,
-    note_rename,
+    finish,
     plan_evolution,
 )
+from tidemark.engine.schema.history import history, is_rest
 from tidemark.engine.schema.writers import read_schemas
-from tidemark.engine.table.operations import Operation, Signature, finish, record
+from tidemark.engine.table.operations import Operation, Signature, record
+from tidemark.engine.table.operations import finish as finish_operation
 from tidemark.engine.table.takeover import rename, renaming
 
 LOOKS = 3
@@ -57,13 +61,17 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
         state, schemas = lake.state(contract.table), read_schemas(lake, contract)
         moved = None if state.exists else renaming(lake, contract)
         waits = moved or plan_evolution(contract, state, schemas)
-        if died := _died(lake, state, waits, approval.plan, signature):
+        approval = _continued(state, waits, approval)
+        if died := _died(lake, contract, state, waits, approval.plan, signature):
             return died
         _check(contract, waits, approval.plan)
         if not signature.dry_run:
             if moved is not None:
+                begin_rename(lake, contract, moved, approval, signature.run_id)
+                pause_point("renaming")
                 rename(lake, contract, moved)
-                note_rename(lake, contract, lake.state(contract.table), moved, approval, signature.run_id)
+                pause_point("renamed")
+                finish(lake, contract, lake.state(contract.table))
             else:
                 evolve(lake, contract, state, schemas, run_id=signature.run_id, approval=approval)
         return _logged(lake, state, waits, signature)
@@ -73,7 +81,8 @@ def _approve_upsert(lake: Lake, upsert: Current, approval: Approval, signature: 
     """The same for an upsert table: its keys are not widened, nor is its format raised, without a person."""
     contract, pair = upsert.contract, read_pair(lake, upsert, ledger=False)
     waits = plan_follow(upsert, pair.state, upsert_columns(upsert, pair.columns))
-    if died := _died(lake, pair.state, waits, approval.plan, signature):
+    approval = _continued(pair.state, waits, approval)
+    if died := _died(lake, contract, pair.state, waits, approval.plan, signature):
         return died
     _check(contract, waits, approval.plan)
     if not signature.dry_run:
@@ -81,15 +90,20 @@ def _approve_upsert(lake: Lake, upsert: Current, approval: Approval, signature: 
     return _logged(lake, pair.state, waits, signature)
 
 
+def _continued(state: TableState, waits: SchemaPlan, approval: Approval) -> Approval:
+    """The same approval of a run that died amid its changes is one of what they have left."""
+    return replace(approval, plan=waits.id) if is_rest(state, waits.of("review"), approval.plan) else approval
+
+
 def _died(
-    lake: Lake, state: TableState, waits: SchemaPlan, plan: str, signature: Signature
+    lake: Lake, contract: Contract, state: TableState, waits: SchemaPlan, plan: str, signature: Signature
 ) -> Operation | None:
     """The same approval of a run that died before it was logged: the table's history has it; it is logged now."""
     if signature.dry_run or plan == waits.id or not state.exists:
         return None
-    for entry in reversed(history(state)):
+    for entry in reversed(history(finish(lake, contract, state, waits))):
         if entry["plan"] == plan and entry["by"] != "contract":
-            return finish(
+            return finish_operation(
                 lake, entry, "approve", state.table, state.head, plan=plan, changes=entry["changes"]
             )
     return None

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
@@ -78,15 +77,7 @@ def _change(lake: Lake, contract: Contract, state: TableState, verb: str, signat
         after_snapshot=state.head,
     )
     if not signature.dry_run:
-        says = json.dumps(
-            {
-                "by": signature.by,
-                "reason": signature.reason,
-                "at": datetime.now(UTC).isoformat(timespec="seconds"),
-                "run_id": signature.run_id,
-                "authenticated": signature.authenticated,
-            }
-        )
+        says = signature.as_note()
         set_properties(lake, contract.table, {p: says if v == verb else None for v, p in _PROPERTY.items()})
         record(lake, operation)
     return operation

@@ -1,10 +1,11 @@
 """Changing a table's schema, layout and properties: one commit by PyIceberg, or Spark SQL where it cannot write.
 
-Nothing here decides; what is done was planned. In Spark each statement is a commit of its own, and the plan made after
-a crash between two of them holds what is left.
+Nothing here decides; what is done was planned. In Spark each statement is a commit of its own: what is about to be done
+is noted before the first, and the plan made after a crash between two of them holds what is left.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 
 from pydantic import PrivateAttr
@@ -19,7 +20,7 @@ from pyiceberg.types import ListType as IcebergList
 from pyiceberg.types import MapType as IcebergMap
 
 from tidemark.domain.columns.partitioning import PartitionField, column_parts
-from tidemark.domain.columns.shape import spelled
+from tidemark.domain.columns.shape import Shape, spelled
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text, spark_ddl
 from tidemark.domain.columns.types import ColumnType, ListType, MapType, Primitive, Struct, holds_variant
 from tidemark.domain.config.contract import Contract
@@ -30,12 +31,23 @@ from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.shape import partition_names, shape_of
 from tidemark.engine.access.table_state import TableState, load
+from tidemark.engine.faults import pause_point
+from tidemark.engine.schema.history import BEGUN
 from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.publish import can_compare_and_set
 
 Properties = Mapping[str, str | None]
-Notes = Callable[[Mapping[str, str]], Properties]
-"""The properties that go with a change (None removes one), made of those that the table has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """The properties that go with a change (None removes one).
+
+    `before` are made of those that the table has, and set only where the change takes several commits.
+    """
+
+    before: Callable[[Mapping[str, str]], Properties]
+    after: Callable[[TableMetadata], Properties]
 
 
 def alter(lake: Lake, contract: Contract, state: TableState, done: Sequence[Change], notes: Notes) -> None:
@@ -61,8 +73,13 @@ def _as_planned(metadata: TableMetadata, state: TableState) -> bool:
     return (
         str(metadata.table_uuid) == state.uuid
         and columns_of(metadata.schema()) == state.columns
-        and shape_of(metadata) == state.shape
+        and _unnoted(shape_of(metadata)) == _unnoted(state.shape)
     )
+
+
+def _unnoted(shape: Shape) -> Shape:
+    """Without the note that something has begun, which is no change yet."""
+    return replace(shape, properties={k: v for k, v in shape.properties.items() if k != BEGUN})
 
 
 class _Planned(AssertCurrentSchemaId):
@@ -96,11 +113,14 @@ def _alter(
         c.column is not None and holds_variant(c.column) for c in done
     )
     if not upgraded and not variants and can_compare_and_set(lake, loaded.metadata):
-        _commit(loaded, contract, state, done, notes(loaded.metadata.properties))
+        _commit(loaded, contract, state, done, notes.after(loaded.metadata))
         return
+    set_properties(lake, contract.table, notes.before(loaded.metadata.properties))
     for statement in _statements(lake.identifier(contract.table), contract, loaded.metadata, done):
         lake.spark().sql(statement)
-    set_properties(lake, contract.table, notes(lake.state(contract.table, ledger=False).properties))
+        pause_point("altering")
+    pause_point("altered")
+    set_properties(lake, contract.table, notes.after(lake.catalog.load_table(contract.table).metadata))
 
 
 def _commit(

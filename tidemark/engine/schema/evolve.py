@@ -1,14 +1,15 @@
 """Schema evolution of one table: plan, apply what the contract allows in one commit, park the rest.
 
-Called by ingest before a batch that needs it, and by the scheduled `schema/…` asset; both do exactly this. The history
-is kept with the table, newest last.
+Called by ingest before a batch that needs it, and by the scheduled `schema/…` asset; both do exactly this.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
+
+from pyiceberg.table.metadata import TableMetadata
 
 from tidemark.domain.columns.layout import resolve
 from tidemark.domain.columns.partitioning import quoted_parts
@@ -28,14 +29,12 @@ from tidemark.domain.plan.table_plan import properties_after, with_table
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.records import NO_ID
-from tidemark.engine.schema.alter import alter
+from tidemark.engine.schema.alter import Notes, alter
+from tidemark.engine.schema.history import Entry, begun, noted, told, unfinished
 from tidemark.engine.schema.writers import VARIANT_FORMAT, TopicSchemas
 
-HISTORY = "tidemark.schema.history"
 SETTLED = "tidemark.schema.settled"
 REMOVED = "tidemark.schema.removed"
-KEPT = 50
-"""Entries of the history that stay in the table property."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +150,28 @@ def apply_changes(
     done = plan.of("apply", "review") if approval else plan.of("apply")
     if done:
         entry = _entry(plan, done, run_id, approval)
-        alter(lake, contract, state, done, lambda found: _notes(contract, found, done, entry))
+        left = [change for change in plan.changes if change not in done]
+        alter(lake, contract, state, done, _notes(contract, done, entry, left))
+    else:
+        finish(lake, contract, state, plan)
     return done
 
 
-def note_rename(
-    lake: Lake, contract: Contract, state: TableState, plan: SchemaPlan, approval: Approval, run_id: str
-) -> None:
-    """Write a rename into the history of the renamed table."""
+def begin_rename(lake: Lake, contract: Contract, plan: SchemaPlan, approval: Approval, run_id: str) -> None:
+    """Note at the table that is about to be renamed; `finish` puts it into the history under the new name."""
+    [change] = plan.changes
+    former = contract.model_copy(update={"table": str(change.old)})
     entry = _entry(plan, plan.changes, run_id, approval)
-    alter(lake, contract, state, (), lambda found: {HISTORY: _with_entry(found, entry)})
+    notes = Notes(lambda _: {}, lambda metadata: begun(metadata.properties, entry))
+    alter(lake, former, lake.state(former.table, ledger=False), (), notes)
+
+
+def finish(lake: Lake, contract: Contract, state: TableState, plan: SchemaPlan | None = None) -> TableState:
+    """Put into the history what has begun, apart from what `plan` still wants; the table after that."""
+    if not unfinished(state, plan.changes if plan else ()):
+        return state
+    alter(lake, contract, state, (), _notes(contract, (), None, plan.changes if plan else ()))
+    return lake.state(contract.table, ledger=False)
 
 
 def value_columns(state: TableState) -> Struct:
@@ -171,17 +182,12 @@ def value_columns(state: TableState) -> Struct:
 
 def removed_paths(state: TableState) -> frozenset[str]:
     """Columns whose removal has been approved."""
-    return frozenset(_noted(state.properties, REMOVED))
+    return frozenset(noted(state.properties, REMOVED))
 
 
 def settled_ids(state: TableState) -> frozenset[int]:
     """Schema ids that an approval has sent to quarantine."""
-    return frozenset(_noted(state.properties, SETTLED))
-
-
-def history(state: TableState) -> list[dict[str, Any]]:
-    """What was changed, by whom and why, oldest first."""
-    return _noted(state.properties, HISTORY)
+    return frozenset(noted(state.properties, SETTLED))
 
 
 def writer_columns(state: TableState, schemas: TopicSchemas) -> list[WriterColumns]:
@@ -215,24 +221,18 @@ def _entry(
     }
 
 
-def _notes(
-    contract: Contract, there: Mapping[str, str], done: Sequence[Change], entry: dict[str, Any]
-) -> dict[str, str | None]:
+def _notes(contract: Contract, done: Sequence[Change], entry: Entry | None, left: Iterable[Change]) -> Notes:
     """The properties that go with the changes: history, what was decided, what the contract asks for."""
-    notes = properties_after(contract, done)
-    notes[HISTORY] = _with_entry(there, entry)
-    settled = {c.schema_id for c in done if c.kind == "incompatible"}
-    if settled:
-        notes[SETTLED] = json.dumps(sorted(settled.union(_noted(there, SETTLED))))
-    removed = {".".join(c.path) for c in done if c.kind == "remove_column"}
-    if removed:
-        notes[REMOVED] = json.dumps(sorted(removed.union(_noted(there, REMOVED))))
-    return notes
 
+    def after(metadata: TableMetadata) -> dict[str, str | None]:
+        there = metadata.properties
+        notes = properties_after(contract, done) if done else {}
+        settled = {c.schema_id for c in done if c.kind == "incompatible"}
+        if settled:
+            notes[SETTLED] = json.dumps(sorted(settled.union(noted(there, SETTLED))))
+        removed = {".".join(c.path) for c in done if c.kind == "remove_column"}
+        if removed:
+            notes[REMOVED] = json.dumps(sorted(removed.union(noted(there, REMOVED))))
+        return {**notes, **told(contract.table, metadata, entry, left)}
 
-def _with_entry(there: Mapping[str, str], entry: dict[str, Any]) -> str:
-    return json.dumps([*_noted(there, HISTORY), entry][-KEPT:])
-
-
-def _noted(there: Mapping[str, str], name: str) -> list[Any]:
-    return list(json.loads(there.get(name, "[]")))
+    return Notes(lambda there: begun(there, entry) if entry else {}, after)

@@ -37,6 +37,17 @@ class Signature:
     dry_run: bool = False
     authenticated: str | None = None
 
+    def as_note(self) -> str:
+        """What a table property says of the act, for whoever finds that it was never logged (`finish`)."""
+        says = {
+            "by": self.by,
+            "reason": self.reason,
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "run_id": self.run_id,
+            "authenticated": self.authenticated,
+        }
+        return json.dumps(says)
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:

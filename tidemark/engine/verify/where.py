@@ -22,7 +22,7 @@ from tidemark.domain.maintenance.retention import expired_before
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState, ancestors, ledger_of, load, summary_of
-from tidemark.engine.schema.evolve import history
+from tidemark.engine.schema.history import history
 from tidemark.engine.schema.subjects import subjects_of
 from tidemark.engine.table.settle import pending
 from tidemark.engine.table.standing import NEEDED, OPEN, standing

@@ -1,0 +1,134 @@
+"""Rule: changes and approvals may die between any two of their commits; repeated, each is made once, and told once."""
+
+import json
+
+import pytest
+from headless import change
+from lakehouse import Run
+from topics import ORDER, order
+
+from tidemark.domain.errors import Refused
+from tidemark.engine.preview.foresee import evolve_now
+from tidemark.engine.schema.history import history, unfinished
+
+GROWN = {
+    **ORDER,
+    "fields": [
+        *ORDER["fields"],
+        *({"name": name, "type": ["null", "string"], "default": None} for name in ("note", "tag")),
+    ],
+}
+
+
+def told(table):
+    """Who changed which columns, by the table's history."""
+    state = table.lakehouse.lake.state(table.name)
+    assert unfinished(state) == []
+    return [(entry["by"], [c["path"] for c in entry["changes"]]) for entry in history(state)]
+
+
+def logged(table, verb):
+    log = table.lakehouse.catalog.load_table("lake.tidemark_operations")
+    return log.scan(row_filter=f"table = '{table.name}' AND verb = '{verb}'").to_arrow().num_rows
+
+
+def die(table, *points):
+    for point in points:
+        _die(table.start(pause_at=point))
+
+
+def killed(table, verb, point):
+    _die(Run.start(table.lakehouse, [table.name, json.dumps(verb)], pause_at=point))
+
+
+def _die(run):
+    run.reaches_its_pause()
+    run.kill()
+
+
+@pytest.mark.long
+def test_a_change_of_several_commits_dies_after_each_and_is_told_once(lakehouse):
+    """Given a table of format 3 and two new columns, when runs die between the columns and before the history, then the next ends it, also one that has nothing left to change."""
+    topic = lakehouse.cluster.topic("grown")
+    topic.send([0])
+    table = lakehouse.table(topic, format_version=3)
+    table.run()
+    topic.use(GROWN)
+    topic.send_raw([(b"k", topic.encode({**order(1), "note": "n", "tag": "t"}), 0)])
+    die(table, "altering", "altered")
+    assert (table.run().state, table.ids()) == ("fresh", [0, 1])
+    assert told(table) == [("contract", ["note", "tag"])]
+    table.holds_everything()
+
+
+def test_an_approval_dies_amid_its_changes_and_the_same_one_ends_them(lakehouse):
+    """Given an approval of two columns that dies after the first, when it is repeated until it ends, then it is one act of one person."""
+    topic = lakehouse.cluster.topic("let_in")
+    topic.send([0])
+    table = lakehouse.table(topic, format_version=3, schema_changes={"add_column": "review"})
+    table.run()
+    topic.use(GROWN)
+    topic.send_raw([(b"k", topic.encode({**order(1), "note": "n", "tag": "t"}), 0)])
+    lake, contract = lakehouse.lake, table.contract
+    verb = {"verb": "approve", "plan": evolve_now(lake, contract, "look").plan.id}
+    killed(table, verb, "altering")
+    assert (table.run().state, table.ids()) == ("schema_review", [0])
+    killed(table, verb, "altered")
+    assert change(lake, contract, "again", **verb)["arguments"]["plan"] == verb["plan"]
+    assert (table.run().state, table.ids()) == ("fresh", [0, 1])
+    assert told(table) == [("ada", ["note", "tag"])]
+    assert logged(table, "approve") == 1
+    with pytest.raises(Refused, match="nothing is"):
+        change(lake, contract, "again", **verb)
+
+
+@pytest.mark.long
+def test_a_rename_dies_before_and_after_it_and_is_told_and_logged_once(lakehouse):
+    topic = lakehouse.cluster.topic("moving")
+    topic.send([0])
+    old = lakehouse.table(topic)
+    old.run()
+    new = lakehouse.table(topic, f"{topic.name}_now")
+    (lakehouse.contracts / f"{new.name}.yaml").rename(lakehouse.contracts / f"{old.name}.yaml")
+    lake = lakehouse.open_lake()
+    verb = {"verb": "approve", "plan": evolve_now(lake, new.contract, "look").plan.id}
+    killed(new, verb, "renaming")
+    assert lakehouse.catalog.table_exists(old.name)
+    killed(new, verb, "renamed")
+    assert change(lake, new.contract, "again", **verb)["arguments"]["plan"] == verb["plan"]
+    assert told(new) == [("ada", [""])]
+    assert logged(new, "approve") == 1
+    topic.send([1])
+    assert (new.run(lake=lake).state, new.ids()) == ("fresh", [0, 1])
+    new.holds_everything()
+    lake.close()
+
+
+@pytest.mark.long
+def test_an_accepted_flood_dies_at_every_line_and_lets_this_batch_through_alone(lakehouse):
+    """Given a flood that was held back, when its acceptance and then its batch die and are repeated, then each record is in one place, and the next flood waits."""
+    topic = lakehouse.cluster.topic("flooded")
+    topic.send(range(20))
+    table = lakehouse.table(topic)
+    table.run()
+    topic.send(range(20, 30))
+    topic.send_raw([(None, b"poison", 0)] * 10)
+    assert table.run().state == "quarantine_flood"
+    lake, contract = lakehouse.lake, table.contract
+    verb = {"verb": "accept", "what": "quarantine-batch"}
+    killed(table, verb, "unrecorded")
+    topic.send(range(30, 40))  # behind the batch that was accepted
+    topic.send_raw([(None, b"poison", 0)] * 10)
+    die(table, "staged", "quarantined")
+    assert table.ids() == list(range(20))
+    die(table, "published")
+    assert table.ids() == list(range(30))
+    assert change(lake, contract, "again", **verb)["arguments"]["what"] == "quarantine-batch"
+    assert logged(table, "accept") == 1
+    with pytest.raises(Refused, match="held no batch back"):
+        change(lake, contract, "again", **verb)
+    assert (table.run().state, table.ids()) == ("quarantine_flood", list(range(30)))
+    change(lake, contract, "again", **verb)
+    assert (table.run().state, table.ids()) == ("fresh", list(range(40)))
+    assert (table.causes(), logged(table, "accept")) == ({"no_magic_byte": 20}, 2)
+    table.holds_everything()

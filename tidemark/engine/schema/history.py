@@ -1,0 +1,101 @@
+"""The history of a table's changes, kept in its properties, newest last: plan, approver, run, time.
+
+A change that takes several commits (format 3, a rename) is written down as begun before the first of them. What a
+crash leaves begun is told by the next look, with those of its changes that were made.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from pyiceberg.table.metadata import TableMetadata
+
+from tidemark.domain.plan.schema_plan import Change
+from tidemark.engine.access.shape import fields
+from tidemark.engine.access.table_state import TableState
+
+HISTORY = "tidemark.schema.history"
+BEGUN = "tidemark.schema.begun"
+KEPT = 50
+"""Entries of the history that stay in the table property."""
+Entry = Mapping[str, Any]
+
+
+def history(state: TableState) -> list[dict[str, Any]]:
+    """What was changed, by whom and why, oldest first."""
+    return noted(state.properties, HISTORY)
+
+
+def unfinished(state: TableState, left: Iterable[Change] = ()) -> list[dict[str, Any]]:
+    """Entries of changes that are under way, or that a crash has cut off; approved ones that are `left` aside."""
+    keys = {_key(change.as_json()) for change in left}
+    return [each for each in noted(state.properties, BEGUN) if not _waits(each, keys)]
+
+
+def noted(there: Mapping[str, str], name: str) -> list[Any]:
+    """A list that a table property holds."""
+    return list(json.loads(there.get(name, "[]")))
+
+
+def is_rest(state: TableState, waits: Iterable[Change], plan: str) -> bool:
+    """Whether `waits` is what a crash has left of the approved `plan`."""
+    keys = {_key(change.as_json()) for change in waits}
+    approved = [
+        each for each in unfinished(state) if (each["plan"], each["by"] != "contract") == (plan, True)
+    ]
+    return bool(keys) and any(keys <= _keys(each) for each in approved)
+
+
+def begun(there: Mapping[str, str], entry: Entry) -> dict[str, str | None]:
+    """The property to set before the first commit."""
+    return {BEGUN: json.dumps([*noted(there, BEGUN), entry])}
+
+
+def told(
+    table: str, metadata: TableMetadata, entry: Entry | None, left: Iterable[Change]
+) -> dict[str, str | None]:
+    """The properties to set after the last one: `entry`, and what others had begun and did, `left` and undone aside.
+
+    Two that did the same at once are told as one. An approval of which anything is left can be repeated.
+    """
+    there, paths = metadata.properties, {".".join(path) for path, _ in fields(metadata)}
+    known, others = noted(there, HISTORY), noted(there, BEGUN)
+    ours = [entry] if entry else []
+    keys = {_key(change.as_json()) for change in left}
+    claimed = keys.union(*map(_keys, ours))
+    added = [each for each in ours if not _is_among(each, known)]
+    waiting = [each for each in others if _waits(each, keys)]
+    for each in (each for each in others if each not in waiting):
+        if _is_among(each, [*ours, *known]):
+            claimed |= _keys(each)
+            continue
+        made = [c for c in each["changes"] if _key(c) not in claimed and _is_made(c, table, paths)]
+        claimed |= set(map(_key, made))
+        added += [{**each, "changes": made}] if made else []
+    entries = [*known, *sorted(added, key=lambda each: str(each["at"]))]
+    return {HISTORY: json.dumps(entries[-KEPT:]), **({BEGUN: json.dumps(waiting)} if others else {})}
+
+
+def _waits(entry: Entry, left: Collection[tuple[Any, ...]]) -> bool:
+    return entry["by"] != "contract" and not _keys(entry).isdisjoint(left)
+
+
+def _is_made(change: Mapping[str, Any], table: str, paths: Collection[str]) -> bool:
+    match change["kind"]:
+        case "add_column":
+            return change["path"] in paths
+        case "rename":
+            return bool(change["to"] == table)
+    return True
+
+
+def _keys(entry: Entry) -> set[tuple[Any, ...]]:
+    return set(map(_key, entry["changes"]))
+
+
+def _key(change: Mapping[str, Any]) -> tuple[Any, ...]:
+    return change["kind"], change["path"], change["to"]
+
+
+def _is_among(entry: Entry, entries: Iterable[Entry]) -> bool:
+    return any(all(entry[k] == each[k] for k in ("plan", "at", "run_id")) for each in entries)
