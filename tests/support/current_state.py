@@ -11,7 +11,8 @@ UNKNOWN = "__debezium_unavailable_value"
 class Event:
     """One record: `ts` is the source's own order (None: it brings none), `value` None is a delete.
 
-    `time` is the record's, where a key may move between partitions.
+    `time` is the record's, where a key may move between partitions. `truncates`: it is about no key, the source was
+    emptied. `op` is how it is said, for whoever makes a record of it.
     """
 
     key: int
@@ -21,6 +22,8 @@ class Event:
     value: str | None
     epoch: int = 0
     time: int = 0
+    op: str = ""
+    truncates: bool = False
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -30,8 +33,11 @@ class Event:
 def current(events: Iterable[Event], *, by_source: bool, unknowns: bool = False) -> dict[int, str]:
     """Key -> value of the newest event of each key, without those whose newest event is a delete."""
     by_key: dict[int, list[Event]] = {}
-    for event in dict.fromkeys(events):
-        by_key.setdefault(event.key, []).append(event)
+    told = list(dict.fromkeys(events))
+    truncations = [each for each in told if each.truncates]
+    for event in told:
+        if not event.truncates and not any(_earlier(event, each) for each in truncations):
+            by_key.setdefault(event.key, []).append(event)
     found = {}
     for key, mine in by_key.items():
         ordered = sorted(mine, key=lambda e: _rank(e, mine, by_source))
@@ -64,6 +70,7 @@ def _rank(event: Event, mine: Sequence[Event], by_source: bool) -> Any:
 
 
 def _earlier(one: Event, other: Event) -> bool:
+    """By offset in one Kafka partition, by record time across partitions; the times of two records differ."""
     if one.epoch != other.epoch:
         return one.epoch < other.epoch
     if one.partition == other.partition:

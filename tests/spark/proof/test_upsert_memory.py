@@ -1,13 +1,11 @@
 """Rule: what is remembered of hard deletes goes with the published rows, through deaths, expiry and rollbacks, for seven days."""
 
 import time
-from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 from append_log import AppendLog
+from dying import dying_at
 
-import tidemark.engine.merge.merge as merging
-import tidemark.engine.merge.stage as staging
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, STRING, Field, Struct
 from tidemark.domain.config.upsert import DELETED_FOR_DAYS
 from tidemark.engine.access.table_state import read_state
@@ -18,22 +16,6 @@ from tidemark.engine.table.create import publish_receipt
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 COLUMNS = Struct((Field("id", LONG), Field("v", STRING), Field("ts", LONG), KAFKA_COLUMN))
-
-
-class Died(BaseException):
-    """Stands for SIGKILL."""
-
-
-@contextmanager
-def dying_at(monkeypatch, point):
-    def end(here):
-        if here == point:
-            raise Died
-
-    with monkeypatch.context() as patch, suppress(Died):
-        patch.setattr(staging, "pause_point", end)
-        patch.setattr(merging, "drop_branch", lambda *_: None)
-        yield
 
 
 class Remembering:

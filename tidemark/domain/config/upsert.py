@@ -10,8 +10,8 @@ from tidemark.domain.config.contract import Contract, Upsert
 from tidemark.domain.suggest import nearest
 
 SOFT_COLUMN = Field("_is_deleted", Primitive("boolean"), "true: the newest event of this key is a delete")
+"""Not `_deleted`: Iceberg keeps that name for a metadata column, and Spark reads no table with its own (ADR 0009)."""
 CDC = "_cdc"
-"""Not `_deleted`: Iceberg keeps that name for a metadata column, and Spark refuses a MERGE into a table that has it."""
 DELETED_FOR_DAYS = 7
 """How long a hard delete is remembered: an older event that comes later than this would bring the row back."""
 _OFFSET_ORDER = ((KAFKA_COLUMN.name, "epoch"), (KAFKA_COLUMN.name, "offset"))

@@ -89,7 +89,7 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
             found = found.unionByName(present(rows, shape).join(keys, KEY, "left_semi"))
             rows = rows.where(_not_older(facts))
         found = found.unionByName(_stored(plan, rows, keys, truncated))
-        if (past := _remembered(lake, plan, keys)) is not None:
+        if (past := _remembered(lake, plan, keys, truncated)) is not None:
             found = found.unionByName(past)
     winners = reduced(found, shape)
     return Batch(
@@ -201,14 +201,20 @@ def _stored(
     return found.join(keys, KEY, "left_semi")
 
 
-def _remembered(lake: Lake, plan: MergePlan, keys: DataFrame) -> DataFrame | None:
-    """The deletes of these keys that left no row behind; only needed where an older event may follow."""
+def _remembered(
+    lake: Lake, plan: MergePlan, keys: DataFrame, truncated: Mapping[int, Truncation]
+) -> DataFrame | None:
+    """The deletes of these keys that left no row behind; only needed where an older event may follow.
+
+    A truncation takes them too: whatever comes after it begins anew, as if all had come in one batch.
+    """
     current = plan.current
     rows = read_memory(lake, current, plan.remembered) if current.remembers else None
     if rows is None:
         return None
     found = remembered(rows, plan.shape).join(keys, KEY, "left_semi")
-    return found.where(f"NOT {merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, PLACE)}")
+    undone = merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, PLACE)
+    return found.where(f"NOT {undone} AND NOT {merge_filters.before(truncated, PLACE)}")
 
 
 def _prunable(shape: Shape) -> list[tuple[int, tuple[str, ...]]]:
