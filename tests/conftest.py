@@ -23,6 +23,9 @@ from tidemark.services.stack import Stack
 Stack(Path(sys.argv[1])).down()
 """
 
+# A stack of tests lives for minutes: what the JVM's optimizing compiler costs, a third of all CPU, never comes back.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # started in the background of a script: without this, what the tests start could not be interrupted
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -91,14 +91,16 @@ class Kafka:
         return Command(place.java, options, ["kafka.Kafka", str(properties)], cwd=folder)
 
     def is_ready(self, place: Place) -> bool:
-        """True when the broker answers a metadata request."""
+        """True when the broker answers a metadata request and leads every partition."""
         if not accepts(place.ports["kafka"]):
             return False
         client = AdminClient({"bootstrap.servers": self.bootstrap_servers(place), "log_level": 0})
         try:
-            return bool(client.list_topics(timeout=5).brokers)
+            cluster = client.list_topics(timeout=5)
         except KafkaException:
             return False
+        partitions = [each for topic in cluster.topics.values() for each in topic.partitions.values()]
+        return bool(cluster.brokers) and all(each.leader >= 0 for each in partitions)
 
     def prepare(self, place: Place) -> None:
         """Nothing: a broker that answers is up."""

@@ -57,6 +57,7 @@ class KafkaAdmin:
         self._admin = AdminClient(
             {
                 "socket.connection.setup.timeout.ms": 5000,
+                "reconnect.backoff.max.ms": 1000,  # a broker that is back is found well within one request
                 "log_level": 0,
                 **properties,
                 "error_cb": self._remember,
