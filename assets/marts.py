@@ -18,6 +18,8 @@ from tidemark.domain.lineage.marts import Mart
 
 POOL = "tidemark_marts"
 ALLOWED = "tagged_columns_are_allowed"
+CORRECTED = "follows_corrections"
+NEXT = "job marts with this one selected; with full_refresh where `retention` has deleted rows: their figures then go"
 
 
 class Build(dg.Config):
@@ -25,7 +27,7 @@ class Build(dg.Config):
 
     full_refresh: bool = Field(
         default=False,
-        description="make them anew from all rows: after a rollback, or a correction that keeps the number of rows",
+        description="make them anew from all rows, also those of a table whose old rows `retention` has deleted",
     )
 
 
@@ -53,6 +55,18 @@ def mart_assets(
         yield from build(context, lake, by_table, contracts, full_refresh=config.full_refresh)
 
     return build_marts
+
+
+def corrected(mart: str, stale: Mapping[str, str]) -> dg.AssetCheckResult:
+    """The check `follows_corrections`; `stale`: table beneath -> what happened to it."""
+    told = {"stale": [f"{table} {why}" for table, why in sorted(stale.items())]} if stale else {}
+    return dg.AssetCheckResult(
+        asset_key=table_key(mart),
+        check_name=CORRECTED,
+        passed=not stale,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={**told, **({"next": NEXT} if stale else {})},
+    )
 
 
 def when_upstream_moved() -> dg.AutomationCondition[Any]:
@@ -110,4 +124,10 @@ def _checks(mart: Mart) -> Iterator[dg.AssetCheckSpec]:
         ALLOWED,
         asset=key,
         description="No column carries a contract's tag (pii …) unless `columns.<name>.allow` names this table.",
+    )
+    yield dg.AssetCheckSpec(
+        CORRECTED,
+        asset=key,
+        description="No table beneath was rolled back, replayed or corrected since the mart was made of it. A build "
+        "makes such a mart anew by itself, unless `retention` has deleted rows that its figures count.",
     )

@@ -13,7 +13,7 @@ import dagster as dg
 from dagster_dbt import DbtCliResource
 
 from assets.column_lineage import column_metadata, lineage_of
-from assets.marts import ALLOWED, Event
+from assets.marts import ALLOWED, Event, corrected
 from assets.marts_translator import MartTranslator
 from assets.names import table_key, table_of
 from resources.lake import LakeResource
@@ -21,7 +21,9 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.lineage.column_lineage import Lineage, exposures
 from tidemark.domain.lineage.marts import Mart
+from tidemark.engine.access.lake import Lake
 from tidemark.engine.config import discovery
+from tidemark.engine.look.corrections import Standing, note, standings
 from tidemark.engine.marts import digest_of, project_folder
 
 _OURS = frozenset({"dagster/column_schema", "dagster/column_lineage"})
@@ -42,7 +44,8 @@ def build(
     """
     chosen = [marts[table] for table in sorted(table_of(key) for key in context.selected_asset_keys)]
     home = resource.places.home
-    with _environment(resource.configuration.platform):
+    with resource.open() as lake, _environment(resource.configuration.platform):
+        before = standings(lake, chosen, marts, contracts)
         dbt = DbtCliResource(project_dir=str(project_folder()), dbt_executable=_executable())
         invocation = dbt.cli(
             [
@@ -51,7 +54,7 @@ def build(
                 "cautious",
                 "--select",
                 " ".join(each.model for each in chosen),
-                *(["--full-refresh"] if full_refresh else []),
+                *(["--full-refresh"] if full_refresh else _made_anew(chosen, before)),
             ],
             manifest=_manifest(dbt, home),
             dagster_dbt_translator=MartTranslator(),
@@ -60,8 +63,23 @@ def build(
         for event in invocation.stream().fetch_column_metadata():
             if isinstance(event, dg.AssetMaterialization):
                 yield from _built(event, home, contracts, marts)
+                table = table_of(event.asset_key)
+                yield _followed(lake, table, before[table], full_refresh=full_refresh)
             elif isinstance(event, dg.AssetCheckEvaluation):
                 yield _checked(event)
+
+
+def _made_anew(chosen: Sequence[Mart], before: Mapping[str, Standing]) -> list[str]:
+    names = [each.model for each in chosen if before[each.table].stale and before[each.table].anew]
+    return ["--vars", json.dumps({"made_anew": names})] if names else []
+
+
+def _followed(lake: Lake, table: str, before: Standing, *, full_refresh: bool) -> dg.AssetCheckResult:
+    """What the mart is made of now is noted on it, unless it could not follow what was undone."""
+    left = {} if full_refresh else before.left
+    if not left:
+        note(lake, table, before.heads)
+    return corrected(table, left)
 
 
 def _built(

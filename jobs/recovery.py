@@ -2,11 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 
 import dagster as dg
 from pydantic import Field
 
+from assets.marts import CORRECTED, corrected
 from assets.names import VERB_TAG, table_key
 from jobs.operations import Verb, change_table
 from resources.lake import LakeResource
@@ -54,7 +56,14 @@ def replay_table(context: dg.OpExecutionContext, config: Replay, lake: LakeResou
 
 def recovery_jobs(assets: Assets) -> list[dg.JobDefinition]:
     """The jobs `replay` and `rollback`; `assets` say what is stale after a rollback."""
-    ops = {"replay": replay_table, "rollback": _rollback_op(lambda table: downstream(assets, table))}
+    marts = {
+        spec.asset_key.to_user_string()
+        for each in assets
+        if isinstance(each, dg.AssetsDefinition)
+        for spec in each.check_specs
+        if spec.name == CORRECTED
+    }
+    ops = {"replay": replay_table, "rollback": _rollback_op(lambda table: downstream(assets, table), marts)}
     return [
         dg.GraphDefinition(name=verb, description=op.description, node_defs=[op]).to_job(
             tags={VERB_TAG: verb}
@@ -63,7 +72,7 @@ def recovery_jobs(assets: Assets) -> list[dg.JobDefinition]:
     ]
 
 
-def _rollback_op(stale: Callable[[str], list[str]]) -> dg.OpDefinition:
+def _rollback_op(stale: Callable[[str], list[str]], marts: AbstractSet[str]) -> dg.OpDefinition:
     @dg.op
     def rollback_table(context: dg.OpExecutionContext, config: Rollback, lake: LakeResource) -> None:
         """Take table, offsets and quarantine back to an earlier snapshot; leaves the table paused."""
@@ -78,6 +87,17 @@ def _rollback_op(stale: Callable[[str], list[str]]) -> dg.OpDefinition:
                 lake, contract, target, signature, downstream=stale(config.table)
             ),
         )
+        for key in () if config.dry_run else marts & set(stale(config.table)):
+            result = corrected(key.replace("/", "."), {config.table: "was rolled back"})
+            context.instance.report_runless_asset_event(
+                dg.AssetCheckEvaluation(
+                    asset_key=dg.AssetKey.from_user_string(key),
+                    check_name=CORRECTED,
+                    passed=result.passed,
+                    severity=result.severity,
+                    metadata=result.metadata,
+                )
+            )
 
     return rollback_table
 

@@ -3,7 +3,7 @@
 
   Late rows, replayed batches and a run that was missed are all seen, for nothing is remembered but the mart itself;
   rows that retention has removed from the source change nothing, for the count does not grow.
-  A rollback takes rows away, a correction may keep their number: both need a build with `full_refresh`.
+  A rollback takes rows away, a correction may keep their number: Tidemark sees both and makes the mart anew (should_full_refresh).
 #}
 {% macro in_changed(relation, group, mart_group, mart_count) %}
   {%- if is_incremental() %}

@@ -55,3 +55,7 @@ def knows_where(lakehouse, table, tmp_path):
         code, (found,) = cli(lakehouse, *words, DAGSTER_HOME=str(tmp_path / "none"))
         assert (code, found["fate"]) == (0, fate)
         assert bool(found.get("snapshot_id")) is (fate == "published")
+    code, (found,) = cli(
+        lakehouse, "where", table.topic.name, "--key", "3", DAGSTER_HOME=str(tmp_path / "none")
+    )
+    assert (code, found["fate"], found["offset"], found["record"]["key"]) == (0, "published", 3, "3")

@@ -1,16 +1,19 @@
 """Rule: replay and rollback may die at any line; nothing is in two places or in none, and repeating them ends them."""
 
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from headless import change
 from topics import ORDER, order
 
+from tidemark import __version__
 from tidemark.domain.errors import Refused
 from tidemark.engine.operate.pause import resume
 from tidemark.engine.preview.foresee import evolve_now
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
+from tidemark.engine.verify.where import where_key
 
 NEWER = {**ORDER, "doc": "the same fields, another schema"}
 BEFORE = ["branched", "receipted", "publishing"]
@@ -130,8 +133,10 @@ def test_every_act_is_one_row_in_the_log_also_when_it_died_before_it_was_written
     acts = [{"verb": "pause"}, {"verb": "resume"}, {"verb": "approve", "plan": plan}]
     for act in acts:
         dies_and_is_repeated(table, act)
-    table.run()
-    topic.send(range(20, 40))
+    topic.send(range(20, 22))
+    table.run(run_id="loader")
+    comes_from(table, plan)
+    topic.send(range(22, 40))
     topic.delete_records({0: 15})
     assert table.run().state == "offsets_expired"
     dies_and_is_repeated(table, {"verb": "accept", "what": "record-gap"})
@@ -140,6 +145,31 @@ def test_every_act_is_one_row_in_the_log_also_when_it_died_before_it_was_written
     assert [row["verb"] for row in rows] == ["pause", "resume", "approve", "accept"]
     assert {(row["by"], row["reason"], row["authenticated"]) for row in rows} == {("ada", "a test", None)}
     assert table.run().state == "fresh"
+
+
+def comes_from(table, plan):
+    """Everything that `where` tells of a row, by what the test knows itself."""
+    ledger, topic = table.ledger, table.topic
+    (found,) = [each.as_json() for each in where_key(table.lakehouse.lake, table.contract, b"21")]
+    at = {name: found[name] for name in ("topic", "partition", "offset", "fate")}
+    assert at == {"topic": topic.name, "partition": 1, "offset": 10, "fate": "published"}
+    receipt = {
+        name: found[name] for name in ("snapshot_id", "kind", "run_id", "batch_id", "contract", "tidemark")
+    }
+    assert receipt == {
+        "snapshot_id": ledger["snapshot_id"],
+        "kind": "append",
+        "run_id": "loader",
+        "batch_id": ledger["batch_id"],
+        "contract": table.contract.digest,
+        "tidemark": __version__,
+    }
+    assert found["schema"] == {"id": topic.schema_id, "subject": f"{topic.name}-value", "version": 2}
+    assert [(each["plan"], each["by"], each["reason"]) for each in found["approvals"]] == [
+        (plan, "ada", "a test")
+    ]
+    published = datetime.fromisoformat(found["published_at"])
+    assert timedelta(0) <= datetime.now(UTC) - published < timedelta(minutes=5)
 
 
 def dies_and_is_repeated(table, act):

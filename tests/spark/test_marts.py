@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import resources.lake
-from assets.marts import ALLOWED
+from assets.marts import ALLOWED, CORRECTED
 from assets.names import table_key
 from orchestration.definitions import build_defs
 from tidemark.engine.access.lake import Lake
@@ -140,17 +140,41 @@ def test_marts_follow_their_tables(sample, instance):
     assert sample.rows("SELECT sum(orders) FROM lake.marts.customers") == [(6,)]
 
 
-def test_after_a_rollback_a_full_refresh_makes_marts_anew(sample, instance):
-    """Given marts of a table that was taken back, when they are built with full_refresh, then nothing of what was undone is left."""
+def test_after_a_rollback_a_build_makes_marts_anew(sample, instance):
+    """Given marts of a table that was taken back, when they are built, then nothing of what was undone is left, and no other mart is made anew."""
     first = "SELECT snapshot_id FROM lake.shop.orders.snapshots ORDER BY committed_at LIMIT 1"
     ((snapshot,),) = sample.rows(first)
     sample.spark.sql(f"CALL lake.system.rollback_to_snapshot('shop.orders', {snapshot})")
     batches = sample.rows("SELECT count(*) FROM lake.marts.ingest_batches")
     stale = [f"marts.{each}" for each in ("daily_revenue", "customers", "ingest_batches")]
-    assert sample.build(instance, *stale, full_refresh=True).success
+    built = sample.build(instance, *stale)
+    assert built.success
+    assert set(verdicts(built, CORRECTED).values()) == {True}
     assert sample.rows("SELECT orders, revenue FROM lake.marts.daily_revenue") == [(4, Decimal("40.00"))]
     assert sample.rows("SELECT sum(orders) FROM lake.marts.customers") == [(4,)]
     assert sample.rows("SELECT count(*) FROM lake.marts.ingest_batches") == batches, "history is kept"
+
+
+@pytest.mark.long
+def test_a_mart_that_counts_rows_which_retention_has_deleted_is_called_stale_instead(sample, instance):
+    """Given a table with retention, when a correction takes rows away, then its mart keeps its figures and says so until someone asks for new ones."""
+    sample.spark.sql("ALTER TABLE lake.shop.orders SET TBLPROPERTIES ('tidemark.retention-before' = '1')")
+    sample.append("shop.orders", [order(6, day=1)])
+    assert sample.build(instance, "marts.daily_revenue").success
+    ((snapshot,),) = sample.rows(
+        "SELECT parent_id FROM lake.shop.orders.history WHERE is_current_ancestor ORDER BY made_current_at DESC LIMIT 1"
+    )
+    sample.spark.sql(f"CALL lake.system.rollback_to_snapshot('shop.orders', {snapshot})")
+    count = "SELECT sum(orders) FROM lake.marts.daily_revenue"
+    assert verdicts(sample.build(instance, "marts.daily_revenue"), CORRECTED) == {
+        "marts.daily_revenue": False
+    }
+    assert sample.rows(count) == [(5,)]
+    again = sample.build(instance, "marts.daily_revenue", full_refresh=True)
+    assert verdicts(again, CORRECTED) == {"marts.daily_revenue": True}
+    assert sample.rows(count) == [(4,)]
+    assert verdicts(sample.build(instance, "marts.daily_revenue"), CORRECTED) == {"marts.daily_revenue": True}
+    sample.spark.sql("ALTER TABLE lake.shop.orders UNSET TBLPROPERTIES ('tidemark.retention-before')")
 
 
 def test_columns_and_what_they_are_made_of_are_recorded(sample, instance):

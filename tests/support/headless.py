@@ -194,7 +194,7 @@ def _maintain(lake: Any, contracts: Sequence[Any]) -> int:
     return 0
 
 
-def change(lake: Any, contract: Any, run_id: str, *, verb: str, **options: Any) -> dict[str, Any]:
+def change(lake: Any, contract: Any, run_id: str, *, verb: str, **options: Any) -> dict[str, Any]:  # noqa: PLR0911
     """A verb that changes a table; `options` as the launchpad names them."""
     from tidemark.engine.operate.accept import accept  # noqa: PLC0415
     from tidemark.engine.operate.approve import approve  # noqa: PLC0415
@@ -217,6 +217,10 @@ def change(lake: Any, contract: Any, run_id: str, *, verb: str, **options: Any) 
             name: datetime.fromisoformat(options.pop(name)) for name in ("since", "until") if name in options
         }
         return backfill(lake, contract, Asked(**times, **options), signature).as_json()
+    if verb == "drill":
+        from tidemark.engine.drill.drill import drill  # noqa: PLC0415
+
+        return drill(lake, options["scenarios"], "main", signature).as_json()
     if verb == "rollback":
         return rollback(lake, contract, Target(options["snapshot"]), signature).as_json()
     wanted = (options.get("partition"), options.get("from_offset"), options.get("to_offset"))

@@ -147,8 +147,8 @@ class Scratch:
             return False
 
     def drop(self) -> None:
-        """Remove every trace; what cannot be removed now is swept later."""
-        for kind in (self._drop_tables, self._drop_topic, self._drop_subjects):
+        """Remove every trace, the topic last: while it is there, a later drill finds what could not be removed now."""
+        for kind in (self._drop_tables, self._drop_subjects, self._drop_topic):
             with suppress(Exception):
                 kind()
         for lake in self._lakes:

@@ -141,7 +141,7 @@ def make_plan(
     topic = lake.topic(contract)
     schemas = read_schemas(lake, contract, seen.union(state.ledger.others if state.ledger else ()))
     fresh = state.ledger is None
-    if fresh:
+    if fresh or not state.owned:  # a run that took a table over may have died before the table said so
         if not _prepared(lake, contract, topic, schemas, run_id):
             return None
         state = lake.state(contract.table)

@@ -4,6 +4,7 @@ Repeating the command goes on where it stopped. The shadow says what is being lo
 table's own receipts whether it was published: a process may die on any line.
 """
 
+import json
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -25,9 +26,11 @@ from tidemark.engine.operate.backfill_shadow import drop_shadow, shadow_contract
 from tidemark.engine.operate.backfill_source import check_time
 from tidemark.engine.operate.replay_plan import persistent
 from tidemark.engine.table.create import set_properties
-from tidemark.engine.table.operations import Operation, Signature, record
+from tidemark.engine.table.operations import Operation, Signature, finish, record
 from tidemark.engine.table.settle import settle
 
+ABORTING = "tidemark.backfill-aborting"
+"""Property of the table while a backfill is dropped: who does it, until that is logged."""
 LISTED = 1_000
 """Windows whose figures go into the operations log; the others are counted there."""
 
@@ -49,6 +52,9 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
             )
         source = parse_source(asked.source, contract.cluster, lake.platform.kafka)
         found = under_way(lake, contract)
+        died = _died(lake, contract, target, signature) if found is None else None
+        if asked.abort and died is not None:
+            return died
         if asked.abort:
             told, after = _abort(lake, contract, found, signature), target.head
         elif found is None and (done := _done(lake, contract, target, source, asked)) is not None:
@@ -68,7 +74,24 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
         )
         if not signature.dry_run:
             record(lake, operation)
+            _forget_abort(lake, contract, target)
         return operation
+
+
+def _died(lake: Lake, contract: Contract, target: TableState, signature: Signature) -> Operation | None:
+    """The abort of a run that died when all was dropped and nothing logged; it is logged, now."""
+    text = target.properties.get(ABORTING)
+    if signature.dry_run or not text:
+        return None
+    says = json.loads(text)
+    done = finish(lake, says, "backfill", contract.table, target.head, **says["told"])
+    _forget_abort(lake, contract, target)
+    return done
+
+
+def _forget_abort(lake: Lake, contract: Contract, target: TableState) -> None:
+    if ABORTING in lake.state(target.table, ledger=False).properties:
+        set_properties(lake, contract.table, {ABORTING: None})
 
 
 def _abort(
@@ -78,6 +101,7 @@ def _abort(
         raise Refused(f"no backfill of {contract.table} is under way", table=contract.table)
     state, plan = found
     rows = sum(w.written for w in state.ledger.totals.values()) if state.ledger else 0
+    told = {"step": "abort", "source": plan.source, "rows_dropped": rows}
     if not signature.dry_run:
         if published(lake, contract, cutover_id(contract, state)) is not None:
             raise Refused(
@@ -85,9 +109,12 @@ def _abort(
                 next_step="tidemark rollback undoes it; repeat the backfill with --cutover to clear up behind it",
                 table=contract.table,
             )
+        says = {**json.loads(signature.as_note()), "told": told}
+        set_properties(lake, contract.table, {ABORTING: json.dumps(says)})
         let_go(lake, contract, source_of(lake, contract, plan))
+        pause_point("dropping")
         drop_shadow(lake, contract)
-    return {"step": "abort", "source": plan.source, "rows_dropped": rows}
+    return told
 
 
 def _done(

@@ -1,0 +1,166 @@
+"""Rule: whatever an operator asked for may die at any line; asked for again it is done once, and logged once."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from lakehouse import Run
+from topics import BEGAN, order
+
+from tidemark.engine.drill import scratch
+from tidemark.engine.drill.drill import drill
+from tidemark.engine.preview.foresee import evolve_now
+from tidemark.engine.table.operations import Signature
+from tidemark.engine.verify.reconcile import reconcile
+
+ADA = Signature("ada", "a test", "by-hand")
+AGES = {"since": "2020-01-01T00:00:00+00:00", "until": "2040-01-01T00:00:00+00:00"}
+DAY = datetime.fromtimestamp(BEGAN / 1e6, UTC)
+
+
+def killed(table, verb, point):
+    run = Run.start(table.lakehouse, [table.name, json.dumps(verb)], pause_at=point)
+    run.reaches_its_pause()
+    run.kill()
+
+
+def done(table, **verb):
+    return Run.start(table.lakehouse, [table.name, json.dumps(verb)]).result()[0]
+
+
+def logged(lakehouse, table, verb):
+    """(by, run) of each row of the log, oldest first."""
+    if not lakehouse.catalog.table_exists("lake.tidemark_operations"):
+        return []
+    log = lakehouse.catalog.load_table("lake.tidemark_operations").scan(row_filter=f"table = '{table}'")
+    rows = sorted(log.to_arrow().to_pylist(), key=lambda row: row["at"])
+    return [(row["by"], json.loads(row["arguments"])) for row in rows if row["verb"] == verb]
+
+
+def left_behind(table):
+    """Tables of a backfill that are still there."""
+    names = [name for _, name in table.lakehouse.catalog.list_tables("proof")]
+    return [name for name in names if name.startswith(f"{table.name.partition('.')[2]}_backfill")]
+
+
+@pytest.fixture
+def moved(lakehouse):
+    """Twenty orders of day five; the days before lie in another sink's table."""
+    topic = lakehouse.cluster.topic("moved", 1)
+    topic.send(range(5 * 24 * 60, 5 * 24 * 60 + 20))
+    table = lakehouse.table(topic, event_time="at")
+    table.run()
+    lakehouse.spark().sql(
+        f"CREATE TABLE lake.{table.name}_sink USING iceberg AS SELECT id, concat('c', id) AS customer, "
+        f"CAST(id AS double) AS amount, timestamp_micros({BEGAN} + id * 60000000) AS at "
+        "FROM (SELECT explode(sequence(0L, 2999L)) AS id)"
+    )
+    return table
+
+
+def test_a_backfill_of_rows_dies_again_and_again(lakehouse, moved):
+    """Given the table of another sink, when the load and its cutover die at every line, then its rows are there once, and its tag is gone."""
+    span = {"since": DAY.isoformat(), "until": (DAY + timedelta(days=5)).isoformat()}
+    verb = {"verb": "backfill", "source": f"table:{moved.name}_sink", **span}
+    for point in ("planned", "staged", "published"):
+        killed(moved, verb, point)
+        assert len(moved.ids()) == 20
+    assert done(moved, **verb)["arguments"]["rows"] == 3000
+    for point in ("publishing", "published", "dropping"):
+        killed(moved, {**verb, "cutover": True}, point)
+        assert len(moved.ids()) == (20 if point == "publishing" else 3020), point
+        assert reconcile(lakehouse.lake, moved.contract).sound
+    told = done(moved, **verb, cutover=True)["arguments"]
+    assert (told["step"], told["cutover"]["rows"]) == ("cutover", 3000)
+    assert moved.ids() == [*range(3000), *range(7200, 7220)]
+    assert left_behind(moved) == []
+    assert set(lakehouse.catalog.load_table(f"{moved.name}_sink").metadata.refs) == {"main"}
+
+
+def test_an_abort_dies_and_leaves_nothing_when_it_is_repeated(lakehouse, moved):
+    """Given a loaded backfill, when its abort dies while it drops and before it is logged, then its repetition ends it and it is one row."""
+    span = {"since": DAY.isoformat(), "until": (DAY + timedelta(days=5)).isoformat()}
+    before = moved.head
+    done(moved, verb="backfill", source=f"table:{moved.name}_sink", **span)
+    abort = {"verb": "backfill", "abort": True}
+    killed(moved, abort, "dropping")
+    killed(moved, abort, "unrecorded")
+    assert left_behind(moved) == []
+    assert done(moved, **abort)["arguments"]["rows_dropped"] == 3000
+    steps = [(by, told["step"]) for by, told in logged(lakehouse, moved.name, "backfill")]
+    assert steps == [("ada", "load"), ("ada", "abort")]
+    assert set(lakehouse.catalog.load_table(f"{moved.name}_sink").metadata.refs) == {"main"}
+    assert (moved.head, moved.branches) == (before, set())
+    assert not [name for name in moved.iceberg().properties if "backfill" in name]
+
+
+@pytest.mark.long
+def test_a_backfill_from_another_topic_dies_again_and_again(lakehouse):
+    """Given the topic that came before, when its load and cutover die at every line, then its records are there once, poison in the quarantine."""
+    old = lakehouse.cluster.topic("before", 2)
+    old.send_raw((str(n).encode(), old.encode(order(n)), n % 2) for n in range(30))
+    old.send_raw([(None, b"poison", 0)])
+    upto = datetime.now(UTC).isoformat()
+    topic = lakehouse.cluster.topic("after", 1)
+    topic.send(range(100, 110))
+    table = lakehouse.table(topic, quarantine={"fail": 0.5})
+    table.run()
+    span = {"since": AGES["since"], "until": upto}
+    verb = {"verb": "backfill", "source": f"topic:{old.name}", "max_records": 20, **span}
+    for point in ("planned", "staged", "published", "quarantined"):
+        killed(table, verb, point)
+        assert (len(table.ids()), table.causes()) == (10, {})
+    done(table, **verb)
+    for point in ("publishing", "published", "settling", "dropping"):
+        killed(table, {**verb, "cutover": True}, point)
+        assert len(table.ids()) == (10 if point == "publishing" else 40), point
+        assert reconcile(lakehouse.lake, table.contract).sound
+    assert done(table, **verb, cutover=True)["arguments"]["cutover"]["rows"] == 30
+    assert (table.ids(), table.causes()) == ([*range(30), *range(100, 110)], {"no_magic_byte": 1})
+    assert left_behind(table) == []
+
+
+@pytest.mark.parametrize("point", ["branched", pytest.param("published", marks=pytest.mark.long)])
+def test_a_takeover_dies_and_the_next_run_ends_it(lakehouse, point):
+    """Given someone's table that a contract names, when the run that takes it over dies, then the next one does, and the table says whose it is."""
+    topic, spark = lakehouse.cluster.topic("adopted", 1), lakehouse.spark()
+    topic.send(range(10))
+    made = lakehouse.table(topic, "template")
+    made.run()
+    table = lakehouse.table(topic, f"{topic.name}_taken")
+    spark.sql(f"CREATE TABLE lake.{table.name} USING iceberg AS SELECT * FROM lake.{made.name} WHERE id < 0")
+    (lakehouse.contracts / f"{made.name}.yaml").unlink()
+    lakehouse.close()
+    run = table.start(pause_at=point)
+    run.reaches_its_pause()
+    run.kill()
+    assert "tidemark.topic" not in table.iceberg().properties
+    assert table.run().state == "fresh"
+    assert table.iceberg().properties["tidemark.topic"] == topic.name
+    assert table.ids() == list(range(10))
+    assert evolve_now(lakehouse.lake, table.contract, "look").plan.changes == ()
+    assert table.holds_everything().rows == 10
+
+
+def test_what_a_drill_that_was_killed_has_left_the_next_one_sweeps(lakehouse, monkeypatch):
+    """Given a drill that dies in the middle, when the next one comes an hour later, then topic, subject and tables of both are gone."""
+    topic = lakehouse.cluster.topic("beside")
+    topic.send(range(5))
+    table = lakehouse.table(topic)
+    table.run()
+    stood = table.iceberg().metadata_location
+    killed(table, {"verb": "drill", "scenarios": ["poison"]}, "quarantined")
+    assert len(traces(lakehouse)) == 4, "topic, subject, table and its quarantine"
+    monkeypatch.setattr(scratch, "STALE_SECONDS", -1)
+    assert drill(lakehouse.lake, ["poison"], "main", ADA).arguments["passed"]
+    monkeypatch.undo()
+    assert traces(lakehouse) == []
+    assert table.iceberg().metadata_location == stood
+
+
+def traces(lakehouse):
+    """What of any drill is there."""
+    registry = lakehouse.lake.registry("main").request("GET", "/subjects").json()
+    topics = list(lakehouse.cluster.admin.list_topics(timeout=10).topics)
+    tables = [name for _, name in lakehouse.catalog.list_tables("lake")]
+    return [name for name in (*registry, *topics, *tables) if "tidemark_drill_" in name]
