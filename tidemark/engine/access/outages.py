@@ -66,6 +66,10 @@ _STORE_GONE = (
     "NoSuchBucket",
     "No space left on device",
 )
+_METADATA_GONE = (
+    "The metadata file that the catalog names is gone, as after the restore of a catalog from a backup: register the "
+    "newest file of the table's metadata folder instead (docs/operations, The catalog is lost)."
+)
 _RACES = ("CommitFailedException", "TableAlreadyExists", "TABLE_OR_VIEW_ALREADY_EXISTS")
 """Another writer was faster; not a state, the plan is made again."""
 
@@ -109,6 +113,8 @@ def named(table: str, *, topic: str = "?", cluster: str = "main") -> Iterator[No
             raise Outage(error.fields["state"], table, detail, topic=topic, cluster=cluster) from error
         raise
     except Exception as error:
+        if isinstance(error, FileNotFoundError) and "metadata.json" in str(error):
+            raise Stopped("table_missing", table, f"{_METADATA_GONE} {error}") from error
         text = f"{type(error).__name__}: {error}"
         if any(sign in text for sign in _RACES):
             raise Overtaken(table) from error
