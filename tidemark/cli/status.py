@@ -20,6 +20,7 @@ from tidemark.domain.states import FINE
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import Configuration, load_from_environment, places
 from tidemark.engine.look import sightings
+from tidemark.engine.look.backfills import backfilled
 from tidemark.engine.look.quarantined import Cause, causes
 from tidemark.engine.look.status import Facts, Status, judge, waiting_records
 from tidemark.engine.look.tables import look
@@ -34,6 +35,7 @@ def status(tables: Sequence[str], *, as_json: bool) -> None:
         print_json([each.as_json() for each in found])
     else:
         _show(found)
+        _show_backfills(configuration, [each.table for each in found])
     if any(each.state not in FINE for each in found):
         raise typer.Exit(FINDING)
 
@@ -87,6 +89,14 @@ def _show(found: Sequence[Status]) -> None:
             out.print(
                 f"{each.table}: {number(each.unrouted)} records of {each.topic} match no route of `events`"
             )
+
+
+def _show_backfills(configuration: Configuration, tables: Sequence[str]) -> None:
+    for table in backfilled(Lake(configuration), tables):
+        again = f"tidemark backfill {table}"
+        console().print(
+            f"{table}: a backfill is under way; {again} goes on with it, --cutover publishes it, --abort drops it"
+        )
 
 
 def _cells(each: Status) -> list[str]:

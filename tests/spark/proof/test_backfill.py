@@ -9,6 +9,7 @@ from topics import BEGAN, order
 
 from tidemark.domain.errors import Refused
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.look.backfills import backfilled
 from tidemark.engine.operate.backfill import backfill
 from tidemark.engine.operate.backfill_load import Pace
 from tidemark.engine.operate.backfill_plan import Asked
@@ -62,6 +63,7 @@ def test_what_lies_before_the_first_load_is_loaded_beside_the_ingest(lakehouse, 
     assert lakehouse.catalog.table_exists(f"{late.name}_backfill_quarantine")
     with pytest.raises(Refused, match="another backfill"):
         done(late, since=AGES[0], until=AGES[1], source="topic:elsewhere")
+    assert backfilled(lakehouse.lake, ["other.table", late.name]) == [late.name]
     late.topic.send(range(100, 110))
     late.run()
     head = late.head
@@ -75,6 +77,7 @@ def test_what_lies_before_the_first_load_is_loaded_beside_the_ingest(lakehouse, 
     assert reconcile(lakehouse.lake, late.contract).sound
     for gone in ("", "_quarantine"):
         assert not lakehouse.catalog.table_exists(f"{late.name}_backfill{gone}")
+    assert backfilled(lakehouse.lake, [late.name]) == []
     again = done(late, since=AGES[0], until=AGES[1], cutover=True)
     assert (again["already_there"], late.branches) == (True, set())
     rollback(lakehouse.lake, late.contract, Target(head), ADA)
