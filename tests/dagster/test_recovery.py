@@ -5,6 +5,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from assets.marts import CORRECTED
 from jobs.recovery import downstream, moment_of
 from orchestration.definitions import build_defs
 from tidemark.engine.config.configuration import Places
@@ -80,6 +81,11 @@ def test_a_rollback_names_the_marts_that_are_stale_then(instance, calls, tmp_pat
     (stale,) = [each["stale"] for each in calls]
     assert {"marts/daily_revenue", "marts/customers", "marts/data_quality"} <= set(stale)
     assert not [key for key in stale if key.startswith(("kafka/", "schema/", "maintenance/"))]
+    (found,) = instance.event_log_storage.get_latest_asset_check_execution_by_key(
+        [dg.AssetCheckKey(dg.AssetKey(["marts", "daily_revenue"]), CORRECTED)]
+    ).values()
+    told = found.event.dagster_event.asset_check_evaluation_data
+    assert (told.passed, told.metadata["stale"].value) == (False, ["shop.orders was rolled back"])
 
 
 def test_a_backfill_says_from_where_and_how_far(defs, instance, lake, calls, monkeypatch):
