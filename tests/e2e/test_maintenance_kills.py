@@ -30,6 +30,7 @@ def eager(monkeypatch):
 
 
 STAGES = {
+    "middle and end": {"in the middle": True, "manifests_rewritten": True},
     "compaction": {
         "compaction_planned": False,
         "in the middle": True,
@@ -41,8 +42,13 @@ STAGES = {
 """Where maintenance dies, and whether it then holds its lease."""
 
 
-@pytest.mark.parametrize("stages", ["compaction", pytest.param("expiry", marks=pytest.mark.long)])
-@pytest.mark.parametrize("format_version", [2, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("format_version", "stages"),
+    [
+        (2, "middle and end"),
+        *(pytest.param(n, each, marks=pytest.mark.long) for n in (2, 3) for each in ("compaction", "expiry")),
+    ],
+)
 def test_maintenance_killed_at_any_stage_is_continued(lakehouse, eager, monkeypatch, format_version, stages):
     """Given microbatches, when maintenance dies at each of its stages while a batch comes in, then nothing is lost, its lease keeps others away, and ends; what it had moved out of its way is put back."""
     topic = lakehouse.cluster.topic("upkeep", 2)
@@ -71,7 +77,9 @@ def test_maintenance_killed_at_any_stage_is_continued(lakehouse, eager, monkeypa
     table.holds_everything()
 
 
-@pytest.mark.parametrize("point", ["retention_noted", "retention_deleted"])
+@pytest.mark.parametrize(
+    "point", [pytest.param("retention_noted", marks=pytest.mark.long), "retention_deleted"]
+)
 def test_retention_killed_at_any_stage_is_continued(lakehouse, monkeypatch, point):
     """Given rows beyond their retention, when the maintenance that deletes them dies, then the next one ends it, and no offset counts as a gap in between."""
     topic = lakehouse.cluster.topic("aging", 1)

@@ -19,7 +19,7 @@ from tidemark.engine.maintain.maintain import maintain
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 COLUMNS = Struct((Field("id", LONG), Field("v", STRING), KAFKA_COLUMN))
-KEYS, PARTITIONS = 400, 24
+KEYS, PARTITIONS = 300, 20
 """So many partitions are rewritten for a while, and committed together."""
 
 
