@@ -1,12 +1,12 @@
 """Rule: however a log is cut into merges and whatever comes twice, what is left equals the log replayed into a map."""
 
 import os
-import random
 import secrets
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from current_state import UNKNOWN, Event, current
+from current_state import current
+from cut_logs import BATCHES, cut_logs, drawn, least
 from pyspark.sql import functions as F  # noqa: N812
 
 from tidemark.domain.columns.spark_types import columns_ddl
@@ -42,7 +42,6 @@ COLUMNS = Struct(
     )
 )
 LOGS = 150
-BATCHES = 3
 
 
 @pytest.fixture(scope="module")
@@ -58,36 +57,6 @@ def seed():
     chosen = int(os.environ.get("TIDEMARK_TEST_SEED", secrets.randbelow(2**32)))
     print(f"TIDEMARK_TEST_SEED={chosen}")
     return chosen
-
-
-def make_log(dice, *, by_source, unknowns):
-    """Few keys, so that updates, deletes and re-inserts meet; only with a source order a key leaves its partition."""
-    offsets, log = [0, 0], []
-    times = list(range(1, 60))
-    dice.shuffle(times)
-    moving = by_source and dice.random() < 0.5
-    for time in range(dice.randint(1, 14)):
-        key = dice.randint(0, 3)
-        partition = dice.randint(0, 1) if moving else key % 2
-        deleted = dice.random() < 0.3
-        value = (
-            None if deleted else UNKNOWN if unknowns and dice.random() < 0.4 else f"v{dice.randint(0, 99)}"
-        )
-        ts = None if not by_source or (deleted and dice.random() < 0.5) else times.pop()
-        log.append(Event(key, partition, offsets[partition], ts, value, time=time))
-        offsets[partition] += 1
-    return log
-
-
-def in_batches(dice, log):
-    """Cut anywhere; later batches bring earlier events again: any of them, or all of a key as a replay does."""
-    cuts = sorted(dice.randint(0, len(log)) for _ in range(BATCHES - 1))
-    ends = [0, *cuts, len(log)]
-    moves = any(e.partition != e.key % 2 for e in log)
-    for number in range(BATCHES):
-        keys = {key for key in range(4) if dice.random() < 0.3}
-        again = [e for e in log[: ends[number]] if (e.key in keys if moves else dice.random() < 0.2)]
-        yield log[ends[number] : ends[number + 1]] + again, log[: ends[number + 1]]
 
 
 def row_of(log, event):
@@ -109,7 +78,6 @@ def row_of(log, event):
 def test_merges_equal_the_log_replayed_into_a_map(spark, seed, order_by, deletes, envelope):
     """Given 150 logs cut into three merges with replays, when merged, then after each every map is the log's."""
     by_source, unknowns = order_by != ["_kafka.offset"], envelope != "none"
-    dice = random.Random(seed)
     contract = Contract(
         topic="t",
         table="s.t",
@@ -118,21 +86,33 @@ def test_merges_equal_the_log_replayed_into_a_map(spark, seed, order_by, deletes
     )
     what = current_of(contract)
     shape = Shape(what, upsert_columns(what, COLUMNS))
-    logs = {n: make_log(dice, by_source=by_source, unknowns=unknowns) for n in range(LOGS)}
-    plans = {n: list(in_batches(dice, log)) for n, log in logs.items()}
+
+    def differing(logs):
+        return differences(spark, shape, logs, by_source=by_source, unknowns=unknowns)
+
+    logs = dict(enumerate(drawn(cut_logs(by_source=by_source, unknowns=unknowns), LOGS, seed)))
+    if wrong := differing(logs):
+        shortest = min((logs[n] for n in wrong), key=lambda log: len(log.until(BATCHES)))
+        found = least(shortest, lambda log: bool(differing({0: log})))
+        pytest.fail(f"{len(wrong)} logs went wrong, for example {found}: {differing({0: found})}")
+
+
+def differences(spark, shape, logs, *, by_source, unknowns):
+    """Log -> (merge, keys held, keys expected), of the first merge after which some are not what they should be."""
     stored, memory = {}, []
     for number in range(BATCHES):
-        fresh = [row_of(n, e) for n, plan in plans.items() for e in plan[number][0]]
-        found = merged(spark, shape, fresh, list(stored.values()), memory)
-        for row in found:
+        fresh = [row_of(n, event) for n, log in logs.items() for event in log.batch(number)]
+        for row in merged(spark, shape, fresh, list(stored.values()), memory) if fresh else ():
             apply(row, stored, memory)
-        expected = {
-            (n, key): value
-            for n, plan in plans.items()
-            for key, value in current(plan[number][1], by_source=by_source, unknowns=unknowns).items()
-        }
-        actual = {key: row[2] for key, row in stored.items() if not row[-1]}
-        assert actual == expected, f"merge {number}"
+        wrong = {}
+        for n, log in logs.items():
+            expected = current(log.until(number), by_source=by_source, unknowns=unknowns)
+            held = {key: row[2] for (of, key), row in stored.items() if of == n and not row[-1]}
+            if held != expected:
+                wrong[n] = (number, held, expected)
+        if wrong:
+            return wrong
+    return {}
 
 
 def merged(spark, shape, fresh, stored, memory):
