@@ -25,6 +25,9 @@ def seed():
     return chosen
 
 
+ROUNDS = 4
+
+
 @pytest.mark.parametrize(
     ("point", "format_version"), [*((p, 2) for p in POINTS), *((p, 3) for p in FORMAT_3_POINTS)]
 )
@@ -67,7 +70,7 @@ def test_runs_killed_at_random_moments_lose_nothing(lakehouse, seed):
     topic = lakehouse.cluster.topic("random", 3)
     table = lakehouse.table(topic, ingest={"max_records": 150}, quarantine={"fail": 1.0})
     sent = 0
-    for _ in range(6):
+    for _ in range(ROUNDS):
         topic.send(range(sent, sent + 900))
         topic.send_raw(POISON * 3)
         sent += 900
@@ -78,7 +81,7 @@ def test_runs_killed_at_random_moments_lose_nothing(lakehouse, seed):
         run.kill()
     assert table.run().state == "fresh"
     assert table.ids() == list(range(sent))
-    assert table.holds_everything().quarantined == 18
+    assert table.holds_everything().quarantined == 3 * ROUNDS
 
 
 def test_the_process_may_be_killed_again_and_again_before_it_publishes(lakehouse):

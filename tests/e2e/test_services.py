@@ -108,17 +108,11 @@ def test_the_server_never_serves_a_stale_table(spark):
     assert spark.conf.get("spark.sql.shuffle.partitions") == str(2 * os.cpu_count())
 
 
-def test_python_functions_run_in_our_python_and_go_down_with_the_server(home, running):
-    session = SparkSession.builder.remote(
-        running["spark"]["remote"]
-    ).create()  # stop() would wait for a dead server
-    session.sql("SELECT 1 AS a").mapInArrow(lambda batches: batches, "a int").collect()
+def test_python_functions_run_in_our_python(home, spark):
+    spark.sql("SELECT 1 AS a").mapInArrow(lambda batches: batches, "a int").collect()
     workers = [each for each in processes_of(home) if "pyspark.daemon" in each.cmdline()]
     assert workers
     assert all(Path(each.exe()).samefile(sys.executable) for each in workers)
-    psutil.Process(running["processes"]["spark"]).kill()
-    Stack(home).down()
-    assert processes_of(home) == []
 
 
 @pytest.mark.long
@@ -183,7 +177,9 @@ def test_a_killed_service_is_named_and_only_it_is_restarted(home, running, victi
 
 
 def test_data_outlives_a_restart_with_a_taken_port_a_stale_pid_and_two_at_once(home, running):
+    """Given a Spark server that was killed, when the stack goes down, then they go too; what was written is there afterwards."""
     ids = _write_everywhere(running)
+    psutil.Process(running["processes"]["spark"]).kill()
 
     assert cli(home, "down").returncode == 0
     assert processes_of(home) == []
@@ -228,6 +224,7 @@ def _write_everywhere(status):
     session = SparkSession.builder.remote(status["spark"]["remote"]).create()
     session.sql("CREATE NAMESPACE lake.kept")
     session.sql("CREATE TABLE lake.kept.t AS SELECT id FROM range(7)")
+    session.sql("SELECT 1 AS a").mapInArrow(lambda batches: batches, "a int").collect()
     session.stop()
     return ids
 
