@@ -104,6 +104,15 @@ def test_the_files_check_passes_warns_and_fails(resource, lake, monkeypatch):
     assert "catalog_down" in clicks.metadata["error"].value
 
 
+def test_the_daily_job_judges_the_files_of_every_table(defs, instance, lake, found, monkeypatch):
+    monkeypatch.setattr("assets.upkeep.health", lambda *_: Health({"data_files": 9.0}, ()))
+    result = run(defs, instance, "snapshot_expiry")
+    judged = [
+        ".".join(e.asset_key.path) for e in result.get_asset_check_evaluations() if e.check_name == HEALTH
+    ]
+    assert sorted(judged) == ["shop.audit", "shop.orders", "web.clicks"]
+
+
 def test_one_maintenance_at_a_time_whoever_launched_it(defs):
     for job in (*ASSETS, "maintain"):
         pools = {pool for node in defs.resolve_job_def(job).all_node_defs for pool in node.pools}

@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -11,8 +12,10 @@ import pytest
 from pyiceberg.table.update import SetSnapshotRefUpdate
 from topics import order
 
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import current_of
 from tidemark.domain.errors import Overtaken
+from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.domain.maintenance import compaction
 from tidemark.engine.access.table_state import read_state
 from tidemark.engine.ingest import microbatch as ingest
@@ -21,6 +24,7 @@ from tidemark.engine.maintain import expire
 from tidemark.engine.maintain.foreign_retention import is_aside
 from tidemark.engine.maintain.health import health
 from tidemark.engine.maintain.maintain import maintain
+from tidemark.engine.operate.backfill_hold import hold
 from tidemark.engine.operate.replay import replay
 from tidemark.engine.table.lease import INGEST_FIRST, Held, lease
 from tidemark.engine.table.operations import Signature
@@ -30,6 +34,7 @@ from tidemark.engine.verify.where import where_offset
 SOON = {"compaction": {"min_input_files": 2}, "snapshots": {"max_age": "1s", "min_keep": 1}}
 """A hot partition then waits for eight files; only what is needed outlives an expiry."""
 DAY_MS = 86_400_000
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def gains(table, *kinds, **how):
@@ -83,15 +88,19 @@ def test_compaction_leaves_few_files_every_row_and_the_ledger(lakehouse, format_
 
 
 def test_expiry_keeps_what_is_named_whatever_others_have_set(lakehouse, monkeypatch):
-    """Given a compacted table with someone's tag, a named snapshot, a live and a dead attempt and aggressive foreign settings, when expired, then exactly what is needed is left and can be read."""
+    """Given a compacted table with someone's tag, snapshots that a mart, a review and a backfill name, a live and a dead
+    attempt and aggressive foreign settings, when expired, then exactly what is needed is left and can be read."""
     monkeypatch.setattr(compaction, "HOT_FACTOR", 1)
     topic, table = fed(lakehouse, "expired", 5)
     spark, lake = lakehouse.spark(), lakehouse.lake
     receipts = [each["snapshot_id"] for each in oracle.ledgers(table.iceberg())]
     spark.sql(f"ALTER TABLE {table.name} CREATE TAG audit AS OF VERSION {receipts[2]}")
-    foreign = {"history.expire.max-snapshot-age-ms": 1000, "tidemark.named.mart": receipts[4]}
+    named = {"tidemark.named.mart": receipts[4], "tidemark.named.review.4711": receipts[3]}
+    foreign = {"history.expire.max-snapshot-age-ms": 1000, **named}
     listed = ", ".join(f"'{k}' = '{v}'" for k, v in foreign.items())
     spark.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ({listed})")
+    copied = Backfill(source="table", since=NOON, until=NOON, start={}, end={}, epoch=0, snapshot=receipts[1])
+    hold(lake, Contract(topic="t", table="s.copy"), Source("table", table.name), copied, print)
     assert gain(table, "compaction").acted
     spark.sql(f"ALTER TABLE {table.name} CREATE BRANCH tidemark_live_a RETAIN 1441 MINUTES")
     head, newest = table.head, receipts[-1]
@@ -99,7 +108,7 @@ def test_expiry_keeps_what_is_named_whatever_others_have_set(lakehouse, monkeypa
     found = gain(table, "snapshot_expiry")
     assert found.acted
     left = {s.snapshot_id for s in table.iceberg().metadata.snapshots}
-    assert left == {head, newest, receipts[2], receipts[4]}
+    assert left == {head, newest, *receipts[1:5]}
     assert found.numbers["files_deleted"] > 0
     counted = spark.sql(f"SELECT count(*) AS n FROM {table.name} VERSION AS OF 'audit'").collect()
     assert counted[0]["n"] == 20
@@ -115,8 +124,9 @@ def test_expiry_keeps_what_is_named_whatever_others_have_set(lakehouse, monkeypa
     monkeypatch.setattr(expire, "_now", lambda: real() + 2 * DAY_MS)
     assert gain(table, "snapshot_expiry").acted
     metadata = table.iceberg().metadata
-    assert set(metadata.refs) == {"main", "audit", "tidemark_ledger"}, "the other run is two days dead by now"
-    assert {receipts[2], receipts[4]} < {s.snapshot_id for s in metadata.snapshots}
+    kept = {"main", "audit", "tidemark_ledger", "tidemark_backfill_s.copy"}
+    assert set(metadata.refs) == kept, "the other run is two days dead by now"
+    assert set(receipts[1:5]) < {s.snapshot_id for s in metadata.snapshots}
     assert metadata.properties["history.expire.max-ref-age-ms"] == "1000"
     assert not is_aside(metadata)
     monkeypatch.setattr(expire, "_now", real)

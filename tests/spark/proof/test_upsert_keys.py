@@ -79,7 +79,6 @@ def test_keys_of_every_kind_through_a_new_topic_and_a_wider_type(lakehouse):
     tables = Tables(lakehouse)
     tables.send(("eu", 1, "a"), ("eu", 2, "b"), ("us", 1, "c"), ("us", 2, "d"), ("us", 2, None))
     tables.ingest()
-    tables.are_equal()
     tables.send(("eu", 1, None), ("us", 1, "c2"), ("eu", 3, "e"), ("eu", 1, "again"), ("eu", 2, None))
     tables.ingest()
     tables.are_equal()
