@@ -69,11 +69,11 @@ clean: ## Stop the stack; remove its data, the environment and all caches of thi
 	rm -rf .tidemark .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV): pyproject.toml uv.lock | uv
-	@$(UV) sync --frozen
+	@$(UV) sync --frozen --compile-bytecode
 	@touch $@
 
 $(ONLY): pyproject.toml uv.lock | uv
-	@$(UV) sync --frozen --no-default-groups --inexact
+	@$(UV) sync --frozen --compile-bytecode --no-default-groups --inexact
 	@touch $@
 
 uv:
