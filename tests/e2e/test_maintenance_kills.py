@@ -30,7 +30,7 @@ def eager(monkeypatch):
 
 
 STAGES = {
-    "middle and end": {"in the middle": True, "manifests_rewritten": True},
+    "writing": {"in the middle": True},
     "compaction": {
         "compaction_planned": False,
         "in the middle": True,
@@ -45,7 +45,7 @@ STAGES = {
 @pytest.mark.parametrize(
     ("format_version", "stages"),
     [
-        (2, "middle and end"),
+        (2, "writing"),
         *(pytest.param(n, each, marks=pytest.mark.long) for n in (2, 3) for each in ("compaction", "expiry")),
     ],
 )

@@ -49,18 +49,6 @@ def test_a_compacted_topic_becomes_its_current_state(lakehouse, format_version):
     assert made.rows() == expected, "what a rollback of the upsert table undid is merged again"
 
 
-def test_an_older_event_never_overwrites_a_newer_row(lakehouse):
-    """Given a source order, when older events come in the same and in a later merge, or after a delete, then they lose."""
-    made = Upserted(lakehouse, order_by=["ts"])
-    made.both((1, "new", 10), (1, "old", 5), (2, "b", 7), (3, "c", 7))
-    assert made.rows() == {1: "new", 2: "b", 3: "c"}
-    done = made.both((1, "older", 3), (2, None), (3, "c2", 8))
-    assert (done.stale, done.deleted, done.updated) == (1, 1, 1)
-    done = made.both((2, "late", 6), (1, "newest", 11))
-    assert (done.stale, done.updated, done.inserted) == (1, 1, 0), "the delete is remembered"
-    assert made.rows() == {1: "newest", 3: "c2"}
-
-
 @pytest.mark.long
 def test_soft_deletes_keep_the_row_and_mark_it(lakehouse):
     made = Upserted(lakehouse, deletes="soft")

@@ -67,6 +67,18 @@ class Remembering:
         return {row["id"]: row["v"] for row in found}
 
 
+def test_an_older_event_never_overwrites_a_newer_row(lakehouse):
+    """Given a source order, when older events come in the same and in a later merge, or after a delete, then they lose."""
+    made = Remembering(lakehouse)
+    made.both((1, "new", 10), (1, "old", 5), (2, "b", 7), (3, "c", 7))
+    assert made.rows() == {1: "new", 2: "b", 3: "c"}
+    done = made.both((1, "older", 3), (2, None, None), (3, "c2", 8))
+    assert (done.stale, done.deleted, done.updated) == (1, 1, 1)
+    done = made.both((2, "late", 6), (1, "newest", 11))
+    assert (done.stale, done.updated, done.inserted) == (1, 1, 0), "the delete is remembered"
+    assert made.rows() == {1: "newest", 3: "c2"}
+
+
 def test_expiry_keeps_the_memory_that_the_ledger_names(lakehouse, monkeypatch):
     """Given a delete that only a dead attempt remembers, and that was undone, when the memory is expired to its head,
     then the published deletes are still remembered, and the undone one is not."""

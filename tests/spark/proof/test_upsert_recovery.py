@@ -1,13 +1,16 @@
 """Rule: what is taken back or let in later reaches the upsert table too, and the review pack tells it all."""
 
+import json
 from pathlib import Path
 from urllib.parse import urlparse
 
 import dagster as dg
-from command_line import cli
+from command_line import environ
+from typer.testing import CliRunner
 from upserted import Upserted
 
 from orchestration.definitions import build_defs
+from tidemark.cli.main import app
 from tidemark.engine.config.configuration import Places
 from tidemark.engine.merge.state import read_pair
 from tidemark.engine.operate.pause import resume
@@ -18,7 +21,7 @@ from tidemark.engine.table.operations import Signature
 ADA = Signature("ada", "a test", "by-hand")
 
 
-def test_an_upsert_table_follows_a_rollback_and_a_replay(lakehouse):
+def test_an_upsert_table_follows_a_rollback_and_a_replay(lakehouse, monkeypatch):
     """Given a merged table, when it is taken back, read again and its quarantine let in, then the upsert table is the map each time."""
     made = Upserted(lakehouse)
     lake = lakehouse.lake
@@ -47,17 +50,21 @@ def test_an_upsert_table_follows_a_rollback_and_a_replay(lakehouse):
     assert behind(made), "though the offsets are what they were"
     made.merge()
     assert made.rows() == new | {4: "newer", 5: "bad"}, "an older event that comes late does not win"
-    the_pack_tells(lakehouse, made)
+    the_pack_tells(lakehouse, made, monkeypatch)
 
 
 def behind(made):
     return read_pair(made.lakehouse.lake, made.current).behind
 
 
-def the_pack_tells(lakehouse, made):
+def the_pack_tells(lakehouse, made, monkeypatch):
     """`report --json` on the upsert table's name, and the job that makes the page."""
-    code, (told,) = cli(lakehouse, "report", made.name)
-    assert (code, told["table"]) == (0, made.append.name)
+    for name, value in environ(lakehouse).items():
+        monkeypatch.setenv(name, value)
+    printed = CliRunner().invoke(app, ["report", made.name, "--json"])
+    assert printed.exit_code == 0, printed.output
+    (told,) = json.loads(printed.stdout)
+    assert told["table"] == made.append.name
     assert (told["upsert"]["table"], told["upsert"]["state"], told["upsert"]["rows"]) == (
         made.name,
         "fresh",
