@@ -33,4 +33,4 @@ def decoded(stack: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("row", AVRO, ids=lambda row: row.written)
 def test_the_value_lands_as_the_matrix_says(decoded: dict[str, Any], row: TypeRow) -> None:
-    assert exact(decoded[f"v{AVRO.index(row)}"]) == exact(row.lands)
+    assert exact(decoded.get(f"v{AVRO.index(row)}")) == exact(row.lands)

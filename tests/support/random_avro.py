@@ -43,6 +43,8 @@ class Maker:
 
     chance: Random
     numbers: Any = field(default_factory=lambda: count(1))
+    gone: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Fields that a record has lost, as they may come back."""
 
     def name(self, prefix: str) -> str:
         return f"{prefix}{next(self.numbers)}"
@@ -101,17 +103,19 @@ class Maker:
         return branches
 
     def _union(self, depth: int) -> Any:
+        chosen = self.chance.sample(self._families(depth), self.chance.randint(2, 4))
+        return ["null", *chosen]
+
+    def _families(self, depth: int) -> list[Any]:
         """Branches that Python's types tell apart."""
-        families = [
-            ["boolean"],
-            [self.chance.choice(["int", "long"])],
-            ["string"],
-            ["bytes"],
-            [self.record(2, depth - 1)],
-            [{"type": "array", "items": self.type(0)}],
+        return [
+            "boolean",
+            self.chance.choice(["int", "long"]),
+            "string",
+            "bytes",
+            self.record(2, depth - 1),
+            {"type": "array", "items": self.type(0)},
         ]
-        chosen = self.chance.sample(families, self.chance.randint(2, 4))
-        return ["null", *(branch for family in chosen for branch in family)]
 
     def changed(self, schema: Any) -> Any:  # noqa: PLR0911
         """A later version that can read what this one wrote."""
@@ -120,21 +124,51 @@ class Maker:
                 return self.chance.choice(["int", "long"])
             case "float":
                 return self.chance.choice(["float", "double"])
-            case ["null", inner] if not isinstance(inner, list):
-                return ["null", self.changed(inner)]
+            case list():
+                return self._changed_union(schema)
+            case {"logicalType": "decimal", "precision": precision}:
+                return {**schema, "precision": min(38, precision + self.chance.choice([0, 1, 9]))}
+            case {"type": "enum", "symbols": symbols}:
+                return {**schema, "symbols": [*symbols, *self.chance.choice([[], [self.name("New")]])]}
             case {"type": "array", "items": items}:
-                return {**schema, "items": self.changed(items)}
+                return {**schema, "items": self._loosened(self.changed(items))}
             case {"type": "map", "values": values}:
-                return {**schema, "values": self.changed(values)}
-            case {"type": "record", "fields": fields}:
-                kept = [
-                    {**each, "type": self.changed(each["type"])}
-                    for each in fields
-                    if self.chance.random() > 0.15 or each is fields[0]
-                ]
-                added = [self._added() for _ in range(self.chance.choice([0, 0, 1]))]
-                return {**schema, "fields": kept + added}
+                return {**schema, "values": self._loosened(self.changed(values))}
+            case {"type": "record"}:
+                return self._changed_record(schema)
         return schema
+
+    def _changed_union(self, branches: list[Any]) -> list[Any]:
+        """Of one type its change; of several a further branch, and other fields in those that are records."""
+        if len([each for each in branches if each != "null"]) == 1:
+            return [each if each == "null" else self.changed(each) for each in branches]
+        kept = [self.changed(each) if isinstance(each, dict) else each for each in branches]
+        kinds = {_family(each) for each in kept}
+        free = [each for each in self._families(1) if _family(each) not in kinds]
+        return [*kept, *(free[:1] if self.chance.random() < 0.5 else [])]
+
+    def _changed_record(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Fields change, go, come, come back, and change places; one without fields would have no column."""
+        kept, gone = [], self.gone.setdefault(schema["name"], [])
+        back = [gone.pop() for _ in range(len(gone)) if self.chance.random() < 0.5]
+        for each in schema["fields"]:
+            if self.chance.random() > 0.15 or each is schema["fields"][0]:
+                first = each.get("default") is not None
+                kept.append({**each, "type": self._loosened(self.changed(each["type"]), first=first)})
+            elif not isinstance(each["type"], list):
+                gone.append({"name": each["name"], "type": ["null", each["type"]], "default": None})
+        added = [self._added() for _ in range(self.chance.choice([0, 0, 1]))]
+        fields = [*kept, *back, *added]
+        rest = fields[1:]
+        if self.chance.random() < 0.5:
+            self.chance.shuffle(rest)
+        return {**schema, "fields": [*fields[:1], *rest]}
+
+    def _loosened(self, schema: Any, *, first: bool = False) -> Any:
+        """Now and then NULL is let in; `first`: a default stands for the type itself."""
+        if isinstance(schema, list) or self.chance.random() > 0.15:
+            return schema
+        return [schema, "null"] if first else ["null", schema]
 
     def _added(self) -> dict[str, Any]:
         kind, default = self.chance.choice(
@@ -239,10 +273,16 @@ def _union(value: Any, writer: list[Any], versions: list[Any]) -> Any:
     if len(branches) == 1:
         return wanted(value, branches[0], versions)
     chosen = next(branch for branch in branches if _is_of(value, branch))
-    return {
-        _branch_name(branch): wanted(value, branch, [branch]) if branch is chosen else None
-        for branch in branches
-    }
+    by_version = [{_branch_name(b): b for b in each or [] if b != "null"} for each in versions]
+    names = {name: None for each in by_version for name in each}
+    places = [each.get(_branch_name(chosen)) for each in by_version]
+    return {name: wanted(value, chosen, places) if name == _branch_name(chosen) else None for name in names}
+
+
+def _family(branch: Any) -> str:
+    """What Python's types tell apart: of int and long a union holds one."""
+    kind = branch if isinstance(branch, str) else str(branch["type"])
+    return "long" if kind == "int" else kind
 
 
 def _unwrapped(schema: Any) -> Any:

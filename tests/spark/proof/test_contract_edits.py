@@ -3,9 +3,12 @@
 import pytest
 from topics import ORDER, order
 
+from tidemark.engine.operate.accept import accept
+from tidemark.engine.preview.foresee import foresee
 from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.history import history
 from tidemark.engine.schema.writers import read_schemas
+from tidemark.engine.table.operations import Signature
 
 
 def planned(lakehouse, table):
@@ -138,3 +141,27 @@ def test_a_type_change_inside_a_list_parks_just_its_records(lakehouse):
     assert (outcome.state, table.ids()) == ("schema_review", [0])
     [change] = planned(lakehouse, table).changes
     assert (change.kind, change.path) == ("incompatible", ("tags", "element"))
+
+
+@pytest.mark.long
+def test_a_contract_that_names_another_topic_stops_until_a_new_epoch_is_accepted(lakehouse):
+    """Given a loaded table, when its contract names another topic, then the plan says so, nothing moves, and once accepted both topics' rows stand side by side."""
+    topic, other = lakehouse.cluster.topic("before"), lakehouse.cluster.topic("instead")
+    topic.send(range(10))
+    other.send(range(100, 103))
+    table = lakehouse.table(topic)
+    table.run()
+    edited = lakehouse.table(other, topic.name)
+    assert edited.name == table.name
+    plan = foresee(lakehouse.lake, edited.contract)
+    assert plan.verdict == "impossible"
+    assert [(c["kind"], c["path"], c["from"], c["to"]) for c in plan.changes if c["verdict"] != "apply"] == [
+        ("contract", "topic", topic.name, other.name)
+    ]
+    outcome = edited.run()
+    assert (outcome.state, edited.ids()) == ("topic_recreated", list(range(10)))
+    assert "--new-epoch" in outcome.error["next_step"]
+    accept(lakehouse.lake, edited.contract, "new-epoch", Signature("ann", "moved"))
+    assert (edited.run().state, edited.ids()) == ("fresh", [*range(10), 100, 101, 102])
+    assert foresee(lakehouse.lake, edited.contract).verdict == "nothing"
+    edited.holds_everything()

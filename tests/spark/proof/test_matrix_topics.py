@@ -16,7 +16,9 @@ from matrix import (
     DEBEZIUM,
     JSON_FIELDS,
     JSON_SCHEMA,
+    NO_COLUMN,
     PROTOBUF,
+    WHOLES,
     TypeRow,
     debezium_type,
     json_schema_of,
@@ -137,9 +139,34 @@ def test_every_row_of_the_matrix_is_read_as_it_says(lakehouse, topic, kind):
     for engine, found in by_engine.items():
         [row] = found.to_pylist()
         path = ("v",) if kind == "protobuf" else ()
-        got = {name: reduce(lambda part, step: part[step], path, row[name]) for name in names(rows)}
+        assert not {name for name, each in names(rows).items() if each.column == NO_COLUMN} & set(row)
+        got = {name: reduce(lambda part, step: part[step], path, row.get(name)) for name in names(rows)}
         assert {n: exact(v) for n, v in got.items()} == {n: exact(r.lands) for n, r in names(rows).items()}, (
             engine
         )
         assert [(h["key"], h["value"]) for h in row["_kafka"]["headers"]] == HEADERS
         assert row["_kafka"]["key"] == b"\0key"
+
+
+@pytest.mark.long
+def test_every_value_as_a_whole_lands_or_stops_its_own_table_by_name(lakehouse):
+    """Given a topic for each kind of whole value, when all are run, then each is there exactly, and what has no columns stops with its path."""
+    for row in WHOLES:
+        topic = Topic(lakehouse.cluster, f"whole_{uuid.uuid4().hex[:6]}", {})
+        topic.create(1)
+        text = row.schema if row.kind == "PROTOBUF" else json.dumps(row.schema)
+        head = struct.pack(">bI", 0, register(topic, text, row.kind)) if row.kind else b""
+        topic.send_raw([(b"k", head + (b"\0" if row.kind == "PROTOBUF" else b"") + row.sent, 0)])
+        table = lakehouse.table(topic, **({} if row.kind else {"value": row.schema}))
+        outcome = table.run()
+        if row.refused:
+            assert outcome.state == "schema_unsupported", row.written
+            assert row.refused in outcome.error["message"]
+            continue
+        assert outcome.error is None, row.written
+        for found in (
+            table.iceberg().scan().to_arrow(),
+            lakehouse.spark().table(f"lake.{table.name}").toArrow(),
+        ):
+            [got] = found.to_pylist()
+            assert {name: got[name] for name in got if name != "_kafka"} == row.lands, row.written

@@ -26,11 +26,12 @@ def decoded(parsed, payload):
 
 
 def versions_of(seed):
-    """Twenty random types as the fields of one record, and a later version that can still read it."""
+    """Twenty random types as the fields of one record, and two later versions that can each read the one before."""
     maker = Maker(Random(seed))
     first = maker.record(TYPES, 3)
     first["fields"].insert(0, {"name": "id", "type": "long"})
-    return maker, first, maker.changed(first)
+    second = maker.changed(first)
+    return maker, [first, second, maker.changed(second)]
 
 
 def column_values(rows):
@@ -49,22 +50,23 @@ def column_values(rows):
 @given(seed=st.integers(0, 2**32))
 @example(seed=6121028)  # NULL lists of structs
 def test_random_schemas_and_their_changes_are_read_back_value_by_value(lakehouse, zone, seed):
-    """Given two versions of a random schema, interleaved, when run, then both engines read what fastavro reads."""
+    """Given three versions of a random schema, interleaved, when run, then both engines read what fastavro reads."""
     print(f"seed {seed}")
-    maker, first, second = versions_of(seed)
-    topic = lakehouse.cluster.topic("random", 2, schema=first)
+    maker, versions = versions_of(seed)
+    topic = lakehouse.cluster.topic("random", 2, schema=versions[0])
     ids = [topic.schema_id]
-    topic.use(second)
-    ids.append(topic.schema_id)
-    parsed = [fastavro.parse_schema(schema, _write_hint=False) for schema in (first, second)]
+    for later in versions[1:]:
+        topic.use(later)
+        ids.append(topic.schema_id)
+    parsed = [fastavro.parse_schema(schema, _write_hint=False) for schema in versions]
     expected, messages = {}, []
     for number in range(RECORDS):
-        which = number % 2
-        schema = (first, second)[which]
+        which = number % 3
+        schema = versions[which]
         payload = encoded(parsed[which], {**maker.value(schema), "id": number})
-        row = wanted(decoded(parsed[which], payload), schema, [first, second])
+        row = wanted(decoded(parsed[which], payload), schema, versions)
         expected[number] = stored(row)
-        messages.append((b"k", b"\0" + ids[which].to_bytes(4, "big") + payload, number % 3 % 2))
+        messages.append((b"k", b"\0" + ids[which].to_bytes(4, "big") + payload, number // 3 % 2))
     topic.send_raw(messages)
     table = lakehouse.table(topic)
     spark = lakehouse.spark()

@@ -9,20 +9,20 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from matrix import (
     AVRO,
-    CHANGES,
     DEBEZIUM,
-    EDITS,
     JSON_FIELDS,
     JSON_SCHEMA,
+    NO_COLUMN,
     PROTOBUF,
-    ChangeRow,
-    EditRow,
+    WHOLES,
     TypeRow,
+    WholeRow,
     debezium_type,
     json_schema_of,
-    page,
     proto_of,
 )
+from matrix_changes import CHANGES, EDITS, ChangeRow, EditRow
+from matrix_page import page
 
 from tests.support import debezium
 
@@ -40,9 +40,11 @@ from tidemark.domain.columns.shape import Shape, spelled, spelled_columns
 from tidemark.domain.plan.table_plan import with_table
 from tidemark.domain.plan.table_properties import governance
 from tidemark.domain.columns.types import LONG, STRING, TIMESTAMPTZ, Field, Struct
+from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.decode.on_executors import arrow_type, rows_of
 from tidemark.engine.schema.protobuf import read
 from tidemark.engine.schema.protoc import compile_proto
+from tidemark.engine.schema.writer import Reading, writer_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "matrix.md"
 
@@ -59,8 +61,10 @@ def by_name(row: Any) -> str:
 
 @pytest.mark.parametrize("row", AVRO, ids=by_name)
 def test_an_avro_type_has_its_column(row: TypeRow) -> None:
-    schema = parse(json.dumps({"type": "record", "name": "R", "fields": [{"name": "v", "type": row.schema or ["null", "long"]}]}))
-    assert str(avro_columns.columns(schema).struct.fields[0].type) == row.column
+    fields = [{"name": "id", "type": "int"}, {"name": "v", "type": row.schema or ["null", "long"]}]
+    schema = parse(json.dumps({"type": "record", "name": "R", "fields": fields}))
+    found = avro_columns.columns(schema).struct.fields[1:]
+    assert [str(each.type) for each in found] == ([] if row.column == NO_COLUMN else [row.column])
 
 
 @pytest.mark.parametrize("row", JSON_FIELDS, ids=by_name)
@@ -104,6 +108,22 @@ def test_a_protobuf_type_lands_exactly(row: TypeRow) -> None:
     assert rows.to_pylist()[0]["v"] == row.lands
 
 
+REGISTERED = [row for row in WHOLES if row.kind]
+
+
+@pytest.mark.parametrize("row", REGISTERED, ids=by_name)
+def test_a_value_as_a_whole_has_its_columns_or_is_refused_with_the_path(row: WholeRow) -> None:
+    text = row.schema if row.kind == "PROTOBUF" else json.dumps(row.schema)
+    schema = RegisteredSchema(1, 1, row.kind, text)
+    if row.refused:
+        with pytest.raises(SchemaUnsupported, match=row.refused):
+            writer_of(schema, Reading())
+        return
+    columns = writer_of(schema, Reading()).columns
+    assert [field.name for field in columns.fields] == list(row.lands)
+    assert ", ".join(str(field.type) for field in columns.fields) == row.columns
+
+
 def writer(number: int, fields: list[dict[str, Any]]) -> WriterColumns:
     try:
         schema = parse(json.dumps({"type": "record", "name": "R", "fields": fields}))
@@ -116,7 +136,7 @@ def planned(row: ChangeRow, **policy: str) -> SchemaPlan:
     said = Contract.model_validate(
         {"topic": "t", "table": "a.b", "partition_by": row.partition_by, "schema_changes": policy}
     )
-    writers = [writer(1, row.before), writer(2, row.after)]
+    writers = [writer(number, fields) for number, fields in enumerate(row.versions, 1)]
     columns = writers[0].columns
     pinned = [(field,) for field in row.partition_by]
     plan = plan_schema(said.table, columns, writers, said.schema_changes, pinned=pinned)
