@@ -58,6 +58,7 @@ def moved(lakehouse):
     return table
 
 
+@pytest.mark.long
 def test_a_backfill_of_rows_dies_again_and_again(lakehouse, moved):
     """Given the table of another sink, when the load and its cutover die at every line, then its rows are there once, and its tag is gone."""
     span = {"since": DAY.isoformat(), "until": (DAY + timedelta(days=5)).isoformat()}
