@@ -77,10 +77,10 @@ def test_every_verb_leaves_the_same_record_by_either_way(lakehouse):
         each.topic.delete_records({0: 25})
         assert each.run().state == "offsets_expired"
     both("accept", "--record-gap")
-    both("backfill", "--from", "2020-01-01", "--to", "2040-01-01", "--max-records", "3")
-    both("backfill", "--abort")
     for each in (one, other):
         assert each.run().state == "fresh"
+    both("backfill", "--from", "2020-01-01", "--to", "2040-01-01", "--max-records", "3")
+    both("backfill", "--abort")
     newest = {each.name: each.head for each in (one, other)}
     both("rollback", "--snapshot", str(newest[one.name]), snapshot=newest[other.name])
     rows = {each.name: all_logged(lakehouse, each) for each in (one, other)}
