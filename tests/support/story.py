@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headless import change
 from lakehouse import Lakehouse, Run, Table, until
 from topics import ORDER, order
 
@@ -142,9 +143,15 @@ class Story:
         self.settle_on((self.now, after) if died else (after,))
 
     def do(self, verb: dict[str, Any] | None, point: str | None) -> bool:
-        """In a process of its own; true when it was killed."""
-        environment = {"HEADLESS": "maintain"} if verb and verb["verb"] == "maintain" else {}
-        words = [self.table.name] if not verb or environment else [self.table.name, json.dumps(verb)]
+        """Here, or in a process of its own that may be killed at `point`; true when it was. Maintenance is eager there."""
+        eager = bool(verb and verb["verb"] == "maintain")
+        if point is None and not eager:
+            lake, contract = self.lakehouse.lake, self.table.contract
+            outcome = change(lake, contract, "by-hand", **verb) if verb else self.table.run().as_json()
+            assert not outcome.get("error"), f"{self}\n{outcome}"
+            return False
+        words = [self.table.name] if not verb or eager else [self.table.name, json.dumps(verb)]
+        environment = {"HEADLESS": "maintain"} if eager else {}
         run = Run.start(self.lakehouse, words, pause_at=point, environment=environment)
         until(
             lambda: run.marker.exists() or run.process.poll() is not None, "the verb to end or to pause", 180
@@ -180,8 +187,6 @@ class Story:
         return "tidemark.paused" in self.table.iceberg().properties
 
     def set_paused(self, paused: bool) -> None:
-        from headless import change  # noqa: PLC0415
-
         verb = "pause" if paused else "resume"
         change(self.lakehouse.lake, self.table.contract, "by-hand", verb=verb)
         self.paused = paused
