@@ -9,6 +9,7 @@ from topics import ORDER, order
 
 from tidemark import __version__
 from tidemark.domain.errors import Refused
+from tidemark.engine.operate import unlogged
 from tidemark.engine.operate.pause import resume
 from tidemark.engine.preview.foresee import evolve_now
 from tidemark.engine.table.operations import Signature
@@ -170,6 +171,34 @@ def comes_from(table, plan):
     ]
     published = datetime.fromisoformat(found["published_at"])
     assert timedelta(0) <= datetime.now(UTC) - published < timedelta(minutes=5)
+
+
+def test_what_was_replayed_or_rolled_back_is_logged_though_its_run_died(lakehouse, table, monkeypatch):
+    """Given acts that die between receipt and row, when the table is changed next, then each has its row with who, why, from where and to where, once."""
+    monkeypatch.setattr(unlogged, "OWN_TIME", timedelta(0))
+    start = table.head
+    replay = {"verb": "replay", "quarantine": True}
+    killed(table, replay, "unrecorded")
+    replayed = table.head
+    killed(table, {"verb": "rollback", "snapshot": start}, "unrecorded")
+    back = table.head
+    for _ in range(2):
+        resume(lakehouse.lake, table.contract, Signature("ada", "a test", "by-hand"))
+        change(lakehouse.lake, table.contract, "by-hand", verb="pause")
+    log = lakehouse.catalog.load_table("lake.tidemark_operations").scan(row_filter=f"table = '{table.name}'")
+    rows = log.to_arrow().sort_by("at").to_pylist()
+    assert [row["verb"] for row in rows] == ["replay", "rollback", *["resume", "pause"] * 2]
+    assert {(row["by"], row["reason"]) for row in rows} == {("ada", "a test")}
+    assert [(row["before_snapshot"], row["after_snapshot"]) for row in rows[:2]] == [
+        (start, replayed),
+        (replayed, back),
+    ]
+    told = [json.loads(row["arguments"]) for row in rows[:2]]
+    assert (told[0]["what"], told[1]["target_snapshot"], told[1]["replays_undone"]) == (
+        "quarantine",
+        start,
+        1,
+    )
 
 
 def dies_and_is_repeated(table, act):

@@ -46,6 +46,8 @@ class Plan:
     refused: frozenset[int] = frozenset()
     key: KeyDecoding | None = None
     parked: frozenset[int] = frozenset()
+    act: str | None = None
+    """What its receipt says of the person who asked for it."""
 
     @property
     def attempt(self) -> Attempt:

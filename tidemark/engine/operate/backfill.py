@@ -25,6 +25,7 @@ from tidemark.engine.operate.backfill_plan import Asked, Work, check_overlap, so
 from tidemark.engine.operate.backfill_shadow import drop_shadow, shadow_contract, under_way, windows
 from tidemark.engine.operate.backfill_source import check_time
 from tidemark.engine.operate.replay_plan import persistent
+from tidemark.engine.operate.unlogged import log_what_died
 from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.operations import Operation, Signature, finish, record
 from tidemark.engine.table.settle import settle
@@ -43,6 +44,8 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
         Stopped, Outage: the table, the topic or a service stands in the way; repeat the command.
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+        if not signature.dry_run:
+            log_what_died(lake, contract.table)
         target = lake.state(contract.table)
         if target.ledger is None:
             raise Refused(

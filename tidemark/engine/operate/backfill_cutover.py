@@ -24,6 +24,7 @@ from tidemark.engine.ingest.stage import BATCH_PROPERTY, Staged
 from tidemark.engine.operate.backfill_shadow import Window, shadow_rows
 from tidemark.engine.operate.replaced import counted_rows, counts_before, rows_within, waiting
 from tidemark.engine.operate.replay_plan import Ground, check_each_once, finish, ground, judge_replay, now_us
+from tidemark.engine.operate.unlogged import act_of
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.table.publish import branch_head, branch_identifier, drop_branch, open_branch
 
@@ -144,6 +145,8 @@ def _replace(
     evidence = Evidence(read={}, unwritten={}, fates={})
     says = {CUTOVER: cutover.model_dump_json()}
     unchanged = (lambda: None) if source.kind == "own" else None
+    told = {"step": "cutover", "source": planned.source, "cutover": cutover.model_dump(mode="json")}
+    plan = replace(plan, act=act_of(signature, "backfill", plan.state.head, **told))
     return finish(lake, plan, written, evidence, change, settlement, unchanged, says)
 
 

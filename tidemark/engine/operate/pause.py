@@ -7,6 +7,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import PAUSED, RESUMED, TableState
+from tidemark.engine.operate.unlogged import log_what_died
 from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.operations import Operation, Signature, finish, record
 
@@ -35,6 +36,8 @@ def resume(lake: Lake, contract: Contract, signature: Signature) -> Operation:
         Refused: the table does not exist, or is not paused.
     """
     state = _existing(lake, contract)
+    if not signature.dry_run:
+        log_what_died(lake, contract.table)
     if not state.paused:
         died = _died(lake, contract, state, "resume", signature)
         if died is not None:

@@ -180,7 +180,7 @@ def finish(
         watermark=moment(evidence.watermark, per_second=1_000_000),
     )
     ledger = replayed(plan.ledger, *change, settlement, entry, reread=unchanged is not None)
-    receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
+    receipt = write_receipt(lake, plan.attempt, ledger, plan.act).snapshot_id
     publish(lake, plan.attempt, written | {receipt}, unchanged or _anyway, says)
     settle_published(lake, plan.contract, ledger)
     return receipt

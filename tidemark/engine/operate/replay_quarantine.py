@@ -7,7 +7,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, get_args
 from uuid import uuid4
@@ -40,6 +40,7 @@ from tidemark.engine.operate.replay_plan import (
     now_us,
     persistent,
 )
+from tidemark.engine.operate.unlogged import act_of, log_what_died
 from tidemark.engine.table.operations import Operation, Signature, record
 from tidemark.engine.table.publish import drop_branch, open_branch
 
@@ -116,6 +117,8 @@ def replay_quarantine(
         Stopped, Outage: the table, the registry or a service stands in the way; nothing was changed.
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+        if not signature.dry_run:
+            log_what_died(lake, contract.table)
         before = lake.state(contract.table).head
         total = _Tally()
         while persistent(contract, lambda: _attempt(lake, contract, selection, signature, total)):
@@ -156,7 +159,7 @@ def _attempt(
         total.add(fates.counts(leaving))
         return False
     if leaving:
-        total.snapshots.append(_publish(lake, on, fates, leaving, signature.run_id))
+        total.snapshots.append(_publish(lake, on, fates, leaving, selection, signature))
         total.add(fates.counts(leaving))
     if not more:
         total.causes_changed = _note_causes(lake, on, fates, signature.run_id)
@@ -247,9 +250,11 @@ def _publish(
     on: Ground,
     fates: _Fates,
     leaving: Mapping[int, list[tuple[int, int]]],
-    run_id: str,
+    selection: Selection,
+    signature: Signature,
 ) -> int:
-    plan, after = fates.plan, fates.counts(leaving)
+    act = act_of(signature, "replay", on.state.head, what="quarantine", **selection.as_json())
+    plan, after = replace(fates.plan, act=act), fates.counts(leaving)
     made = open_branch(lake, plan.attempt)
     try:
         staged = stage(lake, plan, fates.decoded.where(_among(leaving)))
@@ -258,7 +263,11 @@ def _publish(
         judge_replay(lake, plan, staged, frozenset({"min_rows"}))
         pause_point("audited")
         settlement = Settlement(
-            id=plan.batch_id, epoch=on.ledger.epoch, run_id=run_id, at=now_us(), resolved=dict(leaving)
+            id=plan.batch_id,
+            epoch=on.ledger.epoch,
+            run_id=signature.run_id,
+            at=now_us(),
+            resolved=dict(leaving),
         )
         before = {p: Counts(read=c.read, quarantined=c.read) for p, c in after.items()}
         return finish(

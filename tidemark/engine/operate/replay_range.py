@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -36,6 +37,7 @@ from tidemark.engine.operate.replay_plan import (
     now_us,
     persistent,
 )
+from tidemark.engine.operate.unlogged import act_of, log_what_died
 from tidemark.engine.table.operations import Operation, Signature, record
 from tidemark.engine.table.publish import branch_head, branch_identifier, drop_branch, open_branch
 
@@ -54,6 +56,8 @@ def replay_range(
         Stopped, Outage: the table, the topic or a service stands in the way; nothing was changed.
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+        if not signature.dry_run:
+            log_what_died(lake, contract.table)
         before = lake.state(contract.table).head
         wanted = {partition: OffsetRange(start, end)} if 0 <= start < end else {}
         found, after = persistent(contract, lambda: _attempt(lake, contract, wanted, signature))
@@ -93,7 +97,7 @@ def _attempt(
         return {**_fates(plan, grouped(decoded)), **aged}, None
     made = open_branch(lake, plan.attempt)
     try:
-        told, receipt = _replace(lake, plan, decoded, made, signature.run_id)
+        told, receipt = _replace(lake, plan, decoded, made, signature)
     except BaseException:
         with suppress(Exception):
             drop_branch(lake, plan.attempt)
@@ -149,7 +153,7 @@ def check_range(on: Ground, topic: Topic, wanted: Mapping[int, OffsetRange]) -> 
 
 
 def _replace(
-    lake: Lake, plan: Plan, decoded: DataFrame, made: frozenset[int], run_id: str
+    lake: Lake, plan: Plan, decoded: DataFrame, made: frozenset[int], signature: Signature
 ) -> tuple[dict[str, Any], int]:
     target = branch_identifier(lake, plan.attempt)
     inside = rows_within(plan.ledger.epoch, plan.ranges)
@@ -167,11 +171,11 @@ def _replace(
     gone = {p: sum(g.count for g in groups if g.partition == p and g.fate == "tombstone") for p in counts}
     before = counts_before(counts, old, counted_rows(lake, target, inside), waits, gone)
     _hold_back(plan, counts)
-    revealed = _stage_quarantine(lake, plan, decoded, groups, run_id)
+    revealed = _stage_quarantine(lake, plan, decoded, groups, signature.run_id)
     settlement = Settlement(
         id=plan.batch_id,
         epoch=plan.ledger.epoch,
-        run_id=run_id,
+        run_id=signature.run_id,
         at=now_us(),
         resolved={p: [(r.start, r.end)] for p, r in plan.ranges.items()},
         revealed=revealed,
@@ -179,7 +183,7 @@ def _replace(
     touched = settlement.resolved
     receipt = finish(
         lake,
-        plan,
+        replace(plan, act=_act(plan, signature)),
         frozenset(int(i) for i in (*written, staged.snapshot_id) if i is not None),
         staged.evidence,
         (before, counts, touched),
@@ -190,6 +194,12 @@ def _replace(
         f"before_{name}": n for name, n in add_up(before.values())._asdict().items() if name != "read"
     }
     return {**add_up(counts.values())._asdict(), **replaced}, receipt
+
+
+def _act(plan: Plan, signature: Signature) -> str:
+    [(p, wanted)] = plan.ranges.items()
+    asked = {"what": "range", "partition": p, "from": wanted.start, "to": wanted.end}
+    return act_of(signature, "replay", plan.state.head, **asked)
 
 
 def _keep_every_record(lake: Lake, plan: Plan, decoded: DataFrame, waits: DataFrame | None) -> None:

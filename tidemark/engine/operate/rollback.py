@@ -27,6 +27,7 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import PAUSED, TableState, ancestors, ledger_of, load, summary_of
 from tidemark.engine.ingest.stage import BATCH_PROPERTY
 from tidemark.engine.operate.replay_plan import now_us, persistent
+from tidemark.engine.operate.unlogged import act_of, log_what_died
 from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.operations import Operation, Signature, record
 from tidemark.engine.table.publish import Attempt, drop_branch, open_branch, publish, write_receipt
@@ -78,8 +79,10 @@ def rollback(
         Stopped, Outage: a service stands in the way.
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+        if not signature.dry_run:
+            log_what_died(lake, contract.table)
         before = lake.state(contract.table).head
-        step, after = persistent(contract, lambda: _attempt(lake, contract, target, signature))
+        step, after = persistent(contract, lambda: _attempt(lake, contract, target, signature, downstream))
         operation = Operation(
             by=signature.by,
             authenticated=signature.authenticated,
@@ -102,7 +105,7 @@ def rollback(
 
 
 def _attempt(
-    lake: Lake, contract: Contract, target: Target, signature: Signature
+    lake: Lake, contract: Contract, target: Target, signature: Signature, downstream: Sequence[str]
 ) -> tuple[_Step, int | None]:
     state = lake.state(contract.table)
     if state.ledger is None:
@@ -115,7 +118,11 @@ def _attempt(
         return step, None
     if not state.paused:
         set_properties(lake, contract.table, {PAUSED: _says(signature, target)})
-    return step, step.head if step.there else _publish(lake, contract, step, signature.run_id)
+    if step.there:
+        return step, step.head
+    told = {**step.as_json(), "already_there": False, "stale": sorted(downstream)}
+    act = act_of(signature, "rollback", step.head, **told)
+    return step, _publish(lake, contract, step, signature.run_id, act)
 
 
 def _step(lake: Lake, contract: Contract, state: TableState, target: Target) -> _Step:
@@ -187,7 +194,7 @@ def _check_kafka(contract: Contract, step: _Step, topic: Topic) -> None:
     )
 
 
-def _publish(lake: Lake, contract: Contract, step: _Step, run_id: str) -> int:
+def _publish(lake: Lake, contract: Contract, step: _Step, run_id: str, act: str) -> int:
     attempt_id = uuid4().hex[:8]
     batch = batch_id(f"{contract.table}|rollback {attempt_id}", step.old.epoch, {})
     dropped, undone = taken_back(each.settlement for each in step.undone if each.settlement)
@@ -205,7 +212,7 @@ def _publish(lake: Lake, contract: Contract, step: _Step, run_id: str) -> int:
     attempt = Attempt(contract.table, branch_name(batch, attempt_id), step.head, step.target.snapshot_id)
     open_branch(lake, attempt)
     try:
-        receipt = write_receipt(lake, attempt, ledger).snapshot_id
+        receipt = write_receipt(lake, attempt, ledger, act).snapshot_id
         publish(
             lake, attempt, frozenset({receipt}), lambda: _check_kafka(contract, step, lake.topic(contract))
         )

@@ -1,12 +1,13 @@
 """The operations log: who changed what, when and why. An Iceberg table, so it outlives Dagster's database."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from functools import reduce
+from typing import Any, cast
 
-from pyiceberg.expressions import And, EqualTo
+from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, EqualTo, Or
 
 from tidemark import __version__
 from tidemark.domain.columns.spark_types import quoted_name
@@ -136,6 +137,17 @@ def finish(
     )
     record(lake, operation)
     return operation
+
+
+def logged_runs(lake: Lake, run_ids: Collection[str]) -> frozenset[str]:
+    """Those of the runs that have a row."""
+    log = load(lake.catalog, log_table(lake))
+    if log is None:
+        return frozenset()
+    each_of = (EqualTo(term="run_id", value=each) for each in run_ids)
+    any_of = reduce(Or, each_of, cast("BooleanExpression", AlwaysFalse()))
+    rows = log.scan(row_filter=any_of, selected_fields=("run_id",)).to_arrow()
+    return frozenset(str(each) for each in rows["run_id"].to_pylist())
 
 
 def _logged(lake: Lake, run_id: str, verb: str) -> bool:

@@ -40,6 +40,9 @@ _REF_WAIT = 0.3
 """Seconds at most before a change of a ref is repeated that lost against another commit."""
 RACES = ("ValidationException", "CommitFailedException", "not an ancestor", "is not fast-forwardable")
 
+ACT_PROPERTY = "tidemark.act"
+"""Of a receipt: who asked for it, and for what."""
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -93,24 +96,29 @@ def branch_identifier(lake: Lake, attempt: Attempt) -> str:
     return f"{lake.identifier(attempt.table)}.`branch_{attempt.branch}`"
 
 
-def write_receipt(lake: Lake, attempt: Attempt, ledger: Ledger | MergeLedger) -> Snapshot:
-    """Append an empty snapshot with `ledger` to the branch; returns it.
+def write_receipt(
+    lake: Lake, attempt: Attempt, ledger: Ledger | MergeLedger, act: str | None = None
+) -> Snapshot:
+    """Append an empty snapshot with `ledger` to the branch; returns it. `act`: who asked for it, if a person did.
 
     Raises:
         Overtaken: the branch is gone, or someone else has written to it.
     """
     table = _load(lake, attempt)
-    before, entry = _branch_head(table, attempt), ledger.to_json()
+    before = _branch_head(table, attempt)
+    entries = {LEDGER_PROPERTY: ledger.to_json(), **({ACT_PROPERTY: act} if act else {})}
     if _is_writable(table.metadata):
         with (
             table.transaction() as change,
-            change.update_snapshot({LEDGER_PROPERTY: entry}, attempt.branch).fast_append(),
+            change.update_snapshot(entries, attempt.branch).fast_append(),
         ):
             pass
     else:
         empty = lake.spark().sql(f"SELECT * FROM {lake.identifier(attempt.table)} WHERE false")
         writer = empty.writeTo(branch_identifier(lake, attempt))
-        writer.option(f"snapshot-property.{LEDGER_PROPERTY}", entry).append()
+        for name, entry in entries.items():
+            writer = writer.option(f"snapshot-property.{name}", entry)
+        writer.append()
     pause_point("receipted")
     receipt = branch_head(lake, attempt)
     if receipt.parent_snapshot_id != before.snapshot_id:

@@ -1,0 +1,68 @@
+"""Acts whose row in the operations log is missing, for their run died behind its receipt: the receipt says who asked.
+
+Whoever changes the table next writes the row. A run at work is given a minute to write its own.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import load, summary_of
+from tidemark.engine.table.operations import Operation, Signature, logged_runs, record
+from tidemark.engine.table.publish import ACT_PROPERTY
+
+OWN_TIME = timedelta(minutes=1)
+MOST = 50
+"""Acts that are looked at, newest first."""
+
+
+def act_of(signature: Signature, verb: str, before: int | None, **arguments: Any) -> str:
+    """What the receipt of an act says, for `log_what_died`."""
+    asked = {"verb": verb, "before": before, "arguments": arguments}
+    return json.dumps({**json.loads(signature.as_note()), **asked}, sort_keys=True, default=str)
+
+
+def log_what_died(lake: Lake, table: str) -> None:
+    """Log the acts of a table that took place and are not in the log, each once, oldest first."""
+    loaded = load(lake.catalog, table)
+    acts = _acts(loaded) if loaded else {}
+    missing = acts.keys() - logged_runs(lake, acts) if acts else set()
+    for run_id, (says, receipt) in reversed(acts.items()):
+        if run_id in missing:
+            record(lake, _operation(table, says, receipt))
+
+
+def _acts(table: Table) -> dict[str, tuple[Mapping[str, Any], Snapshot]]:
+    """Run -> what its newest receipt says, newest first; without runs that may still be at work."""
+    found: dict[str, tuple[Mapping[str, Any], Snapshot]] = {}
+    until = time.time() - OWN_TIME.total_seconds()
+    for entry in reversed(
+        table.metadata.snapshot_log
+    ):  # what was on main once, also when it was rolled back since
+        snapshot = table.metadata.snapshot_by_id(entry.snapshot_id)
+        text = summary_of(snapshot).get(ACT_PROPERTY)
+        if snapshot is not None and text and len(found) < MOST:
+            says = json.loads(text)
+            if says["run_id"] and snapshot.timestamp_ms / 1000 < until:
+                found.setdefault(says["run_id"], (says, snapshot))
+    return found
+
+
+def _operation(table: str, says: Mapping[str, Any], receipt: Snapshot) -> Operation:
+    return Operation(
+        by=says["by"],
+        authenticated=says["authenticated"],
+        verb=says["verb"],
+        table=table,
+        reason=says["reason"],
+        run_id=says["run_id"],
+        arguments={"dry_run": False, **says["arguments"]},
+        before_snapshot=says["before"],
+        after_snapshot=receipt.snapshot_id,
+    )
