@@ -50,7 +50,7 @@ def prove(lakehouse: made_for_tests.Lakehouse, batches: int) -> None:
                 flush=True,
             )
             took = 0.0
-    upkeep.join()
+    upkeep.end()
     changes.ingest()
     changes.merge()
     verdict = changes.hold()

@@ -110,5 +110,10 @@ class Upkeep:
             self._thread.join()
         assert not (failed := [each for each in self.gains if each.error]), failed
 
+    def end(self) -> None:
+        """Wait for the last one; a session that nobody closes keeps its process from ending."""
+        self.join()
+        self._lake.close()
+
     def acted(self, kind: str) -> int:
         return sum(each.acted for each in self.gains if each.kind == kind)

@@ -36,7 +36,7 @@ def test_microbatches_with_upserts_and_maintenance_meanwhile(lakehouse, batches)
             spark.sql(f"CALL lake.system.rollback_to_snapshot('{name}', {undone})").collect()
         if batch == batches * 2 // 3:
             replay_range(lakehouse.lake, made.append.contract, 0, 0, 10, ADA)
-    upkeep.join()
+    upkeep.end()
     made.ingest()
     made.merge()
     assert upkeep.acted("compaction") >= 2
