@@ -64,3 +64,10 @@ def test_from_an_unknown_topic_to_an_approved_change(lakehouse):
         ["note"],
     )
     assert cli(lakehouse, "schema", f"{name}_gone")[0] == 2
+
+    file.unlink()
+    (lakehouse.contracts / "other.yaml").write_text("topic: no_such_topic")
+    code, plans = cli(lakehouse, "plan")
+    [released] = [each for each in plans if each["table"] == name]
+    assert (code, [(c["kind"], c["verdict"]) for c in released["changes"]]) == (0, [("release", "apply")])
+    assert lakehouse.lake.state(name).rows == 6

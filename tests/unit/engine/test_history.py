@@ -77,3 +77,10 @@ def test_what_begins_stands_beside_what_others_have_begun(metadata: Any) -> None
     there = metadata(entry("1", "a")).properties
     found = begun(there, entry("2", "b"))
     assert [each["run_id"] for each in json.loads(str(found[BEGUN]))] == ["1", "2"]
+
+
+def test_what_fails_again_and_again_is_noted_once(metadata: Any) -> None:
+    made = metadata(entry("1", "a", "b"))
+    assert begun(made.properties, entry("2", "a", "b")) == {}
+    assert begun(made.properties, entry("2", "a", "b", by="ann"))
+    assert after(made, entry("2", "a", "b")) == ([("2", ["a", "b"])], [])

@@ -47,8 +47,11 @@ def is_rest(state: TableState, waits: Iterable[Change], plan: str) -> bool:
 
 
 def begun(there: Mapping[str, str], entry: Entry) -> dict[str, str | None]:
-    """The property to set before the first commit."""
-    return {BEGUN: json.dumps([*noted(there, BEGUN), entry])}
+    """The property to set before the first commit; none when the same was begun before, by a run that failed."""
+    others = noted(there, BEGUN)
+    if any((each["by"], _keys(each)) == (entry["by"], _keys(entry)) for each in others):
+        return {}
+    return {BEGUN: json.dumps([*others, entry])}
 
 
 def told(
