@@ -69,6 +69,7 @@ def test_a_replay_of_a_range_dies_again_and_again(lakehouse, table):
     assert table.holds_everything().quarantined == 4
 
 
+@pytest.mark.long  # by default a random sequence kills rollbacks
 def test_a_rollback_dies_again_and_again(lakehouse, table):
     target = table.head
     finished(table, {"verb": "replay", "quarantine": True})
