@@ -13,6 +13,7 @@ from tidemark.domain.columns.types import VARIANT
 from tidemark.domain.config.upsert import current_of
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.maintain.maintain import maintain
+from tidemark.engine.schema.history import history, unfinished
 from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_key
 
@@ -193,4 +194,28 @@ def test_debeziums_json_is_a_variant_through_merges_and_compaction(lakehouse, to
     assert not [gain.error for gain in gains if gain.error]
     assert any(gain.acted for gain in gains)
     assert merged(change("u", 6, "7", ["y"])) == [wanted[0], (6, "7", ["y"], None)]
+    assert reconcile(lakehouse.lake, table.contract).sound
+
+
+@pytest.mark.long
+def test_two_runs_that_need_the_same_variant_column_add_it_once(lakehouse, topic):
+    """Given a table of format 3 and a property without a type, when two runs are about to add its column, then it is there once, and so is each record."""
+    plain = {"type": "object", "properties": {"id": {"type": "integer"}}, "additionalProperties": False}
+    first = register(topic, plain, "JSON")
+    send(topic, b'{"id": 0}', schema_id=first)
+    table = lakehouse.table(topic, format_version=3)
+    table.run()
+    second = register(topic, {**plain, "properties": {**plain["properties"], "any": {}}}, "JSON")
+    send(topic, b'{"id": 1, "any": {"a": [1, "x"]}}', schema_id=second)
+    send(topic, b'{"id": 2}', schema_id=first)
+    runs = [table.start(pause_at="evolving") for _ in range(2)]
+    for run in runs:
+        run.reaches_its_pause()
+    for run in runs:
+        run.release()
+    assert [run.result()[0]["error"] for run in runs] == [None, None]
+    assert rows(lakehouse, table, "id", "to_json(any)") == [(0, None), (1, '{"a":[1,"x"]}'), (2, None)]
+    state = lakehouse.lake.state(table.name)
+    assert [c["path"] for entry in history(state) for c in entry["changes"]] == ["any"]
+    assert unfinished(state) == []
     assert reconcile(lakehouse.lake, table.contract).sound

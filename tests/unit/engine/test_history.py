@@ -60,6 +60,10 @@ def test_of_two_at_once_one_is_told(metadata: Any) -> None:
     assert after(metadata(first, second)) == ([("1", ["a", "b"])], [])
     assert after(metadata(known=[first]), first) == ([("1", ["a", "b"])], [])
     assert after(metadata(second, known=[second])) == ([("2", ["a", "b"])], [])
+    assert after(metadata(known=[second]), first) == ([("2", ["a", "b"])], []), (
+        "told by the other's next look"
+    )
+    assert after(metadata(second, known=[first])) == ([("1", ["a", "b"])], []), "noted as begun too late"
 
 
 def test_an_approval_that_died_can_be_repeated_as_long_as_any_of_it_waits(metadata: Any) -> None:

@@ -30,7 +30,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.records import NO_ID
 from tidemark.engine.schema.alter import Notes, alter
-from tidemark.engine.schema.history import Entry, begun, noted, told, unfinished
+from tidemark.engine.schema.history import Entry, begun, history, noted, told, unfinished
 from tidemark.engine.schema.writers import VARIANT_FORMAT, TopicSchemas
 
 SETTLED = "tidemark.schema.settled"
@@ -151,7 +151,7 @@ def apply_changes(
     if done:
         entry = _entry(plan, done, run_id, approval)
         left = [change for change in plan.changes if change not in done]
-        alter(lake, contract, state, done, _notes(contract, done, entry, left))
+        alter(lake, contract, state, done, _notes(contract, state, done, entry, left))
     else:
         finish(lake, contract, state, plan)
     return done
@@ -170,7 +170,7 @@ def finish(lake: Lake, contract: Contract, state: TableState, plan: SchemaPlan |
     """Put into the history what has begun, apart from what `plan` still wants; the table after that."""
     if not unfinished(state, plan.changes if plan else ()):
         return state
-    alter(lake, contract, state, (), _notes(contract, (), None, plan.changes if plan else ()))
+    alter(lake, contract, state, (), _notes(contract, state, (), None, plan.changes if plan else ()))
     return lake.state(contract.table, ledger=False)
 
 
@@ -221,7 +221,13 @@ def _entry(
     }
 
 
-def _notes(contract: Contract, done: Sequence[Change], entry: Entry | None, left: Iterable[Change]) -> Notes:
+def _notes(
+    contract: Contract,
+    state: TableState,
+    done: Sequence[Change],
+    entry: Entry | None,
+    left: Iterable[Change],
+) -> Notes:
     """The properties that go with the changes: history, what was decided, what the contract asks for."""
 
     def after(metadata: TableMetadata) -> dict[str, str | None]:
@@ -233,6 +239,6 @@ def _notes(contract: Contract, done: Sequence[Change], entry: Entry | None, left
         removed = {".".join(c.path) for c in done if c.kind == "remove_column"}
         if removed:
             notes[REMOVED] = json.dumps(sorted(removed.union(noted(there, REMOVED))))
-        return {**notes, **told(contract.table, metadata, entry, left)}
+        return {**notes, **told(contract.table, metadata, entry, left, history(state))}
 
     return Notes(lambda there: begun(there, entry) if entry else {}, after)

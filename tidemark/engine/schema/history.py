@@ -55,24 +55,31 @@ def begun(there: Mapping[str, str], entry: Entry) -> dict[str, str | None]:
 
 
 def told(
-    table: str, metadata: TableMetadata, entry: Entry | None, left: Iterable[Change]
+    table: str,
+    metadata: TableMetadata,
+    entry: Entry | None,
+    left: Iterable[Change],
+    before: Iterable[Entry] = (),
 ) -> dict[str, str | None]:
     """The properties to set after the last one: `entry`, and what others had begun and did, `left` and undone aside.
 
-    Two that did the same at once are told as one. An approval of which anything is left can be repeated.
+    Two that did the same at once are told as one: `before` is the history that was planned on. An
+    approval of which anything is left can be repeated.
     """
     there, paths = metadata.properties, {".".join(path) for path, _ in fields(metadata)}
     known, others = noted(there, HISTORY), noted(there, BEGUN)
+    since = [each for each in known if not _is_among(each, before)]
     ours = [entry] if entry else []
     keys = {_key(change.as_json()) for change in left}
     claimed = keys.union(*map(_keys, ours))
-    added = [each for each in ours if not _is_among(each, known)]
+    added = [each for each in ours if not any(_keys(each) <= _keys(other) for other in since)]
     waiting = [each for each in others if _waits(each, keys)]
     for each in (each for each in others if each not in waiting):
         if _is_among(each, [*ours, *known]):
             claimed |= _keys(each)
             continue
-        made = [c for c in each["changes"] if _key(c) not in claimed and _is_made(c, table, paths)]
+        changes = [c for c in each["changes"] if _key(c) not in claimed and not _is_told(c, known)]
+        made = [c for c in changes if _is_made(c, table, paths)]
         claimed |= set(map(_key, made))
         added += [{**each, "changes": made}] if made else []
     entries = [*known, *sorted(added, key=lambda each: str(each["at"]))]
@@ -81,6 +88,17 @@ def told(
 
 def _waits(entry: Entry, left: Collection[tuple[Any, ...]]) -> bool:
     return entry["by"] != "contract" and not _keys(entry).isdisjoint(left)
+
+
+def _is_told(change: Mapping[str, Any], known: Iterable[Entry]) -> bool:
+    """Whether the last that is known of this place is the same change."""
+    place = [
+        each
+        for entry in known
+        for each in entry["changes"]
+        if (each["kind"], each["path"]) == (change["kind"], change["path"])
+    ]
+    return bool(place) and _key(place[-1]) == _key(change)
 
 
 def _is_made(change: Mapping[str, Any], table: str, paths: Collection[str]) -> bool:
