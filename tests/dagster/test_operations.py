@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 
 from tidemark.domain.errors import Refused
-from tidemark.engine.operate import accept as accept_module
+from tidemark.engine.operate import accept_upsert as accept_module
 from tidemark.engine.operate import pause as pause_module
 from tidemark.engine.table.operations import Operation
 
@@ -25,7 +25,9 @@ def calls(monkeypatch):
 
     monkeypatch.setattr(pause_module, "pause", lambda _, c, s: operation("pause", c, s))
     monkeypatch.setattr(pause_module, "resume", lambda _, c, s: operation("resume", c, s))
-    monkeypatch.setattr(accept_module, "accept", lambda _, c, what, s: operation("accept", c, s, what=what))
+    monkeypatch.setattr(
+        accept_module, "accept_either", lambda _, c, what, s: operation("accept", c, s, what=what)
+    )
     return made
 
 
