@@ -27,7 +27,7 @@ test: $(VENV) java ## All tests, two classes at a time, the fast ones first
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going test-unit test-dagster test-spark test-e2e
 
 test-long: $(VENV) java ## What repeats the rules in more variations, or for longer: before a release
-	@$(PYTEST) tests -m long
+	@TIDEMARK_TEST_SEED=$${TIDEMARK_TEST_SEED:-random} $(PYTEST) tests -m "long or random"
 
 test-unit test-dagster test-spark test-e2e: test-%: $(VENV) java
 	@$(PYTEST) tests/$*

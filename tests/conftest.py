@@ -10,7 +10,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import hypothesis
 import pytest
+import seeds
 
 from tidemark.services.stack import Stack
 
@@ -26,6 +28,9 @@ Stack(Path(sys.argv[1])).down()
 # A stack of tests lives for minutes: what the JVM's optimizing compiler costs, a third of all CPU, never comes back.
 # Without it the code cache is a fifth, and a server that compiles every query is soon busy with sweeping it.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
+
+hypothesis.settings.register_profile("tidemark", derandomize=not seeds.ALWAYS_NEW)
+hypothesis.settings.load_profile("tidemark")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # started in the background of a script: without this, what the tests start could not be interrupted

@@ -1,11 +1,10 @@
 """Rule: a run may die at any line of the commit path; the next one continues exactly."""
 
-import os
 import random
-import secrets
 import time
 
 import pytest
+from seeds import seed
 from topics import ORDER, order
 
 POISON = [(None, b"poison", 0)]
@@ -15,14 +14,6 @@ FORMAT_3_POINTS = ["quarantined", "published", "tagged", "dropped"]
 """PyIceberg cannot write format 3, so there Spark does it in three."""
 NEWER = {**ORDER, "doc": "the same fields, another schema"}
 PUBLISHED = {"published", "tagged", "dropped"}
-
-
-@pytest.fixture(scope="module")
-def seed():
-    """Printed with every failure; TIDEMARK_TEST_SEED repeats it."""
-    chosen = int(os.environ.get("TIDEMARK_TEST_SEED", secrets.randbelow(2**32)))
-    print(f"TIDEMARK_TEST_SEED={chosen}")
-    return chosen
 
 
 ROUNDS = 4
@@ -64,9 +55,9 @@ def test_a_first_load_killed_while_it_makes_the_table_is_continued_exactly(lakeh
     table.holds_everything()
 
 
-def test_runs_killed_at_random_moments_lose_nothing(lakehouse, seed):
+def test_runs_killed_at_random_moments_lose_nothing(lakehouse):
     """Given small batches and traffic that goes on, when run after run is killed at a random moment, then the last one leaves everything in place once."""
-    moments = random.Random(seed)
+    moments = random.Random(seed())
     topic = lakehouse.cluster.topic("random", 3)
     table = lakehouse.table(topic, ingest={"max_records": 150}, quarantine={"fail": 1.0})
     sent = 0

@@ -1,13 +1,12 @@
 """Rule: however a log is cut into merges and whatever comes twice, what is left equals the log replayed into a map."""
 
-import os
-import secrets
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from current_state import current
 from cut_logs import BATCHES, cut_logs, drawn, least
 from pyspark.sql import functions as F  # noqa: N812
+from seeds import seed
 
 from tidemark.domain.columns.spark_types import columns_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, STRING, Field, Struct
@@ -52,13 +51,6 @@ def spark(stack):
     session.stop()
 
 
-@pytest.fixture(scope="module")
-def seed():
-    chosen = int(os.environ.get("TIDEMARK_TEST_SEED", secrets.randbelow(2**32)))
-    print(f"TIDEMARK_TEST_SEED={chosen}")
-    return chosen
-
-
 def row_of(log, event):
     at = NOON + timedelta(seconds=event.time)
     source = None if event.ts is None else (event.ts, "of the source")
@@ -66,6 +58,7 @@ def row_of(log, event):
     return (log, event.key, event.value, event.ts, source, kafka)
 
 
+@pytest.mark.random
 @pytest.mark.parametrize(
     ("order_by", "deletes", "envelope"),
     [
@@ -75,7 +68,7 @@ def row_of(log, event):
         (["_kafka.offset"], "hard", "debezium_flat"),
     ],
 )
-def test_merges_equal_the_log_replayed_into_a_map(spark, seed, order_by, deletes, envelope):
+def test_merges_equal_the_log_replayed_into_a_map(spark, order_by, deletes, envelope):
     """Given 150 logs cut into three merges with replays, when merged, then after each every map is the log's."""
     by_source, unknowns = order_by != ["_kafka.offset"], envelope != "none"
     contract = Contract(
@@ -90,7 +83,7 @@ def test_merges_equal_the_log_replayed_into_a_map(spark, seed, order_by, deletes
     def differing(logs):
         return differences(spark, shape, logs, by_source=by_source, unknowns=unknowns)
 
-    logs = dict(enumerate(drawn(cut_logs(by_source=by_source, unknowns=unknowns), LOGS, seed)))
+    logs = dict(enumerate(drawn(cut_logs(by_source=by_source, unknowns=unknowns), LOGS, seed())))
     if wrong := differing(logs):
         shortest = min((logs[n] for n in wrong), key=lambda log: len(log.until(BATCHES)))
         found = least(shortest, lambda log: bool(differing({0: log})))

@@ -342,14 +342,13 @@ def stored(value: Any) -> Any:
 def as_pyiceberg_reads(value: Any, kind: Any) -> Any:
     """What PyIceberg 0.12 makes of a stored value of the Iceberg type `kind`.
 
-    It reads a NULL list or map of structs as an empty one (apache/iceberg-python#3833), where files and Spark have NULL.
+    It reads a NULL list or map of structs as an empty one (apache/iceberg-python#3833), where files and Spark have NULL;
+    not inside of a list or map of anything else, which it takes from the file as it is.
     """
-    if isinstance(kind, ListType):
-        lost = [] if isinstance(kind.element_type, StructType) else None
-        return lost if value is None else [as_pyiceberg_reads(each, kind.element_type) for each in value]
-    if isinstance(kind, MapType):
-        lost = [] if isinstance(kind.value_type, StructType) else None
-        return lost if value is None else [(k, as_pyiceberg_reads(v, kind.value_type)) for k, v in value]
+    if isinstance(kind, ListType) and isinstance(kind.element_type, StructType):
+        return [as_pyiceberg_reads(each, kind.element_type) for each in value or ()]
+    if isinstance(kind, MapType) and isinstance(kind.value_type, StructType):
+        return [(k, as_pyiceberg_reads(v, kind.value_type)) for k, v in value or ()]
     if isinstance(kind, StructType) and value is not None:
         types = {each.name: each.field_type for each in kind.fields}
         return {name: as_pyiceberg_reads(each, types[name]) for name, each in value.items()}

@@ -1,9 +1,9 @@
 """Rule: whatever is done to a table, in whatever order and killed wherever, each record is where a model says."""
 
-import os
 import random
 
 import pytest
+from seeds import seed
 from story import Story
 
 POINTS = (
@@ -26,12 +26,11 @@ POINTS = (
 )
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("length", [10, pytest.param(40, marks=pytest.mark.long)])
 def test_a_table_holds_what_the_model_holds_after_any_sequence(lakehouse, length):
     """Given loads, replays, rollbacks, pauses, compaction, expiry and crashes in random order, then table, quarantine and ledger are the model after each, and the oracle agrees in the end."""
-    seed = int(os.environ.get("TIDEMARK_TEST_SEED") or random.randrange(2**32))
-    print(f"TIDEMARK_TEST_SEED={seed}")
-    story = Story(lakehouse, random.Random(seed))
+    story = Story(lakehouse, random.Random(seed()))
     story.send(8)
     story.do(None, None)
     story.settle_on((story.everything_read(),))

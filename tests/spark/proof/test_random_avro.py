@@ -39,9 +39,10 @@ def column_values(rows):
     return {row["id"]: exact(stored(row)) for row in kept}
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("zone", ["Asia/Kolkata"])
 @settings(
-    max_examples=int(os.environ.get("TIDEMARK_RANDOM_SCHEMAS", "2")),
+    max_examples=int(os.environ.get("TIDEMARK_RANDOM_SCHEMAS", "1")),
     deadline=None,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),
@@ -49,6 +50,7 @@ def column_values(rows):
 )
 @given(seed=st.integers(0, 2**32))
 @example(seed=6121028)  # NULL lists of structs
+@example(seed=6820)  # and such lists in lists
 def test_random_schemas_and_their_changes_are_read_back_value_by_value(lakehouse, zone, seed):
     """Given three versions of a random schema, interleaved, when run, then both engines read what fastavro reads."""
     print(f"seed {seed}")

@@ -3,14 +3,13 @@
 Many random logs share one table, so that a few merges try hundreds of them. The append table is filled without Kafka.
 """
 
-import os
 import random
-import secrets
 
 import pytest
 from append_log import AppendLog
 from dying import POINTS, dying_at
 from random_logs import COLUMNS, Logs, region, row_of
+from seeds import seed
 
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.merge.state import own_receipts
@@ -97,6 +96,7 @@ class Trial:
         self.merge()
 
 
+@pytest.mark.random
 @pytest.mark.parametrize(
     ("format_version", "upsert"),
     [
@@ -108,9 +108,7 @@ class Trial:
 def test_the_table_is_the_map_after_every_merge(lakehouse, monkeypatch, format_version, upsert):
     """Given 80 random logs with changed keys and truncations, when they are merged through deaths, replays, rollbacks,
     compaction and a new epoch, then after every merge the table is what replaying all of them into a map gives."""
-    seed = int(os.environ.get("TIDEMARK_TEST_SEED", secrets.randbelow(2**32)))
-    print(f"TIDEMARK_TEST_SEED={seed}")
-    trial = Trial(lakehouse, monkeypatch, random.Random(seed), format_version, upsert)
+    trial = Trial(lakehouse, monkeypatch, random.Random(seed()), format_version, upsert)
     trial.send()
     trial.merge()
     trial.compact()

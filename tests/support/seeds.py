@@ -1,0 +1,17 @@
+"""Seeds of what is tried at random: `make test` takes the same everywhere, `make test-long` new ones each time.
+
+TIDEMARK_TEST_SEED names one, or says `random`.
+"""
+
+import os
+import secrets
+
+ASKED = os.environ.get("TIDEMARK_TEST_SEED", "1")
+ALWAYS_NEW = ASKED == "random"
+
+
+def seed() -> int:
+    """The seed of this test, shown when it fails."""
+    chosen = secrets.randbelow(2**32) if ALWAYS_NEW else int(ASKED)
+    print(f"TIDEMARK_TEST_SEED={chosen}")
+    return chosen
