@@ -20,6 +20,12 @@ from tidemark.engine.access.spark_limits import SESSION_SETTINGS, missing_limits
 DEFAULT_PORT = 15002
 REQUIRED_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
+# Python runs this in whichever thread happens to collect garbage. It ends the threads that all sessions of the process
+# share and waits for them: in one of those, or holding a lock that one of them needs, no session ever answers again.
+# Whoever opens a session closes it (Lake.close).
+if hasattr(ConnectSession, "__del__"):
+    del ConnectSession.__del__
+
 
 def connect(remote: str) -> SparkSession:
     """A session of its own on the Connect server at `remote` (sc://host:port)."""
