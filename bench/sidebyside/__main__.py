@@ -57,7 +57,17 @@ PROFILES = {
         1,
         ("tidemark", "spark availableNow", "pyiceberg + pyruhvro", "librdkafka consume"),
     ),
-    "full": Profile({"orders": 4_000_000, "nested": 1_000_000, "json": 1_000_000}, 3, EVERYBODY),
+    "full": Profile(
+        {
+            "orders": 4_000_000,
+            "nested": 1_000_000,
+            "json": 1_000_000,
+            "protobuf": 1_000_000,
+            "upserts": 1_000_000,
+        },
+        3,
+        EVERYBODY,
+    ),
 }
 
 
@@ -73,7 +83,7 @@ def measure(place: Ground, profile: Profile, failed: dict[str, str]) -> list[Run
                 topic = place.topic(WORKLOADS[workload], size)
                 for peer in [*peers[turn:], *peers[:turn]]:
                     name = f"{peer.name} on {workload}"
-                    if WORKLOADS[workload].value_format not in peer.formats or name in failed:
+                    if WORKLOADS[workload].kind not in peer.kinds or name in failed:
                         continue
                     try:
                         runs.append(measured(peer, place, topic))

@@ -40,8 +40,11 @@ class Columns:
         self._ids = 0
 
     def iceberg(self) -> tuple[Schema, PartitionSpec]:
-        """The table that every peer writes to."""
+        """The table that every peer writes to: by day, or by key without partitions."""
         fields = [self._field(name, kind) for name, kind in self._workload.fields.items()]
+        if self._workload.kind == "upsert":
+            key = fields[0].model_copy(update={"required": True})
+            return Schema(key, *fields[1:], identifier_field_ids=[key.field_id]), PartitionSpec()
         schema = Schema(*fields)
         source = schema.find_field("ordered_at").field_id
         part = PartitionField(source, 1000, DayTransform(), "ordered_at_day")
@@ -52,8 +55,11 @@ class Columns:
         return ", ".join(f"{n} {self._words(k, 1, '{}: {}')}" for n, k in self._workload.fields.items())
 
     def flink(self) -> str:
-        """As Flink DDL of the source: the time is without a zone there, as its Avro format wants it."""
-        return ", ".join(f"`{n}` {self._words(k, 2, '`{}` {}')}" for n, k in self._workload.fields.items())
+        """As Flink DDL of the source: the time is without a zone for its Avro format, a message for Protobuf."""
+        words = {n: self._words(k, 2, "`{}` {}") for n, k in self._workload.fields.items()}
+        if self._workload.value_format == "protobuf":
+            words["ordered_at"] = "ROW<`seconds` BIGINT, `nanos` INT>"
+        return ", ".join(f"`{name}` {kind}" for name, kind in words.items())
 
     def _field(self, name: str, kind: Any) -> NestedField:
         return NestedField(self._next(), name, self._iceberg(kind), required=False)

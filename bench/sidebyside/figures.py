@@ -44,6 +44,7 @@ class Figures:
     files: int
     stored: int
     commits: int
+    reading: float = 0.0
 
 
 def figures(runs: Sequence[Run], workload: str) -> list[Figures]:
@@ -79,6 +80,7 @@ def _of(runs: list[Run]) -> Figures:
         files=last.files,
         stored=last.stored,
         commits=last.commits,
+        reading=statistics.median([run.reading for run in large]),
     )
 
 

@@ -15,6 +15,7 @@ from pyiceberg.exceptions import NamespaceAlreadyExistsError
 from pyiceberg.table import Table
 
 from bench.sidebyside.columns import Columns
+from bench.sidebyside.encodings import avro_schema, proto_schema
 from bench.sidebyside.workload import Sums, Workload
 from tidemark.services.catalog import NAME, LocalCatalog
 from tidemark.services.download import fetch
@@ -37,6 +38,13 @@ PROPERTIES = {
     "format-version": "2",
 }
 """Of every table, Tidemark's included."""
+CHANGING = {
+    "write.merge.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.delete.mode": "merge-on-read",
+    "write.upsert.enabled": "true",
+}
+"""Of a table that is written by key: the first three are Spark's, the last is Flink's."""
 FETCHES = {
     "max.poll.records": "20000",
     "max.partition.fetch.bytes": str(16 * 1024 * 1024),
@@ -44,6 +52,8 @@ FETCHES = {
     "receive.buffer.bytes": str(1024 * 1024),
 }
 """Of every Java consumer: what Tidemark sets, too."""
+JVM = ("-Xms256m", "-Xmx1536m", "-XX:+UseParallelGC", "-Duser.timezone=UTC")
+"""Of every peer that is a JVM: the heap, collector and time zone of Tidemark's Spark server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +83,7 @@ class Look:
     files: int
     bytes: int
     commits: int
+    reading: float = 0.0
 
 
 class Ground:
@@ -123,10 +134,13 @@ class Ground:
     def declare(self, workload: Workload, name: str, partitions: int = PARTITIONS) -> int:
         """An empty topic with its schema registered; gives the schema id, 0 for JSON."""
         self.make_topic(name, partitions)
-        if workload.value_format != "avro":
+        schemas = {"avro": avro_schema, "protobuf": proto_schema}
+        if workload.value_format not in schemas:
             return 0
         url = f"{self.registry}/subjects/{name}-value/versions"
-        answer = httpx.post(url, json={"schema": workload.avro}, timeout=30).raise_for_status()
+        schema = schemas[workload.value_format](workload.fields)
+        said = {"schema": schema, "schemaType": workload.value_format.upper()}
+        answer = httpx.post(url, json=said, timeout=30).raise_for_status()
         return int(answer.json()["id"])
 
     def new_table(self, peer: str) -> str:
@@ -137,7 +151,7 @@ class Ground:
     def create_table(self, name: str, workload: Workload) -> None:
         """The table as every peer finds it."""
         schema, spec = Columns(workload).iceberg()
-        self.catalog.create_table(name, schema, partition_spec=spec, properties=PROPERTIES)
+        self.catalog.create_table(name, schema, partition_spec=spec, properties=properties_of(workload))
 
     def rows(self, table: str) -> int:
         """How many rows another process can read now."""
@@ -156,7 +170,7 @@ class Ground:
             sum(chunk.to_numpy().sum().item() for chunk in ids.chunks),
             sum(chunk.to_numpy().sum().item() for chunk in columns["amount_cents"].chunks),
         )
-        return Look(sums, *_stored(found))
+        return Look(sums, *stored(found))
 
     def drop(self, table: str) -> None:
         """Forget a table and remove its files."""
@@ -175,11 +189,11 @@ class Ground:
         schema_id = self.declare(workload, name)
         queue = {"queue.buffering.max.messages": 500_000, "linger.ms": 50, "batch.size": 1_000_000}
         producer, size = Producer({"bootstrap.servers": self.bootstrap, **queue}), 0
-        for number, value in enumerate(workload.values(count, schema_id)):
+        for key, value in workload.records(count, schema_id):
             size += len(value)
             while True:
                 try:
-                    producer.produce(name, value, partition=number % PARTITIONS)
+                    producer.produce(name, value, partition=key % PARTITIONS)
                     break
                 except BufferError:
                     producer.poll(0.1)
@@ -190,12 +204,18 @@ class Ground:
         return Place(self.home, self.java, Ports(self.home / "ports.json"))
 
 
-def _stored(table: Table) -> tuple[int, int, int]:
-    """Data files, their bytes, and the snapshots that brought rows."""
+def properties_of(workload: Workload) -> dict[str, str]:
+    """Of the table that a workload is brought into."""
+    return {**PROPERTIES, **CHANGING} if workload.kind == "upsert" else PROPERTIES
+
+
+def stored(table: Table) -> tuple[int, int, int]:
+    """Files of data and of deletes, their bytes, and the snapshots that brought rows."""
     snapshot = table.current_snapshot()
     summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
     commits = sum(bool(s.summary and int(s.summary["added-records"] or 0)) for s in table.metadata.snapshots)
-    return int(summary.get("total-data-files", 0)), int(summary.get("total-files-size", 0)), commits
+    files = int(summary.get("total-data-files", 0)) + int(summary.get("total-delete-files", 0))
+    return files, int(summary.get("total-files-size", 0)), commits
 
 
 @contextmanager

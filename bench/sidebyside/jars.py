@@ -37,12 +37,19 @@ FLINK = (
             "json",
         )
     ),
+    "com.google.protobuf:protobuf-java:4.33.5",  # of PROTOC's version
     *HADOOP,
 )
 FLINK_BUNDLES = (  # each carries what it needs inside itself
     "org.apache.iceberg:iceberg-flink-runtime-2.1:1.11.0",
     "org.apache.flink:flink-sql-connector-kafka:4.0.1-2.0",
     "org.apache.flink:flink-sql-avro-confluent-registry:2.1.0",
+    "org.apache.flink:flink-protobuf:2.2.0",  # there is none of 2.1, and that of 2.0 wants an older protobuf-java
+)
+
+PROFILER = "tools.profiler:async-profiler:4.6"
+PROTOC = (
+    "com.google.protobuf:protoc:4.33.5:exe:linux-x86_64"  # what Flink's format needs; only Linux measures it
 )
 
 Peer = Literal["connect", "flink"]
@@ -61,6 +68,13 @@ def fetched(peer: Peer) -> str:
     return class_path([str(cached(each)) for each in wanted])
 
 
+def single(name: Literal["profiler", "protoc"]) -> Path:
+    """A file that is used by itself: async-profiler's jar, which carries its native library; protoc."""
+    (artifact,) = (Artifact(**entry) for entry in json.loads(PINS.read_text())[name])
+    fetch_artifacts([artifact], silent)
+    return cached(artifact)
+
+
 def class_path(paths: Sequence[str]) -> str:
     """Joined as java wants it."""
     return os.pathsep.join(paths)
@@ -68,7 +82,12 @@ def class_path(paths: Sequence[str]) -> str:
 
 def main() -> None:
     """Resolve, download, digest, write."""
-    sets = {"connect": closure(*CONNECT), "flink": [*closure(*FLINK), *FLINK_BUNDLES]}
+    sets = {
+        "protoc": [PROTOC],
+        "connect": closure(*CONNECT),
+        "flink": [*closure(*FLINK), *FLINK_BUNDLES],
+        "profiler": [PROFILER],
+    }
     found = {name: [pinned(coordinates) for coordinates in members] for name, members in sets.items()}
     PINS.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -123,7 +123,13 @@ class Meter:
         return self._cost
 
     def _sum(self) -> float:
-        return sum(max(sum(seen.values()), self._ended.get(root, 0)) for root, seen in self._seen.items())
+        """Each process once: a server that detached itself is seen below its starter too, until that ends."""
+        root_of = {known: root for root, seen in self._seen.items() for known in seen}
+        own = {
+            root: sum(cpu for known, cpu in seen.items() if root_of[known] == root)
+            for root, seen in self._seen.items()
+        }
+        return sum(max(cpu, self._ended.get(root, 0)) for root, cpu in own.items())
 
     def _watch(self) -> None:
         while not self._over.wait(EVERY):

@@ -30,7 +30,8 @@ COLUMNS = (
     "MB stored",
     "commits",
 )
-HEAD = f"| | {' | '.join(COLUMNS)} |\n{'|---' * (len(COLUMNS) + 1)}|\n"
+BY_KEY = "full read s"
+"""Of a table that is written by key: what the changes cost whoever reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,9 @@ class Report:
 
     def _table(self, workload: str) -> str:
         found = figures(self.runs, workload)
-        return HEAD + "".join(_row(each, found) for each in found)
+        names = [*COLUMNS, *([BY_KEY] if any(each.reading for each in found) else [])]
+        head = f"| | {' | '.join(names)} |\n{'|---' * (len(names) + 1)}|\n"
+        return head + "".join(_row(each, found, len(names)) for each in found)
 
 
 def load(path: Path) -> Report:
@@ -118,7 +121,7 @@ def _cpuinfo() -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def _row(each: Figures, found: list[Figures]) -> str:
+def _row(each: Figures, found: list[Figures], columns: int) -> str:
     ratios = [_ratio(each, of_peer(found, other)) for other in (OURS, RAW, COMPOSED)]
     pace = each.pace.median
     cells = [
@@ -129,8 +132,9 @@ def _row(each: Figures, found: list[Figures]) -> str:
         _spread(each.drain, ".1f") if pace else "",
         *(str(each.memory or ""), str(each.files or ""), f"{each.stored / 1e6:.1f}" if each.stored else ""),
         str(each.commits or ""),
+        f"{each.reading:.2f}" if each.reading else "",
     ]
-    return f"| {each.peer} | {' | '.join(cells)} |\n"
+    return f"| {each.peer} | {' | '.join(cells[:columns])} |\n"
 
 
 def _ratio(each: Figures, other: Figures | None) -> str:

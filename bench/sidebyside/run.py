@@ -5,16 +5,16 @@ from typing import Any, Protocol
 
 from bench.sidebyside.ground import Ground, Look, Topic
 from bench.sidebyside.meter import Cost
-
-JVM = ("-Xms256m", "-Xmx1536m", "-XX:+UseParallelGC", "-Duser.timezone=UTC")
-"""Of every peer that is a JVM: the heap, collector and time zone of Tidemark's Spark server."""
+from bench.sidebyside.reading import look_by_key
+from bench.sidebyside.workload import Sums
 
 
 class Peer(Protocol):
     """A way to get records from Kafka, and perhaps into a table."""
 
     name: str
-    formats: frozenset[str]
+    kinds: frozenset[str]
+    """Of workloads that it can take: their formats, and `upsert`."""
     writes: bool
     """False for a limit: it makes no table."""
 
@@ -39,6 +39,8 @@ class Run:
     files: int = 0
     stored: int = 0
     commits: int = 0
+    reading: float = 0.0
+    """Seconds of one full read afterwards, of a table that is written by key."""
 
     def as_json(self) -> dict[str, Any]:
         """For the results file."""
@@ -53,11 +55,12 @@ def measured(peer: Peer, ground: Ground, topic: Topic) -> Run:
     """Drain a topic into a new table, prove the rows, drop the table; raises WrongRows, Failed."""
     table = ground.new_table(peer.name)
     cost = peer.run(ground, topic, table)
-    look = Look(topic.workload.sums(topic.count), 0, 0, 0)
+    wanted = topic.workload.sums(topic.count)
+    look = Look(wanted, 0, 0, 0)
     if peer.writes:
-        look = ground.look(table)
-        if look.sums != topic.workload.sums(topic.count):
-            raise WrongRows(f"{peer.name}: {look.sums}, not {topic.workload.sums(topic.count)}")
+        look = look_by_key(ground, table) if topic.workload.kind == "upsert" else ground.look(table)
+        if look.sums != wanted:
+            raise WrongRows(f"{peer.name}: {look.sums}, not {wanted}{_first_other(look.sums, wanted)}")
         ground.drop(table)
     return Run(
         peer=peer.name,
@@ -70,4 +73,12 @@ def measured(peer: Peer, ground: Ground, topic: Topic) -> Run:
         files=look.files,
         stored=look.bytes,
         commits=look.commits,
+        reading=look.reading,
     )
+
+
+def _first_other(found: Sums, wanted: Sums) -> str:
+    if found.state is None or wanted.state is None:
+        return ""
+    other = sorted(found.state.items() ^ wanted.state.items())[:4]
+    return f"; ids and times that only one of them has begin with {other}"

@@ -10,12 +10,10 @@ and what all of it costs while nothing is produced.
 
 import argparse
 import itertools
-import json
 import signal
 import sys
 import time
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -24,13 +22,13 @@ from confluent_kafka import Producer
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 
+from bench.sidebyside.freshness import Freshness, save
 from bench.sidebyside.ground import NAMESPACE, Ground, Stream, ground
 from bench.sidebyside.meter import Meter
 from bench.sidebyside.peers.connect import Connect
 from bench.sidebyside.peers.flink import Flink
 from bench.sidebyside.peers.spark_streaming import SparkStreaming
 from bench.sidebyside.peers.tidemark import Tidemark
-from bench.sidebyside.report import RESULTS, machine
 from bench.sidebyside.workload import WORKLOADS
 
 LOOK = 0.1
@@ -66,23 +64,6 @@ class Watched:
         self.commits += rows > self.readable
         self.waits += [(at, now - at) for at in self.produced[self.readable : rows]]
         self.readable = rows
-
-
-@dataclass(frozen=True, slots=True)
-class Freshness:
-    """Seconds from produced to readable; commits per table and minute; cores; MiB; Dagster's database in MB/hour."""
-
-    peer: str
-    every: int
-    records: int
-    p50: float
-    p95: float
-    most: float
-    commits: float
-    cores: float
-    idle_cores: float
-    memory: int
-    database: float
 
 
 def measured(place: Ground, peer: Any, given: argparse.Namespace) -> Freshness:
@@ -178,10 +159,7 @@ def main() -> None:
             f"database {f.database:.1f} MB/hour",
             flush=True,
         )
-    at = datetime.now(UTC).strftime("%Y-%m-%dT%H%MZ")
-    RESULTS.mkdir(exist_ok=True)
-    whole = {"at": at, "machine": machine(), "given": vars(given), "found": [asdict(f) for f in found]}
-    (RESULTS / f"{at}-trickle-{given.every}s.json").write_text(json.dumps(whole, indent=1) + "\n")
+    print(f"in {save(found, vars(given))}")
 
 
 if __name__ == "__main__":

@@ -4,21 +4,23 @@ Every workload has the columns `order_id` (unique) and `amount_cents`, whose sum
 and `ordered_at`, which runs over three days and by whose day the tables are partitioned.
 """
 
-import io
-import json
-import struct
+import base64
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-import fastavro
+from bench.sidebyside.encodings import ENCODINGS, avro_schema, proto_schema
+from tidemark.engine.schema.protoc import compile_proto
 
 START_MS = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
 DAYS_MS = 3 * 86_400_000
 DISTINCT = 50_021
 """Different bodies; a prime, so that columns do not repeat in step with partitions or batches."""
+KEY = "order_id"
+SPREAD = 2_654_435_761
+"""Odd: changes of one id are far apart, and some ids come more often than others."""
 TIMESTAMP = {"type": "long", "logicalType": "timestamp-millis"}
 ORDERS = {
     "order_id": "long",
@@ -54,37 +56,69 @@ NESTED = {
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What a table must hold: rows, distinct ids and two column sums."""
+    """What a table must hold: rows, distinct ids and three column sums, times in milliseconds since 1970.
+
+    `state` says of an upsert table when each id was written last: no two records of a workload have the same time.
+    """
 
     rows: int
     distinct: int
     ids: int
     cents: int
+    state: dict[int, int] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """`value_format` is avro (Confluent framing) or json; `fields` are Avro types by column."""
+    """`value_format` is avro (Confluent framing), json or protobuf (bare); `fields` are Avro types by column.
+
+    `changes` is how often an id comes on average: above 1 the table holds the last record of each id alone.
+    """
 
     name: str
     value_format: str
     fields: dict[str, Any]
     body: Callable[[int], dict[str, Any]]
+    changes: int = 1
+
+    @property
+    def kind(self) -> str:
+        """What a peer must be able to do."""
+        return "upsert" if self.changes > 1 else self.value_format
 
     @property
     def avro(self) -> str:
         """The Avro schema as JSON."""
-        listed = [{"name": name, "type": kind} for name, kind in self.fields.items()]
-        return json.dumps({"type": "record", "name": "Order", "fields": listed})
+        return avro_schema(self.fields)
+
+    @property
+    def descriptors(self) -> str:
+        """The Protobuf schema as a FileDescriptorSet in base64, for readers that do not compile."""
+        return base64.b64encode(compile_proto(proto_schema(self.fields))).decode()
+
+    def key(self, number: int, count: int) -> int:
+        """The id of a record; all of one id are on the partition that it names."""
+        return number if self.changes == 1 else number * SPREAD % 2**32 % max(count // self.changes, 1)
 
     def values(self, count: int, schema_id: int) -> Iterator[bytes]:
-        """The payloads of orders 0 to count - 1."""
-        encode = _avro_values if self.value_format == "avro" else _json_values
-        return encode(self, count, schema_id)
+        """The payloads of `count` records."""
+        return (value for _, value in self.records(count, schema_id))
+
+    def records(self, count: int, schema_id: int) -> Iterator[tuple[int, bytes]]:
+        """Ids and payloads of `count` records."""
+        encoding, rests = ENCODINGS[self.value_format], _rests(self)
+        for number in range(count):
+            key, at = self.key(number, count), ordered_at(number, count)
+            yield key, encoding.value(schema_id, key, at, rests(number % DISTINCT))
 
     def sums(self, count: int) -> Sums:
         """What the rows of `count` records add up to."""
         cents = [_order(n)["amount_cents"] for n in range(min(count, DISTINCT))]
+        if self.changes > 1:
+            last = {self.key(number, count): number for number in range(count)}
+            state = {key: ordered_at(number, count) for key, number in last.items()}
+            amount = sum(cents[number % DISTINCT] for number in last.values())
+            return Sums(len(last), len(last), sum(last), amount, state)
         whole, rest = divmod(count, DISTINCT)
         return Sums(count, count, count * (count - 1) // 2, whole * sum(cents) + sum(cents[:rest]))
 
@@ -126,42 +160,11 @@ def _nested(number: int) -> dict[str, Any]:
     return {**_order(number), **named, "labels": [f"label-{(number + k) % 1009}" for k in range(8)]}
 
 
-def _avro_values(workload: Workload, count: int, schema_id: int) -> Iterator[bytes]:
-    head, bodies = struct.pack(">bI", 0, schema_id), _avro_bodies(workload)
-    for number in range(count):
-        yield head + _varint(number) + _varint(ordered_at(number, count)) + bodies[number % DISTINCT]
-
-
 @cache
-def _avro_bodies(workload: Workload) -> list[bytes]:
-    """Everything behind the first two fields, encoded once: making records must not be what is measured."""
-    rest = json.loads(workload.avro)
-    rest["fields"] = rest["fields"][2:]
-    schema, bodies = fastavro.parse_schema(rest), []
-    for number in range(DISTINCT):
-        buffer = io.BytesIO()
-        fastavro.schemaless_writer(buffer, schema, workload.body(number))
-        bodies.append(buffer.getvalue())
-    return bodies
-
-
-def _json_values(workload: Workload, count: int, _: int) -> Iterator[bytes]:
-    bodies = [json.dumps(workload.body(number))[1:].encode() for number in range(min(count, DISTINCT))]
-    for number in range(count):
-        at = datetime.fromtimestamp(ordered_at(number, count) / 1000, UTC).isoformat(timespec="milliseconds")
-        head = f'{{"order_id": {number}, "ordered_at": "{at.replace("+00:00", "Z")}", '
-        yield head.encode() + bodies[number % DISTINCT]
-
-
-def _varint(number: int) -> bytes:
-    """A non-negative long as Avro writes it: zigzag, seven bits a byte."""
-    number <<= 1
-    found = bytearray()
-    while number > 127:
-        found.append(number & 127 | 128)
-        number >>= 7
-    found.append(number)
-    return bytes(found)
+def _rests(workload: Workload) -> Callable[[int], bytes]:
+    """The encoded rest of body n; trickles need few of them, drains all."""
+    encoding = ENCODINGS[workload.value_format]
+    return cache(lambda number: encoding.rest(workload.fields, workload.body(number)))
 
 
 WORKLOADS = {
@@ -170,5 +173,7 @@ WORKLOADS = {
         Workload("orders", "avro", ORDERS, _order),
         Workload("nested", "avro", NESTED, _nested),
         Workload("json", "json", ORDERS, _order),
+        Workload("protobuf", "protobuf", ORDERS, _order),
+        Workload("upserts", "avro", ORDERS, _order, changes=4),
     )
 }

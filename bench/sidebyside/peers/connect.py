@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.sidebyside import jars
-from bench.sidebyside.ground import FETCHES, Ground, Stream, Topic
+from bench.sidebyside.ground import FETCHES, JVM, Ground, Stream, Topic
 from bench.sidebyside.meter import Cost, Failed, Meter
-from bench.sidebyside.run import JVM
 from tidemark.services.catalog import NAME
 from tidemark.services.ports import LOOPBACK, Ports
 
@@ -31,7 +30,7 @@ class Connect:
     """Two tasks, a commit every ten seconds; done when all rows are readable, for it never ends by itself."""
 
     name = "connect"
-    formats = frozenset({"avro", "json"})
+    kinds = frozenset({"avro", "json"})
     writes = True
 
     def prepare(self, ground: Ground) -> None:

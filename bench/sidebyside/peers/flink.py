@@ -1,16 +1,20 @@
 """Flink SQL into Iceberg: a local mini cluster in one JVM."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import grpc_tools
+
 from bench.sidebyside import jars
 from bench.sidebyside.columns import Columns
-from bench.sidebyside.ground import FETCHES, Ground, Stream, Topic
+from bench.sidebyside.encodings import proto_schema
+from bench.sidebyside.ground import FETCHES, JVM, Ground, Stream, Topic
 from bench.sidebyside.meter import Cost, Meter
-from bench.sidebyside.run import JVM
+from bench.sidebyside.workload import WORKLOADS, Workload
 from tidemark.services.catalog import NAME
 from tidemark.services.spark import OPENED
 
@@ -23,16 +27,18 @@ class Flink:
     """A stream that is bounded by the end of the topic; a commit with every checkpoint."""
 
     name = "flink"
-    formats = frozenset({"avro", "json"})
+    kinds = frozenset({"avro", "json", "protobuf", "upsert"})
     writes = True
 
     def prepare(self, ground: Ground) -> None:
         """Fetch the jars, compile the little program."""
         self._class_path = jars.class_path([str(ground.home / "classes"), jars.fetched("flink")])
-        compile_java(ground, SOURCE, self._class_path)
+        compile_java(ground, [SOURCE], self._class_path)
 
     def run(self, ground: Ground, topic: Topic, table: str) -> Cost:
         """One JVM."""
+        if topic.workload.value_format == "protobuf":
+            compile_java(ground, _message(ground), self._class_path)
         ground.create_table(table, topic.workload)
         with Meter(ground.home / f"{table}.log") as meter:
             stream = Stream(topic.name, table, topic.workload)
@@ -57,10 +63,23 @@ class Flink:
         return [ground.java, *options, "FlinkSql", script, str(os.cpu_count() or 2), f"{seconds} s"]
 
 
-def compile_java(ground: Ground, source: Path, class_path: str) -> None:
+def compile_java(ground: Ground, sources: Sequence[Path], class_path: str) -> None:
     """Into home/classes."""
     compiler = ground.java.with_name("javac")
-    subprocess.run([compiler, "-d", ground.home / "classes", "-cp", class_path, source], check=True)
+    subprocess.run([compiler, "-d", ground.home / "classes", "-cp", class_path, *sources], check=True)
+
+
+def _message(ground: Ground) -> list[Path]:
+    """The message as Java, by protoc: Flink's format asks for a class."""
+    folder, protoc = ground.home / "proto", ground.home / "protoc"
+    (folder / "java").mkdir(parents=True, exist_ok=True)
+    (folder / "order.proto").write_text(proto_schema(WORKLOADS["protobuf"].fields))
+    shutil.copy(jars.single("protoc"), protoc)
+    protoc.chmod(0o755)
+    includes = (folder, Path(grpc_tools.__file__).parent / "_proto")
+    flags = [*(f"-I{each}" for each in includes), f"--java_out={folder / 'java'}", "order.proto"]
+    subprocess.run([protoc, *flags], check=True)
+    return sorted((folder / "java").rglob("*.java"))
 
 
 def _sql(ground: Ground, streams: Sequence[Stream], *, bounded: bool) -> str:
@@ -68,7 +87,7 @@ def _sql(ground: Ground, streams: Sequence[Stream], *, bounded: bool) -> str:
     statements = [f"CREATE CATALOG {NAME} WITH ({_options(catalog)})"]
     for number, each in enumerate(streams):
         columns, options = Columns(each.workload).flink(), _source(ground, each, bounded=bounded)
-        names = ", ".join(_selected(name) for name in each.workload.fields)
+        names = ", ".join(_selected(name, each.workload) for name in each.workload.fields)
         statements += [
             f"CREATE TEMPORARY TABLE source_{number} ({columns}) WITH ({_options(options)})",
             f"INSERT INTO {NAME}.{each.table} SELECT {names} FROM source_{number}",
@@ -76,14 +95,21 @@ def _sql(ground: Ground, streams: Sequence[Stream], *, bounded: bool) -> str:
     return ";\n".join(statements)
 
 
-def _selected(name: str) -> str:
-    return "CAST(`ordered_at` AS TIMESTAMP_LTZ(6))" if name == "ordered_at" else f"`{name}`"
+def _selected(name: str, workload: Workload) -> str:
+    if name != "ordered_at":
+        return f"`{name}`"
+    time = "`ordered_at`"
+    if workload.value_format == "protobuf":
+        time = f"TO_TIMESTAMP_LTZ({time}.`seconds` * 1000 + {time}.`nanos` / 1000000, 3)"
+    return f"CAST({time} AS TIMESTAMP_LTZ(6))"
 
 
 def _source(ground: Ground, stream: Stream, *, bounded: bool) -> dict[str, str]:
     value = {"value.format": "avro-confluent", "value.avro-confluent.url": ground.registry}
     if stream.workload.value_format == "json":
         value = {"value.format": "json", "value.json.timestamp-format.standard": "ISO-8601"}
+    elif stream.workload.value_format == "protobuf":
+        value = {"value.format": "protobuf", "value.protobuf.message-class-name": "bench.Order"}
     return {
         "connector": "kafka",
         "topic": stream.topic,

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from bench.sidebyside import jars
-from bench.sidebyside.ground import FETCHES, Ground, Topic
+from bench.sidebyside.ground import FETCHES, JVM, Ground, Topic
 from bench.sidebyside.meter import Cost, Meter
 from bench.sidebyside.peers.flink import compile_java
-from bench.sidebyside.run import JVM
 
 SOURCE = Path(__file__).parent / "java" / "Consume.java"
 
@@ -15,13 +14,13 @@ class JavaConsumer:
     """One consumer of all partitions."""
 
     name = "java consumer"
-    formats = frozenset({"avro", "json"})
+    kinds = frozenset({"avro", "json", "protobuf", "upsert"})
     writes = False
 
     def prepare(self, ground: Ground) -> None:
         """Compile it against the client that Kafka Connect uses."""
         self._class_path = jars.class_path([str(ground.home / "classes"), jars.fetched("connect")])
-        compile_java(ground, SOURCE, self._class_path)
+        compile_java(ground, [SOURCE], self._class_path)
 
     def run(self, ground: Ground, topic: Topic, table: str) -> Cost:
         """One JVM."""

@@ -11,26 +11,33 @@ from typing import Any
 import pyspark
 
 from bench.sidebyside.columns import Columns
-from bench.sidebyside.ground import FETCHES, Ground, Stream, Topic
+from bench.sidebyside.ground import FETCHES, JVM, Ground, Stream, Topic
 from bench.sidebyside.jars import class_path
 from bench.sidebyside.meter import Cost, Meter
-from bench.sidebyside.run import JVM
+from bench.sidebyside.workload import KEY
 from tidemark.services.catalog import NAME
 from tidemark.services.manifest import classpath
 from tidemark.services.ports import LOOPBACK
 from tidemark.services.spark import OPENED
 
 JOB = Path(__file__).with_name("spark_job.py")
+ENVIRON = {
+    "SPARK_LOCAL_IP": LOOPBACK,
+    "SPARK_HOME": str(Path(pyspark.__file__).parent),
+    "PYSPARK_PYTHON": sys.executable,
+    "PYTHONPATH": str(JOB.parent),  # for the workers, too
+}
 
 
 class SparkStreaming:
     """`trigger` is availableNow, or the time of a processing-time trigger."""
 
-    formats = frozenset({"avro", "json"})
     writes = True
 
     def __init__(self, name: str, trigger: str, most: int) -> None:
         self.name, self._trigger, self._most = name, trigger, most
+        merges = {"upsert"} if trigger == "availableNow" else set()
+        self.kinds = frozenset({"avro", "json", "protobuf", *merges})
 
     def prepare(self, ground: Ground) -> None:
         """Nothing: the jars are those of the embedded stack."""
@@ -62,15 +69,19 @@ class SparkStreaming:
     ) -> tuple[list[str | Path], dict[str, str]]:
         settings = ground.home / f"{streams[0].table}.job.json"
         jobs = [{**self._stream(ground, s), "trigger": trigger, "records": records} for s in streams]
-        conf = _conf(ground, str(settings.with_suffix(".scratch")))
+        conf = spark_conf(ground, str(settings.with_suffix(".scratch")))
         settings.write_text(json.dumps({"conf": conf, "parallel": parallel, "streams": jobs}))
-        environ = {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_HOME": str(Path(pyspark.__file__).parent)}
-        return [sys.executable, JOB, settings], environ
+        return [sys.executable, JOB, settings], ENVIRON
 
     def _stream(self, ground: Ground, stream: Stream) -> dict[str, Any]:
-        decoding = {"avro": stream.workload.avro}
-        if stream.workload.value_format == "json":
-            decoding = {"ddl": Columns(stream.workload).spark()}
+        workload = stream.workload
+        decoding = {"ddl": Columns(workload).spark()}
+        if workload.value_format == "avro":
+            decoding = {"avro": workload.avro}
+        elif workload.value_format == "protobuf":
+            decoding["descriptors"] = workload.descriptors
+        if workload.kind == "upsert":
+            decoding["key"] = KEY
         return {
             "table": f"{NAME}.{stream.table}",
             "checkpoint": str(ground.home / f"{stream.table}.checkpoint"),
@@ -85,7 +96,8 @@ class SparkStreaming:
         }
 
 
-def _conf(ground: Ground, scratch: str) -> dict[str, str]:
+def spark_conf(ground: Ground, scratch: str) -> dict[str, str]:
+    """Of a driver that is its own cluster."""
     catalog = f"spark.sql.catalog.{NAME}"
     opened = " ".join(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED)
     cores = os.cpu_count() or 2

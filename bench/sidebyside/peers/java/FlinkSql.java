@@ -12,6 +12,7 @@ public class FlinkSql {
     configuration.setString("parallelism.default", arguments[1]);
     configuration.setString("execution.checkpointing.interval", arguments[2]);
     configuration.setString("table.local-time-zone", "UTC");
+    configuration.setString("restart-strategy.type", "none"); // a job that fails must end, not try for ever
     configuration.setString("taskmanager.memory.network.min", "64mb");
     configuration.setString("taskmanager.memory.network.max", "64mb");
     TableEnvironment environment =

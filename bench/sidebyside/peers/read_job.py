@@ -1,0 +1,33 @@
+"""Read a table as a user's Spark would: `python read_job.py SETTINGS.json`.
+
+PyIceberg cannot read what has equality deletes.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+
+def main() -> None:
+    """Write ids, times and amounts to a Parquet file, and how long a full read took once everything was warm."""
+    job = json.loads(Path(sys.argv[1]).read_text())
+    builder = SparkSession.builder
+    for key, value in job["conf"].items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    rows = spark.table(job["table"])
+    found = rows.selectExpr("order_id", "unix_millis(ordered_at) AS at", "amount_cents").toArrow()
+    rows.write.format("noop").mode("overwrite").save()
+    began = time.perf_counter()
+    rows.write.format("noop").mode("overwrite").save()
+    Path(job["answer"]).write_text(str(time.perf_counter() - began))
+    pq.write_table(found, job["rows"])
+
+
+if __name__ == "__main__":
+    main()
