@@ -6,14 +6,14 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pyspark.sql import Observation, SparkSession
+from pyspark.sql import SparkSession
 
 from tests.support.decoding import rows_of, source
 from tidemark.domain.columns.spark_types import columns_ddl
 from tidemark.domain.formats.json_columns import DOCUMENT, columns, declared
 from tidemark.engine.decode.failures import explain_failures
 from tidemark.engine.decode.records import CAUSE, FATE, NO_ID, VALUE, Decoding, decode
-from tidemark.engine.ingest.observe import evidence, observed
+from tidemark.engine.ingest.observe import Observed, evidence, observed
 
 FIELDS = {
     "id": "bigint",
@@ -152,7 +152,7 @@ def test_a_batch_is_evaluated_once_and_counted_once(
         plan = capsys.readouterr().out
         assert plan.count("ArrowEvalPython") == 1, plan
         assert plan.count("decode(") == 1, plan
-    observation = Observation()
+    observation = Observed("batch")
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.json_types")
     spark.sql("DROP TABLE IF EXISTS lake.json_types.once PURGE")
     spark.sql(

@@ -96,6 +96,8 @@ def settings(cores: int) -> dict[str, str]:
         # A plan that is kept between two questions keeps the table state it was made with.
         "spark.connect.session.planCache.enabled": "false",
         "spark.connect.session.manager.defaultSessionTimeout": "30m",
+        # Else PySpark looks through its call stack at every column expression, a tenth of a small batch's client.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         # A server that lives for weeks keeps no history: nobody looks at its UI.
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

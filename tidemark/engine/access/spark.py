@@ -9,6 +9,7 @@ import warnings
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession as ConnectSession
@@ -47,6 +48,9 @@ def configure(spark: SparkSession, platform: Platform) -> None:
     """Give the session what platform.yaml says, and the catalog when the server itself was started without it.
 
     A call on a server that is gone fails after about five seconds: whether to try again is for the plan to say.
+
+    Raises:
+        Stopped: `misconfigured`: the server refuses a setting of platform.yaml.
     """
     logging.getLogger("SQLQueryContextLogger").setLevel(
         logging.CRITICAL
@@ -64,7 +68,15 @@ def configure(spark: SparkSession, platform: Platform) -> None:
         "spark.sql.session.timeZone": "UTC",
         **platform.spark.conf,
     }.items():
-        spark.conf.set(key, str(value))
+        try:
+            spark.conf.set(key, str(value))
+        except (AnalysisException, IllegalArgumentException) as error:
+            raise Stopped(
+                "misconfigured",
+                "-",
+                f"platform.yaml, spark.conf: the server refuses {key}: {value}. What belongs to the server as a whole "
+                f"is set where it starts. {str(error).splitlines()[0]}",
+            ) from error
 
 
 def verify(spark: SparkSession, catalog: str) -> None:

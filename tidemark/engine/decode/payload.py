@@ -75,7 +75,7 @@ def _decode_shipped(raw: DataFrame, decoding: "Decoding") -> Parts:
     """Formats that are decoded in Python on the executors."""
     writers = {i: schema for i, schema in decoding.writers.items() if not isinstance(schema, AvroSchema)}
     schema_id, column = F.col(decoding.id_column), f"_tidemark_decoded_{decoding.payload}"
-    identified = raw.withColumn(decoding.id_column, _schema_id(decoding))
+    identified = raw.select("*", _schema_id(decoding).alias(decoding.id_column))
     elsewhere = route_of(decoding, schema_id)
     wrote = schema_id.isin(*writers) if elsewhere is None else schema_id.isin(*writers) & elsewhere.isNull()
     value = F.when(wrote, F.col(decoding.payload))
@@ -152,7 +152,7 @@ def _groups(decoding: "Decoding") -> tuple[_Group, ...]:
 
 def _decode_avro(raw: DataFrame, decoding: "Decoding") -> Parts:
     groups = _groups(decoding)
-    identified = raw.withColumn(decoding.id_column, _schema_id(decoding))
+    identified = raw.select("*", _schema_id(decoding).alias(decoding.id_column))
     decoded = identified.select("*", *(_decoded(group, decoding) for group in groups))
     changes = [(group.wrote, change) for group in groups if (change := group.change(decoding))]
     for _, change in changes:

@@ -13,6 +13,7 @@ from typing import Literal
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
 
+from tidemark.domain.columns.spark_types import quoted_name
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
 from tidemark.domain.formats.avro import AvroSchema
 from tidemark.domain.formats.debezium import CDC, Envelope
@@ -127,14 +128,14 @@ def _with_key(parts: Parts, decoding: Decoding, key: KeyDecoding) -> Parts:
         needed = needed | (parts.cause.isNull() & F.coalesce(deleted, F.lit(False)))
     payload, asked = key.decoding.payload, F.col(_KEY_ASKED)
     rows = parts.rows.select("*", needed.alias(_KEY_ASKED), parts.cause.alias(_VALUE_CAUSE))
-    found = taken_apart(rows.withColumn(payload, F.when(asked, F.col("key"))), key.decoding)
+    found = taken_apart(rows.select("*", F.when(asked, F.col("key")).alias(payload)), key.decoding)
     filled = {name: found.columns[source] for name, source in key.columns.items()}
     columns = {
         name: F.when(asked, F.coalesce(filled[name], column)).otherwise(column) if name in filled else column
         for name, column in parts.columns.items()
     }
     cause = key_cause(found.cause, filled, parts.columns, certain=key.certain)
-    rows = found.rows.withColumn(_KEY_CAUSE, F.when(asked, cause))
+    rows = found.rows.select("*", F.when(asked, cause).alias(_KEY_CAUSE))
     detail = F.coalesce(parts.detail, key_detail(F.col(_KEY_CAUSE)))
     return Parts(rows, columns, F.coalesce(F.col(_VALUE_CAUSE), F.col(_KEY_CAUSE)), parts.schema_id, detail)
 
@@ -169,16 +170,15 @@ def _with_fate(parts: Parts, decoding: Decoding) -> DataFrame:
         parts.detail.alias(DETAIL),
         null_key.alias(_NULL_KEY),
     )
-    fated = shaped_rows.withColumn(FATE, _fate(decoding))
+    fated = shaped_rows.select("*", _fate(decoding).alias(FATE))
     keyless = (F.col(FATE) == "written") & F.col(_NULL_KEY)
     skipped = F.col(CAUSE) == SKIP
-    rows = fated.withColumns(
-        {
-            FATE: F.when(keyless, "quarantined").otherwise(F.col(FATE)),
-            CAUSE: F.when(keyless, "null_key").when(~skipped, F.col(CAUSE)),
-            DETAIL: F.when(keyless, "a column of the upsert key is NULL").otherwise(F.col(DETAIL)),
-        }
-    ).drop(_NULL_KEY)
+    rows = fated.select(
+        *(F.col(quoted_name(name)) for name in (*parts.columns, KAFKA, VALUE)),
+        F.when(keyless, "quarantined").otherwise(F.col(FATE)).alias(FATE),
+        F.when(keyless, "null_key").when(~skipped, F.col(CAUSE)).alias(CAUSE),
+        F.when(keyless, "a column of the upsert key is NULL").otherwise(F.col(DETAIL)).alias(DETAIL),
+    )
     return judged(rows, decoding.rules, FATE, CAUSE) if decoding.rules else rows
 
 

@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+from pyspark.sql.connect.observation import Observation
+from pyspark.sql.connect.plan import CollectMetrics
 
 from tidemark.domain.columns.spark_types import quoted_name
 from tidemark.domain.errors import Outage
@@ -20,6 +23,14 @@ FUTURE = "INTERVAL 1 HOUR"
 _FATES: tuple[Fate, ...] = get_args(Fate)
 
 
+class Observed(Observation):
+    """Spark's, but for its question whether the rows are a stream: the server would analyse the whole plan for it."""
+
+    def _on(self, df: Any, *exprs: Any) -> Any:
+        self._result = {}
+        return ConnectDataFrame(CollectMetrics(df._plan, self, list(exprs)), df._session)  # noqa: SLF001
+
+
 @dataclass(frozen=True, slots=True)
 class EventTime:
     """The contract's `event_time` column, and the newest one published so far."""
@@ -31,7 +42,7 @@ class EventTime:
 def observed(
     decoded: DataFrame,
     partitions: Iterable[int],
-    observation: Observation,
+    observation: Observed,
     event_time: EventTime | None = None,
     rules: Rules | None = None,
     *,
@@ -57,10 +68,10 @@ def observed(
                 F.count_if((partition == p) & (fate == "skipped")).alias(f"skipped_{p}"),
                 F.count_if((partition == p) & (F.col(CAUSE) == UNROUTED)).alias(f"unrouted_{p}"),
             ]
-    return decoded.observe(observation, *metrics)
+    return decoded.observe(cast("Any", observation), *metrics)
 
 
-def evidence(observation: Observation, partitions: Iterable[int], rules: Rules | None = None) -> Evidence:
+def evidence(observation: Observed, partitions: Iterable[int], rules: Rules | None = None) -> Evidence:
     """What the pass has counted.
 
     Raises:

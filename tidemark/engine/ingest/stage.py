@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.columns.layout import TIMES, resolve
@@ -14,7 +14,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import summary_of
 from tidemark.engine.decode.records import FATE
 from tidemark.engine.faults import pause_point
-from tidemark.engine.ingest.observe import EventTime, evidence, observed
+from tidemark.engine.ingest.observe import EventTime, Observed, evidence, observed
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.read import SMALL_BATCH
 from tidemark.engine.table.publish import Attempt, branch_head, branch_identifier
@@ -36,7 +36,7 @@ class Staged:
 
 def stage(lake: Lake, plan: Plan, decoded: DataFrame) -> Staged:
     """Write the good rows of `decoded` to the open attempt branch."""
-    observation = Observation(f"batch {plan.batch_id} {plan.attempt_id}")
+    observation = Observed(f"batch {plan.batch_id} {plan.attempt_id}")
     names = [f"`{f.name.replace('`', '``')}`" for f in plan.columns.fields]
     several, event_time = plan.contract.event is not None, _event_time(plan)
     counted = observed(decoded, plan.ranges, observation, event_time, plan.row_rules, several_types=several)
@@ -69,9 +69,11 @@ def _event_time(plan: Plan) -> EventTime | None:
 def _layout(plan: Plan) -> dict[str, str]:
     """How rows find their files.
 
-    A small batch is one task that keeps a file open per table partition; a large one is spread by partition value,
-    which never reads Kafka twice as a range distribution would.
+    A small batch is one task that keeps a file open per table partition. A large one is spread by partition value,
+    which never reads Kafka twice as a range distribution would; where the contract says `none`, each task sorts its
+    own rows by partition value instead: less CPU, more files.
     """
-    partitioned = bool(plan.state.partition_fields)
-    spread = partitioned and total(plan.ranges) > SMALL_BATCH
-    return {"distribution-mode": "hash" if spread else "none", "fanout-enabled": str(not spread).lower()}
+    if not plan.state.partition_fields or total(plan.ranges) <= SMALL_BATCH:
+        return {"distribution-mode": "none", "fanout-enabled": "true"}
+    chosen = plan.contract.table_properties.get("write.distribution-mode", "hash")
+    return {"distribution-mode": str(chosen), "fanout-enabled": "false"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.table import Table
+from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
@@ -62,6 +62,14 @@ class Attempt:
         return self.head if self.target is None else self.target
 
 
+class _OneSnapshot(Transaction):
+    """The library copies all metadata at each look at them. Until something is staged they are the table's own."""
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        return super().table_metadata if self._updates else self._table.metadata
+
+
 def open_branch(lake: Lake, attempt: Attempt) -> frozenset[int]:
     """Create the attempt's branch at the planned head; returns the snapshots that this alone has made.
 
@@ -109,7 +117,7 @@ def write_receipt(
     entries = {LEDGER_PROPERTY: ledger.to_json(), **({ACT_PROPERTY: act} if act else {})}
     if _is_writable(table.metadata):
         with (
-            table.transaction() as change,
+            _OneSnapshot(table) as change,
             change.update_snapshot(entries, attempt.branch).fast_append(),
         ):
             pass
