@@ -20,6 +20,7 @@ class ChangeRow:
     happens: str
     partition_by: list[str] = field(default_factory=list)
     between: list[dict[str, Any]] | None = None
+    upsert: list[str] | None = None
 
     @property
     def versions(self) -> list[list[dict[str, Any]]]:
@@ -282,6 +283,17 @@ CHANGES = [
         "impossible",
         "refused: further rows would all fall into the NULL partition; edit `partition_by` first",
         ["a"],
+    ),
+    ChangeRow(
+        "a field removed that is a key of upsert",
+        [ID, f("a", "int")],
+        [ID],
+        "remove_column",
+        "a",
+        "remove_column",
+        "review",
+        "its records wait, whatever `remove_column` says of others; approved, they go to the quarantine (`null_key`)",
+        upsert=["a"],
     ),
     ChangeRow(
         "int to string",

@@ -6,6 +6,7 @@ import uuid
 import pytest
 from topics import Topic
 
+from tests.support.debezium import framed, register
 from tidemark.domain.config.upsert import current_of
 from tidemark.domain.errors import Refused
 from tidemark.engine.lane.merge_catch_up import merge_up
@@ -104,3 +105,31 @@ def test_keys_of_every_kind_through_a_new_topic_and_a_wider_type(lakehouse):
         approve(lakehouse.lake, current, plan, Signature("eve@shop.example", "a test", run_id="r"))
     approve(lakehouse.lake, current, plan, ADA)
     tables.are_equal()
+
+
+def test_dates_of_any_year_are_keys(lakehouse):
+    """Given days that Python has no date for, when their rows change and go, then the table is the map."""
+    day = {"name": "d", "type": {"type": "int", "logicalType": "date"}}
+    key = {"type": "record", "name": "Key", "fields": [day]}
+    value = {**key, "name": "Value", "fields": [day, {"name": "v", "type": "string"}]}
+    topic = Topic(lakehouse.cluster, f"days_{uuid.uuid4().hex[:6]}", {})
+    topic.create(1)
+    key_id, value_id = register(topic, "key", key), register(topic, "value", value)
+    table = lakehouse.table(topic, value={"format": "avro"}, key={"format": "avro"}, upsert=["d"])
+    plain = {**day, "type": "int"}
+
+    def merged(events):
+        for number, text in events.items():
+            told = framed(key_id, {**key, "fields": [plain]}, {"d": number})
+            row = {"d": number, "v": text}
+            body = text and framed(value_id, {**value, "fields": [plain, value["fields"][1]]}, row)
+            topic.send_raw([(told, body, 0)])
+        assert table.run().error is None
+        current = current_of(table.contract)
+        outcome = merge_up(lakehouse.lake, current, "test")
+        assert outcome.error is None, outcome.error["message"]
+        rows = lakehouse.spark().sql(f"SELECT unix_date(d) AS d, v FROM {current.contract.table}").collect()
+        return {row["d"]: row["v"] for row in rows}
+
+    assert merged({-800_000: "a", 0: "b", 5_000_000: "c"}) == {-800_000: "a", 0: "b", 5_000_000: "c"}
+    assert merged({-800_000: "a2", 5_000_000: None}) == {-800_000: "a2", 0: "b"}

@@ -8,6 +8,9 @@ from tidemark.domain.errors import Refused
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.operate.accept_upsert import accept_either
+from tidemark.engine.operate.replay_range import replay_range
+from tidemark.engine.operate.rollback import Target, rollback
+from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.operations import Signature
 
@@ -61,6 +64,64 @@ def test_history_that_is_gone_is_made_anew_and_never_of_less_without_a_word(lake
 
     lakehouse.spark().sql(f"DROP TABLE {made.name} PURGE")
     assert stops_with(made, known=True) == "table_missing"
+    assert stops_with(made) == "ledger_missing", "also for whoever does not know that it was there"
+    assert "silent for longer" in foresee_upsert(lakehouse.lake, made.current).changes[-1]["reason"]
     accept(made)
     made.both((5, "e"))
     assert made.rows() == {1: "c", 3: "x", 5: "e"}
+
+
+def test_an_upsert_table_that_is_declared_later_knows_what_it_was_not_told(lakehouse):
+    """Given a topic that was read without `upsert`, when tombstones were counted meanwhile, then nothing is merged until
+    they are read again, or someone accepts that the keys stay, and those that come afterwards are as ever."""
+    made = Upserted(lakehouse, partitions=2)
+    made.append = without_upsert(made)
+    made.send((1, "a"), (2, "b"), (3, "c"), (1, None), (4, "d"), (4, None), (4, "again"))
+    assert made.append.run().rows.tombstones == 2
+    made.declare()
+    lakehouse.close()
+    assert stops_with(made) == "misconfigured"
+    plan = foresee_upsert(lakehouse.lake, made.current)
+    assert plan.verdict == "impossible"
+    for p in (0, 1):
+        words = f"tidemark replay {made.append.name} --partition {p} --from 0 --to {made.append.ledger['next'][str(p)]}"
+        assert words in plan.changes[-1]["reason"]
+        replay_range(lakehouse.lake, made.append.contract, p, 0, int(made.append.ledger["next"][str(p)]), ADA)
+    made.merge()
+    assert made.rows() == {2: "b", 3: "c", 4: "again"}
+
+    made.append = without_upsert(made)
+    made.send((3, None), (5, "e"))
+    assert made.append.run().rows.tombstones == 1
+    made.declare()
+    lakehouse.close()
+    assert stops_with(made) == "misconfigured"
+    accept(made)
+    made.both((6, "f"), (2, None))
+    assert made.rows() == {3: "c", 4: "again", 5: "e", 6: "f"}
+    assert newest(made)["no_tombstones"] == [0, 1]
+
+
+def without_upsert(made):
+    return made.lakehouse.table(made.topic, **{k: v for k, v in made._contract.items() if k != "upsert"})
+
+
+def test_an_upsert_table_whose_own_history_someone_cut_still_follows_its_append_table(lakehouse):
+    """Given an upsert table of which a foreign expirer left the compacted rows and the tag, when the append table is
+    taken back, then it is made anew, and what was taken back is gone."""
+    made = Upserted(lakehouse, partitions=1)
+    made.both((1, "a"))
+    target = made.append.head
+    made.both((2, "b"), (1, None))
+    rewrite = f"rewrite_data_files(table => '{made.name}', options => map('rewrite-all', 'true'))"
+    for call in (
+        rewrite,
+        rewrite,
+        f"expire_snapshots(table => '{made.name}', older_than => TIMESTAMP '2100-01-01', retain_last => 1)",
+    ):
+        lakehouse.spark().sql(f"CALL lake.system.{call}")
+    assert len(made.table().metadata.snapshots) == 2
+    rollback(lakehouse.lake, made.append.contract, Target(target), ADA)
+    made.merge()
+    assert made.rows() == {1: "a"}
+    assert newest(made)["action"] == "rebuild"

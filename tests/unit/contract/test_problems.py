@@ -232,6 +232,48 @@ def test_the_quarantine_table_of_another_contract_is_taken(installation):
     assert "shop.orders_quarantine is also made by" in found.message
 
 
+@pytest.mark.parametrize("other", ["shop.orders", "shop.Orders", "shop.orders_quarantine"])
+def test_an_upsert_table_is_a_table_of_its_own(installation, other):
+    found = installation.contract(
+        f"topic: a\ntable: shop.orders\nupsert: {{keys: [k], table: {other}}}"
+    ).problem()
+    assert (found.line, found.key, found.message) == (
+        3,
+        "upsert.table",
+        f"table {other} is another table of this contract",
+    )
+
+
+def test_the_memory_of_deletes_is_no_append_table(installation):
+    content = "topic: a\ntable: shop.orders_deleted\nupsert: {keys: [k], table: shop.orders}"
+    assert "shop.orders_deleted is another table" in installation.contract(content).problem().message
+
+
+@pytest.mark.parametrize(
+    ("value", "upsert", "key", "message", "suggestion"),
+    [
+        ("json, fields: {id: bigint}", "[ID]", "upsert.keys.0", "there is no column ID", "id"),
+        (
+            "json, fields: {id: bigint}",
+            "{keys: [id], order_by: [ts]}",
+            "upsert.order_by.0",
+            "no column ts",
+            None,
+        ),
+        ("json, fields: {s: 'struct<a: int>'}", "[s]", "upsert.keys.0", "which cannot be compared", None),
+        ("string", "[_kafka.key, id]", "upsert.keys.1", "there is no column id", None),
+        ("avro", "[_kafka.kee]", "upsert.keys.0", "there is no column _kafka.kee", "_kafka.key"),
+        ("avro", "{keys: [a], order_by: []}", "upsert.order_by", "must not be empty", None),
+    ],
+)
+def test_columns_that_cannot_be_there_are_named_offline(
+    installation, value, upsert, key, message, suggestion
+):
+    found = installation.contract(f"topic: a\nvalue: {{format: {value}}}\nupsert: {upsert}").problem()
+    assert (found.line, found.key, found.suggestion) == (3, key, suggestion)
+    assert message in found.message
+
+
 def test_every_problem_of_every_file_is_reported_at_once_and_in_order(installation):
     installation.platform(PLATFORM + "lanes: {fast: {pol: 1s}}\ndefaults: {target_lag: 5x}\n")
     installation.contract("owners: {data: x}", "_defaults.yaml")

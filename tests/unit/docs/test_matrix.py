@@ -134,12 +134,19 @@ def writer(number: int, fields: list[dict[str, Any]]) -> WriterColumns:
 
 def planned(row: ChangeRow, **policy: str) -> SchemaPlan:
     said = Contract.model_validate(
-        {"topic": "t", "table": "a.b", "partition_by": row.partition_by, "schema_changes": policy}
+        {
+            "topic": "t",
+            "table": "a.b",
+            "partition_by": row.partition_by,
+            "upsert": row.upsert,
+            "schema_changes": policy,
+        }
     )
     writers = [writer(number, fields) for number, fields in enumerate(row.versions, 1)]
     columns = writers[0].columns
     pinned = [(field,) for field in row.partition_by]
-    plan = plan_schema(said.table, columns, writers, said.schema_changes, pinned=pinned)
+    keys = [(key,) for key in row.upsert or ()]
+    plan = plan_schema(said.table, columns, writers, said.schema_changes, pinned=pinned, keys=keys)
     clashing = {c.schema_id for c in plan.changes if c.kind == "incompatible"}
     return with_table(plan, said, columns, made_by(said), [w for w in writers if w.id not in clashing])
 

@@ -26,7 +26,7 @@ from tidemark.domain.ledger.offsets import OffsetRange
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def receipt(snapshot, following, epoch=0, kind="append", touched=None):
+def receipt(snapshot, following, epoch=0, kind="append", touched=None, revision=0):
     ledger = Ledger(
         kind=kind,
         cluster_id="c",
@@ -35,6 +35,7 @@ def receipt(snapshot, following, epoch=0, kind="append", touched=None):
         epoch=epoch,
         next=following,
         reloaded=touched or {},
+        revision=revision,
     )
     return AppendReceipt(snapshot, NOON + timedelta(minutes=snapshot), ledger)
 
@@ -45,9 +46,14 @@ def history(*receipts, whole=True, uuid="u"):
     return AppendHistory(uuid, chain[0], chain, newest_first, whole)
 
 
-def merged(snapshot, following, epoch=0, uuid="u"):
+def merged(snapshot, following, epoch=0, uuid="u", revision=None):
     return MergeLedger(
-        append_table="s.t", append_uuid=uuid, append_snapshot=snapshot, epoch=epoch, next=following
+        append_table="s.t",
+        append_uuid=uuid,
+        append_snapshot=snapshot,
+        append_revision=revision,
+        epoch=epoch,
+        next=following,
     )
 
 
@@ -97,6 +103,22 @@ def test_without_such_a_receipt_or_with_another_table_it_is_rebuilt():
 def test_offsets_that_fell_back_betray_a_rollback_even_when_the_named_snapshot_expired():
     append = history(receipt(6, {0: 4}), whole=False)
     assert isinstance(plan_merge([(12, merged(3, {0: 9}))], append), Rebuild)
+
+
+def test_a_replay_whose_receipt_someone_expired_is_not_taken_for_none():
+    """Given a history that others cut short, then only replays that are still told of are read again; with one that is
+    not, or a rollback, the table is made anew."""
+    before, touched = merged(3, {0: 50}, revision=1), {0: [(10, 20)]}
+    cut = history(receipt(7, {0: 60}, revision=2, touched=touched), whole=False)
+    step = plan_merge([(12, before)], cut)
+    assert isinstance(step, Rebuild)
+    assert "no longer in its history" in step.why
+    replayed = receipt(6, {0: 50}, kind="replay", revision=2, touched=touched)
+    told = history(replayed, receipt(7, {0: 60}, revision=2, touched=touched), whole=False)
+    assert plan_merge([(12, before)], told).rows.reloaded == {0: (OffsetRange(10, 20),)}
+    same = history(receipt(7, {0: 60}, revision=1), whole=False)
+    assert plan_merge([(12, before)], same).rows == Unmerged(0, {0: 50}, 0, {0: 60})
+    assert isinstance(plan_merge([(12, merged(3, {0: 50}))], cut), Merge), "an older ledger does not say"
 
 
 def test_a_new_epoch_is_merged_after_the_rest_of_the_old_one():

@@ -326,6 +326,17 @@ class TestAColumnThatAWriterDrops:
         assert refused_ids(said, lake.state(), schemas) == {2}
         assert lake.evolve(said, schemas).parked == ()
 
+    def test_waits_for_review_when_the_upsert_table_is_keyed_by_it(self, lake: Lake) -> None:
+        said, schemas = contract(upsert=["id", "who"]), topic(FIRST, REMOVED)
+        lake.evolve(said, topic(FIRST))
+        found = lake.evolve(said, schemas)
+        assert [(c.kind, c.path, c.verdict) for c in found.parked] == [("remove_column", ("who",), "review")]
+        assert "upsert.keys needs it" in found.parked[0].reason
+        assert removing_ids(said, lake.state(), schemas, "review") == {2}
+        lake.evolve(said, schemas, approval=Approval(found.plan.id, "ann", "known"))
+        assert removing_ids(said, lake.state(), schemas, "review") == frozenset()
+        assert refused_ids(said, lake.state(), schemas) == frozenset()
+
     def test_is_refused_when_the_partition_spec_needs_it(self, lake: Lake) -> None:
         said, schemas = contract(partition_by=["who"]), topic(FIRST, REMOVED)
         lake.evolve(said, topic(FIRST))

@@ -76,7 +76,7 @@ class Upsert(Section):
 
     table: str | None = None
     keys: tuple[ColumnPath, ...] = Field(min_length=1)
-    order_by: tuple[ColumnPath, ...] = ("_kafka.offset",)
+    order_by: tuple[ColumnPath, ...] = Field(("_kafka.offset",), min_length=1)
     deletes: Literal["hard", "soft"] = "hard"
     on_truncate: Literal["stop", "apply"] = "stop"
     partition_by: tuple[PartitionSpec, ...] | None = None

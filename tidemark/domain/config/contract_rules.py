@@ -11,6 +11,7 @@ from tidemark.domain.config.naming import table_fault
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.config.quality import regex_fault, rule_faults, same_names
 from tidemark.domain.config.units import format_duration, parse_duration
+from tidemark.domain.config.upsert_rules import column_findings, upsert_findings
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.debezium import json_documents
 from tidemark.domain.formats.json_columns import declared
@@ -27,6 +28,7 @@ def declaration_findings(said: Declaration, platform: Platform | None) -> Iterat
     yield from _topic(said)
     yield from _value(said.value)
     yield from event_findings(said)
+    yield from column_findings(said)
     yield from setting_findings(said)
     if platform:
         yield from _names(said, platform)
@@ -46,7 +48,7 @@ def setting_findings(said: ContractKeys) -> Iterator[Finding]:
     for place, rule in enumerate(said.quality):
         yield from (Finding(("quality", place, key), message) for key, message in rule_faults(rule))
     yield from (Finding(("quality", place), message) for place, message in same_names(said.quality))
-    yield from _upsert(said)
+    yield from upsert_findings(said)
     yield from key_findings(said)
 
 
@@ -160,18 +162,6 @@ def _partitions(said: ContractKeys) -> Iterator[Finding]:
         if (kind, field.column) in seen:
             yield Finding(("partition_by", place), f"{field} repeats another transform of {field.column}")
         seen.add((kind, field.column))
-
-
-def _upsert(said: ContractKeys) -> Iterator[Finding]:
-    if said.upsert is None:
-        return
-    if said.upsert.table and (fault := table_fault(said.upsert.table)):
-        yield Finding(("upsert", "table"), fault)
-    for key in ("keys", "order_by"):
-        paths = getattr(said.upsert, key)
-        for place, path in enumerate(paths):
-            if path in paths[:place]:
-                yield Finding(("upsert", key, place), f"{path} stands there twice")
 
 
 def _table_properties(said: ContractKeys) -> Iterator[Finding]:

@@ -146,12 +146,25 @@ def clashes(resolved: Sequence[Resolved]) -> Iterator[tuple[Resolved, Problem]]:
     seen: dict[str, tuple[Resolved, str]] = {}
     for each in resolved:
         names = _table_names(each.contract)
+        if own := _twice(names):
+            yield each, each.problem(own, f"table {names[own]} is another table of this contract")
+            continue
         clash = next((path for path, name in names.items() if name.lower() in seen), None)
         if clash is None:
             seen.update({name.lower(): (each, name) for name in names.values()})
             continue
         other, taken = seen[names[clash].lower()]
         yield each, each.problem(clash, _clash(each, names[clash], other, taken))
+
+
+def _twice(names: Mapping[KeyPath, str]) -> KeyPath | None:
+    """The first place that names a table which the contract makes already."""
+    known: set[str] = set()
+    for path, name in names.items():
+        if name.lower() in known:
+            return path
+        known.add(name.lower())
+    return None
 
 
 def _clash(each: Resolved, name: str, other: Resolved, taken: str) -> str:

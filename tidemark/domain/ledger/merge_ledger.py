@@ -58,6 +58,8 @@ class MergeLedger(BaseModel):
     append_table: str
     append_uuid: str
     append_snapshot: int
+    append_revision: int | None = None
+    """The append table's `revision` then; None: written before ledgers named it."""
     epoch: int = 0
     next: dict[int, int] = Field(default_factory=dict)
     truncated: dict[int, Truncation] = Field(default_factory=dict)
@@ -69,6 +71,9 @@ class MergeLedger(BaseModel):
 
     None: written before ledgers named it, so all that is remembered goes with the rows.
     """
+    no_tombstones: tuple[int, int] | None = None
+    """(epoch, how many) tombstones that were only counted, before the contract had `upsert`, and that someone accepted
+    to be missing."""
     why: str = ""
     """Why it went back or was rebuilt."""
     batch_id: str = ""

@@ -156,7 +156,8 @@ def _brings_more(newest: MergeLedger | None, ledger: Ledger) -> bool:
 def _undone(newest: MergeLedger, append: AppendHistory) -> str | None:
     """Why what was merged is no longer the append table's history, or None.
 
-    A named snapshot that someone expired is no proof: the offsets then tell, and rollbacks that came after it.
+    A named snapshot that someone expired is no proof: the offsets then tell, and whether every replay and rollback
+    since is still known.
     """
     if newest.append_uuid != append.uuid:
         return f"{newest.append_table} is another table than the one that was merged"
@@ -169,7 +170,17 @@ def _undone(newest: MergeLedger, append: AppendHistory) -> str | None:
     rolled_back = any(each.ledger.kind == "rollback" for each in append.receipts)
     if append.whole or fell_back or rolled_back:
         return f"snapshot {newest.append_snapshot} of {newest.append_table} was rolled back"
+    if not _corrections_known(newest, append):
+        return f"replays of {newest.append_table} since snapshot {newest.append_snapshot} are no longer in its history"
     return None
+
+
+def _corrections_known(newest: MergeLedger, append: AppendHistory) -> bool:
+    now, before = append.ledger, newest.append_revision
+    if before is None or now.epoch != newest.epoch:
+        return True
+    known = {each.ledger.revision for each in append.receipts if each.ledger.kind == "replay"}
+    return known >= set(range(before + 1, now.revision + 1))
 
 
 def _everything(append: AppendHistory) -> Unmerged:

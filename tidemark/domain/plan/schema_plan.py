@@ -143,10 +143,12 @@ def plan_schema(
     removed: frozenset[str] = frozenset(),
     settled: frozenset[int] = frozenset(),
     pinned: Iterable[tuple[str, ...]] = (),
+    keys: Iterable[tuple[str, ...]] = (),
 ) -> SchemaPlan:
     """What `columns` lack for `writers`; `removed` paths and `settled` schema ids have been dealt with before.
 
-    `pinned` are the columns that the partition spec needs: a writer that drops one is refused.
+    `pinned` are the columns that the partition spec needs: a writer that drops one is refused. `keys` are those of the
+    upsert table: whoever drops one waits for a person.
     """
     ordered = sorted((w for w in writers if w.id not in settled), key=lambda w: w.version)
     apart: list[Change] = []
@@ -163,7 +165,7 @@ def plan_schema(
         apart += [_change(clash, writer, policy) for clash in clashes]
         grown = extended(grown, writer.columns)
     growth = [_change(d, _first_to_need(d, columns, ordered), policy) for d in covers(columns, grown)]
-    gone = judged_removals(removals(ordered, columns), policy, removed, pinned)
+    gone = judged_removals(removals(ordered, columns), policy, removed, pinned, keys)
     return SchemaPlan(table, (*growth, *apart, *gone))
 
 
@@ -242,16 +244,22 @@ def judged_removals(
     policy: SchemaChanges,
     removed: frozenset[str],
     pinned: Iterable[tuple[str, ...]],
+    keys: Iterable[tuple[str, ...]],
 ) -> list[Change]:
     """One change per column that is gone: it stays and reads NULL, and the contract may want to know."""
-    needed = tuple(pinned)
+    needed, identify = tuple(pinned), tuple(keys)
     changes: dict[tuple[str, ...], Change] = {}
     for each in found:
         says = f"{each.writer.named}: no longer there"
-        if any(path[: len(each.path)] == each.path for path in needed):
+        if _holds(each.path, needed):
             verdict: Verdict = "impossible"
             reason = f"{says}, but partition_by needs it: further rows would all fall into the NULL partition"
-        elif policy.remove_column == "apply" or ".".join(each.path) in removed:
+        elif ".".join(each.path) in removed:
+            continue
+        elif policy.remove_column == "apply" and _holds(each.path, identify):
+            verdict = "review"
+            reason = f"{says}, but upsert.keys needs it: rows without it would have no key, or all the same"
+        elif policy.remove_column == "apply":
             continue
         else:
             verdict = policy.remove_column if each.writer.id else "review"
@@ -259,6 +267,10 @@ def judged_removals(
         known = Change("remove_column", each.path, each.type, None, verdict, reason, each.writer.id)
         changes.setdefault(each.path, known)
     return list(changes.values())
+
+
+def _holds(path: tuple[str, ...], columns: Iterable[tuple[str, ...]]) -> bool:
+    return any(each[: len(path)] == path for each in columns)
 
 
 def _put(kind: ColumnType, path: tuple[str, ...], change: Change) -> Any:

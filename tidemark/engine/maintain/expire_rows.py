@@ -11,7 +11,6 @@ from math import inf
 from pyiceberg.table import Table
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.retention import (
     EXPIRED_BEFORE,
@@ -21,10 +20,10 @@ from tidemark.domain.maintenance.retention import (
     retention_cut,
 )
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import ancestors, load, summary_of
+from tidemark.engine.access.table_state import load, summary_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.conflicts import Conflicts
-from tidemark.engine.merge.state import merged_upto, named_snapshots
+from tidemark.engine.merge.state import merged_upto
 from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.lease import existing, lease, wanted_by_ingest
 
@@ -45,7 +44,7 @@ def expire_rows(lake: Lake, contract: Contract, *, until: float = inf, dry_run: 
     needed, merged_rows = None, "true"
     if contract.upsert is not None:
         merged = merged_upto(lake, contract)
-        if merged is None or _replayed(table, named_snapshots(lake, contract)):
+        if merged is None:
             return Gain(
                 name, "retention", acted=False, reason="the upsert table has rows to read again first"
             )
@@ -90,17 +89,6 @@ def _delete(lake: Lake, name: str, cut: datetime, merged_rows: str) -> bool:
         f"AND _kafka.timestamp < TIMESTAMP '{cut:%Y-%m-%d %H:%M:%S}+00:00' AND {merged_rows}"
     )
     pause_point("retention_deleted")
-    return True
-
-
-def _replayed(table: Table, read_on_from: frozenset[int]) -> bool:
-    """Whether a replay has put rows below the merged offsets since."""
-    for snapshot in ancestors(table.metadata, table.metadata.current_snapshot_id):
-        if snapshot.snapshot_id in read_on_from:
-            return False
-        text = summary_of(snapshot).get(LEDGER_PROPERTY)
-        if text and Ledger.from_json(text, table="-").kind == "replay":
-            return True
     return True
 
 

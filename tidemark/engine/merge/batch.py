@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text
@@ -120,8 +120,8 @@ def _facts(fresh: DataFrame, shape: Shape) -> Mapping[str, Any]:
     truncates = F.col(KIND) == TRUNCATE
     place = F.struct(at["epoch"], at["offset"], F.unix_millis(at["timestamp"]), at["partition"])
     spans = [
-        bound(F.col(KEY)[f"k{n}"]).alias(f"{name}{n}")
-        for n, _ in _prunable(shape)
+        bound(_told(n, str(shape.type_of(*path)))).alias(f"{name}{n}")
+        for n, path in _prunable(shape)
         for name, bound in (("least", F.min), ("most", F.max))
     ]
     return (
@@ -228,7 +228,7 @@ def _pruned(shape: Shape, fresh: DataFrame, facts: Mapping[str, Any]) -> str:
     for n, path in _prunable(shape):
         name, kind = f"t.{quoted_name(*path)}", str(shape.type_of(*path))
         if facts["n"] <= FEW:
-            found = {row[0] for row in fresh.select(F.col(KEY)[f"k{n}"]).distinct().collect()}
+            found = {row[0] for row in fresh.select(_told(n, kind)).distinct().collect()}
             sound = found and not any("\0" in str(each) for each in found)  # no literal has a NUL
             listed = ", ".join(_literal(each, kind) for each in sorted(found)) if sound else ""
             conditions += [f"{name} IN ({listed})"] if listed else []
@@ -239,10 +239,16 @@ def _pruned(shape: Shape, fresh: DataFrame, facts: Mapping[str, Any]) -> str:
     return " AND ".join(conditions)
 
 
+def _told(n: int, kind: str) -> Column:
+    """A part of the key as Python can hold it: days in place of dates, which may lie outside of years 1 to 9999."""
+    part = F.col(KEY)[f"k{n}"]
+    return F.unix_date(part) if kind == "date" else part
+
+
 def _literal(value: Any, kind: str) -> str:
     if kind == "string":
         return quoted_text(value)
-    return f"DATE '{value}'" if kind == "date" else str(value)
+    return f"date_from_unix_date({value})" if kind == "date" else str(value)
 
 
 def _moment(milliseconds: int | None) -> datetime | None:

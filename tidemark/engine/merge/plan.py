@@ -14,6 +14,7 @@ from tidemark.domain.ledger.merge_plan import GoBack, Merge, Rebuild, Unmerged
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
+from tidemark.engine.merge.lacking import lacking
 from tidemark.engine.merge.rows import Shape
 from tidemark.engine.merge.state import Pair, next_step, read_pair
 from tidemark.engine.merge.table import prepare
@@ -74,15 +75,17 @@ class MergePlan:
     ) -> MergeLedger:
         """The entry once all of `rows` are merged."""
         append = self.pair.append
+        named = self.append_snapshot, append.ledger.revision if append else None
+        if self.action == "back" and self.after:
+            named = self.after.append_snapshot, self.after.append_revision
         before = self.after.totals if self.after else Changes()
         known = [each for each in (at, self.after.max_timestamp if self.after else None) if each]
         return MergeLedger(
             action=self.action,
             append_table=self.current.append.table,
             append_uuid=append.uuid if append else "",
-            append_snapshot=self.after.append_snapshot
-            if self.action == "back" and self.after
-            else self.append_snapshot,
+            append_snapshot=named[0],
+            append_revision=named[1],
             epoch=self.rows.end_epoch,
             next=dict(self.rows.end),
             truncated=dict(truncated),
@@ -96,6 +99,7 @@ class MergePlan:
             max_timestamp=max(known, default=None),
             contract=self.current.append.digest,
             tidemark=__version__,
+            no_tombstones=self.state.merged.no_tombstones if self.state.merged else None,
         )
 
 
@@ -120,6 +124,8 @@ def make_merge_plan(lake: Lake, current: Current, run_id: str, *, known: bool = 
             f"{step.why}, and it cannot be made anew as it was: retention has deleted rows of "
             f"{current.append.table}. Once accepted it is made of those that are left.",
         )
+    if (missing := lacking(pair)) is not None:
+        raise missing
     state = pair.state
     if not isinstance(step, GoBack):
         state = prepare(lake, current, state, pair.columns, run_id)

@@ -191,7 +191,18 @@ def reduced(found: DataFrame, shape: Shape) -> DataFrame:
     )
     folded = ranked.select("*", *(value.over(in_order).alias(name) for name, value in _folds(shape)))
     winners = folded.where(F.col("rank") == 1)
-    return winners.withColumn("action", _action(shape)).withColumn(ROW, _content(shape))
+    return winners.select(
+        KEY,
+        ORDER,
+        PLACE,
+        KIND,
+        ORIGIN,
+        "stored",
+        "marked",
+        "news",
+        _action(shape).alias("action"),
+        _content(shape).alias(ROW),
+    )
 
 
 def _with_carried_order(found: DataFrame) -> DataFrame:

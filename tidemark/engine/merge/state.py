@@ -123,10 +123,14 @@ def next_step(lake: Lake, pair: Pair, limit: int) -> Merge | GoBack | Rebuild | 
 
 
 def own_receipts(lake: Lake, table: str) -> Receipts:
-    """The receipts of an upsert table among main's ancestors, newest first."""
+    """Receipts of an upsert table among main's ancestors, newest first; the tag's when expiry has cut that chain."""
     loaded = load(lake.catalog, table)
     found: list[tuple[int, MergeLedger]] = []
-    for snapshot in ancestors(loaded.metadata, loaded.metadata.current_snapshot_id) if loaded else ():
+    if loaded is None:
+        return found
+    chain = list(ancestors(loaded.metadata, loaded.metadata.current_snapshot_id))
+    newest = newest_receipt(loaded.metadata)
+    for snapshot in chain if newest is None or newest in chain else (newest,):
         text = summary_of(snapshot).get(LEDGER_PROPERTY, "")
         if is_merge_ledger(text):
             found.append((snapshot.snapshot_id, MergeLedger.from_json(text, table=table)))
@@ -137,7 +141,8 @@ def merged_upto(lake: Lake, contract: Contract) -> tuple[int, dict[int, int]] | 
     """(epoch, next offsets) before which all append rows are merged, for whoever deletes append rows.
 
     A row of an earlier epoch, or of this one below `next` in its partition, may go. None: nothing may, the upsert
-    table has merged nothing of the append table that is there now. Only for contracts with `upsert`.
+    table has merged nothing of the append table that is there now, or must read merged rows again. Only for contracts
+    with `upsert`.
     """
     current = current_of(contract)
     if current is None:
@@ -147,7 +152,8 @@ def merged_upto(lake: Lake, contract: Contract) -> tuple[int, dict[int, int]] | 
     if append is None or merged is None or merged.append_uuid != str(append.metadata.table_uuid):
         return None
     history = read_history(append.metadata, contract.table, merged.append_snapshot)
-    if isinstance(plan_merge([(0, merged)], history), Rebuild):
+    step = plan_merge([(0, merged)], history)
+    if isinstance(step, Rebuild) or (isinstance(step, Merge) and step.rows.reloaded):
         return None
     return merged.epoch, dict(merged.next)
 

@@ -1,4 +1,4 @@
-"""`accept --first-load` of an upsert table that is gone, or whose ledger is: it is made anew from its append table."""
+"""`accept --first-load` of an upsert table that is gone, or cannot be whole: it is made anew of the append rows."""
 
 from uuid import uuid4
 
@@ -9,6 +9,7 @@ from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.merge_ledger import MergeLedger, merge_id
 from tidemark.domain.ledger.merge_plan import Rebuild
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.merge.lacking import accepted, lacking
 from tidemark.engine.merge.plan import LIMIT
 from tidemark.engine.merge.state import Pair, next_step, read_pair
 from tidemark.engine.merge.table import prepare
@@ -48,17 +49,17 @@ def accept_upsert(lake: Lake, current: Current, what: Acceptance, signature: Sig
         raise Refused(f"{append} was never loaded", next_step=f"tidemark run {append}", table=table)
     state = pair.state
     lost = state.head is not None and state.merged is None
-    if state.exists and not (lost or _stands(lake, pair)):
+    if state.exists and not (lost or lacking(pair) or _stands(lake, pair)):
         raise Refused(
             f"{table}: nothing to accept with --first-load: the ledger is there",
             next_step=f"tidemark status {table}",
             table=table,
         )
     if not signature.dry_run:
-        if state.exists:
-            publish_receipt(lake, current.contract, state, _anew(current, signature))
-        else:
-            prepare(lake, current, state, pair.columns, signature.run_id)
+        if not state.exists:
+            state = prepare(lake, current, state, pair.columns, signature.run_id)
+        if pair.state.exists or lacking(pair):
+            publish_receipt(lake, current.contract, state, _anew(pair, signature))
     operation = Operation(
         by=signature.by,
         authenticated=signature.authenticated,
@@ -80,7 +81,8 @@ def _stands(lake: Lake, pair: Pair) -> bool:
     return not pair.whole and isinstance(next_step(lake, pair, LIMIT), Rebuild)
 
 
-def _anew(current: Current, signature: Signature) -> MergeLedger:
+def _anew(pair: Pair, signature: Signature) -> MergeLedger:
+    current = pair.current
     return MergeLedger(
         action="rebuild",
         append_table=current.append.table,
@@ -92,4 +94,5 @@ def _anew(current: Current, signature: Signature) -> MergeLedger:
         run_id=signature.run_id,
         contract=current.append.digest,
         tidemark=__version__,
+        no_tombstones=accepted(pair),
     )

@@ -198,9 +198,12 @@ def _with_rules(lake: Lake, contract: Contract, found: Foresight, columns: Struc
 def _with_key(lake: Lake, contract: Contract, found: Foresight, columns: Struct) -> Foresight:
     """What `key` says, and neither these columns nor the keys' schemas can give."""
     fault = key_fault(lake, contract, columns)
-    if fault is None:
-        return found
-    change = _change("key", "", None, "impossible", fault)
+    return found if fault is None else prevented(found, "key", fault)
+
+
+def prevented(found: Foresight, kind: str, reason: str) -> Foresight:
+    """The same, and why the next run cannot do it."""
+    change = _change(kind, "", None, "impossible", reason)
     return replace(found, verdict="impossible", changes=(*found.changes, change))
 
 

@@ -6,9 +6,10 @@ from tidemark.domain.columns.layout import layout_faults
 from tidemark.domain.config.upsert import Current, upsert_columns, upsert_faults
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
+from tidemark.engine.merge.lacking import lacking
 from tidemark.engine.merge.state import read_pair
 from tidemark.engine.merge.table import plan_follow
-from tidemark.engine.preview.foresee import Foresight, asset, created, of_plan
+from tidemark.engine.preview.foresee import Foresight, asset, created, of_plan, prevented
 
 
 def foresee_upsert(lake: Lake, current: Current) -> Foresight:
@@ -30,4 +31,6 @@ def foresee_upsert(lake: Lake, current: Current) -> Foresight:
             faults = upsert_faults(current, pair.columns)
             faults += layout_faults(columns, contract.partitioning, contract.sort_by)
             found = created(contract, columns, faults)
+        if (missing := lacking(pair)) is not None:
+            found = prevented(found, "history", missing.fields["detail"])
         return replace(found, affects=(asset(contract.table),))

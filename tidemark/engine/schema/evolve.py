@@ -15,6 +15,7 @@ from tidemark.domain.columns.layout import resolve
 from tidemark.domain.columns.partitioning import quoted_parts
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct, as_text, holds_variant
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import current_of
 from tidemark.domain.errors import Refused
 from tidemark.domain.plan.schema_plan import (
     Change,
@@ -70,6 +71,7 @@ def plan_evolution(contract: Contract, state: TableState, schemas: TopicSchemas)
         removed=removed_paths(state),
         settled=settled,
         pinned=state.shape.partition_sources,
+        keys=_keys(contract),
     )
     clashing = {c.schema_id for c in plan.changes if c.kind == "incompatible"} | settled
     sound = [w for w in writers if w.id not in clashing]
@@ -97,15 +99,21 @@ def removing_ids(
     if schemas.plain is not None:
         return frozenset()
     columns, policy = value_columns(state), contract.schema_changes
-    pinned = state.shape.partition_sources
-    needed = [path for path in pinned if path[0] != KAFKA_COLUMN.name]
+    pinned, keys = state.shape.partition_sources, _keys(contract)
+    needed = [path for path in (*pinned, *keys) if path[0] != KAFKA_COLUMN.name]
     if policy.remove_column == "apply" and all(
         resolve(w.columns, quoted_parts(path)) for w in schemas.writers for path in needed
     ):
         return frozenset()  # the usual case, before every batch
     found = removals((w for w in writer_columns(state, schemas) if w.id not in settled_ids(state)), columns)
-    judged = {c.path: c.verdict for c in judged_removals(found, policy, removed_paths(state), pinned)}
+    judged = {c.path: c.verdict for c in judged_removals(found, policy, removed_paths(state), pinned, keys)}
     return frozenset(each.writer.id for each in found if judged.get(each.path) in verdicts)
+
+
+def _keys(contract: Contract) -> tuple[tuple[str, ...], ...]:
+    """The columns by which the upsert table knows its rows."""
+    current = current_of(contract)
+    return current.keys if current else ()
 
 
 def evolve(
