@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 from pyiceberg.table.refs import SnapshotRefType
+from pyspark.errors import PySparkException
 
 from tidemark.domain.config.contract import Orphans
-from tidemark.engine.maintain.orphans import cutoff
+from tidemark.engine.maintain.orphans import VANISHED, _listed, cutoff
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 DAY_MS = 86_400_000
@@ -43,3 +44,31 @@ def metadata(branch_made):
 )
 def test_the_cutoff(older_than, branch_made, before):
     assert cutoff(metadata(branch_made), Orphans(older_than=older_than), NOW) == before
+
+
+class Listing:
+    """Spark as `_listed` asks it: each answer is rows or what the listing failed with."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.platform = SimpleNamespace(catalog=SimpleNamespace(name="lake"))
+
+    def spark(self):
+        return SimpleNamespace(sql=lambda _: SimpleNamespace(collect=self.collect))
+
+    def collect(self):
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def test_a_listing_that_lost_a_file_to_a_commit_is_made_again():
+    """Given old metadata that a commit deletes while it is listed, then the listing is repeated; any other error is told."""
+    gone = PySparkException(f"ls: cannot access '00020.metadata.json': {VANISHED}")
+    lake = Listing(gone, gone, [{"orphan_file_location": "a"}])
+    assert _listed(lake, "shop.orders", NOW) == ["a"]
+    with pytest.raises(PySparkException, match="disk full"):
+        _listed(Listing(PySparkException("disk full"), []), "shop.orders", NOW)
+    with pytest.raises(PySparkException, match=VANISHED):
+        _listed(Listing(*[gone] * 9), "shop.orders", NOW)

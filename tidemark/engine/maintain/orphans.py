@@ -12,6 +12,7 @@ from math import inf
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
+from pyspark.errors import PySparkException
 
 from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.config.contract import Orphans
@@ -25,6 +26,8 @@ from tidemark.engine.table.lease import lease
 
 LEAST = timedelta(days=1)
 """Iceberg refuses to remove files younger than this."""
+LOOKS = 5
+VANISHED = "No such file or directory"
 SHOWN = 20
 PARALLEL = 16
 
@@ -89,6 +92,17 @@ def cutoff(metadata: TableMetadata, limits: Orphans, now: datetime) -> datetime:
 
 
 def _listed(lake: Lake, name: str, before: datetime) -> list[str]:
+    """On a local disk a listing fails when a file goes away under it, as old metadata does at any commit: again."""
+    for _ in range(LOOKS - 1):
+        try:
+            return _look(lake, name, before)
+        except PySparkException as error:
+            if VANISHED not in str(error):
+                raise
+    return _look(lake, name, before)
+
+
+def _look(lake: Lake, name: str, before: datetime) -> list[str]:
     rows = (
         lake.spark()
         .sql(

@@ -6,12 +6,15 @@ it always goes first.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TypeVar
 
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
 
 from tidemark.domain.errors import Stopped
 from tidemark.domain.maintenance.snapshot_keep import LEASE_PREFIX
@@ -26,7 +29,9 @@ INGEST_FIRST = "tidemark.ingest-first"
 STAND_BACK = timedelta(minutes=10)
 LOST_OFTEN = 3
 """Times that a batch or merge may be overtaken, with no progress in between, before its table asks for room."""
-TRIES = 5
+TRIES = 10
+
+_T = TypeVar("_T")
 
 
 class Held(Exception):
@@ -40,20 +45,24 @@ def lease(lake: Lake, table: str) -> Iterator[None]:
     Raises:
         Held: it is held already.
     """
-    for left in reversed(range(TRIES)):
-        try:
-            name, old = _take(lake, table)
-            break
-        except Exception as error:
-            if not left or "CommitFailed" not in str(error):
-                raise
+    name, old = _repeated(partial(_take, lake, table))
     try:
         for each in old:
-            _drop(lake, table, each)
+            _repeated(partial(_drop, lake, table, each))
         yield
     finally:
-        with suppress(Exception):  # it ends by itself
-            _drop(lake, table, name)
+        with suppress(Exception):  # it ends by itself, after an hour
+            _repeated(partial(_drop, lake, table, name))
+
+
+def _repeated(change: Callable[[], _T]) -> _T:
+    """`change`, until no commit of ingest comes between: Iceberg does not repeat changes of refs by itself."""
+    return Retrying(
+        retry=retry_if_exception(lambda error: "CommitFailed" in str(error)),
+        stop=stop_after_attempt(TRIES),
+        wait=wait_random(0, 0.5),
+        reraise=True,
+    )(change)
 
 
 def _take(lake: Lake, table: str) -> tuple[str, list[str]]:
