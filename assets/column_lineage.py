@@ -5,26 +5,23 @@ from typing import Any
 
 import dagster as dg
 
-from assets.names import table_key, topic_key
+from assets.names import table_key, table_of, topic_key
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import currents
-from tidemark.domain.lineage.column_lineage import Lineage, Origin, tags_of, topic_fields, upsert_fields
+from tidemark.domain.lineage.column_lineage import (
+    Lineage,
+    Origin,
+    lineage_of,
+    tags_of,
+    topic_fields,
+    upsert_fields,
+    way_up,
+    with_topics,
+)
 
 Columns = Sequence[Mapping[str, Any]]
 """Columns of the discovery file: [{"name", "type", "doc", "required", "from": [[table, column]]}]."""
-
-
-def lineage_of(columns: Mapping[str, Columns], contracts: Sequence[Contract]) -> Lineage:
-    """What the discovery file knows of tables that say where their columns come from, and upsert tables by contract."""
-    merged = {
-        table: upsert_fields(each.append.table, [column["name"] for column in columns.get(table, ())])
-        for table, each in currents(contracts).items()
-    }
-    told = {
-        table: {each["name"]: [(t, c) for t, c in each["from"]] for each in listed if "from" in each}
-        for table, listed in columns.items()
-    }
-    return told | merged
+NAMED = 3
+"""Columns of one step that are named; of what is made of more, the number of the others."""
 
 
 def column_metadata(
@@ -33,19 +30,55 @@ def column_metadata(
     """Schema and lineage of a table that was built from others; before the first build what is written about it."""
     seen, lineage = columns.get(table, ()), lineage_of(columns, contracts)
     docs = {each["name"]: each.get("doc", "") for each in described}
+    made_of = as_dagster(lineage.get(table, {}))
     listed = [
         dg.TableColumn(
             name=each["name"],
             type=each["type"],
             description=docs.get(each["name"]) or each.get("doc") or None,
+            constraints=came_from(made_of, each["name"]),
             tags=dict.fromkeys(tags_of(lineage, contracts, table, each["name"]), ""),
         )
         for each in seen or described
     ]
     found: dict[str, Any] = {"dagster/column_schema": dg.TableSchema(columns=listed)} if listed else {}
     if lineage.get(table):
-        found["dagster/column_lineage"] = as_dagster(lineage[table])
+        found["dagster/column_lineage"] = made_of
+        names = {each: [column["name"] for column in listed] for each, listed in columns.items()}
+        found["where_columns_come_from"] = dg.MetadataValue.md(
+            _ways(with_topics(lineage, contracts, names), table)
+        )
     return found
+
+
+def came_from(
+    lineage: dg.TableColumnLineage, column: str, *, nullable: bool = True
+) -> dg.TableColumnConstraints:
+    """What a column is made of, one step up, where Dagster's table of columns shows it: its UI has no other place."""
+    deps = [
+        (
+            f"topic {each.asset_key.path[-1]}"
+            if each.asset_key.path[0] == "kafka"
+            else table_of(each.asset_key)
+        )
+        + f".{each.column_name}"
+        for each in lineage.deps_by_column.get(column, ())
+    ]
+    return dg.TableColumnConstraints(nullable=nullable, other=[f"from {_some(deps)}"] if deps else None)
+
+
+def _ways(lineage: Lineage, table: str) -> str:
+    """A line for each column: what it is made of, step by step up to the topic."""
+    lines = []
+    for column in lineage[table]:
+        steps = [_some([f"`{t}.{c}`" for t, c in step]) for step in way_up(lineage, table, column)]
+        lines.append(f"- **{column}** ← {' ← '.join(steps)}" if steps else f"- **{column}**: computed")
+    return "\n".join(lines)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def as_dagster(lineage: Mapping[str, Collection[Origin]]) -> dg.TableColumnLineage:

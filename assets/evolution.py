@@ -92,7 +92,8 @@ def _review(contract: Contract, found: Evolution) -> dg.AssetCheckResult:
     if waits:
         metadata |= {"plan": found.plan.id, "waits": dg.MetadataValue.json(waits)}
     if waits and not hopeless:
-        metadata["next"] = f"tidemark approve {contract.table} {found.plan.id} --reason …"
+        command = f"tidemark approve {contract.table} {found.plan.id} --reason …"
+        metadata["next"] = f"{command}, or the job approve in the launchpad"
     return dg.AssetCheckResult(
         check_name=REVIEW,
         asset_key=schema_key(contract.table),

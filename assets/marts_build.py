@@ -12,14 +12,14 @@ from typing import Any
 import dagster as dg
 from dagster_dbt import DbtCliResource
 
-from assets.column_lineage import column_metadata, lineage_of
+from assets.column_lineage import column_metadata
 from assets.marts import ALLOWED, Event, corrected
 from assets.marts_translator import MartTranslator
 from assets.names import table_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
-from tidemark.domain.lineage.column_lineage import Lineage, exposures
+from tidemark.domain.lineage.column_lineage import Lineage, exposures, lineage_of
 from tidemark.domain.lineage.marts import Mart
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config import discovery
@@ -126,13 +126,14 @@ def _allowed(table: str, lineage: Lineage, contracts: Sequence[Contract]) -> dg.
     known = bool(lineage.get(table))
     metadata: dict[str, Any] = {"columns_with_known_lineage": len(lineage.get(table, {}))}
     if found:
-        metadata["exposed"] = dg.MetadataValue.md("\n".join(f"- {each}" for each in found))
+        metadata["exposed"] = "; ".join(str(each) for each in found)
         metadata["next"] = f"drop the column, or name {table} in columns.<name>.allow of the contract"
     return dg.AssetCheckResult(
         asset_key=table_key(table),
         check_name=ALLOWED,
         passed=not found and known,
         severity=dg.AssetCheckSeverity.ERROR if found else dg.AssetCheckSeverity.WARN,
+        description=metadata.get("exposed"),
         metadata=metadata,
     )
 

@@ -40,11 +40,10 @@ def result(
         metadata["dagster/row_count"] = row_count
     if columns is not None:
         listed = columns_to_json(columns)
+        made_of = (from_append if is_upsert_table(contract) else from_topic)(contract, listed)
         metadata["dagster/uri"] = location
-        metadata["dagster/column_schema"] = column_schema(contract, listed)
-        metadata["dagster/column_lineage"] = (
-            from_append(contract, listed) if is_upsert_table(contract) else from_topic(contract, listed)
-        )
+        metadata["dagster/column_schema"] = column_schema(contract, listed, made_of)
+        metadata["dagster/column_lineage"] = made_of
     return dg.MaterializeResult(asset_key=table_key(outcome.table), metadata=metadata)
 
 

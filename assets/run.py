@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 from threading import Event
 
 import dagster as dg
@@ -14,13 +15,14 @@ from assets.quality import evaluations, ingest_checks, merge_evaluations
 from assets.report import failure, observation, quarantine_landed, result
 from resources.lake import LakeResource
 from tidemark.domain.cadence.events import report_period, run_length
+from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.alive import alive
-from tidemark.engine.config.discovery import update
+from tidemark.engine.config.discovery import read, update
 from tidemark.engine.lane.append_work import LakeWork
 from tidemark.engine.lane.serve import Report, catch_up_all, serve
 from tidemark.engine.lane.upsert_work import MergeWork
@@ -139,9 +141,13 @@ def _result(
         context.log_event(quarantine_landed(contract, outcome))
     state = lake.state(contract.table)
     columns = state.columns
-    changed = columns is not None and update(
-        resource.places.home, lambda seen: seen.with_columns(contract.table, columns, state.location)
-    )
+    news = columns is not None and _news(resource.places.home, contract.table, columns, state.location)
     merges = state if state.merged else None
     rows = state.rows - state.delete_rows
-    return result(contract, outcome, rows, columns if changed else None, merges, state.location)
+    return result(contract, outcome, rows, columns if news else None, merges, state.location)
+
+
+def _news(home: Path, table: str, columns: Struct, location: str) -> bool:
+    """Whether the UI does not have the columns from the definitions that are loaded."""
+    changed = update(home, lambda seen: seen.with_columns(table, columns, location))
+    return changed or not read(home).shown(table)

@@ -5,7 +5,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.column_lineage import Columns, from_append, from_topic
+from assets.column_lineage import Columns, came_from, from_append, from_topic
 from assets.names import LANE_TAG, ROLE_TAG, table_key, table_of, topic_key
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.units import format_duration
@@ -87,8 +87,8 @@ def topic_specs(contracts: Sequence[Contract]) -> list[dg.AssetSpec]:
     ]
 
 
-def column_schema(contract: Contract, columns: Columns) -> dg.TableSchema:
-    """Columns as Dagster's catalog shows them, with the contract's descriptions and tags."""
+def column_schema(contract: Contract, columns: Columns, made_of: dg.TableColumnLineage) -> dg.TableSchema:
+    """Columns as Dagster's catalog shows them, with the contract's descriptions and tags, and what they are made of."""
     notes = contract.columns
     return dg.TableSchema(
         columns=[
@@ -97,7 +97,7 @@ def column_schema(contract: Contract, columns: Columns) -> dg.TableSchema:
                 type=each["type"],
                 description=(notes[each["name"]].description if each["name"] in notes else None)
                 or each.get("doc"),
-                constraints=dg.TableColumnConstraints(nullable=not each.get("required", False)),
+                constraints=came_from(made_of, each["name"], nullable=not each.get("required", False)),
                 tags=dict.fromkeys(notes[each["name"]].tags, "") if each["name"] in notes else None,
             )
             for each in columns
@@ -120,8 +120,9 @@ def _table_metadata(
     if contract.runbook:
         metadata["runbook"] = dg.MetadataValue.url(contract.runbook)
     if columns:
-        metadata["dagster/column_schema"] = column_schema(contract, columns)
-        metadata["dagster/column_lineage"] = made_of(contract, columns)
+        lineage = made_of(contract, columns)
+        metadata["dagster/column_schema"] = column_schema(contract, columns, lineage)
+        metadata["dagster/column_lineage"] = lineage
     return metadata
 
 

@@ -62,7 +62,7 @@ def _tables(configuration: Configuration, seen: Discovery) -> dg.Definitions:
     catalog, lanes = platform.catalog.name, platform.lanes
     upserts = [each.contract for each in currents(contracts).values()]
     columns = {each.table: seen.columns(each.table) for each in (*contracts, *upserts)}
-    by_lane, merged = _by_lane(contracts), _by_lane(upserts)
+    by_lane, merged, served = _by_lane(contracts), _by_lane(upserts), seen.digests()
     schemas = schema_assets(contracts)
     assets = [
         *topic_specs(contracts),
@@ -88,7 +88,10 @@ def _tables(configuration: Configuration, seen: Discovery) -> dg.Definitions:
             *maintenance_schedules(contracts, platform.maintenance),
         ],
         sensors=[
-            *(lag_sensor(name, lanes[name], each, platform.report_every) for name, each in by_lane.items()),
+            *(
+                lag_sensor(name, lanes[name], each, platform.report_every, served)
+                for name, each in by_lane.items()
+            ),
             *(upsert_sensor(name, lanes[name], each) for name, each in merged.items()),
         ],
     )

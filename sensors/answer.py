@@ -1,6 +1,6 @@
 """From a tick's decision to what Dagster is told: a run request or a reason, observations, the cursor."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import dagster as dg
@@ -28,6 +28,7 @@ def answer(
     lane: Lane,
     contracts: Sequence[Contract],
     report_every: timedelta,
+    served: Mapping[str, str],
 ) -> dg.SensorResult:
     """One tick. Trouble with a service is a reason to skip, never an exception."""
     try:
@@ -43,7 +44,7 @@ def answer(
         *topic_observations(tick, decision, every),
         *freshness_changes(tick, decision),
     ]
-    remarks = [*tick.down, decision.reason, discover(tick, resource.places.home)]
+    remarks = [*tick.down, decision.reason, discover(tick, resource.places.home, served)]
     requests = [requested(context, tick, decision)] if decision.tables else []
     return dg.SensorResult(
         run_requests=requests,

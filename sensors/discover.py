@@ -13,9 +13,10 @@ from tidemark.engine.config.discovery import Discovery, update
 LIST_EVERY = timedelta(minutes=1)
 
 
-def discover(tick: Tick, home: Path) -> str | None:
+def discover(tick: Tick, home: Path, served: Mapping[str, str]) -> str | None:
     """Write what is new, once a minute; the answer is a remark for the tick's reason, or None.
 
+    `served`: digests of the columns that these definitions show, which are as old as the process that ticks.
     Clusters with a `topics:` contract are listed whole, of the others only the topics of contracts are kept.
     """
     before = tick.cache.listed_at
@@ -28,7 +29,7 @@ def discover(tick: Tick, home: Path) -> str | None:
             listed[cluster] = tick.lake.kafka(cluster).topics()
         except TidemarkError:
             continue
-    update(home, lambda seen: _refreshed(seen, tick, listed))
+    update(home, lambda seen: _refreshed(seen, tick, listed).with_served(served))
     fresh = sorted(set(_unserved(tick, listed)))
     return f"new topics match a pattern, reload the definitions: {', '.join(fresh[:3])}" if fresh else None
 

@@ -1,7 +1,7 @@
 """The lag sensor: one per lane, on by default. It asks for runs and never starts Spark."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from math import ceil
 
@@ -30,8 +30,9 @@ def lag_sensor(
     lane: Lane,
     contracts: Sequence[Contract],
     report_every: timedelta,
+    served: Mapping[str, str],
 ) -> dg.SensorDefinition:
-    """The sensor of lane `name`; the default lane's is called `kafka_lag`."""
+    """The sensor of lane `name`; the default lane's is called `kafka_lag`. `served`: see `discover`."""
 
     @dg.sensor(
         name="kafka_lag" if name == "default" else f"kafka_lag_{name}",
@@ -43,7 +44,7 @@ def lag_sensor(
     def kafka_lag(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SensorResult:
         from sensors.answer import answer  # noqa: PLC0415 - loading the definitions needs no Kafka client
 
-        return answer(context, lake, name, lane, contracts, report_every)
+        return answer(context, lake, name, lane, contracts, report_every, served)
 
     return kafka_lag
 

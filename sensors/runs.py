@@ -13,7 +13,7 @@ from dagster import DagsterRunStatus, RunsFilter
 from assets.names import OFFSETS_TAG, SENSOR, STOPPED_TAG, TRIGGER_TAG, pool_filter, table_of
 from tidemark.domain.cadence.request import Runs
 from tidemark.domain.states import STATES, State
-from tidemark.engine.alive import forget, is_dead, is_held
+from tidemark.engine.alive import dead, forget, is_dead, is_held
 
 UNDER_WAY = (
     DagsterRunStatus.QUEUED,
@@ -26,6 +26,11 @@ BEGUN = (DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.C
 ENDED = (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED)
 LOOK_BACK = 25
 """Ended runs that one tick takes into account."""
+DIED = (
+    "The process of this run died before its work was done: it was killed, ran out of memory, or the machine stopped. "
+    "Not lost: what it had published stays; what it had not is done again, for a table itself says how far it is. "
+    "Next: nothing; the next run goes on from there. If runs die often, look at the memory of this machine."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +66,20 @@ def bury(instance: dg.DagsterInstance, home: Path, pool: str | None = None, *, o
     wanted = RunsFilter(statuses=list(BEGUN), tags=pool_filter(pool) if pool else None)
     for run in instance.get_runs(wanted, limit=100):
         if is_dead(home, run.run_id) or (orphans and not is_held(home, run.run_id)):
-            instance.report_run_failed(run, "The process of this run is gone; what it had published stays.")
+            instance.report_run_failed(run, DIED)
             forget(home, run.run_id)
+    for run_id in dead(home):
+        _explain(instance, home, run_id)
+
+
+def _explain(instance: dg.DagsterInstance, home: Path, run_id: str) -> None:
+    """Dagster's code server sees its own children die and fails their runs, but cannot say what that means here."""
+    run = instance.get_run_by_id(run_id)
+    if run is not None and run.status in BEGUN:
+        return
+    if run is not None and run.status == DagsterRunStatus.FAILURE:
+        instance.report_engine_event(DIED, run)
+    forget(home, run_id)
 
 
 def ended(

@@ -12,6 +12,7 @@ from sensors import tick as ticks
 from sensors.cursor import parse
 from tidemark.domain.errors import Stopped
 from tidemark.engine.alive import alive
+from tidemark.engine.config import discovery
 
 
 @pytest.fixture
@@ -280,3 +281,14 @@ def _finished(instance, run, stopped):
     if stopped:
         instance.add_run_tags(run.run_id, {STOPPED_TAG: stopped})
     instance.report_run_failed(run)
+
+
+def test_a_tick_says_which_columns_its_definitions_show(tick, where):
+    """Given definitions that were loaded before a table was first seen, then the discovery file says that they do not show it."""
+    discovery.update(where.home, lambda seen: seen.with_described("shop.orders", [{"name": "id"}]))
+    tick()
+    assert not discovery.read(where.home).shown("shop.orders")
+    discovery.update(where.home, lambda seen: seen.with_served(seen.digests()))
+    assert discovery.read(where.home).shown("shop.orders")
+    tick(later=120)
+    assert not discovery.read(where.home).shown("shop.orders"), "these definitions are still the old ones"

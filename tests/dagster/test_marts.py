@@ -73,12 +73,15 @@ def test_a_tag_shows_on_every_column_that_is_made_of_a_tagged_one(tmp_path):
         tmp_path,
         lambda seen: seen.with_described(
             "marts.customers", [{"name": "email", "type": "string", "from": [["shop.orders", "email"]]}]
-        ),
+        ).with_described("shop.orders", [{"name": "email", "type": "string"}]),
     )
     specs = {each.key: each for each in build_defs(where=sample(tmp_path)).resolve_all_asset_specs()}
     metadata = specs[table_key("marts.customers")].metadata
     (column,) = metadata["dagster/column_schema"].columns
     assert column.tags == {"pii": ""}
+    assert column.constraints.other == ["from shop.orders.email"]
     assert metadata["dagster/column_lineage"].deps_by_column["email"] == [
         dg.TableColumnDep(table_key("shop.orders"), "email")
     ]
+    ways = metadata["where_columns_come_from"].value
+    assert ways == "- **email** ← `shop.orders.email` ← `topic orders.email`"

@@ -26,6 +26,7 @@ TABLES = {
     "shop.orders": "order_id bigint, customer_id bigint, email string, amount decimal(10,2), status string, "
     "ordered_at timestamp",
     "web.clicks": "visitor string, page string, clicked_at timestamp, referrer string",
+    "web.last_clicks": "visitor string, page string, clicked_at timestamp, referrer string",
     "ops.audit_log": "value string",
     "plant.sensors": "value binary",
 }
@@ -113,6 +114,7 @@ def verdicts(result, name):
 def test_marts_follow_their_tables(sample, instance):
     sample.append("shop.orders", [order(n) for n in range(4)], quarantined=1)
     sample.append("web.clicks", [click(n, minute) for n, minute in enumerate((0, 5, 50, 51))])
+    sample.append("web.last_clicks", [click(3, 51)])
     sample.append("ops.audit_log", [("line", kafka(0))])
     sample.append("plant.sensors", [(b"frame", kafka(0))])
     first = sample.build(instance)
@@ -122,6 +124,8 @@ def test_marts_follow_their_tables(sample, instance):
         (2, "/0"),
         (2, "/2"),
     ]
+    visitors = "SELECT visitor, last_page, visits, clicks FROM lake.marts.visitors"
+    assert sample.rows(visitors) == [("ann", "/3", 2, 4)]
     quality = (
         "SELECT rows_read, rows_written, rows_quarantined FROM lake.marts.data_quality WHERE table_name = "
     )
@@ -136,6 +140,7 @@ def test_marts_follow_their_tables(sample, instance):
     revenue = sample.rows("SELECT orders, revenue FROM lake.marts.daily_revenue ORDER BY order_day")
     assert revenue == [(5, Decimal("50.00")), (1, Decimal("7.50"))]
     assert sample.rows("SELECT clicks FROM lake.marts.sessions") == [(5,)]
+    assert sample.rows(visitors) == [("ann", "/3", 1, 5)]
     assert sample.rows(f"{quality}'shop.orders'") == [(7, 6, 1)]
     assert sample.rows("SELECT sum(orders) FROM lake.marts.customers") == [(6,)]
 
@@ -175,6 +180,22 @@ def test_a_mart_that_counts_rows_which_retention_has_deleted_is_called_stale_ins
     assert sample.rows(count) == [(4,)]
     assert verdicts(sample.build(instance, "marts.daily_revenue"), CORRECTED) == {"marts.daily_revenue": True}
     sample.spark.sql("ALTER TABLE lake.shop.orders UNSET TBLPROPERTIES ('tidemark.retention-before')")
+
+
+def test_a_mart_on_an_upsert_table_sees_rows_that_changed_and_carries_their_tags(sample, instance):
+    """Given a mart on an upsert table, when a row there changes and no other comes, then the mart has the change; the tag of the append table's column crosses both."""
+    sample.spark.sql("UPDATE lake.web.last_clicks SET page = '/9' WHERE visitor = 'ann'")
+    built = sample.build(instance, "marts.visitors")
+    assert sample.rows("SELECT last_page FROM lake.marts.visitors") == [("/9",)]
+    assert verdicts(built, ALLOWED) == {"marts.visitors": True}, "the contract allows it"
+    metadata = instance.get_latest_materialization_event(
+        table_key("marts.visitors")
+    ).asset_materialization.metadata
+    (visitor,) = [e for e in metadata["dagster/column_schema"].value.columns if e.name == "visitor"]
+    assert visitor.tags == {"pii": ""}
+    assert visitor.constraints.other == ["from web.last_clicks.visitor"]
+    ways = metadata["where_columns_come_from"].value
+    assert "**visitor** ← `web.last_clicks.visitor` ← `web.clicks.visitor`" in ways
 
 
 def test_columns_and_what_they_are_made_of_are_recorded(sample, instance):

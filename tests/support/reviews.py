@@ -48,6 +48,7 @@ def review(contract=CONTRACT, receipts=None, state="fresh", **said):
                 "required": False,
                 "description": "",
                 "tags": ["pii"],
+                "becomes": ["marts.customers.email"],
                 "allow": [],
             }
         ],
@@ -55,7 +56,7 @@ def review(contract=CONTRACT, receipts=None, state="fresh", **said):
         "snapshots": {},
         "changes": [],
         "operations": [],
-        "marts": ["marts.customers"],
+        "marts": {"marts.customers": ["shop.orders"]},
         **said,
     }
     return Review(

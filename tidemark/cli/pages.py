@@ -45,12 +45,18 @@ def pages(folder: Path) -> dict[str, str]:
 
 def _keys(title: str, about: str, schema: Mapping[str, Any]) -> str:
     parts = [f"# {title}\n\n{_MADE}\n{about}\n", _table(schema)]
+    open_ended = []
     for name, section in schema["$defs"].items():
         shape = section["anyOf"][0] if "anyOf" in section else section
         if shape.get("properties"):
             said = shape.get("description") or section.get("description") or ""
             parts.append(f"\n## {name}\n\n{said}\n\n{_table(shape)}")
-    return "\n".join(parts)
+        else:
+            open_ended.append(name)
+    whole = "\n".join(parts)
+    for name in open_ended:  # a section that takes any key has no table to link to
+        whole = whole.replace(f"[{name}](#{name.lower()})", name)
+    return whole
 
 
 def _table(shape: Mapping[str, Any]) -> str:

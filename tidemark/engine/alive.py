@@ -48,6 +48,13 @@ def is_held(home: Path, run_id: str) -> bool:
     return _state(home, run_id) == "held"
 
 
+def dead(home: Path) -> list[str]:
+    """The runs that held their lock here, do so no more, and were not forgotten."""
+    folder = home / FOLDER
+    names = [each.name for each in folder.iterdir() if not each.suffix] if folder.is_dir() else []
+    return [name for name in names if is_dead(home, name)]
+
+
 def _state(home: Path, run_id: str) -> Literal["held", "dead", "unknown"]:
     path = home / FOLDER / run_id
     try:

@@ -12,7 +12,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import currents
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.backfill import CUTOVER
-from tidemark.domain.lineage.column_lineage import Lineage, tags_of
+from tidemark.domain.lineage.column_lineage import lineage_of, made_of_it, tags_of
 from tidemark.domain.lineage.marts import Mart, downstream
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
@@ -47,7 +47,8 @@ class Review:
     changes: Sequence[Mapping[str, Any]]
     operations: Sequence[Mapping[str, Any]]
     promises: Sequence[tuple[str, str]]
-    marts: Sequence[str]
+    marts: Mapping[str, Sequence[str]]
+    """That are made of the table at any distance, each with the tables one step up."""
     current: Status | None = None
     """Of the upsert table, where the contract asks for one."""
     cutover: Mapping[str, Any] | None = None
@@ -100,6 +101,7 @@ def _review(
 ) -> Review:
     contract, state = facts.contract, facts.table
     lane = lake.platform.lanes[contract.lane]
+    reached = downstream(contract, marts)
     table, _ = asked(lambda: load(lake.catalog, contract.table))
     receipts = receipts_of(table.metadata, contract.table) if table else []
     found, _ = asked(
@@ -108,7 +110,7 @@ def _review(
     return Review(
         contract=contract,
         status=judge(facts, poll=lane.poll, now=datetime.now(UTC)),
-        columns=_columns(contract, facts, seen),
+        columns=_columns(contract, facts, seen, lake.configuration.contracts),
         receipts=receipts,
         fates=fates_of(receipts),
         quarantine=[each.as_json() for each in found or []],
@@ -117,16 +119,18 @@ def _review(
         changes=history(state)[::-1] if state and state.exists else [],
         operations=_operations(lake, contract.table),
         promises=promises(contract, lake.platform),
-        marts=downstream(contract, marts),
+        marts={each.table: each.upstream for each in marts if each.table in reached},
         current=current,
         cutover=_plain(state.properties.get(CUTOVER)) or None if state else None,
     )
 
 
-def _columns(contract: Contract, facts: Facts, seen: discovery.Discovery) -> list[dict[str, Any]]:
+def _columns(
+    contract: Contract, facts: Facts, seen: discovery.Discovery, contracts: Sequence[Contract]
+) -> list[dict[str, Any]]:
     columns = facts.table.columns if facts.table else None
     listed = discovery.columns_to_json(columns) if columns else seen.columns(contract.table)
-    lineage: Lineage = {}
+    lineage = lineage_of({table: seen.columns(table) for table in seen.tables}, contracts)
     return [
         {
             "name": each["name"],
@@ -134,6 +138,7 @@ def _columns(contract: Contract, facts: Facts, seen: discovery.Discovery) -> lis
             "required": bool(each.get("required")),
             "description": _description(contract, each),
             "tags": list(tags_of(lineage, [contract], contract.table, each["name"])),
+            "becomes": [".".join(origin) for origin in made_of_it(lineage, contract.table, each["name"])],
             "allow": list(contract.columns[each["name"]].allow) if each["name"] in contract.columns else [],
         }
         for each in listed

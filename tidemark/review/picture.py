@@ -1,31 +1,60 @@
 """The way of the data as inline SVG: topic, table, quarantine, upsert table, marts. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 
 _BOX, _GAP, _STEP = 38, 14, 220
 _WIDE = 190
 _FITS = 25
 """Characters that fit into a box."""
+_SMALLEST = 0.82
+"""How far the picture may shrink before it is scrolled."""
+
+Node = tuple[str, str]
+"""Kind and name."""
 
 
-def lineage(topic: str, table: str, quarantine: str, upsert: str | None, marts: Sequence[str]) -> str:
-    """Columns from left to right, one box per node; the text beside it says the same in words."""
+def lineage(
+    topic: str, table: str, quarantine: str, upsert: str | None, marts: Mapping[str, Collection[str]]
+) -> str:
+    """Columns from left to right, one box per node; the text beside it says the same in words.
+
+    `marts`: each with the tables it is made of.
+    """
     made = [("quarantine", quarantine), *([("upsert table", upsert)] if upsert else [])]
-    columns = [[("topic", topic)], [("append table", table)], [*made, *(("mart", each) for each in marts)]]
-    rows = max(len(column) for column in columns)
-    height = rows * (_BOX + _GAP) + _GAP
-    box = f"0 0 {2 * _STEP + _WIDE + 2} {height}"
-    parts = [f'<svg class="lineage" role="img" viewBox="{box}" aria-label="{escape(_told(columns))}">']
-    for number, column in enumerate(columns):
-        offset = (height - len(column) * (_BOX + _GAP) + _GAP) / 2
-        for row, (kind, name) in enumerate(column):
-            x, y = number * _STEP + 1, offset + row * (_BOX + _GAP)
-            if number:
-                begin = (number - 1) * _STEP + _WIDE + 1
-                parts.append(_arrow(begin, height / 2, x, y + _BOX / 2))
-            parts.append(_node(kind, name, x, y))
-    return "".join([*parts, "</svg>"])
+    beneath = {name: [table] for _, name in made} | {table: [topic]}
+    layers: list[list[Node]] = [[("topic", topic)], [("append table", table)], made]
+    for mart, depth in _depths(marts, {table: 1, **({upsert: 2} if upsert else {})}).items():
+        layers += [[] for _ in range(depth + 1 - len(layers))]
+        layers[depth].append(("mart", mart))
+        beneath[mart] = sorted(marts[mart])
+    return _drawn(layers, beneath)
+
+
+def _depths(marts: Mapping[str, Collection[str]], known: Mapping[str, int]) -> dict[str, int]:
+    """The column of each mart: one to the right of the last table that it is made of."""
+    found = dict(known)
+    for _ in marts:
+        for mart, tables in sorted(marts.items()):
+            found[mart] = 1 + max((found[each] for each in tables if each in found), default=1)
+    return {mart: found[mart] for mart in sorted(marts)}
+
+
+def _drawn(layers: Sequence[Sequence[Node]], beneath: Mapping[str, Collection[str]]) -> str:
+    height = max(len(layer) for layer in layers) * (_BOX + _GAP) + _GAP
+    width = (len(layers) - 1) * _STEP + _WIDE + 2
+    places = {
+        name: (number * _STEP + 1, (height - len(layer) * (_BOX + _GAP) + _GAP) / 2 + row * (_BOX + _GAP))
+        for number, layer in enumerate(layers)
+        for row, (_, name) in enumerate(layer)
+    }
+    arrows = [
+        _arrow(places[each], places[name]) for name in beneath for each in beneath[name] if each in places
+    ]
+    nodes = [_node(kind, name, *places[name]) for layer in layers for kind, name in layer]
+    size = f"max-width:{width}px;min-width:{width * _SMALLEST:.0f}px"
+    opening = f'<svg class="lineage" style="{size}" role="img" viewBox="0 0 {width} {height}" '
+    return "".join([opening, f'aria-label="{escape(_told(layers))}">', *arrows, *nodes, "</svg>"])
 
 
 def _node(kind: str, name: str, x: float, y: float) -> str:
@@ -38,10 +67,11 @@ def _node(kind: str, name: str, x: float, y: float) -> str:
     )
 
 
-def _arrow(x1: float, y1: float, x2: float, y2: float) -> str:
+def _arrow(begin: tuple[float, float], end: tuple[float, float]) -> str:
+    x1, y1, x2, y2 = begin[0] + _WIDE, begin[1] + _BOX / 2, end[0], end[1] + _BOX / 2
     middle = (x1 + x2) / 2
     return f'<path class="arrow" d="M{x1},{y1:.1f} C{middle},{y1:.1f} {middle},{y2:.1f} {x2},{y2:.1f}"/>'
 
 
-def _told(columns: Sequence[Sequence[tuple[str, str]]]) -> str:
-    return "Lineage: " + "; then ".join(", ".join(f"{kind} {name}" for kind, name in c) for c in columns)
+def _told(layers: Sequence[Sequence[Node]]) -> str:
+    return "Lineage: " + "; then ".join(", ".join(f"{kind} {name}" for kind, name in c) for c in layers)

@@ -67,7 +67,8 @@ def snapshots_of(metadata: TableMetadata) -> dict[str, Any]:
     """How many there are, how far back they go, and what the newest compactions did."""
     every = sorted(metadata.snapshots, key=lambda each: each.timestamp_ms)
     head = summary_of(metadata.current_snapshot())
-    rewrites = [each for each in every if each.summary and each.summary.operation.value == "replace"]
+    replaced = [each for each in every if each.summary and each.summary.operation.value == "replace"]
+    rewrites = [each for each in replaced if _rewrite(each)["files_before"]]  # others rewrote manifests alone
     return {
         "count": len(every),
         "oldest": _at(every[0]).isoformat() if every else None,

@@ -3,9 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.column_lineage import lineage_of
 from tidemark.domain.config.contract import Contract, Upsert
-from tidemark.domain.lineage.column_lineage import Exposure, exposures, origins, tags_of, topic_fields
+from tidemark.domain.lineage.column_lineage import (
+    Exposure,
+    exposures,
+    lineage_of,
+    made_of_it,
+    origins,
+    tags_of,
+    topic_fields,
+    way_up,
+    with_topics,
+)
 
 ORDERS = Contract(
     topic="orders",
@@ -66,3 +75,34 @@ def test_tags_cross_an_upsert_table_that_says_nothing_itself():
     assert tags_of(lineage, [kept], "shop.now", "email") == ("pii",)
     (found,) = exposures(lineage, [kept], "marts.mailing")
     assert found.origin == ("shop.orders", "email")
+    unseen = {table: listed for table, listed in columns.items() if table != "shop.now"}
+    assert exposures(lineage_of(unseen, [kept]), [kept], "marts.mailing") == [found], (
+        "nobody has looked at it yet"
+    )
+
+
+def test_the_way_of_a_column_leads_from_the_mart_to_the_field_of_the_topic():
+    """Given topic, append table, upsert table and mart, then each step of the way is told once, and the way down is the same one."""
+    whole = with_topics(LINEAGE, [ORDERS], {"shop.orders": ["id", "email", "_kafka"]})
+    assert way_up(whole, "marts.mailing", "to") == [
+        [("marts.customers", "contact")],
+        [("shop.orders_current", "email")],
+        [("shop.orders", "email")],
+        [("topic orders", "email")],
+    ]
+    assert way_up(whole, "shop.orders", "_kafka") == []
+    assert way_up({"a.t": {"x": [("b.t", "y")]}, "b.t": {"y": [("a.t", "x")]}}, "a.t", "x") == [
+        [("b.t", "y")]
+    ]
+    assert made_of_it(LINEAGE, "shop.orders", "email") == [
+        ("marts.customers", "contact"),
+        ("marts.mailing", "to"),
+        ("shop.orders_current", "email"),
+    ]
+
+
+@given(GRAPHS, NAMES, NAMES)
+def test_a_way_names_every_origin_once(lineage, table, column):
+    named = [each for step in way_up(lineage, table, column) for each in step]
+    assert len(named) == len(set(named))
+    assert {(table, column), *named} == origins(lineage, table, column)

@@ -52,3 +52,16 @@ def test_writers_do_not_undo_each_other(tmp_path):
     for thread in threads:
         thread.join()
     assert set(read(tmp_path).clusters) == {f"c{n}" for n in range(8)}
+
+
+def test_columns_are_shown_when_the_definitions_that_are_loaded_have_them(tmp_path):
+    """Given a table that got a column after the definitions were loaded, then it is not shown until they are loaded anew."""
+    one = Struct((Field("id", LONG),))
+    update(tmp_path, lambda d: d.with_columns("shop.orders", one))
+    assert not read(tmp_path).shown("shop.orders")
+    loaded = read(tmp_path).digests()
+    update(tmp_path, lambda d: d.with_served(loaded))
+    assert read(tmp_path).shown("shop.orders")
+    update(tmp_path, lambda d: d.with_columns("shop.orders", Struct((*one.fields, Field("note", LONG)))))
+    assert not read(tmp_path).shown("shop.orders")
+    assert not read(tmp_path).shown("shop.other")

@@ -11,6 +11,7 @@ from reviews import CONTRACT, NOON, receipt, review
 
 from tidemark.domain.config.contract import Upsert
 from tidemark.review.pack import page
+from tidemark.review.picture import lineage
 from tidemark.review.plots import over_time
 from tidemark.review.receipts import fates_of
 
@@ -108,9 +109,24 @@ def test_offsets_without_a_record_are_told_apart_from_records():
 
 
 def test_a_table_that_was_never_loaded_has_a_page_too():
-    html = page([review(receipts=[], state="lagging", columns=[], marts=[])], "lake")
+    html = page([review(receipts=[], state="lagging", columns=[], marts={})], "lake")
     sound(html)
     assert "Nothing was published yet." in html
+
+
+def test_the_picture_draws_each_mart_behind_what_it_is_made_of():
+    """Given a mart on the upsert table and one on that mart, then arrows go from there, not from the append table."""
+    marts = {"m.who": ["a.now", "m.daily"], "m.daily": ["a.log"], "m.other": ["b.elsewhere", "a.log"]}
+    svg = lineage("log", "a.log", "a.log_quarantine", "a.now", marts)
+    sound(svg)
+    assert (
+        "then quarantine a.log_quarantine, upsert table a.now, mart m.daily, mart m.other; then mart m.who"
+        in svg
+    )
+    assert svg.count('class="arrow"') == 7 - 1 + 1, (
+        "one for each box but the first, and a second one into m.who"
+    )
+    assert "elsewhere" not in svg
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=40)

@@ -27,6 +27,8 @@ BURST = 40_000
 
 SHOWN = 20
 """Lines of a command's output."""
+NO_ANSWER = 124
+"""Exit code of a command that took too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +149,13 @@ class Tour:
         if words[0] == "tidemark":
             words = [str(Path(sys.executable).with_name("tidemark")), *words[1:]]
         environment = {**os.environ, **self.stage.dagster.environment(), "COLUMNS": str(self.console.width)}
-        return subprocess.run(
-            words, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
-        )
+        try:
+            return subprocess.run(
+                words, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
+            )
+        except subprocess.TimeoutExpired:
+            late = f"no answer within {PATIENCE:.0f} s: this machine is busy, or too small"
+            return subprocess.CompletedProcess(words, NO_ANSWER, "", late)
 
     def title(self, text: str) -> None:
         """What the next step is about."""

@@ -4,12 +4,13 @@ A table's lineage maps each of its columns to (table, column) pairs one step up.
 for that column and for everything that is made of it.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import SOFT_COLUMN
+from tidemark.domain.config.upsert import SOFT_COLUMN, currents
 
 Origin = tuple[str, str]
 """(table, column)."""
@@ -32,6 +33,25 @@ class Exposure:
         )
 
 
+def lineage_of(columns: Mapping[str, Sequence[Mapping[str, Any]]], contracts: Sequence[Contract]) -> Lineage:
+    """What the discovery file knows of tables that say where their columns come from, and upsert tables by contract.
+
+    Of an upsert table that nobody has looked at, the columns that the contract or another table names: what is
+    tagged must not get through because a file is not there.
+    """
+    told = {
+        table: {each["name"]: [(t, c) for t, c in each["from"]] for each in listed if "from" in each}
+        for table, listed in columns.items()
+    }
+    named = {origin for made_of in told.values() for above in made_of.values() for origin in above}
+    merged = {}
+    for table, each in currents(contracts).items():
+        seen = [column["name"] for column in columns.get(table, ())]
+        others = [name for origin, name in sorted(named) if origin == table]
+        merged[table] = upsert_fields(each.append.table, [*seen, *each.append.columns, *others])
+    return told | merged
+
+
 def origins(lineage: Lineage, table: str, column: str) -> frozenset[Origin]:
     """All columns that `table.column` is made of, however many steps up, itself included."""
     found: set[Origin] = set()
@@ -41,8 +61,44 @@ def origins(lineage: Lineage, table: str, column: str) -> frozenset[Origin]:
         if each in found:
             continue
         found.add(each)
-        waiting += lineage.get(each[0], {}).get(each[1], ())
+        waiting += _above(lineage, each)
     return frozenset(found)
+
+
+def way_up(lineage: Lineage, table: str, column: str) -> list[list[Origin]]:
+    """What a column is made of, step by step until nothing is known any more; each column at its first step only."""
+    steps: list[list[Origin]] = []
+    seen: set[Origin] = {(table, column)}
+    while step := sorted(
+        {up for each in (steps[-1] if steps else [(table, column)]) for up in _above(lineage, each)} - seen
+    ):
+        seen |= set(step)
+        steps.append(step)
+    return steps
+
+
+def made_of_it(lineage: Lineage, table: str, column: str) -> list[Origin]:
+    """The columns of other tables that `table.column` is in, however many steps down, sorted."""
+    return sorted(
+        (other, name)
+        for other, columns in lineage.items()
+        for name in columns
+        if other != table and (table, column) in origins(lineage, other, name)
+    )
+
+
+def with_topics(
+    lineage: Lineage, contracts: Iterable[Contract], columns: Mapping[str, Iterable[str]]
+) -> Lineage:
+    """The lineage with one more step: from an append table's columns to the fields of its topic."""
+    fields = {
+        each.table: {
+            name: [(f"topic {each.topic}", field)]
+            for name, field in topic_fields(each, columns.get(each.table, ()))
+        }
+        for each in contracts
+    }
+    return {**lineage, **fields}
 
 
 def tags_of(lineage: Lineage, contracts: Iterable[Contract], table: str, column: str) -> tuple[str, ...]:
@@ -76,6 +132,10 @@ def topic_fields(contract: Contract, columns: Iterable[str]) -> Iterator[tuple[s
 def upsert_fields(append: str, columns: Iterable[str]) -> dict[str, list[Origin]]:
     """An upsert table's columns are those of the append table; the mark of a delete is what the row came with."""
     return {name: [(append, KAFKA_COLUMN.name if name == SOFT_COLUMN.name else name)] for name in columns}
+
+
+def _above(lineage: Lineage, origin: Origin) -> Collection[Origin]:
+    return lineage.get(origin[0], {}).get(origin[1], ())
 
 
 def _notes(contracts: Iterable[Contract]) -> dict[Origin, tuple[tuple[str, ...], tuple[str, ...]]]:

@@ -4,10 +4,12 @@ A cache and nothing more (DESIGN.md, Layers): sensors and runs refresh it, loadi
 missing, damaged or of another version it is empty. `<home>/discovery.json`:
 {"version": 1,
  "clusters": {cluster: {"topics": {topic: {"partitions": n, "id": …}}}},
- "tables": {table: {"columns": [{"name", "type", "doc", "required", "from"}], "location"}}}
+ "tables": {table: {"columns": [{"name", "type", "doc", "required", "from"}], "location"}},
+ "served": {table: digest of the columns that the orchestrator's definitions show}}
 """
 
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +30,7 @@ class Discovery:
 
     clusters: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    served: Mapping[str, str] = field(default_factory=dict)
 
     def topics(self, cluster: str) -> Mapping[str, Mapping[str, Any]]:
         """The topics that were last seen on a cluster."""
@@ -36,6 +39,18 @@ class Discovery:
     def columns(self, table: str) -> list[Mapping[str, Any]]:
         """The columns that a table was last seen with."""
         return list(self.tables.get(table, {}).get("columns", []))
+
+    def digests(self) -> dict[str, str]:
+        """Of the columns of each table."""
+        return {table: digest_of(self.columns(table)) for table in self.tables}
+
+    def shown(self, table: str) -> bool:
+        """Whether definitions that are loaded show the columns that the table was last seen with."""
+        return self.served.get(table) == digest_of(self.columns(table))
+
+    def with_served(self, digests: Mapping[str, str]) -> "Discovery":
+        """With what the definitions show now."""
+        return replace(self, served=dict(digests))
 
     def with_topics(self, cluster: str, topics: Mapping[str, Mapping[str, Any]]) -> "Discovery":
         """With the whole list of a cluster's topics replaced."""
@@ -59,6 +74,11 @@ class Discovery:
         )
 
 
+def digest_of(columns: Sequence[Mapping[str, Any]]) -> str:
+    """12 hex digits over columns as the file holds them."""
+    return hashlib.sha256(json.dumps(columns, sort_keys=True, default=dict).encode()).hexdigest()[:12]
+
+
 def columns_to_json(columns: Struct) -> list[dict[str, Any]]:
     """Top-level columns as [{"name", "type", "doc", "required"}], types spelled as TYPES.md does."""
     return [
@@ -74,7 +94,7 @@ def read(home: Path) -> Discovery:
         if content["version"] != VERSION:
             return Discovery()
         clusters = {name: dict(each["topics"]) for name, each in content.get("clusters", {}).items()}
-        return Discovery(clusters, dict(content.get("tables", {})))
+        return Discovery(clusters, dict(content.get("tables", {})), dict(content.get("served", {})))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Discovery()
 
@@ -102,6 +122,7 @@ def _write(home: Path, discovery: Discovery) -> None:
         "version": VERSION,
         "clusters": {name: {"topics": topics} for name, topics in discovery.clusters.items()},
         "tables": discovery.tables,
+        "served": discovery.served,
     }
     fresh = home / f"{FILE}.{os.getpid()}"
     fresh.write_text(json.dumps(content, indent=1, sort_keys=True, default=dict), encoding="utf-8")

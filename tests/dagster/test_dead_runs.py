@@ -1,0 +1,38 @@
+"""Rule: a run whose process died says so in its own log: what happened, what is not lost, what to do next."""
+
+import pytest
+from dagster import DagsterRunStatus
+
+from sensors.runs import DIED, bury
+from tidemark.engine.alive import FOLDER, alive
+
+
+def log_of(instance, run):
+    return [record.message for record in instance.all_logs(run.run_id)]
+
+
+@pytest.mark.parametrize("status", [DagsterRunStatus.STARTED, DagsterRunStatus.FAILURE])
+def test_a_run_that_died_is_explained_once_whoever_noticed_first(defs, instance, tmp_path, status):
+    """Given a run without its process, running by Dagster's records or failed by its code server, then one line of its log explains it."""
+    run = instance.create_run_for_job(defs.resolve_job_def("ingest"), status=DagsterRunStatus.STARTED)
+    with alive(tmp_path, run.run_id):
+        bury(instance, tmp_path)
+        assert instance.get_run_by_id(run.run_id).status == DagsterRunStatus.STARTED, "it lives"
+    (tmp_path / FOLDER / run.run_id).touch()  # what a killed process leaves
+    if status == DagsterRunStatus.FAILURE:
+        instance.report_run_failed(run)
+    bury(instance, tmp_path)
+    bury(instance, tmp_path)
+    assert instance.get_run_by_id(run.run_id).status == DagsterRunStatus.FAILURE
+    assert [each for each in log_of(instance, run) if DIED in each] == [DIED]
+    assert list((tmp_path / FOLDER).iterdir()) == []
+
+
+def test_a_run_that_ended_well_is_not_explained(defs, instance, tmp_path):
+    """Given a run that succeeded and left its file behind, then nothing is said."""
+    run = instance.create_run_for_job(defs.resolve_job_def("ingest"), status=DagsterRunStatus.SUCCESS)
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / run.run_id).touch()
+    bury(instance, tmp_path)
+    assert not any(DIED in each for each in log_of(instance, run))
+    assert list((tmp_path / FOLDER).iterdir()) == []
