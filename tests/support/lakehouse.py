@@ -261,5 +261,9 @@ def lakehouse(status: Mapping[str, Any], folder: Path) -> Iterator[Lakehouse]:
         yield made
     finally:
         made.close()
-        if None in Stack(made.home).status()["processes"].values():
+        gone = [name for name, pid in Stack(made.home).status()["processes"].items() if pid is None]
+        for service in gone:
+            last_words = (made.home / "logs" / f"{service}.log").read_text(encoding="utf-8", errors="replace")
+            print(f"{service} is gone: {last_words[-3000:]}")
+        if gone:
             Stack(made.home).up()

@@ -3,12 +3,14 @@
 import os
 import threading
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlparse
 
 import oracle
 import pytest
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.update import SetSnapshotRefUpdate
 from topics import order
 
@@ -327,3 +329,26 @@ def test_ingest_that_keeps_losing_is_left_alone(lakehouse, monkeypatch):
     assert table.run().state == "fresh"
     assert INGEST_FIRST in table.iceberg().metadata.properties
     assert "overtaken" in gain(table, "compaction").reason
+
+
+def test_a_table_is_given_back_whatever_ingest_commits_meanwhile(lakehouse):
+    """Given a commit every few moments, when the lease is taken and given back again and again, then it is free each time."""
+    _, table = fed(lakehouse, "given_back", 1)
+    over, commits = threading.Event(), []
+
+    def again_and_again():
+        while not over.wait(0.06):
+            with suppress(CommitFailedException), table.iceberg().transaction() as change:
+                commits.append(change.set_properties({"ingest": str(len(commits))}))
+
+    busy = threading.Thread(target=again_and_again)
+    busy.start()
+    try:
+        for _ in range(20):
+            with lease(lakehouse.lake, table.name), pytest.raises(Held), lease(lakehouse.lake, table.name):
+                pass
+    finally:
+        over.set()
+        busy.join()
+    assert len(commits) >= 20
+    assert table.branches == set()
