@@ -60,6 +60,13 @@ JVM = (
     *PATIENT_COMPILER,
     *AVRO_LIMITS,
 )
+# Spark keeps the consumers of a query, and what they have fetched, for five minutes in case the same group comes again.
+# Each batch has a group of its own: nobody comes, and the heap of a server that drains a backlog fills up with them.
+BRIEF_CONSUMERS = {
+    f"spark.kafka.consumer.{cache}.{setting}": "2s"
+    for cache in ("cache", "fetchedData.cache")
+    for setting in ("timeout", "evictorThreadRunInterval")
+}
 LOGGING = """\
 rootLogger.level = warn
 rootLogger.appenderRef.out.ref = out
@@ -108,6 +115,7 @@ def settings(cores: int) -> dict[str, str]:
         "spark.sql.connect.ui.retainedSessions": "10",
         "spark.sql.connect.ui.retainedStatements": "10",
         "spark.cleaner.periodicGC.interval": "10min",
+        **BRIEF_CONSUMERS,
     }
 
 

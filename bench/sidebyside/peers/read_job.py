@@ -9,17 +9,13 @@ import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from spark_session import opened
 
 
 def main() -> None:
     """Write ids, times and amounts to a Parquet file, and how long a full read took once everything was warm."""
     job = json.loads(Path(sys.argv[1]).read_text())
-    builder = SparkSession.builder
-    for key, value in job["conf"].items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = opened(job)
     rows = spark.table(job["table"])
     found = rows.selectExpr("order_id", "unix_millis(ordered_at) AS at", "amount_cents").toArrow()
     rows.write.format("noop").mode("overwrite").save()

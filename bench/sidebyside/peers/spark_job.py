@@ -14,16 +14,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
+from spark_session import opened
 
 
 def main() -> None:
     """Stream topics into tables: until they are empty, until they are full, or for ever."""
     job = json.loads(Path(sys.argv[1]).read_text())
-    builder = SparkSession.builder
-    for key, value in job["conf"].items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = opened(job)
     with ThreadPoolExecutor(job["parallel"]) as pool:
         list(pool.map(lambda each: stream(spark, each), job["streams"]))
 
