@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tidemark.domain.formats.avro_limits import JVM_OPTIONS as AVRO_LIMITS
+from tidemark.domain.kafka_readers import BRIEF_CONSUMERS
 from tidemark.services.catalog import NAME, LocalCatalog
 from tidemark.services.errors import ServiceFailed
 from tidemark.services.manifest import ArtifactSet, classpath
@@ -60,13 +61,6 @@ JVM = (
     *PATIENT_COMPILER,
     *AVRO_LIMITS,
 )
-# Spark keeps the consumers of a query, and what they have fetched, for five minutes in case the same group comes again.
-# Each batch has a group of its own: nobody comes, and the heap of a server that drains a backlog fills up with them.
-BRIEF_CONSUMERS = {
-    f"spark.kafka.consumer.{cache}.{setting}": "2s"
-    for cache in ("cache", "fetchedData.cache")
-    for setting in ("timeout", "evictorThreadRunInterval")
-}
 LOGGING = """\
 rootLogger.level = warn
 rootLogger.appenderRef.out.ref = out

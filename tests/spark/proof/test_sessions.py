@@ -1,6 +1,10 @@
-"""A session takes what platform.yaml says, or says what it cannot take."""
+"""What a session takes and what a server keeps: it takes what platform.yaml says, and keeps no readers of a batch."""
 
+from urllib.parse import urlparse
+
+import psutil
 import pytest
+from lakehouse import until
 
 from tidemark.domain.errors import Stopped
 
@@ -17,3 +21,21 @@ def test_a_setting_that_the_server_refuses_is_named_and_is_no_outage(lakehouse, 
     assert refused.value.state == "misconfigured"
     assert f"{key}: {value}" in str(refused.value)
     lake.close()
+
+
+def test_the_readers_of_a_backlog_go_with_it(lakehouse):
+    """Given a backlog of ten batches, when it is drained, then the server soon holds no more connections to Kafka than before."""
+    topic = lakehouse.cluster.topic("backlog", 4)
+    topic.send(range(400))
+    server = psutil.Process(lakehouse.status["processes"]["spark"])
+    broker = urlparse(f"//{lakehouse.cluster.bootstrap}").port
+
+    def readers():
+        return sum(bool(each.raddr) and each.raddr.port == broker for each in server.net_connections("tcp"))
+
+    table = lakehouse.table(topic, ingest={"max_records": 40})
+    until(lambda: readers() == 0, "readers of earlier tests to go", 20)
+    outcome = table.run()
+    assert (outcome.state, outcome.commits) == ("fresh", 10)
+    assert readers() > 0
+    until(lambda: readers() == 0, "readers of the backlog to go", 20)

@@ -16,7 +16,7 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.errors import Stopped
-from tidemark.engine.access.spark_limits import SESSION_SETTINGS, missing_limits
+from tidemark.engine.access.spark_limits import SESSION_SETTINGS, missing_limits, missing_settings
 
 DEFAULT_PORT = 15002
 REQUIRED_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -100,6 +100,11 @@ def verify(spark: SparkSession, catalog: str) -> None:
     if missing := missing_limits(spark):
         logging.getLogger(__name__).warning(
             "a damaged record could end this Spark server; start its JVMs with %s", " ".join(missing)
+        )
+    if missing := missing_settings(spark):
+        logging.getLogger(__name__).warning(
+            "a long backlog could fill the heap of this Spark server with idle Kafka readers; start it with %s",
+            " ".join(missing),
         )
     if REQUIRED_EXTENSIONS not in str(spark.conf.get("spark.sql.extensions", "")):
         raise Stopped(

@@ -1,12 +1,13 @@
 """What reading and decoding ask of a Spark server and of a session.
 
-Belongs here: the server's bounds on what a damaged record may allocate (`avro_limits`), and the settings that make
-reading and wide tables fast. None changes a result.
+Belongs here: the server's bounds on what a damaged record may allocate (`avro_limits`) and on what its Kafka readers
+keep (`kafka_readers`), and the settings that make reading and wide tables fast. None changes a result.
 """
 
 from pyspark.sql import SparkSession
 
 from tidemark.domain.formats.avro_limits import LIMITS
+from tidemark.domain.kafka_readers import BRIEF_CONSUMERS
 
 SESSION_SETTINGS = {
     "spark.sql.codegen.hugeMethodLimit": "8000",
@@ -31,4 +32,11 @@ def missing_limits(spark: SparkSession) -> tuple[str, ...]:
         f"-D{name}={limit}"
         for (name, limit), answer in zip(LIMITS.items(), answers, strict=True)
         if not answer
+    )
+
+
+def missing_settings(spark: SparkSession) -> tuple[str, ...]:
+    """The settings to add to the server so that a long backlog does not fill its heap with idle Kafka readers."""
+    return tuple(
+        f"--conf {key}={time}" for key, time in BRIEF_CONSUMERS.items() if spark.conf.get(key, None) is None
     )

@@ -50,23 +50,23 @@ def observed(
 ) -> DataFrame:
     """`decoded` with the counting of `evidence` attached to its next pass."""
     partition, fate = F.col("_kafka.partition"), F.col(FATE)
-    sane = F.col("_kafka.timestamp") <= F.current_timestamp() + F.expr(FUTURE)
+    sane = F.col("_kafka.timestamp") <= _varying(F.current_timestamp() + F.expr(FUTURE))
     metrics: list[Column] = [
-        F.count_if(~sane).alias("future"),
+        _count(~sane).alias("future"),
         F.max(F.when(sane, F.unix_millis(F.col("_kafka.timestamp")))).alias("max_timestamp"),
         F.collect_set(F.col("_kafka.schema_id")).alias("schema_ids"),
     ]
-    metrics += [F.count_if(fate == name).alias(f"fate_{name}") for name in _FATES]
+    metrics += [_count(fate == name).alias(f"fate_{name}") for name in _FATES]
     metrics += _event_metrics(event_time)
     metrics += rule_metrics(rules) if rules else []
     for p in partitions:
-        metrics.append(F.count_if(partition == p).alias(f"read_{p}"))
-        metrics.append(F.count_if((partition == p) & (fate != "written")).alias(f"unwritten_{p}"))
+        metrics.append(_count(partition == p).alias(f"read_{p}"))
+        metrics.append(_count((partition == p) & (fate != "written")).alias(f"unwritten_{p}"))
         if several_types:
             metrics += [
-                F.count_if((partition == p) & (fate == "tombstone")).alias(f"tombstones_{p}"),
-                F.count_if((partition == p) & (fate == "skipped")).alias(f"skipped_{p}"),
-                F.count_if((partition == p) & (F.col(CAUSE) == UNROUTED)).alias(f"unrouted_{p}"),
+                _count((partition == p) & (fate == "tombstone")).alias(f"tombstones_{p}"),
+                _count((partition == p) & (fate == "skipped")).alias(f"skipped_{p}"),
+                _count((partition == p) & (F.col(CAUSE) == UNROUTED)).alias(f"unrouted_{p}"),
             ]
     return decoded.observe(cast("Any", observation), *metrics)
 
@@ -105,12 +105,25 @@ def _per_partition(seen: Mapping[str, Any], name: str, partitions: list[int]) ->
 
 def _event_metrics(event_time: EventTime | None) -> list[Column]:
     if event_time is None:
-        return [F.max(F.lit(None).cast("long")).alias("watermark"), F.count_if(F.lit(False)).alias("late")]
+        return [F.max(F.lit(None).cast("long")).alias("watermark"), _count(F.lit(False)).alias("late")]
     at = F.col(quoted_name(*event_time.path)).cast("timestamp")
     written = F.col(FATE) == "written"
-    sane = written & (at <= F.current_timestamp() + F.expr(FUTURE))
-    late = F.lit(False) if event_time.watermark is None else written & (at < F.lit(event_time.watermark))
-    return [F.max(F.when(sane, F.unix_micros(at))).alias("watermark"), F.count_if(late).alias("late")]
+    sane = written & (at <= _varying(F.current_timestamp() + F.expr(FUTURE)))
+    late = written & (at < _varying(F.lit(event_time.watermark).cast("timestamp")))
+    return [F.max(F.when(sane, F.unix_micros(at))).alias("watermark"), _count(late).alias("late")]
+
+
+def _count(condition: Column) -> Column:
+    """Spark's own `count_if` makes each condition a column of every row."""
+    return F.count(F.when(condition, 1))
+
+
+def _varying(value: Column) -> Column:
+    """`value`, another one in every batch, kept out of the generated code: else each batch is compiled anew.
+
+    Spark writes numbers and times into that code, and hands arrays over.
+    """
+    return F.array(value)[F.col("_kafka.partition") * 0]
 
 
 def second_look(decoded: DataFrame) -> list[Group]:
