@@ -1,5 +1,6 @@
-"""What a session takes and what a server keeps: it takes what platform.yaml says, and keeps no readers of a batch."""
+"""What a session takes and what is left of it: nothing in the server's heap, and nothing to do when a process ends."""
 
+import atexit
 from urllib.parse import urlparse
 
 import psutil
@@ -20,6 +21,15 @@ def test_a_setting_that_the_server_refuses_is_named_and_is_no_outage(lakehouse, 
         lake.spark()
     assert refused.value.state == "misconfigured"
     assert f"{key}: {value}" in str(refused.value)
+    lake.close()
+
+
+def test_a_process_ends_at_once_whatever_became_of_the_server(lakehouse):
+    """PySpark's own farewell to a server that is gone takes up to ten minutes for each session."""
+    before = atexit._ncallbacks()
+    lake = lakehouse.open_lake()
+    lake.spark()
+    assert atexit._ncallbacks() == before
     lake.close()
 
 

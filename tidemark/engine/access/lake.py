@@ -62,15 +62,22 @@ class Lake:
                 if not answers(address):
                     raise Outage("spark_down", "-", f"nothing listens at {redact_text(address)}")
                 try:
-                    spark = self._session()
-                    configure(spark, self.platform)
-                    verify(spark, self.platform.catalog.name)
+                    self._spark = self._opened()
                 except (Stopped, Outage):
                     raise
                 except Exception as error:
                     raise Outage("spark_down", "-", f"{type(error).__name__}: {error}"[:400]) from error
-                self._spark = spark
             return self._spark
+
+    def _opened(self) -> SparkSession:
+        spark = self._session()
+        try:
+            configure(spark, self.platform)
+            verify(spark, self.platform.catalog.name)
+        except Stopped:
+            spark.stop()
+            raise
+        return spark
 
     def lose_spark(self) -> None:
         """Forget the session: the next call makes a new one."""

@@ -3,6 +3,7 @@
 No correctness lives in the session; it may be lost at any moment and is then made anew.
 """
 
+import atexit
 import logging
 import socket
 import warnings
@@ -29,8 +30,13 @@ if hasattr(ConnectSession, "__del__"):
 
 
 def connect(remote: str) -> SparkSession:
-    """A session of its own on the Connect server at `remote` (sc://host:port)."""
+    """A session of its own on the Connect server at `remote` (sc://host:port).
+
+    PySpark would clear its cache of machine-learning models when this process ends; where the server is gone by then,
+    that takes up to ten minutes a session.
+    """
     session: SparkSession = SparkSession.builder.remote(remote).create()
+    atexit.unregister(cast("Any", session).client._cleanup_ml_cache)  # noqa: SLF001 - there is no switch
     return session
 
 
