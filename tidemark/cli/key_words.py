@@ -134,7 +134,7 @@ PLATFORM = {
     "Catalog.warehouse": "Where the files are.",
     "Spark.remote": "`sc://host:port`.",
     "Spark.conf": "Settings of the sessions.",
-    "Lane.poll": "Look for lag so often.",
+    "Lane.poll": "Look for lag so often; a run that serves a table with a short target lag looks more often.",
     "Lane.parallel": "Tables at once.",
     "Lane.linger": "Wait so long for more before the run ends.",
     "Lane.max_run": "Hand over to a fresh run after this.",

@@ -172,6 +172,15 @@ def test_records_that_come_while_the_run_lingers_are_published_within_their_targ
     assert 20 <= world.commits[1][0] <= 31
 
 
+def test_a_table_in_a_hurry_is_looked_at_more_often_than_its_lane_polls():
+    world = World(growth={"orders": 10})
+    world.ends["orders"] = 0
+    run(world, [contract("orders", target_lag="2s")], rules=lane(poll="5s", max_run="1m"))
+    gaps = [b[0] - a[0] for a, b in zip(world.commits[1:], world.commits[2:], strict=False)]
+    assert len(gaps) > 20
+    assert all(1 <= gap <= 2 for gap in gaps)
+
+
 def test_without_linger_the_run_ends_when_it_has_caught_up():
     world = World()
     world.ends["orders"] = 5

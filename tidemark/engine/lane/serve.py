@@ -21,6 +21,9 @@ from tidemark.engine.lane.table import PATIENCE, Serving, Standing
 
 STEP = timedelta(seconds=1)
 """The longest wait between two looks at the stop flag."""
+LOOKS, OFTEN = 8, timedelta(seconds=0.25)
+"""A run looks so many times within the shortest target lag of its tables where the lane's `poll` is longer; not more
+often than that."""
 HANDOVER_EVERY = timedelta(seconds=2)
 FIRST_PASS = timedelta(seconds=15)
 """Before it has served every table once, or for so long, a run does not make room and does not end for a stopped
@@ -90,6 +93,14 @@ class _Run:
     leaving: str | None = None
     blind: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def poll(self) -> timedelta:
+        """The time between two looks: what waits is seen early enough for the table that is in the greatest hurry."""
+        hurry = min(
+            (each.contract.target_lag for each in self.tables if not each.over), default=self.lane.poll
+        )
+        return min(self.lane.poll, max(OFTEN, hurry / LOOKS))
+
     def serve(self) -> Iterator[Report]:
         while True:
             now = self.clock.now()
@@ -101,7 +112,7 @@ class _Run:
             if not self.leaving:
                 self._begin(now)
             yield from self._reports(now)
-            self.clock.rest(self._busy(), self.stop, min(STEP, self.lane.poll).total_seconds())
+            self.clock.rest(self._busy(), self.stop, min(STEP, self.poll).total_seconds())
         yield from (Report(self._final(each), final=True) for each in self.tables)
 
     def _final(self, each: Serving) -> Outcome:
@@ -129,7 +140,7 @@ class _Run:
                 each.failed(error, now)
 
     def _look(self, now: datetime) -> None:
-        if self.leaving or (self.looked_at and now - self.looked_at < self.lane.poll):
+        if self.leaving or (self.looked_at and now - self.looked_at < self.poll):
             return
         self.looked_at = now
         for cluster in sorted({each.contract.cluster for each in self.tables if not each.over}):
