@@ -2,6 +2,7 @@
 
 from concurrent.futures import Executor, Future
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from threading import Event
 
 import pytest
@@ -259,6 +260,25 @@ def test_a_broker_that_does_not_answer_for_a_moment_is_no_failure():
     world.blind = 99
     final, _ = run(world, [contract("orders")])
     assert final[0].state == "kafka_down"
+
+
+def test_a_hurry_does_not_shorten_the_patience_with_a_broker():
+    """Given a table in a hurry, when its cluster does not answer, then it is asked as often as the lane says before it is given up."""
+    world, asked = World(growth={"orders": 10}), []
+    world.ends["orders"] = 0
+    original = world.look
+
+    def look(cluster, topics):
+        asked.append(world.at - NOON)
+        world.blind = int(world.at - NOON >= timedelta(seconds=10))
+        return original(cluster, topics)
+
+    world.look = look
+    final, _ = run(world, [contract("orders", target_lag="2s")], rules=lane(poll="5s", max_run="2m"))
+    assert final[0].error["state"] == "kafka_down"
+    unanswered = [at for at in asked if at >= timedelta(seconds=10)]
+    assert all(b - a >= timedelta(seconds=5) for a, b in pairwise(unanswered))
+    assert len(unanswered) >= 3
 
 
 def test_a_paused_table_is_left_alone_and_the_others_are_served():
