@@ -65,6 +65,18 @@ def test_two_first_loads_at_once_make_one_table(lakehouse):
     table.holds_everything()
 
 
+def test_six_first_loads_at_once_and_nobody_fails(lakehouse):
+    topic = lakehouse.cluster.topic("first_of_six", 2)
+    topic.send(range(50))
+    table = lakehouse.table(topic)
+    runs = [table.start() for _ in range(6)]
+    results = [run.result()[0] for run in runs]
+    assert [(each["error"], each["state"]) for each in results] == [(None, "fresh")] * 6
+    assert sum(each["commits"] for each in results) == 1
+    assert table.ids() == list(range(50))
+    table.holds_everything()
+
+
 @pytest.mark.parametrize(
     ("point", "format_version"), [("quarantined", 2), ("publishing", 2), ("publishing", 3)]
 )

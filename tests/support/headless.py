@@ -57,7 +57,11 @@ class Forked:
             if time.monotonic() > deadline:
                 raise subprocess.TimeoutExpired("headless", timeout)
             time.sleep(0.02)
-        return self._output.read_text(encoding="utf-8"), None
+        return self.printed(), None
+
+    def printed(self) -> str:
+        """Its standard output so far."""
+        return self._output.read_text(encoding="utf-8") if self._output.exists() else ""
 
 
 def start(tables: Sequence[str], environ: Mapping[str, str], output: Path, log: Path) -> Forked:

@@ -236,7 +236,8 @@ class Run:
         return self.process.poll() is not None
 
     def _last_words(self) -> str:
-        return self.log.read_text(encoding="utf-8")[-2000:]
+        """What it said so far: its log, and what it printed when it had ended."""
+        return self.log.read_text(encoding="utf-8")[-2000:] + self.process.printed()[-2000:]
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:

@@ -130,6 +130,23 @@ def test_a_receipt_is_made_without_spark_and_keeps_the_rows(lake):
     assert (table.scan().to_arrow().num_rows, receipt.summary["total-records"]) == (4, "4")
 
 
+def test_a_receipt_is_made_although_others_commit_in_that_moment(lake):
+    """Given a table that grew between the look and the commit, then the receipt is made again."""
+    attempt, written = staged(lake)
+    commit, others = lake.catalog.commit_table, [ROWS]
+
+    def between(table, requirements, updates):
+        if others:
+            lake.catalog.load_table("n.t").append(others.pop())
+        return commit(table, requirements, updates)
+
+    lake.catalog.commit_table = between
+    receipt = write_receipt(lake, attempt, RECEIPT)
+    assert others == []
+    assert {receipt.parent_snapshot_id} == written
+    assert refs(lake)["main"] != attempt.head
+
+
 def test_a_branch_is_dropped_although_others_commit_in_that_moment(lake):
     attempt, _ = staged(lake)
     commit, turns = lake.catalog.commit_table, iter(range(3))

@@ -70,7 +70,9 @@ _METADATA_GONE = (
     "The metadata file that the catalog names is gone, as after the restore of a catalog from a backup: register the "
     "newest file of the table's metadata folder instead (docs/operations, The catalog is lost)."
 )
-_RACES = ("CommitFailedException", "TableAlreadyExists", "TABLE_OR_VIEW_ALREADY_EXISTS")
+LOST_RACE = ("CommitFailed", "older than last sequence number")
+"""A commit did not happen because the table has changed since it was looked at; PyIceberg says it in two ways."""
+_OVERTAKEN = (*LOST_RACE, "TableAlreadyExists", "TABLE_OR_VIEW_ALREADY_EXISTS")
 """Another writer was faster; not a state, the plan is made again."""
 
 
@@ -116,7 +118,7 @@ def named(table: str, *, topic: str = "?", cluster: str = "main") -> Iterator[No
         if isinstance(error, FileNotFoundError) and "metadata.json" in str(error):
             raise Stopped("table_missing", table, f"{_METADATA_GONE} {error}") from error
         text = f"{type(error).__name__}: {error}"
-        if any(sign in text for sign in _RACES):
+        if any(sign in text for sign in _OVERTAKEN):
             raise Overtaken(table) from error
         state = state_of(text)
         kind = Stopped if state in {"failed", "permission_denied", "offsets_expired"} else Outage

@@ -6,21 +6,20 @@ it always goes first.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TypeVar
 
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
 
 from tidemark.domain.errors import Stopped
 from tidemark.domain.maintenance.snapshot_keep import LEASE_PREFIX
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.table.create import set_properties
+from tidemark.engine.table.races import repeated
 
 LEASE = timedelta(minutes=60)
 """Six times the budget of one table (maintain.py): the last commit that is begun in time has most of it to end."""
@@ -29,9 +28,6 @@ INGEST_FIRST = "tidemark.ingest-first"
 STAND_BACK = timedelta(minutes=10)
 LOST_OFTEN = 3
 """Times that a batch or merge may be overtaken, with no progress in between, before its table asks for room."""
-TRIES = 10
-
-_T = TypeVar("_T")
 
 
 class Held(Exception):
@@ -45,24 +41,14 @@ def lease(lake: Lake, table: str) -> Iterator[None]:
     Raises:
         Held: it is held already.
     """
-    name, old = _repeated(partial(_take, lake, table))
+    name, old = repeated(partial(_take, lake, table))
     try:
         for each in old:
-            _repeated(partial(_drop, lake, table, each))
+            repeated(partial(_drop, lake, table, each))
         yield
     finally:
         with suppress(Exception):  # it ends by itself, after an hour
-            _repeated(partial(_drop, lake, table, name))
-
-
-def _repeated(change: Callable[[], _T]) -> _T:
-    """`change`, until no commit of ingest comes between: Iceberg does not repeat changes of refs by itself."""
-    return Retrying(
-        retry=retry_if_exception(lambda error: "CommitFailed" in str(error)),
-        stop=stop_after_attempt(TRIES),
-        wait=wait_random(0, 0.5),
-        reraise=True,
-    )(change)
+            repeated(partial(_drop, lake, table, name))
 
 
 def _take(lake: Lake, table: str) -> tuple[str, list[str]]:

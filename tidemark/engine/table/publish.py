@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
@@ -21,7 +20,6 @@ from pyiceberg.table.update import (
     SetSnapshotRefUpdate,
     TableUpdate,
 )
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.errors import Overtaken, Stopped
@@ -30,14 +28,12 @@ from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import ancestors, load
 from tidemark.engine.faults import pause_point
+from tidemark.engine.table.races import repeated
 
 TAG_RETENTION_DAYS = 36_500
 _DAY_MS = 86_400_000
 _LAST_WRITABLE_FORMAT = 2
 _DAY_MINUTES = 1_440
-_REF_TURNS = 10
-_REF_WAIT = 0.3
-"""Seconds at most before a change of a ref is repeated that lost against another commit."""
 RACES = ("ValidationException", "CommitFailedException", "not an ancestor", "is not fast-forwardable")
 
 ACT_PROPERTY = "tidemark.act"
@@ -112,13 +108,23 @@ def write_receipt(
     Raises:
         Overtaken: the branch is gone, or someone else has written to it.
     """
-    table = _load(lake, attempt)
-    before = _branch_head(table, attempt)
     entries = {LEDGER_PROPERTY: ledger.to_json(), **({ACT_PROPERTY: act} if act else {})}
+    before = repeated(lambda: _append_nothing(lake, attempt, entries))
+    pause_point("receipted")
+    receipt = branch_head(lake, attempt)
+    if receipt.parent_snapshot_id != before:
+        raise Overtaken(attempt.table, before, receipt.parent_snapshot_id)
+    return receipt
+
+
+def _append_nothing(lake: Lake, attempt: Attempt, entries: Mapping[str, str]) -> int:
+    """An empty snapshot with summary `entries` on the branch; returns the one that it follows."""
+    table = _load(lake, attempt)
+    before = _branch_head(table, attempt).snapshot_id
     if _is_writable(table.metadata):
         with (
             _OneSnapshot(table) as change,
-            change.update_snapshot(entries, attempt.branch).fast_append(),
+            change.update_snapshot(dict(entries), attempt.branch).fast_append(),
         ):
             pass
     else:
@@ -127,11 +133,7 @@ def write_receipt(
         for name, entry in entries.items():
             writer = writer.option(f"snapshot-property.{name}", entry)
         writer.append()
-    pause_point("receipted")
-    receipt = branch_head(lake, attempt)
-    if receipt.parent_snapshot_id != before.snapshot_id:
-        raise Overtaken(attempt.table, before.snapshot_id, receipt.parent_snapshot_id)
-    return receipt
+    return before
 
 
 def branch_head(lake: Lake, attempt: Attempt) -> Snapshot:
@@ -217,18 +219,15 @@ def _by_spark(lake: Lake, attempt: Attempt, change: str) -> None:
 
 
 def _set_refs(lake: Lake, attempt: Attempt, update: TableUpdate) -> None:
-    """A change of the attempt's own branch, which no other commit to the table contradicts: repeated until it is in."""
-    for turn in Retrying(
-        retry=retry_if_exception_type(CommitFailedException),
-        stop=stop_after_attempt(_REF_TURNS),
-        wait=wait_random(0, _REF_WAIT),
-        reraise=True,
-    ):
-        with turn:
-            table = _load(lake, attempt)
-            table._do_commit(  # noqa: SLF001 - the public builder does not repeat a commit that lost a race
-                requirements=(AssertTableUUID(uuid=table.metadata.table_uuid),), updates=(update,)
-            )
+    """A change of the attempt's own branch, which no other commit to the table contradicts."""
+
+    def change() -> None:
+        table = _load(lake, attempt)
+        table._do_commit(  # noqa: SLF001 - the public builder does not repeat a commit that lost a race
+            requirements=(AssertTableUUID(uuid=table.metadata.table_uuid),), updates=(update,)
+        )
+
+    repeated(change)
 
 
 def _compare_and_set(table: Table, attempt: Attempt, target: int, says: dict[str, str]) -> None:

@@ -1,0 +1,32 @@
+"""Commits that another writer of the same table overtook: how they are known, and repeated where nothing contradicts.
+
+What asserts a head (`publish`) is never repeated here: whoever lost that plans again.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
+
+from tidemark.engine.access.outages import LOST_RACE
+
+TURNS = 10
+WAIT = 0.5
+"""Seconds at most before a change is repeated that lost against another commit."""
+
+_T = TypeVar("_T")
+
+
+def lost_race(error: BaseException) -> bool:
+    """Whether a catalog, Spark or PyIceberg says that somebody else's commit came between."""
+    return any(sign in f"{type(error).__name__}: {error}" for sign in LOST_RACE)
+
+
+def repeated(change: Callable[[], _T]) -> _T:
+    """`change`, which begins with a look at the table, until no other commit comes between."""
+    return Retrying(
+        retry=retry_if_exception(lost_race),
+        stop=stop_after_attempt(TURNS),
+        wait=wait_random(0, WAIT),
+        reraise=True,
+    )(change)
