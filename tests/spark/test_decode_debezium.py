@@ -205,7 +205,7 @@ def test_ops_have_their_fates(spark: SparkSession) -> None:
     ]
     rows = avro_rows(spark, values)
     assert [row[FATE] for row in rows] == [*["written"] * 3, *["skipped"] * 2, *["quarantined"] * 3]
-    assert [row[CAUSE] for row in rows[3:]] == [None] * 2 + ["invalid_against_schema"] * 2 + [
+    assert [row[CAUSE] for row in rows[3:]] == ["truncate", None] + ["invalid_against_schema"] * 2 + [
         "value_out_of_range"
     ]
     assert [(row["id"], row["note"]) for row in rows[:3]] == [(7, "new"), (7, "gone"), (7, None)]

@@ -95,11 +95,13 @@ class Topic:
         self._parsed = fastavro.parse_schema(dict(schema), _write_hint=False)
 
     def create(self, partitions: int, **config: str) -> None:
+        """With `config` in Kafka's words, `_` for `.`. By default Kafka keeps records of any age, as tests date them."""
+        known = {"retention.ms": "-1", **{key.replace("_", "."): value for key, value in config.items()}}
         request = NewTopic(
             self.name,
             num_partitions=partitions,
             replication_factor=1,
-            config={key.replace("_", "."): value for key, value in config.items()},
+            config=known,
         )
         deadline = time.monotonic() + 30
         while True:  # the name of a topic that is being deleted stays taken for a moment

@@ -8,7 +8,12 @@ from topics import Topic
 from tests.support.debezium import HEARTBEAT, change, envelope_schema, framed, register
 from tidemark.domain.config.upsert import current_of
 from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.operate.accept_upsert import accept_upsert
+from tidemark.engine.operate.replay_range import replay_range
+from tidemark.engine.preview.foresee_upsert import foresee_upsert
+from tidemark.engine.table.operations import Signature
 
+ADA = Signature("ada", "a test")
 COLUMNS = {"note": "string", "doc": "string"}
 VALUE = envelope_schema(COLUMNS)
 KEY = {"type": "record", "name": "Key", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
@@ -91,13 +96,16 @@ class Mirror:
         self.edit(**upsert)
 
     def edit(self, **upsert):
-        self.table = self.lakehouse.table(
-            self.source.topic,
-            value={"envelope": "debezium"},
-            key={"format": "registry"},
-            upsert={"keys": ["id"], **upsert},
-        )
+        self._declare(upsert={"keys": ["id"], **upsert})
         self.current = current_of(self.table.contract)
+
+    def without_upsert(self):
+        self._declare()
+
+    def _declare(self, **more):
+        self.table = self.lakehouse.table(
+            self.source.topic, value={"envelope": "debezium"}, key={"format": "registry"}, **more
+        )
 
     def ingest(self, **how):
         self.source.flush(**how)
@@ -114,6 +122,11 @@ class Mirror:
         assert merged.error is None, merged.error["message"]
         assert self.rows() == self.source.rows
         return merged.changes
+
+    def counts(self):
+        """Of all partitions together: read, written, skipped."""
+        read, written, _, _, skipped = map(sum, zip(*self.table.ledger["totals"].values(), strict=True))
+        return read, written, skipped
 
     def rows(self, *, marked=False):
         """As PyIceberg reads them; Spark reads the same, and each key once."""
@@ -179,3 +192,48 @@ def test_a_truncate_takes_what_was_there_before_it_and_nothing_else(lakehouse, d
     assert (late.inserted, mirror.source.rows.keys()) == (1, {4, 7})
     if deletes == "soft":
         assert mirror.rows(marked=True).keys() >= {0, 1, 2, 3, 5}
+
+
+def test_a_truncate_that_was_skipped_before_there_was_an_upsert_table_is_asked_for(lakehouse):
+    """Given a topic that was read without `upsert`, when its source was emptied meanwhile, then nothing is merged until
+    that one event is read again, or someone accepts what it took; the counts say what became of it."""
+    source = Source(lakehouse, partitions=2)
+    mirror = Mirror(lakehouse, source)
+    mirror.without_upsert()
+    for key in range(4):
+        source.put("r", key, f"n{key}", "doc")
+    source.truncate()
+    source.put("c", 2, "after", "the first")
+    source.truncate()
+    source.message()
+    source.put("c", 4, "after", "both")
+    mirror.ingest()
+    assert (mirror.table.ledger["truncates"], mirror.counts()) == ({"0": 4}, (9, 6, 3))
+
+    mirror.edit(on_truncate="apply")
+    stopped = mirror.merge()
+    assert stopped.state == "misconfigured"
+    assert (
+        f"tidemark replay {mirror.table.name} --partition 0 --from 4 --to 5 --reason"
+        in stopped.error["message"]
+    )
+    assert foresee_upsert(lakehouse.lake, mirror.current).verdict == "impossible"
+    replay_range(lakehouse.lake, mirror.table.contract, 0, 4, 5, ADA)
+    assert (mirror.table.ledger["truncates"], mirror.counts()) == ({}, (9, 7, 2))
+    assert mirror.run().truncates == 1
+
+    replay_range(lakehouse.lake, mirror.table.contract, 0, 0, 7, ADA)
+    assert mirror.counts() == (9, 8, 1)
+    mirror.run()
+
+    mirror.without_upsert()
+    source.truncate()
+    source.put("c", 8, "kept", "like what was there")
+    source.rows |= {4: {"id": 4, "note": "after", "doc": "both"}}
+    mirror.ingest()
+    mirror.edit(on_truncate="apply")
+    assert mirror.merge().state == "misconfigured"
+    accept_upsert(lakehouse.lake, mirror.current, "first-load", ADA)
+    mirror.run()
+    source.put("c", 9, "and", "on")
+    mirror.run()

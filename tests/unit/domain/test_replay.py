@@ -1,5 +1,7 @@
 """Rule: a replay moves counts between fates and never makes or loses a record; a rollback is the old ledger, made newer."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,6 +88,24 @@ def test_how_a_range_was_counted_follows_from_what_is_there_still(written, quara
         counted_before(old, rows=written, tombstone_rows=0, quarantined=quarantined, null_values=tombstones)
         == old
     )
+
+
+def test_a_truncate_that_became_a_row_had_been_skipped():
+    now = Counts(5, 5)
+    had = Counts(5, 3, skipped=2)
+    assert counted_before(now, rows=3, tombstone_rows=0, quarantined=0, null_values=0, truncates=2) == had
+
+
+def test_the_last_truncate_that_is_no_row_is_known_until_it_is_read_again():
+    """Given some in three partitions, when one becomes a row and another is followed by a later one, then it says so."""
+    before = ledger(truncates={0: 4, 1: 7, 2: 9})
+    entry = replace(ENTRY, truncates={2: 11})
+    after = replayed(before, {}, {}, {0: [(0, 2), (3, 5)], 1: [(0, 7)], 2: [(9, 12)]}, None, entry)
+    assert after.truncates == {1: 7, 2: 11}
+    earlier = replayed(before, {}, {}, {1: [(0, 5)]}, None, replace(ENTRY, truncates={1: 3}))
+    assert earlier.truncates == before.truncates
+    following = after.after({1: OffsetRange(0, 9)}, {}, replace(ENTRY, truncates={1: 8}))
+    assert following.truncates == {1: 8, 2: 11}
 
 
 def test_rows_that_were_deleted_since_had_been_counted_as_written():

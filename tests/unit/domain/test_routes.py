@@ -7,7 +7,14 @@ import pytest
 from tidemark.domain.formats import avro
 from tidemark.domain.formats.avro_columns import columns
 from tidemark.domain.formats.routes import Events, avro_event, avro_types, message_prefixes
-from tidemark.domain.ledger.evidence import Evidence, Group, nothing_decodes, settled, unrouted
+from tidemark.domain.ledger.evidence import (
+    Evidence,
+    Group,
+    nothing_decodes,
+    settled,
+    truncates,
+    unrouted,
+)
 from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.access.registry import RegisteredSchema
@@ -128,3 +135,13 @@ def test_nothing_decodes_when_every_value_is_unreadable():
     assert not nothing_decodes([Counts(3, 0, 3)], [bad("quality:not_null(a)")])
     assert not nothing_decodes([Counts(4, 0, 3, 0, 1)], [bad("undecodable"), bad(None, 1, "skipped")])
     assert not nothing_decodes([Counts(1, 0, 0, 1)], [bad(None, 1, "tombstone")])
+
+
+def test_of_truncates_that_are_no_rows_the_last_counts():
+    groups = [
+        Group(0, "skipped", "truncate", 7, 2, 3, 9),
+        Group(0, "skipped", "truncate", 8, 1, 5, 5),
+        Group(0, "skipped", None, 7, 4, 1, 12),
+        Group(1, "quarantined", "undecodable", 7, 1, 2, 2),
+    ]
+    assert truncates(groups) == {0: 9}

@@ -113,7 +113,7 @@ assert isinstance(ROOT, Object)
     ("document", "cause"),
     [
         ({"op": "m"}, "skip"),
-        ({"op": "t"}, "skip"),
+        ({"op": "t"}, "truncate"),
         ({"ts_ms": 1}, "skip"),
         ({"ts_ms": 1, "ts_us": 2, "ts_ns": 3}, "skip"),
         ({"status": "BEGIN", "id": "1", "event_count": None, "data_collections": None, "ts_ms": 1}, "skip"),

@@ -36,6 +36,8 @@ CDC = Field(
     "The change that the row was sent as",
 )
 """The struct that tables of Debezium topics carry before `_kafka`."""
+TRUNCATE = "truncate"
+"""The cause of a record that says that the source was emptied, where no upsert table is to follow it: it is skipped."""
 META = "__"
 """Names of the fields that ExtractNewRecordState adds to a row begin with it."""
 ROW_OPS = frozenset({"c", "r", "u"})

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tidemark.domain.formats.debezium import TRUNCATE
 from tidemark.domain.formats.routes import UNROUTED
 from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.offsets import OffsetRange, Ranges
@@ -20,7 +21,8 @@ Fate = Literal["written", "quarantined", "tombstone", "skipped", "uncovered"]
 class Evidence:
     """Observed in the pass: records and records not written per partition, and totals by fate.
 
-    `tombstones`, `skipped` and `unrouted` are counted per partition only where a topic has several record types.
+    `tombstones`, `skipped` (truncates left out) and `unrouted` are counted per partition only where a topic has
+    several record types.
     `max_timestamp` is in Unix milliseconds; records dated more than an hour ahead are left out and counted in
     `future`. `watermark` is the newest event time in Unix microseconds, `late` the rows before the last watermark.
     `rules`: what the rules that are judged while decoding came to.
@@ -59,7 +61,7 @@ class Group:
 
 
 def settled(evidence: Evidence, ranges: Ranges) -> list[Group] | None:
-    """What was not written, without a second look: None unless all of it was skipped or a tombstone.
+    """What was not written, without a second look: None unless all of it was skipped, no truncate, or a tombstone.
 
     Believed only where each offset of the ranges was counted exactly once: no gap hides what a repeated task adds.
     """
@@ -158,3 +160,12 @@ def causes_of(groups: Iterable[Group]) -> dict[str, int]:
 def unrouted(groups: Iterable[Group]) -> int:
     """Records whose type no table is for."""
     return sum(group.count for group in groups if group.fate == "skipped" and group.cause == UNROUTED)
+
+
+def truncates(groups: Iterable[Group]) -> dict[int, int]:
+    """Partition -> offset of the last record that empties the source and makes no row."""
+    found: dict[int, int] = {}
+    for group in groups:
+        if group.fate == "skipped" and group.cause == TRUNCATE:
+            found[group.partition] = max(group.last, found.get(group.partition, group.last))
+    return found

@@ -6,7 +6,7 @@ with every commit: [read, written, quarantined, tombstones, skipped].
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple, Self
 
@@ -98,6 +98,9 @@ class Ledger(BaseModel):
     """The newest `event_time` of all rows so far, where the contract names one."""
     unrouted: int = 0
     """Of the skipped records since the epoch began, those whose type no table of the topic is for."""
+    truncates: dict[int, int] = Field(default_factory=dict)
+    """Partition -> offset of the last record of this epoch that emptied the source and was skipped: no upsert table
+    followed it then. One before it takes nothing that this one does not."""
     others: list[int] = Field(default_factory=list)
     """Schema ids of the topic's other record types that were met since the epoch began."""
     contract: str = ""
@@ -164,6 +167,7 @@ class Ledger(BaseModel):
                 "max_timestamp": later(self.max_timestamp, entry.max_timestamp),
                 "watermark": later(self.watermark, entry.watermark),
                 "unrouted": self.unrouted + entry.unrouted,
+                "truncates": {**self.truncates, **entry.truncates},
                 "others": sorted({*self.others, *entry.others}),
                 "contract": entry.contract,
                 "tidemark": entry.tidemark,
@@ -194,6 +198,7 @@ class Entry:
     max_timestamp: datetime | None = None
     watermark: datetime | None = None
     unrouted: int = 0
+    truncates: Mapping[int, int] = field(default_factory=dict)
     others: frozenset[int] = frozenset()
 
 

@@ -74,6 +74,8 @@ class MergeLedger(BaseModel):
     no_tombstones: tuple[int, int] | None = None
     """(epoch, how many) tombstones that were only counted, before the contract had `upsert`, and that someone accepted
     to be missing."""
+    no_truncates: tuple[int, dict[int, int]] | None = None
+    """(epoch, partition -> offset) of the last truncate that was skipped, likewise accepted."""
     why: str = ""
     """Why it went back or was rebuilt."""
     batch_id: str = ""

@@ -49,10 +49,18 @@ def replayed(
             "reloaded": joined(ledger.reloaded, touched),
             "revision": ledger.revision + 1,
             "settlement": settlement,
+            "truncates": _last_truncates(ledger, touched, entry),
             "max_timestamp": later(ledger.max_timestamp, entry.max_timestamp),
             "watermark": later(ledger.watermark, entry.watermark),
         }
     )
+
+
+def _last_truncates(ledger: Ledger, touched: Runs, entry: Entry) -> dict[int, int]:
+    """One that was read again is a row by now, or `entry` names it anew."""
+    left = {p: o for p, o in ledger.truncates.items() if not within(sorted(touched.get(p, ())), o)}
+    partitions = {*left, *entry.truncates}
+    return {p: max(each[p] for each in (left, entry.truncates) if p in each) for p in partitions}
 
 
 def rewound(target: Ledger, head: Ledger, settlement: Settlement, entry: Entry) -> Ledger:
@@ -87,17 +95,17 @@ def minus(counts: Counts, other: Counts) -> Counts:
 
 
 def counted_before(
-    now: Counts, *, rows: int, tombstone_rows: int, quarantined: int, null_values: int
+    now: Counts, *, rows: int, tombstone_rows: int, quarantined: int, null_values: int, truncates: int = 0
 ) -> Counts:
     """How a range was counted whose records were read again as `now`, of which `null_values` had no value.
 
     `rows` (`tombstone_rows` of them without a value) and `quarantined` are there still. A record that left no trace
-    was a counted tombstone when it has no value, else it was skipped if such records are skipped now, else its row
-    has been deleted since.
+    was a counted tombstone when it has no value, else it was skipped if such records are skipped now or it is one of
+    `truncates`, which became rows, else its row has been deleted since.
     """
     tombstones = max(0, null_values - tombstone_rows)
     rest = now.read - rows - quarantined - tombstones
-    skipped = min(max(0, rest), now.skipped)
+    skipped = min(max(0, rest), now.skipped + truncates)
     written = now.read - quarantined - tombstones - skipped
     return Counts(now.read, written, quarantined, tombstones, skipped)
 
@@ -112,7 +120,7 @@ def runs_between(leaving: Iterable[int], kept: Iterable[int]) -> list[tuple[int,
     return list(runs.values())
 
 
-def within(runs: list[tuple[int, int]], offset: int) -> bool:
+def within(runs: Sequence[tuple[int, int]], offset: int) -> bool:
     """Whether one of the sorted half-open runs holds the offset."""
     at = bisect_right(runs, offset, key=lambda run: run[0]) - 1
     return at >= 0 and offset < runs[at][1]

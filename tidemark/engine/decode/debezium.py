@@ -18,6 +18,7 @@ from tidemark.domain.formats.avro_nodes import Node, Record
 from tidemark.domain.formats.debezium import (
     CDC,
     META,
+    TRUNCATE,
     Envelope,
     flat_row,
     meta_fields,
@@ -88,9 +89,11 @@ class Change:
         return F.coalesce(deleted, self._text(f"{META}op"), F.lit("u"))
 
     def fault(self) -> Column:
-        """The cause that keeps the record out, SKIP, or NULL."""
+        """The cause that keeps the record out, SKIP, TRUNCATE, or NULL."""
         row, node = self.row
-        skipped = F.when(self.op.isin(*(["m"] if self.truncates else ["m", "t"])), SKIP)
+        skipped = F.when(self.op == "m", SKIP)
+        if not self.truncates:
+            skipped = skipped.when(self.op == "t", TRUNCATE)
         in_range = fits(row, node)
         fault = skipped if in_range is None else skipped.when(~in_range, "value_out_of_range")
         fault = fault.when(~self._millis().between(_FIRST_MS, _LAST_MS), "value_out_of_range")

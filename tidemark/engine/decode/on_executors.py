@@ -77,7 +77,9 @@ def explain(payload: bytes, schema: ShippedSchema) -> Explanation | None:
         fault = _reader(schema).fault_of(payload)
     else:
         fault = json_arrow.fault_of(payload, schema.root, _validity(schema), _read(schema))
-    return Explanation(fault.cause, fault.detail) if fault and fault.cause != "skip" else None
+    if fault is None or fault.cause == "skip" or fault.cause == "truncate":  # noqa: PLR1714 - mypy follows this alone
+        return None
+    return Explanation(fault.cause, fault.detail)
 
 
 def check_validator(schema: JsonDocuments) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 from tidemark.domain.columns.spark_types import quoted_name
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
 from tidemark.domain.formats.avro import AvroSchema
-from tidemark.domain.formats.debezium import CDC, Envelope
+from tidemark.domain.formats.debezium import CDC, TRUNCATE, Envelope
 from tidemark.domain.formats.json_columns import JsonDocuments
 from tidemark.domain.formats.protobuf_columns import ProtobufMessage
 from tidemark.domain.formats.routes import UNROUTED, Route
@@ -108,9 +108,9 @@ def decode(raw: DataFrame, decoding: Decoding) -> DataFrame:
     `raw` has the columns of Spark's Kafka source with includeHeaders: key, value, topic, partition, offset,
     timestamp, timestampType, headers. The result has `decoding.columns` in their order and types, then
     `_kafka`, and four working columns: VALUE (the value's bytes), FATE (never NULL), CAUSE (CONTRACT.md; NULL
-    unless quarantined, or `unrouted` for a record that no table is for) and DETAIL (words for a cause that the value
-    alone does not explain, else NULL). Value columns are meaningful where FATE is `written`; a tombstone has NULLs but
-    for what its key fills.
+    unless quarantined, or for a skipped record `unrouted` when no table is for it, `truncate` when it empties the
+    source) and DETAIL (words for a cause that the value alone does not explain, else NULL). Value columns are
+    meaningful where FATE is `written`; a tombstone has NULLs but for what its key fills.
 
     A record is decoded once however often the result's columns are used, as long as each action runs once.
     """
@@ -187,7 +187,9 @@ def _fate(decoding: Decoding) -> Column:
     tombstone = "written" if decoding.upserts else "tombstone"
     return (
         F.when(F.col(VALUE).isNull() & F.col(CAUSE).isNull(), tombstone)
-        .when(schema_id.isin(*sorted(decoding.skipped)) | F.col(CAUSE).isin(SKIP, UNROUTED), "skipped")
+        .when(
+            schema_id.isin(*sorted(decoding.skipped)) | F.col(CAUSE).isin(SKIP, TRUNCATE, UNROUTED), "skipped"
+        )
         .when(schema_id.isin(*sorted(decoding.uncovered)), "uncovered")
         .when(F.col(CAUSE).isNotNull(), "quarantined")
         .otherwise("written")

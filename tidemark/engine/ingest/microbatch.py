@@ -23,6 +23,7 @@ from tidemark.domain.ledger.evidence import (
     is_flood,
     nothing_decodes,
     settled,
+    truncates,
     unrouted,
 )
 from tidemark.domain.ledger.ledger import Counts, Entry, Ledger
@@ -191,6 +192,7 @@ def _entry(plan: Plan, staged: Staged, groups: list[Group], run_id: str) -> Entr
         max_timestamp=moment(staged.evidence.max_timestamp),
         watermark=moment(staged.evidence.watermark, per_second=1_000_000),
         unrouted=unrouted(groups),
+        truncates=truncates(groups),
         others=staged.evidence.schema_ids & frozenset(plan.schemas.skips.ids),
     )
 

@@ -13,6 +13,7 @@ from pyspark.sql.connect.plan import CollectMetrics
 
 from tidemark.domain.columns.spark_types import quoted_name
 from tidemark.domain.errors import Outage
+from tidemark.domain.formats.debezium import TRUNCATE
 from tidemark.domain.formats.routes import UNROUTED
 from tidemark.domain.ledger.evidence import Evidence, Fate, Group
 from tidemark.domain.ledger.quality_results import Rules
@@ -50,6 +51,7 @@ def observed(
 ) -> DataFrame:
     """`decoded` with the counting of `evidence` attached to its next pass."""
     partition, fate = F.col("_kafka.partition"), F.col(FATE)
+    truncate = F.col(CAUSE).eqNullSafe(TRUNCATE)
     sane = F.col("_kafka.timestamp") <= _varying(F.current_timestamp() + F.expr(FUTURE))
     metrics: list[Column] = [
         _count(~sane).alias("future"),
@@ -65,7 +67,7 @@ def observed(
         if several_types:
             metrics += [
                 _count((partition == p) & (fate == "tombstone")).alias(f"tombstones_{p}"),
-                _count((partition == p) & (fate == "skipped")).alias(f"skipped_{p}"),
+                _count((partition == p) & (fate == "skipped") & ~truncate).alias(f"skipped_{p}"),
                 _count((partition == p) & (F.col(CAUSE) == UNROUTED)).alias(f"unrouted_{p}"),
             ]
     return decoded.observe(cast("Any", observation), *metrics)

@@ -100,6 +100,7 @@ class MergePlan:
             contract=self.current.append.digest,
             tidemark=__version__,
             no_tombstones=self.state.merged.no_tombstones if self.state.merged else None,
+            no_truncates=self.state.merged.no_truncates if self.state.merged else None,
         )
 
 

@@ -9,7 +9,7 @@ from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.merge_ledger import MergeLedger, merge_id
 from tidemark.domain.ledger.merge_plan import Rebuild
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.merge.lacking import accepted, lacking
+from tidemark.engine.merge.lacking import lacking, tombstones, truncates
 from tidemark.engine.merge.plan import LIMIT
 from tidemark.engine.merge.state import Pair, next_step, read_pair
 from tidemark.engine.merge.table import prepare
@@ -94,5 +94,6 @@ def _anew(pair: Pair, signature: Signature) -> MergeLedger:
         run_id=signature.run_id,
         contract=current.append.digest,
         tidemark=__version__,
-        no_tombstones=accepted(pair),
+        no_tombstones=tombstones(pair),
+        no_truncates=truncates(pair),
     )

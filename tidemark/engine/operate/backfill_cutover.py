@@ -23,12 +23,19 @@ from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.stage import BATCH_PROPERTY, Staged
 from tidemark.engine.operate.backfill_shadow import Window, shadow_rows
 from tidemark.engine.operate.replaced import counted_rows, counts_before, rows_within, waiting
-from tidemark.engine.operate.replay_plan import Ground, check_each_once, finish, ground, judge_replay, now_us
+from tidemark.engine.operate.replay_plan import (
+    UNCOUNTED,
+    Change,
+    Ground,
+    check_each_once,
+    finish,
+    ground,
+    judge_replay,
+    now_us,
+)
 from tidemark.engine.operate.unlogged import act_of
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.table.publish import branch_head, branch_identifier, drop_branch, open_branch
-
-Change = tuple[dict[int, Counts], dict[int, Counts], dict[int, list[tuple[int, int]]]]
 
 
 def cutover_id(contract: Contract, shadow: TableState) -> str:
@@ -105,7 +112,7 @@ def _replace(
     contract, target = plan.contract, branch_identifier(lake, plan.attempt)
     inside = _replaced_rows(source, planned, plan)
     within = rows_within(planned.epoch, placed.within)
-    old = counted_rows(lake, target, within) if placed.within else {}
+    old = counted_rows(lake, contract, target, within) if placed.within else {}
     lake.spark().sql(f"DELETE FROM {target} WHERE {inside}")
     removed = {*made, branch_head(lake, plan.attempt).snapshot_id} - {plan.state.head}
     staged = _stage(lake, plan, planned, add_up(c for w in loaded for c in w.counts.values()).written)
@@ -113,14 +120,16 @@ def _replace(
         check_each_once(lake, _of_epoch(plan, planned.epoch), only=staged.rows)
     judge_replay(lake, plan, staged, frozenset({"min_rows", "unique"}))
     waits = waiting(lake, contract, planned.epoch, placed.within)
-    change: Change = ({}, {}, {})
+    change = UNCOUNTED
     if source.kind == "own":
         after, inner = _counts(placed, loaded)
-        new = counted_rows(lake, target, within)
+        new = counted_rows(lake, contract, target, within)
         gone = {p: c.tombstones for p, c in inner.items()}
-        before = counts_before(inner, old, new, waits, gone)
+        before = counts_before(inner, old, new, waits, gone, plan.ledger.totals)
         _keep_every_record(lake, plan, placed, inner)
-        change = (before, after, {p: [(r.start, r.end)] for p, r in plan.ranges.items()})
+        touched = {p: [(r.start, r.end)] for p, r in plan.ranges.items()}
+        shadow = lake.state(contract.table + SHADOW).ledger
+        change = Change(before, after, touched, shadow.truncates if shadow else {})
     revealed = _hide_quarantined(lake, plan, source, planned, loaded, signature.run_id)
     settlement = Settlement(
         id=plan.batch_id,

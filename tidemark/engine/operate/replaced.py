@@ -1,10 +1,12 @@
 """What stands at offsets that are replaced: rows and waiting quarantine rows, and how they had been counted."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.formats.debezium import CDC
 from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.ledger.replay import counted_before
@@ -12,8 +14,16 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.ingest import quarantine
 
-Rows = Mapping[int, tuple[int, int]]
-"""Partition -> (rows, those of tombstones)."""
+
+class Rows(NamedTuple):
+    """Rows of one Kafka partition, and how many of them are tombstones and truncates."""
+
+    all: int = 0
+    tombstones: int = 0
+    truncates: int = 0
+
+
+NO_ROWS = Rows()
 
 
 def rows_within(epoch: int, ranges: Ranges) -> str:
@@ -25,13 +35,14 @@ def rows_within(epoch: int, ranges: Ranges) -> str:
     return f"_kafka.epoch = {epoch} AND ({parts or 'false'})"
 
 
-def counted_rows(lake: Lake, target: str, where: str) -> Rows:
-    """The rows of `target` (as SQL names it) that `where` holds for."""
+def counted_rows(lake: Lake, contract: Contract, target: str, where: str) -> dict[int, Rows]:
+    """The rows of `target` (as SQL names it) that `where` holds for, by partition."""
+    truncate = "false" if contract.value.envelope == "none" else f"{CDC.name}.op = 't'"
     rows = lake.spark().sql(
-        f"SELECT _kafka.partition AS p, count(*) AS n, count_if(_kafka.tombstone) AS t FROM {target} "
-        f"WHERE {where} GROUP BY 1"
+        "SELECT _kafka.partition, count(*), count_if(_kafka.tombstone), "
+        f"count_if({truncate}) FROM {target} WHERE {where} GROUP BY 1"
     )
-    return {r["p"]: (r["n"], r["t"]) for r in rows.collect()}
+    return {p: Rows(*counts) for p, *counts in rows.collect()}
 
 
 def waiting(lake: Lake, contract: Contract, epoch: int, ranges: Ranges) -> DataFrame | None:
@@ -47,11 +58,17 @@ def waiting(lake: Lake, contract: Contract, epoch: int, ranges: Ranges) -> DataF
 
 
 def counts_before(
-    counts: Mapping[int, Counts], old: Rows, new: Rows, waits: DataFrame | None, tombstones: Mapping[int, int]
+    counts: Mapping[int, Counts],
+    old: Mapping[int, Rows],
+    new: Mapping[int, Rows],
+    waits: DataFrame | None,
+    tombstones: Mapping[int, int],
+    totals: Mapping[int, Counts],
 ) -> dict[int, Counts]:
     """How the records were counted that are now counted as `counts`, of which `tombstones` are no rows.
 
-    `old` and `new` are the rows before and after; `waits` what waited in the quarantine.
+    `old` and `new` are the rows before and after; `waits` what waited in the quarantine. A truncate that had no row
+    had been skipped, as far as `totals` know of skipped records.
     """
     quarantined = (
         {}
@@ -61,10 +78,14 @@ def counts_before(
     return {
         p: counted_before(
             each,
-            rows=old.get(p, (0, 0))[0],
-            tombstone_rows=old.get(p, (0, 0))[1],
+            rows=old.get(p, NO_ROWS).all,
+            tombstone_rows=old.get(p, NO_ROWS).tombstones,
             quarantined=quarantined.get(p, 0),
-            null_values=tombstones.get(p, 0) + new.get(p, (0, 0))[1],
+            null_values=tombstones.get(p, 0) + new.get(p, NO_ROWS).tombstones,
+            truncates=min(
+                max(0, new.get(p, NO_ROWS).truncates - old.get(p, NO_ROWS).truncates),
+                totals.get(p, Counts()).skipped,
+            ),
         )
         for p, each in counts.items()
     }

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
@@ -152,17 +152,30 @@ def check_each_once(lake: Lake, plan: Plan, *, only: int | None = None) -> None:
         )
 
 
+class Change(NamedTuple):
+    """What a replay does, by partition: counts before and after, the offsets, and the last truncate that is no row."""
+
+    before: Mapping[int, Counts]
+    after: Mapping[int, Counts]
+    touched: Runs
+    truncates: Mapping[int, int]
+
+
+UNCOUNTED = Change({}, {}, {}, {})
+"""Rows of elsewhere: the ledger knows no offsets of theirs."""
+
+
 def finish(
     lake: Lake,
     plan: Plan,
     written: frozenset[int],
     evidence: Evidence,
-    change: tuple[Mapping[int, Counts], Mapping[int, Counts], Runs],
+    change: Change,
     settlement: Settlement,
     unchanged: Callable[[], None] | None = None,
     says: Mapping[str, str] | None = None,
 ) -> int:
-    """Receipt, publish, settle; `change` is (counts before, counts after, offsets touched). Returns the receipt.
+    """Receipt, publish, settle; returns the receipt.
 
     `unchanged` re-checks the topic; given where Kafka was read. `says` are table properties that come with it.
 
@@ -178,8 +191,9 @@ def finish(
         schema_ids=evidence.schema_ids,
         max_timestamp=moment(evidence.max_timestamp),
         watermark=moment(evidence.watermark, per_second=1_000_000),
+        truncates=change.truncates,
     )
-    ledger = replayed(plan.ledger, *change, settlement, entry, reread=unchanged is not None)
+    ledger = replayed(plan.ledger, *change[:3], settlement, entry, reread=unchanged is not None)
     receipt = write_receipt(lake, plan.attempt, ledger, plan.act).snapshot_id
     publish(lake, plan.attempt, written | {receipt}, unchanged or _anyway, says)
     settle_published(lake, plan.contract, ledger)

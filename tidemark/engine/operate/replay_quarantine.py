@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.formats.explanation import Cause
-from tidemark.domain.ledger.evidence import Group
+from tidemark.domain.ledger.evidence import Group, truncates
 from tidemark.domain.ledger.ledger import Counts, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.replay import runs_between, within
@@ -31,6 +31,7 @@ from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quarantine_rows import explained_rows
 from tidemark.engine.ingest.stage import stage
 from tidemark.engine.operate.replay_plan import (
+    Change,
     Ground,
     check_each_once,
     check_staged,
@@ -209,11 +210,12 @@ class _Fates:
     @property
     def groups(self) -> list[Group]:
         """The quarantined among them, as an audit groups them."""
-        return [
-            Group(r["partition"], "quarantined", r["cause"], r["schema_id"], 1, r["offset"], r["offset"])
-            for r in self.rows
-            if r["fate"] == "quarantined"
-        ]
+        return [_group(row) for row in self.rows if row["fate"] == "quarantined"]
+
+    @property
+    def truncates(self) -> dict[int, int]:
+        """The last truncate per partition that leaves the quarantine and makes no row."""
+        return truncates(map(_group, self.rows))
 
     def leaving(self, most: int) -> tuple[dict[int, list[tuple[int, int]]], bool]:
         """Runs of offsets whose waiting records all leave, and whether more had to be left for another commit."""
@@ -243,6 +245,11 @@ class _Fates:
             )
             for p in leaving
         }
+
+
+def _group(row: Mapping[str, Any]) -> Group:
+    place = row["offset"]
+    return Group(row["partition"], row["fate"], row["cause"], row["schema_id"], 1, place, place)
 
 
 def _publish(
@@ -275,7 +282,7 @@ def _publish(
             plan,
             made | {staged.snapshot_id},
             staged.evidence,
-            (before, after, leaving),
+            Change(before, after, leaving, fates.truncates),
             settlement,
         )
     except BaseException:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, Stopped
-from tidemark.domain.ledger.evidence import Evidence, Group, counts_of, is_flood
+from tidemark.domain.ledger.evidence import Evidence, Group, counts_of, is_flood, truncates
 from tidemark.domain.ledger.guard import Topic, examine
 from tidemark.domain.ledger.ledger import Counts, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
@@ -29,6 +29,7 @@ from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.stage import stage
 from tidemark.engine.operate.replaced import counted_rows, counts_before, rows_within, waiting
 from tidemark.engine.operate.replay_plan import (
+    Change,
     Ground,
     check_each_once,
     finish,
@@ -157,7 +158,7 @@ def _replace(
 ) -> tuple[dict[str, Any], int]:
     target = branch_identifier(lake, plan.attempt)
     inside = rows_within(plan.ledger.epoch, plan.ranges)
-    old = counted_rows(lake, target, inside)
+    old = counted_rows(lake, plan.contract, target, inside)
     lake.spark().sql(f"DELETE FROM {target} WHERE {inside}")
     written = {*made, branch_head(lake, plan.attempt).snapshot_id} - {plan.state.head}
     staged = stage(lake, plan, decoded)
@@ -169,7 +170,8 @@ def _replace(
     waits = waiting(lake, plan.contract, plan.ledger.epoch, plan.ranges)
     _keep_every_record(lake, plan, decoded, waits)
     gone = {p: sum(g.count for g in groups if g.partition == p and g.fate == "tombstone") for p in counts}
-    before = counts_before(counts, old, counted_rows(lake, target, inside), waits, gone)
+    new = counted_rows(lake, plan.contract, target, inside)
+    before = counts_before(counts, old, new, waits, gone, plan.ledger.totals)
     _hold_back(plan, counts)
     revealed = _stage_quarantine(lake, plan, decoded, groups, signature.run_id)
     settlement = Settlement(
@@ -180,13 +182,12 @@ def _replace(
         resolved={p: [(r.start, r.end)] for p, r in plan.ranges.items()},
         revealed=revealed,
     )
-    touched = settlement.resolved
     receipt = finish(
         lake,
         replace(plan, act=_act(plan, signature)),
         frozenset(int(i) for i in (*written, staged.snapshot_id) if i is not None),
         staged.evidence,
-        (before, counts, touched),
+        Change(before, counts, settlement.resolved, truncates(groups)),
         settlement,
         lambda: same_topic(lake, plan),
     )

@@ -20,7 +20,7 @@ Envelope = Literal["debezium", "debezium_flat"]
 class Rows:
     """Takes a document to its row: what `root` says, without what only other envelopes have.
 
-    Called with a document it raises JsonFault, of cause `skip` for what makes no row.
+    Called with a document it raises JsonFault, of cause `skip` or `truncate` for what makes no row.
     """
 
     def __init__(self, root: Object, envelope: Envelope, *, truncates: bool) -> None:
@@ -40,12 +40,9 @@ class Rows:
 
     def _enveloped(self, schema: Any, payload: dict[str, Any]) -> dict[str, Any]:
         op = payload.get("op")
-        if (
-            op == "m"
-            or (op == "t" and not self.truncates)
-            or (op is None and self._is_bookkeeping(schema, payload))
-        ):
+        if op is None and self._is_bookkeeping(schema, payload):
             raise JsonFault("skip", "no change of a row")
+        self._check_of_a_row(op)
         name = "before" if op == "d" else "after"
         row = payload.get(name)
         if op not in {"c", "r", "u", "d", "t"} or (row is None and op in {"c", "r", "u"}):
@@ -69,8 +66,7 @@ class Rows:
         meta = {key.removeprefix(META): item for key, item in payload.items() if key.startswith(META)}
         bag = {**meta, **{k.removeprefix("source_"): v for k, v in meta.items() if k.startswith("source_")}}
         op = "d" if _text(meta.get("deleted")) == "true" else meta.get("op") or "u"
-        if op == "m" or (op == "t" and not self.truncates):
-            raise JsonFault("skip", "no change of a row")
+        self._check_of_a_row(op)
         if op not in {"c", "r", "u", "d", "t"}:
             raise JsonFault("invalid_against_schema", f"no change of a row: __op {op!r}")
         prefix = "transaction_"
@@ -86,6 +82,12 @@ class Rows:
         }
         row = {key: item for key, item in payload.items() if not key.startswith(META)}
         return self._row(row, schema, cdc, "")
+
+    def _check_of_a_row(self, op: Any) -> None:
+        if op == "m":
+            raise JsonFault("skip", "no change of a row")
+        if op == "t" and not self.truncates:
+            raise JsonFault("truncate", "no change of a row")
 
     def _is_bookkeeping(self, schema: Any, payload: dict[str, Any]) -> bool:
         """A record of a heartbeat, transaction or schema-change topic: by its schema's name, else by its fields."""

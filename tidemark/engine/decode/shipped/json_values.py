@@ -28,7 +28,9 @@ _KINDS = {
 }
 _EXACT_IN_DOUBLE = 1 << 53
 _MICROS = 6
-Cause = Literal["undecodable", "value_out_of_range", "type_mismatch", "invalid_against_schema", "skip"]
+Cause = Literal[
+    "undecodable", "value_out_of_range", "type_mismatch", "invalid_against_schema", "skip", "truncate"
+]
 _MAX_DIGITS = 80
 """Digits of a number that are shown to a person."""
 
