@@ -18,7 +18,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
+from tidemark.services import class_archive, rehearsal
+from tidemark.services.java import find_java
+from tidemark.services.manifest import cache_dir
 from tidemark.services.processes import MARK
+from tidemark.services.spark import Spark
 from tidemark.services.stack import Stack
 
 SERVICES = ("kafka", "registry", "spark")
@@ -277,3 +281,33 @@ def test_a_service_that_cannot_start_says_why_and_takes_the_others_down_again(tm
         assert error["service"] == "kafka"
         assert str(tmp_path / "logs" / "kafka.log") in error["next_step"]
         assert processes_of(tmp_path) == []
+
+
+def test_a_rehearsal_leaves_the_classes_with_which_later_servers_start(tmp_path, monkeypatch):
+    """Given none yet, when a rehearsal is ended midway, then nothing is left; otherwise Java takes what it made."""
+    maven, home, java = cache_dir() / "maven", tmp_path / "home", find_java()
+    monkeypatch.setenv("TIDEMARK_CACHE", str(tmp_path / "cache"))
+    class_archive.folder().mkdir(parents=True)
+    (tmp_path / "cache" / "maven").symlink_to(maven)
+    (home / "logs").mkdir(parents=True)
+    archive, own = Spark().archive(java), home / rehearsal.FOLDER
+
+    rehearsal.begin(home, java, ())
+    deadline = time.monotonic() + 60
+    while len(processes_of(own)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(processes_of(own)) >= 2, "the rehearsal and its server"
+    rehearsal.end(home)
+    assert (processes_of(own), own.exists(), archive.use()) == ([], False, [])
+
+    rehearsal.rehearse(home, java, ())
+    [option] = archive.use()
+    assert not own.exists()
+    assert takes(java, option, archive.jars)
+    assert not takes(java, option, archive.jars[1:])
+
+
+def takes(java, option, jars):
+    """Whether Java, told that it must, maps the archive for this class path."""
+    command = [java, "-Xshare:on", option, "-XX:+UseParallelGC", "-cp", os.pathsep.join(jars), "-version"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from tidemark.services import rehearsal
 from tidemark.services.catalog import NAME, LocalCatalog
 from tidemark.services.download import fetch
 from tidemark.services.java import find_java
@@ -59,6 +60,7 @@ class Stack:
                 Launch(self._services, place, on_progress).run()
             finally:
                 self._write(self.status())
+            rehearsal.begin(self.home, java, self._extras)
         return self.status()
 
     def down(self, on_progress: OnProgress = silent) -> dict[str, Any]:
@@ -67,6 +69,7 @@ class Stack:
             with self._alone(on_progress), ThreadPoolExecutor(len(self._services)) as pool:
                 for future in [pool.submit(stop, self._mark(each)) for each in self._services]:
                     future.result()
+                rehearsal.end(self.home)
                 (self.home / "stack.json").unlink(missing_ok=True)  # nothing is wanted up any more
                 self._write(self.status())
         return self.status()

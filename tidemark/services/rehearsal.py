@@ -1,0 +1,129 @@
+"""A second Spark server that does what every batch does and ends: `python -m … HOME JAVA [EXTRA …]`.
+
+As it ends it leaves the class archive with which all later servers of this environment start in half the time. Once per
+environment, behind the first `services up`, with the least priority; `services down` ends it.
+"""
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import psutil
+
+from tidemark.services.catalog import LocalCatalog
+from tidemark.services.class_archive import ClassArchive, folder, forget_oldest
+from tidemark.services.errors import ServiceFailed
+from tidemark.services.manifest import ArtifactSet
+from tidemark.services.ports import Ports
+from tidemark.services.processes import MARK, Mark, has_ended, start, stop
+from tidemark.services.service import Place
+from tidemark.services.spark import Spark
+
+FOLDER = "rehearsal"
+NICE = 19
+PATIENCE = 600.0
+"""Seconds for its end: it gets what others leave of the machine."""
+_TERMINATED = 128 + signal.SIGTERM
+"""What the JVM ends with once it has tidied up."""
+_HEAP = "-Xmx640m"
+
+
+def begin(home: Path, java: Path, extras: Sequence[ArtifactSet]) -> None:
+    """Start it in the background if there is no archive yet; its log is logs/rehearsal.log."""
+    if _archive(java, extras).path.exists():
+        return
+    with (home / "logs" / "rehearsal.log").open("ab") as out:
+        subprocess.Popen(
+            [sys.executable, "-m", "tidemark.services.rehearsal", str(home), str(java), *extras],
+            env={**os.environ, MARK: str(_mark(home))},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+
+
+def end(home: Path) -> None:
+    """Stop it, if it is under way; the next `services up` begins anew."""
+    stop(_mark(home), patience=1)
+    shutil.rmtree(home / FOLDER, ignore_errors=True)
+
+
+def _mark(home: Path) -> Mark:
+    """What all its processes are known by: a Spark of a home of its own."""
+    return Mark.of("spark", home / FOLDER)
+
+
+def rehearse(home: Path, java: Path, extras: Sequence[ArtifactSet], nice: int = 0) -> None:
+    """Make the archive unless it is there or another process makes one; below `home`, of which nothing is left."""
+    archive = _archive(java, extras)
+    with _alone() as alone:
+        if not alone or archive.path.exists():
+            return
+        os.nice(nice)
+        place = home / FOLDER
+        shutil.rmtree(place, ignore_errors=True)
+        try:
+            aside = folder() / f"{archive.path.name}.new"
+            aside.unlink(missing_ok=True)
+            _run(Place(place, java, Ports(place / "ports.json")), _mark(home), extras, aside)
+            aside.touch()  # empty: this java cannot make one, and is not asked again
+            aside.replace(archive.path)
+            forget_oldest()
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _run(place: Place, mark: Mark, extras: Sequence[ArtifactSet], aside: Path) -> None:
+    spark = Spark(tuple(extras))
+    place.ports.settle(spark.ports)
+    LocalCatalog(place.home).create()
+    command = spark.command(place)
+    options = [*command.options, _HEAP, *ClassArchive.make(aside)]
+    server = psutil.Process(start(replace(command, options=options), mark, place.log("spark")))
+    try:
+        while not spark.is_ready(place):
+            if has_ended(server.pid):
+                raise ServiceFailed("spark", "ended while it was started for a rehearsal", place.log("spark"))
+            time.sleep(0.5)
+        spark.prepare(place)
+        server.terminate()  # its last act is the archive
+        ended = server.wait(PATIENCE)
+        if ended != _TERMINATED:
+            raise ServiceFailed(
+                "spark", f"ended with {ended} in the middle of a rehearsal", place.log("spark")
+            )
+    finally:
+        if server.is_running():
+            server.kill()
+
+
+def _archive(java: Path, extras: Sequence[ArtifactSet]) -> ClassArchive:
+    return Spark(tuple(extras)).archive(java)
+
+
+@contextmanager
+def _alone() -> Iterator[bool]:
+    """False when another process of this user rehearses."""
+    folder().mkdir(parents=True, exist_ok=True)
+    with (folder() / "rehearsal.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+if __name__ == "__main__":
+    _, at, with_java, *more = sys.argv
+    rehearse(Path(at), Path(with_java), cast("list[ArtifactSet]", more), NICE)
