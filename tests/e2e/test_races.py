@@ -5,7 +5,7 @@ from urllib.parse import urlparse
 
 import oracle
 import pytest
-from lakehouse import until
+from lakehouse import Run, until
 from topics import ORDER, order
 
 from tidemark.engine.schema.history import history
@@ -75,6 +75,34 @@ def test_six_first_loads_at_once_and_nobody_fails(lakehouse):
     assert sum(each["commits"] for each in results) == 1
     assert table.ids() == list(range(50))
     table.holds_everything()
+
+
+@pytest.mark.parametrize("format_version", [2, pytest.param(3, marks=pytest.mark.long)])
+def test_ingest_merges_and_maintenance_all_at_once_and_nobody_fails(lakehouse, format_version):
+    """Given a writer that adds a column, when several processes ingest, merge and maintain the same two tables, then each ends
+    well and both tables are right."""
+    topic = lakehouse.cluster.topic("all_at_once", 3)
+    current = f"{topic.name}_now"
+    table = lakehouse.table(
+        topic,
+        format_version=format_version,
+        partition_by=["bucket(3, id)"],
+        upsert={"keys": ["id"], "table": f"proof.{current}"},
+    )
+    topic.send(range(100))
+    sent = 100
+    for field in ("first", "second"):
+        fields = [*topic.schema["fields"], {"name": field, "type": ["null", "string"], "default": None}]
+        topic.use({**ORDER, "fields": fields})
+        topic.send_raw((None, topic.encode({**order(n), field: "x"}), n % 3) for n in range(sent, sent + 60))
+        sent += 60
+        runs = [Run.start(lakehouse, [table.name, f"proof.{current}"]) for _ in range(3)]
+        runs += [Run.start(lakehouse, [table.name], environment={"HEADLESS": "maintain"}) for _ in range(2)]
+        assert [each["error"] for run in runs for each in run.result() if each.get("error")] == []
+    assert table.ids() == list(range(sent))
+    table.holds_everything()
+    rows = lakehouse.catalog.load_table(f"proof.{current}").scan(selected_fields=("id",)).to_arrow()
+    assert sorted(rows["id"].to_pylist()) == list(range(sent))
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_the_registry_is_as_strict_as_clients_expect(running):
     assert httpx.get(f"{url}/config").json() == {"compatibilityLevel": "BACKWARD"}
 
 
-def test_warming_up_leaves_nothing_behind(home, spark):
+def test_starting_leaves_nothing_behind(home, spark):
     assert spark.sql("SHOW NAMESPACES IN lake").collect() == []
     assert list((home / "warehouse").iterdir()) == []
 

@@ -10,7 +10,7 @@ from tidemark.cli.border import Commands
 from tidemark.cli.later import Services
 from tidemark.cli.options import AsJson, By, DryRun, Reason, Table, Tables
 
-# A command begins with importing 2,500 modules, none of them garbage: a tenth of a short run went into looking for some.
+# A command begins with importing 2,500 modules, none of it garbage: looking for some took a tenth of a short run.
 gc.set_threshold(50_000)
 
 app = typer.Typer(

@@ -95,7 +95,7 @@ def _run(place: Place, mark: Mark, extras: Sequence[ArtifactSet], aside: Path) -
             if has_ended(server.pid):
                 raise ServiceFailed("spark", "ended while it was started for a rehearsal", place.log("spark"))
             time.sleep(0.5)
-        spark.prepare(place)
+        _walk(spark.remote(place))
         server.terminate()  # its last act is the archive
         ended = server.wait(PATIENCE)
         if ended != _TERMINATED:
@@ -105,6 +105,32 @@ def _run(place: Place, mark: Mark, extras: Sequence[ArtifactSet], aside: Path) -
     finally:
         if server.is_running():
             server.kill()
+
+
+def _walk(remote: str) -> None:
+    """What batches and merges do: create, write to a branch, MERGE, decode."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - `services up` does without
+
+    spark = SparkSession.builder.remote(remote).create()
+    schema = '{"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}'
+    try:
+        spark.sql("CREATE NAMESPACE lake.rehearsal")
+        spark.sql(
+            "CREATE TABLE lake.rehearsal.t (id BIGINT, at TIMESTAMP, v STRING) PARTITIONED BY (days(at)) "
+            "TBLPROPERTIES ('write.merge.mode' = 'merge-on-read')"
+        )
+        rows = spark.sql("SELECT id, timestamp_seconds(id) AS at, CAST(id AS STRING) AS v FROM range(20)")
+        rows.writeTo("lake.rehearsal.t").option("snapshot-property.rehearsal", "1").append()
+        spark.sql("ALTER TABLE lake.rehearsal.t CREATE BRANCH stage")
+        rows.writeTo("lake.rehearsal.t.branch_stage").append()
+        spark.sql(
+            "MERGE INTO lake.rehearsal.t t USING (SELECT * FROM lake.rehearsal.t WHERE id < 5) s ON t.id = s.id "
+            "WHEN MATCHED AND s.id = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+        spark.sql("ALTER TABLE lake.rehearsal.t DROP BRANCH stage")
+        spark.sql(f"SELECT from_avro(X'02', '{schema}', map()) AS r").collect()
+    finally:
+        spark.stop()
 
 
 def _archive(java: Path, extras: Sequence[ArtifactSet]) -> ClassArchive:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -12,10 +11,9 @@ from tidemark.domain.formats.avro_limits import JVM_OPTIONS as AVRO_LIMITS
 from tidemark.domain.kafka_readers import BRIEF_CONSUMERS
 from tidemark.services.catalog import NAME, LocalCatalog
 from tidemark.services.class_archive import ClassArchive
-from tidemark.services.errors import ServiceFailed
 from tidemark.services.manifest import ArtifactSet, classpath
 from tidemark.services.ports import LOOPBACK, accepts
-from tidemark.services.processes import MARK, Command, Mark
+from tidemark.services.processes import Command
 from tidemark.services.progress import Step
 from tidemark.services.service import Place
 
@@ -170,29 +168,11 @@ class Spark:
         return [*classpath("spark", *self._extras), str(_package() / "jars" / "*")]
 
     def is_ready(self, place: Place) -> bool:
-        """True when the server listens; `prepare` is the real question."""
+        """True when the server listens, which it does when Spark is there."""
         return accepts(place.ports["spark"])
 
     def prepare(self, place: Place) -> None:
-        """Warm up in a process of its own: no session, no pyspark import is left behind in ours."""
-        log = place.log("warmup")
-        environment = {
-            **os.environ,
-            MARK: str(Mark.of(self.name, place.home)),
-        }  # so that stopping Spark ends it too
-        command = [sys.executable, "-m", "tidemark.services.warmup", self.remote(place)]
-        with log.open("wb") as out:
-            try:
-                subprocess.run(
-                    command, env=environment, stdout=out, stderr=out, check=True, timeout=self.patience
-                )
-            except subprocess.TimeoutExpired as error:
-                why = f"answers, but has not warmed up within {self.patience:.0f} s: the machine is very busy"
-                raise ServiceFailed("spark", why, log) from error
-            except subprocess.SubprocessError as error:
-                raise ServiceFailed("spark", "answers, but cannot write an Iceberg table", log) from error
-        for left in (place.home / "warehouse").glob("warmup_*"):  # a dropped namespace leaves its folder
-            shutil.rmtree(left, ignore_errors=True)
+        """Nothing: walking through a write to be quicker at the first batch would take longer than it saves."""
 
     def _all(self, place: Place, scratch: Path) -> dict[str, str]:
         addresses = {

@@ -20,7 +20,7 @@ CLI = (sys.executable, "-m", "tidemark.cli.main")
 
 
 class Tidemark:
-    """Start included: the server with its warm-up, and the process of the run."""
+    """Start included: the server, and the process of the run."""
 
     name = "tidemark"
     kinds = frozenset({"avro", "json", "protobuf", "upsert"})

@@ -8,6 +8,8 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyspark.errors import PySparkException
 
 from tidemark.domain.config.contract import Orphans
+from tidemark.domain.errors import Overtaken
+from tidemark.engine.maintain import orphans
 from tidemark.engine.maintain.orphans import VANISHED, _listed, cutoff
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
@@ -63,12 +65,13 @@ class Listing:
         return answer
 
 
-def test_a_listing_that_lost_a_file_to_a_commit_is_made_again():
+def test_a_listing_that_lost_a_file_to_a_commit_is_made_again(monkeypatch):
     """Given old metadata that a commit deletes while it is listed, then the listing is repeated; any other error is told."""
+    monkeypatch.setattr(orphans, "PAUSE", 0.01)
     gone = PySparkException(f"ls: cannot access '00020.metadata.json': {VANISHED}")
     lake = Listing(gone, gone, [{"orphan_file_location": "a"}])
     assert _listed(lake, "shop.orders", NOW) == ["a"]
     with pytest.raises(PySparkException, match="disk full"):
         _listed(Listing(PySparkException("disk full"), []), "shop.orders", NOW)
-    with pytest.raises(PySparkException, match=VANISHED):
+    with pytest.raises(Overtaken):
         _listed(Listing(*[gone] * 9), "shop.orders", NOW)

@@ -3,6 +3,7 @@
 Spark lists them, on any store; they are deleted one by one by PyIceberg, so that whoever stops this stops it.
 """
 
+import random
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from pyspark.errors import PySparkException
 
 from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.config.contract import Orphans
+from tidemark.domain.errors import Overtaken
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.snapshot_keep import Snap, began_at, is_attempt, is_dead
 from tidemark.engine.access.lake import Lake
@@ -26,7 +28,7 @@ from tidemark.engine.table.lease import lease
 
 LEAST = timedelta(days=1)
 """Iceberg refuses to remove files younger than this."""
-LOOKS = 5
+LOOKS, PAUSE = 5, 1.0
 VANISHED = "No such file or directory"
 SHOWN = 20
 PARALLEL = 16
@@ -41,6 +43,7 @@ def remove_orphans(
 
     Raises:
         Held: another maintenance holds the table.
+        Overtaken: files came and went under each listing.
         Outage: a service does not answer.
     """
     began = time.perf_counter()
@@ -92,14 +95,19 @@ def cutoff(metadata: TableMetadata, limits: Orphans, now: datetime) -> datetime:
 
 
 def _listed(lake: Lake, name: str, before: datetime) -> list[str]:
-    """On a local disk a listing fails when a file goes away under it, as old metadata does at any commit: again."""
-    for _ in range(LOOKS - 1):
+    """On a local disk a listing fails when a file goes away under it, as old metadata does at any commit: again.
+
+    Raises:
+        Overtaken: it was so each time.
+    """
+    for _ in range(LOOKS):
         try:
             return _look(lake, name, before)
         except PySparkException as error:
             if VANISHED not in str(error):
                 raise
-    return _look(lake, name, before)
+            time.sleep(random.uniform(0, PAUSE))  # noqa: S311 - so that it does not keep step with what commits
+    raise Overtaken(name)
 
 
 def _look(lake: Lake, name: str, before: datetime) -> list[str]:
