@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -63,13 +63,12 @@ def _mark(home: Path) -> Mark:
     return Mark.of("spark", home / FOLDER)
 
 
-def rehearse(home: Path, java: Path, extras: Sequence[ArtifactSet], nice: int = 0) -> None:
+def rehearse(home: Path, java: Path, extras: Sequence[ArtifactSet]) -> None:
     """Make the archive unless it is there or another process makes one; below `home`, of which nothing is left."""
     archive = _archive(java, extras)
     with _alone() as alone:
         if not alone or archive.path.exists():
             return
-        os.nice(nice)
         place = home / FOLDER
         shutil.rmtree(place, ignore_errors=True)
         try:
@@ -133,6 +132,13 @@ def _walk(remote: str) -> None:
         spark.stop()
 
 
+def _stand_back() -> None:
+    """Let all others go first, and be the first to go when memory runs out."""
+    os.nice(NICE)
+    with suppress(OSError):  # there is no such file but on Linux
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
 def _archive(java: Path, extras: Sequence[ArtifactSet]) -> ClassArchive:
     return Spark(tuple(extras)).archive(java)
 
@@ -152,4 +158,5 @@ def _alone() -> Iterator[bool]:
 
 if __name__ == "__main__":
     _, at, with_java, *more = sys.argv
-    rehearse(Path(at), Path(with_java), cast("list[ArtifactSet]", more), NICE)
+    _stand_back()
+    rehearse(Path(at), Path(with_java), cast("list[ArtifactSet]", more))
