@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,6 @@ from contextlib import contextmanager
 from bench.sidebyside.ground import PROPERTIES, Ground, Stream, Topic
 from bench.sidebyside.meter import Cost, Failed, Meter
 from bench.sidebyside.workload import KEY
-from tidemark.services import rehearsal
 from tidemark.services.java import find_java
 from tidemark.services.processes import Mark, stop
 from tidemark.services.stack import Stack
@@ -28,7 +28,10 @@ class Tidemark:
 
     def prepare(self, ground: Ground) -> None:
         """The class archive, which otherwise comes behind the first start, while others are measured."""
-        rehearsal.rehearse(ground.home, find_java(), ())
+        command = [sys.executable, "-m", "tidemark.services.rehearsal", str(ground.home), str(find_java())]
+        subprocess.run(
+            command, check=True
+        )  # here it would leave PySpark's mark on the environment of other peers
 
     def run(self, ground: Ground, topic: Topic, table: str) -> Cost:
         """`services up` finds broker and registry running and starts Spark alone."""
