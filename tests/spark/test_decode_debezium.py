@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -333,6 +334,11 @@ def test_json_with_and_without_its_schema(spark: SparkSession) -> None:
     assert [r[FATE] for r in rows] == [
         *["written"] * 2, "skipped", "skipped", "written", *["quarantined"] * 3, "written",
     ]  # fmt: skip
+    without = replace(
+        decoding, writers={NO_ID: json_documents(FIELDS, "debezium", truncates=False)}, upserts=False
+    )
+    [emptied] = rows_of(spark, without, [(None, values[4])])
+    assert (emptied[FATE], emptied[CAUSE]) == ("skipped", "truncate")
     assert [r[CAUSE] for r in rows[5:8]] == [
         "type_mismatch",
         "invalid_against_schema",

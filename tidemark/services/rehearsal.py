@@ -72,8 +72,9 @@ def rehearse(home: Path, java: Path, extras: Sequence[ArtifactSet]) -> None:
         place = home / FOLDER
         shutil.rmtree(place, ignore_errors=True)
         try:
+            for left in folder().glob("*.new"):  # of rehearsals that were ended
+                left.unlink()
             aside = folder() / f"{archive.path.name}.new"
-            aside.unlink(missing_ok=True)
             _run(Place(place, java, Ports(place / "ports.json")), _mark(home), extras, aside)
             aside.touch()  # empty: this java cannot make one, and is not asked again
             aside.replace(archive.path)

@@ -100,10 +100,14 @@ def test_the_last_truncate_that_is_no_row_is_known_until_it_is_read_again():
     """Given some in three partitions, when one becomes a row and another is followed by a later one, then it says so."""
     before = ledger(truncates={0: 4, 1: 7, 2: 9})
     entry = replace(ENTRY, truncates={2: 11})
-    after = replayed(before, {}, {}, {0: [(0, 2), (3, 5)], 1: [(0, 7)], 2: [(9, 12)]}, None, entry)
+    after = replayed(
+        before, {}, {}, {0: [(0, 2), (3, 5)], 1: [(0, 7)], 2: [(9, 12)]}, None, entry, reread=True
+    )
     assert after.truncates == {1: 7, 2: 11}
-    earlier = replayed(before, {}, {}, {1: [(0, 5)]}, None, replace(ENTRY, truncates={1: 3}))
+    earlier = replayed(before, {}, {}, {1: [(0, 5)]}, None, replace(ENTRY, truncates={1: 3}), reread=True)
     assert earlier.truncates == before.truncates
+    from_quarantine = replayed(before, {}, {}, {0: [(3, 8)]}, None, ENTRY)
+    assert from_quarantine.truncates == before.truncates, "nothing between 3 and 7 was read"
     following = after.after({1: OffsetRange(0, 9)}, {}, replace(ENTRY, truncates={1: 8}))
     assert following.truncates == {1: 8, 2: 11}
 

@@ -147,6 +147,22 @@ def test_a_receipt_is_made_although_others_commit_in_that_moment(lake):
     assert refs(lake)["main"] != attempt.head
 
 
+def test_a_receipt_that_is_there_although_the_catalog_denies_it_is_not_made_twice(lake):
+    attempt, written = staged(lake)
+    commit, denied = lake.catalog.commit_table, [CommitFailedException("asked twice")]
+
+    def denying(table, requirements, updates):
+        answer = commit(table, requirements, updates)
+        if denied:
+            raise denied.pop()
+        return answer
+
+    lake.catalog.commit_table = denying
+    receipt = write_receipt(lake, attempt, RECEIPT)
+    assert {receipt.parent_snapshot_id} == written
+    publish(lake, attempt, written | {receipt.snapshot_id}, nothing)
+
+
 def test_a_branch_is_dropped_although_others_commit_in_that_moment(lake):
     attempt, _ = staged(lake)
     commit, turns = lake.catalog.commit_table, iter(range(3))

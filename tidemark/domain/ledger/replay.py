@@ -49,16 +49,19 @@ def replayed(
             "reloaded": joined(ledger.reloaded, touched),
             "revision": ledger.revision + 1,
             "settlement": settlement,
-            "truncates": _last_truncates(ledger, touched, entry),
+            "truncates": _last_truncates(ledger, touched if reread else {}, entry),
             "max_timestamp": later(ledger.max_timestamp, entry.max_timestamp),
             "watermark": later(ledger.watermark, entry.watermark),
         }
     )
 
 
-def _last_truncates(ledger: Ledger, touched: Runs, entry: Entry) -> dict[int, int]:
-    """One that was read again is a row by now, or `entry` names it anew."""
-    left = {p: o for p, o in ledger.truncates.items() if not within(sorted(touched.get(p, ())), o)}
+def _last_truncates(ledger: Ledger, reread: Runs, entry: Entry) -> dict[int, int]:
+    """One that was read again from Kafka is a row by now, or `entry` names it anew.
+
+    Runs of a quarantine's offsets may span others, of which nothing was read.
+    """
+    left = {p: o for p, o in ledger.truncates.items() if not within(sorted(reread.get(p, ())), o)}
     partitions = {*left, *entry.truncates}
     return {p: max(each[p] for each in (left, entry.truncates) if p in each) for p in partitions}
 

@@ -56,7 +56,9 @@ def truncates_missing(pair: Pair) -> str:
     """The same of truncates; the last one of a partition is enough."""
     found = truncates(pair)
     known = pair.state.merged.no_truncates if pair.state.merged else None
-    if found is None or known == found:
+    if found is None or (
+        known and known[0] == found[0] and all(known[1].get(p, -1) >= o for p, o in found[1].items())
+    ):
         return ""
     places = ", ".join(f"{offset} of partition {p}" for p, offset in found[1].items())
     return (

@@ -193,7 +193,15 @@ def finish(
         watermark=moment(evidence.watermark, per_second=1_000_000),
         truncates=change.truncates,
     )
-    ledger = replayed(plan.ledger, *change[:3], settlement, entry, reread=unchanged is not None)
+    ledger = replayed(
+        plan.ledger,
+        change.before,
+        change.after,
+        change.touched,
+        settlement,
+        entry,
+        reread=unchanged is not None,
+    )
     receipt = write_receipt(lake, plan.attempt, ledger, plan.act).snapshot_id
     publish(lake, plan.attempt, written | {receipt}, unchanged or _anyway, says)
     settle_published(lake, plan.contract, ledger)

@@ -26,7 +26,7 @@ from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
 from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import ancestors, load
+from tidemark.engine.access.table_state import ancestors, load, summary_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.table.races import repeated
 
@@ -113,14 +113,19 @@ def write_receipt(
     pause_point("receipted")
     receipt = branch_head(lake, attempt)
     if receipt.parent_snapshot_id != before:
-        raise Overtaken(attempt.table, before, receipt.parent_snapshot_id)
+        raise Overtaken(attempt.table, before or 0, receipt.parent_snapshot_id)
     return receipt
 
 
-def _append_nothing(lake: Lake, attempt: Attempt, entries: Mapping[str, str]) -> int:
-    """An empty snapshot with summary `entries` on the branch; returns the one that it follows."""
+def _append_nothing(lake: Lake, attempt: Attempt, entries: Mapping[str, str]) -> int | None:
+    """An empty snapshot with summary `entries` on the branch; returns the one that it follows.
+
+    It may be there already: a catalog that was asked twice can call its own first answer another's commit.
+    """
     table = _load(lake, attempt)
-    before = _branch_head(table, attempt).snapshot_id
+    head = _branch_head(table, attempt)
+    if summary_of(head).get(LEDGER_PROPERTY) == entries[LEDGER_PROPERTY]:
+        return head.parent_snapshot_id
     if _is_writable(table.metadata):
         with (
             _OneSnapshot(table) as change,
@@ -133,7 +138,7 @@ def _append_nothing(lake: Lake, attempt: Attempt, entries: Mapping[str, str]) ->
         for name, entry in entries.items():
             writer = writer.option(f"snapshot-property.{name}", entry)
         writer.append()
-    return before
+    return head.snapshot_id
 
 
 def branch_head(lake: Lake, attempt: Attempt) -> Snapshot:
