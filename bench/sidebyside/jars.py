@@ -14,6 +14,7 @@ from tidemark.services.manifest import Artifact, artifacts, cached
 from tidemark.services.pin import closure, pinned
 from tidemark.services.progress import silent
 
+HADOOP_CONF = Path(__file__).with_name("hadoop")
 PINS = Path(__file__).with_name("jars.json")
 HADOOP = ("org.apache.hadoop:hadoop-client-api:3.4.1", "org.apache.hadoop:hadoop-client-runtime:3.4.1")
 CONNECT = (
@@ -56,16 +57,17 @@ Peer = Literal["connect", "flink"]
 
 
 def jars(peer: Peer) -> list[Artifact]:
-    """What a peer runs on; its JDBC catalog's driver is the one that Spark uses."""
+    """What a peer runs on; its JDBC catalog's driver and its local file system are those that Spark uses."""
     own = [Artifact(**entry) for entry in json.loads(PINS.read_text())[peer]]
-    return [*own, *(each for each in artifacts("spark") if each.name == "sqlite-jdbc")]
+    shared = {"sqlite-jdbc", "hadoop-bare-naked-local-fs"}
+    return [*own, *(each for each in artifacts("spark") if each.name in shared)]
 
 
 def fetched(peer: Peer) -> str:
     """A class path of jars that are in the cache and whole."""
     wanted = jars(peer)
     fetch_artifacts(wanted, silent)
-    return class_path([str(cached(each)) for each in wanted])
+    return class_path([*(str(cached(each)) for each in wanted), str(HADOOP_CONF)])
 
 
 def single(name: Literal["profiler", "protoc"]) -> Path:

@@ -30,6 +30,7 @@ SPARK = (
     "org.apache.kafka:kafka-clients:3.9.1",  # the version that spark-sql-kafka 4.1.1 is built against
     "org.apache.commons:commons-pool2:2.12.1",
     "org.xerial:sqlite-jdbc:3.50.3.0",
+    "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",  # files on a local disk without a process for each
 )
 AWS = ("org.apache.iceberg:iceberg-aws-bundle:1.12.0",)  # large, and only S3 and Glue need it
 POSTGRES = ("org.postgresql:postgresql:42.7.8",)

@@ -60,6 +60,8 @@ JVM = (
     *PATIENT_COMPILER,
     *AVRO_LIMITS,
 )
+# Hadoop's own starts a `chmod` for each file that it writes to a local disk: sixteen processes a commit.
+LOCAL_FILES = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
 LOGGING = """\
 rootLogger.level = warn
 rootLogger.appenderRef.out.ref = out
@@ -93,6 +95,7 @@ def settings(cores: int) -> dict[str, str]:
         "spark.sql.defaultCatalog": NAME,
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.hadoop.fs.file.impl": LOCAL_FILES,
         # A plan that is kept between two questions keeps the table state it was made with.
         "spark.connect.session.planCache.enabled": "false",
         "spark.connect.session.manager.defaultSessionTimeout": "30m",

@@ -18,7 +18,7 @@ from bench.sidebyside.workload import KEY
 from tidemark.services.catalog import NAME
 from tidemark.services.manifest import classpath
 from tidemark.services.ports import LOOPBACK
-from tidemark.services.spark import OPENED
+from tidemark.services.spark import LOCAL_FILES, OPENED
 
 JOB = Path(__file__).with_name("spark_job.py")
 ENVIRON = {
@@ -108,6 +108,7 @@ def spark_conf(ground: Ground, scratch: str) -> dict[str, str]:
         "spark.driver.extraClassPath": class_path(classpath("spark")),
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
+        "spark.hadoop.fs.file.impl": LOCAL_FILES,
         "spark.ui.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(2 * cores),
