@@ -29,6 +29,7 @@ class Lake:
         self.catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
         self.platform = SimpleNamespace(catalog=SimpleNamespace(type="sql"))
         self.configuration = SimpleNamespace(contracts=())
+        self.made_by: dict[str, str] = {}
 
     def state(self, table: str, *, ledger: bool = True) -> Any:
         return read_state(self.catalog, table, required=ledger)
@@ -124,6 +125,23 @@ class TestATableThatTheContractNamesAnew:
         ours = contract("shop.orders")
         lake.declare(ours)
         assert renaming(lake, ours) is None
+
+    def test_is_looked_for_among_foreign_tables_once_however_many_are_loaded(
+        self, lake: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for number in range(5):
+            lake.load(f"others.t{number}", file="/elsewhere/orders.yaml")
+        ours = [contract(f"shop.t{number}") for number in range(4)]
+        lake.declare(*ours)
+        looked: list[Any] = []
+        load_table = lake.catalog.load_table
+        monkeypatch.setattr(
+            lake.catalog, "load_table", lambda identifier: looked.append(identifier) or load_table(identifier)
+        )
+        assert [renaming(lake, each) for each in ours] == [None] * 4
+        assert len(looked) == 5
+        lake.load("shop.orders")
+        assert renaming(lake, ours[0]).verdict == "review"
 
 
 class TestATableWithoutAContract:

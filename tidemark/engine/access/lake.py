@@ -37,6 +37,8 @@ class Lake:
         self._spark: SparkSession | None = None
         self._kafka: dict[str, KafkaAdmin] = {}
         self._registries: dict[str, Registry] = {}
+        self.made_by: dict[str, str] = {}
+        """Contract files by tables that no contract names; empty where none has made the table."""
 
     @property
     def catalog(self) -> Catalog:

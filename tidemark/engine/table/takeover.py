@@ -31,11 +31,7 @@ GIVEN_UP = "tidemark.renamed."
 def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
     """The plan to rename the table that this contract used to make; None when there is none."""
     file = contract_file(lake, contract)
-    former = [
-        each
-        for each in unclaimed(lake)
-        if file and each.properties.get(DECLARED_IN) == file and _same_topic(each, contract)
-    ]
+    former = [each for each in (unclaimed(lake, made_by=file) if file else ()) if _same_topic(each, contract)]
     if not former:
         return None
     names = ", ".join(each.table for each in former)
@@ -124,19 +120,28 @@ def releases(lake: Lake) -> list[SchemaPlan]:
     ]
 
 
-def unclaimed(lake: Lake) -> Iterator[TableState]:
-    """Append tables of Tidemark that no contract of this configuration names; the shadow of a backfill is none."""
+def unclaimed(lake: Lake, made_by: str | None = None) -> Iterator[TableState]:
+    """Append tables of Tidemark that no contract of this configuration names; the shadow of a backfill is none.
+
+    `made_by`: only those of one contract file. Which file has made a table is looked at once, or the first loads of
+    many topics would each read all foreign tables of the catalog.
+    """
     catalog, ours = lake.catalog, _names(lake.configuration)
     for namespace in catalog.list_namespaces():
         for identifier in catalog.list_tables(namespace):
             table = ".".join(identifier[-2:])
             if table.lower() in ours or len(identifier) != 2:  # noqa: PLR2004 - namespace and name
                 continue
+            if made_by is not None and lake.made_by.get(table, made_by) != made_by:
+                continue
             try:
                 with named(table):
                     state = read_state(catalog, table, required=False)
             except Stopped:
                 continue  # a table in trouble of its own, or another's: it must not stop this one
+            lake.made_by[table] = state.properties.get(DECLARED_IN, "")
+            if made_by is not None and lake.made_by[table] != made_by:
+                continue
             if state.owned and state.ledger is not None and BACKFILL not in state.properties:
                 yield state
 
