@@ -158,28 +158,35 @@ def kafka_columns(epoch: int, schema_id: Column) -> Column:
 
 
 def _with_fate(parts: Parts, decoding: Decoding) -> DataFrame:
-    missing = [part_of(parts.columns, path).isNull() for path in decoding.required]
-    lacking = reduce(lambda one, other: one | other, missing, F.lit(False))
-    exempt = parts.columns[CDC.name]["op"] == "t" if CDC.name in parts.columns else F.lit(False)
-    null_key = lacking & ~F.coalesce(exempt, F.lit(False))
+    null_key = _null_key(parts, decoding)
     shaped_rows = parts.rows.select(
         *(column.alias(name) for name, column in parts.columns.items()),
         kafka_columns(decoding.epoch, parts.schema_id),
         F.col("value").alias(VALUE),
         parts.cause.alias(CAUSE),
         parts.detail.alias(DETAIL),
-        null_key.alias(_NULL_KEY),
+        *([] if null_key is None else [null_key.alias(_NULL_KEY)]),
     )
-    fated = shaped_rows.select("*", _fate(decoding).alias(FATE))
-    keyless = (F.col(FATE) == "written") & F.col(_NULL_KEY)
-    skipped = F.col(CAUSE) == SKIP
-    rows = fated.select(
-        *(F.col(quoted_name(name)) for name in (*parts.columns, KAFKA, VALUE)),
-        F.when(keyless, "quarantined").otherwise(F.col(FATE)).alias(FATE),
-        F.when(keyless, "null_key").when(~skipped, F.col(CAUSE)).alias(CAUSE),
-        F.when(keyless, "a column of the upsert key is NULL").otherwise(F.col(DETAIL)).alias(DETAIL),
-    )
+    kept = [F.col(quoted_name(name)) for name in (*parts.columns, KAFKA, VALUE)]
+    fate, cause, detail = _fate(decoding), F.when(F.col(CAUSE) != SKIP, F.col(CAUSE)), F.col(DETAIL)
+    if null_key is not None:
+        shaped_rows = shaped_rows.select("*", fate.alias(FATE))
+        keyless = (F.col(FATE) == "written") & F.col(_NULL_KEY)
+        fate = F.when(keyless, "quarantined").otherwise(F.col(FATE))
+        cause = F.when(keyless, "null_key").otherwise(cause)
+        detail = F.when(keyless, "a column of the upsert key is NULL").otherwise(detail)
+    rows = shaped_rows.select(*kept, fate.alias(FATE), cause.alias(CAUSE), detail.alias(DETAIL))
     return judged(rows, decoding.rules, FATE, CAUSE) if decoding.rules else rows
+
+
+def _null_key(parts: Parts, decoding: Decoding) -> Column | None:
+    """Whether a required column is NULL; None where none is required: each further step is planned in every batch."""
+    if not decoding.required:
+        return None
+    missing = [part_of(parts.columns, path).isNull() for path in decoding.required]
+    lacking = reduce(lambda one, other: one | other, missing)
+    exempt = parts.columns[CDC.name]["op"] == "t" if CDC.name in parts.columns else F.lit(False)
+    return lacking & ~F.coalesce(exempt, F.lit(False))
 
 
 def _fate(decoding: Decoding) -> Column:

@@ -41,7 +41,7 @@ def read_ranges(lake: Lake, contract: Contract, ranges: Ranges) -> DataFrame:
         "kafkaConsumer.pollTimeoutMs": str(POLL_TIMEOUT_MS),
     }
     records = lake.spark().read.format("kafka").options(**options).load()
-    return records.coalesce(1) if total(ranges) <= SMALL_BATCH else records
+    return records.coalesce(1) if total(ranges) <= SMALL_BATCH and len(ranges) > 1 else records
 
 
 def _offsets(topic: str, offsets: dict[int, int]) -> str:
