@@ -25,8 +25,9 @@ from tidemark.domain.ledger.ledger import Ledger
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment
 from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.table.branch import Attempt, open_branch
 from tidemark.engine.table.create import base_properties, create
-from tidemark.engine.table.publish import Attempt, open_branch, publish, write_receipt
+from tidemark.engine.table.publish import publish
 from tidemark.services.stack import Stack
 
 BY_HAND, TIMES_CHANGED, TEN_TIMES_THE_ROWS = 1.0, 3.0, 2.0
@@ -58,8 +59,7 @@ def append(lake: Lake, contract: Contract, ids: str, start: int, count: int) -> 
     table = lake.catalog.load_table(contract.table)
     data = table.metadata.snapshot_by_name(attempt.branch).snapshot_id
     ledger = Ledger(cluster_id="b", topic_id="b", topic=contract.topic, next={0: start + count})
-    receipt = write_receipt(lake, attempt, ledger).snapshot_id
-    publish(lake, attempt, made | {data, receipt}, lambda: None)
+    publish(lake, attempt, made | {data}, ledger)
 
 
 def plain(lake: Lake, contract: Contract, target: str, start: int) -> None:

@@ -183,7 +183,7 @@ def test_an_attempt_that_loses_at_the_last_moment_takes_its_quarantine_rows_back
     elsewhere = lakehouse.cluster.topic("elsewhere", schema=NEWER)
     topic.schema_id = elsewhere.schema_id
     topic.send_raw([(b"k", topic.encode(order(30)), 0)])
-    loser = table.start(pause_at="receipted,quarantined")
+    loser = table.start(pause_at="audited,quarantined")
     loser.reaches_its_pause()
     topic.use(NEWER)
     topic.use(old)
@@ -210,7 +210,7 @@ def test_rows_that_a_killed_loser_left_in_quarantine_go_when_the_next_batch_is_p
     elsewhere = lakehouse.cluster.topic("elsewhere", schema=NEWER)
     topic.schema_id = elsewhere.schema_id
     topic.send_raw([(b"k", topic.encode(order(30)), 0), (b"k", b"poison", 0)])
-    loser = table.start(pause_at="receipted,quarantined")
+    loser = table.start(pause_at="audited,quarantined")
     loser.reaches_its_pause()
     topic.use(NEWER)
     topic.use(old)

@@ -14,8 +14,9 @@ from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import Current, current_of
 from tidemark.domain.ledger.ledger import Kind, Ledger
+from tidemark.engine.table.branch import Attempt, branch_head, open_branch
 from tidemark.engine.table.create import base_properties, create
-from tidemark.engine.table.publish import Attempt, branch_head, open_branch, publish, write_receipt
+from tidemark.engine.table.publish import publish
 
 
 class AppendLog:
@@ -70,9 +71,7 @@ class AppendLog:
                 "reloaded": dict(reloaded or {}),
             }
         )
-        receipt = write_receipt(self.lake, attempt, self.ledger).snapshot_id
-        publish(self.lake, attempt, made | {data, receipt}, lambda: None)
-        return receipt
+        return publish(self.lake, attempt, made | {data}, self.ledger)
 
     def roll_back(self, snapshot: int, ledger: Ledger) -> None:
         """As if the commits since `snapshot` had never been."""

@@ -1,5 +1,6 @@
 """Publishing on a real catalog without Spark: what moves main, what an answer means, and how often the table is looked at."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -9,7 +10,8 @@ from pyiceberg.exceptions import CommitFailedException
 
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG
-from tidemark.engine.table.publish import Attempt, drop_branch, open_branch, publish, write_receipt
+from tidemark.engine.table.branch import Attempt, drop_branch, open_branch
+from tidemark.engine.table.publish import ACT_PROPERTY, publish, publish_alone
 
 ROWS = pa.table({"id": [1, 2]})
 
@@ -38,7 +40,8 @@ def lake(tmp_path):
     catalog = Catalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
     catalog.create_namespace("n")
     catalog.create_table("n.t", ROWS.schema).append(ROWS)
-    yield SimpleNamespace(catalog=catalog, platform=SimpleNamespace(catalog=SimpleNamespace(type="sql")))
+    platform = SimpleNamespace(catalog=SimpleNamespace(type="sql"))
+    yield SimpleNamespace(catalog=catalog, platform=platform, spark=lambda: None)
     catalog.close()
 
 
@@ -57,21 +60,53 @@ def refs(lake):
     return {name: ref.snapshot_id for name, ref in lake.catalog.load_table("n.t").metadata.refs.items()}
 
 
-def nothing():
-    pass
+RECEIPT = SimpleNamespace(to_json=lambda: "{}")
 
 
-def test_main_and_ledger_tag_move_and_the_branch_goes_with_two_looks_at_the_table(lake):
+def head(lake):
+    return lake.catalog.load_table("n.t").metadata.current_snapshot()
+
+
+def test_receipt_main_ledger_tag_and_branch_change_in_one_commit_with_two_looks_at_the_table(lake):
     attempt, written = staged(lake)
-    publish(lake, attempt, written, nothing)
+    before = len(lake.catalog.load_table("n.t").metadata.metadata_log)
+    lake.catalog.loads = 0
+    receipt = publish(lake, attempt, written, RECEIPT, act="somebody", says={"a": "b"})
     assert lake.catalog.loads == 2  # ours, and the one that the commit itself compares with
-    assert refs(lake) == dict.fromkeys(("main", LEDGER_TAG), *written)
+    assert refs(lake) == dict.fromkeys(("main", LEDGER_TAG), receipt)
+    metadata = lake.catalog.load_table("n.t").metadata
+    assert (len(metadata.metadata_log), metadata.properties["a"]) == (before + 1, "b")
+    assert head(lake).summary[ACT_PROPERTY] == "somebody"
+
+
+def test_a_receipt_is_made_without_spark_and_keeps_the_rows(lake):
+    attempt, written = staged(lake)
+    publish(lake, attempt, written, RECEIPT)
+    assert ({head(lake).parent_snapshot_id}, head(lake).summary[LEDGER_PROPERTY]) == (written, "{}")
+    rows = lake.catalog.load_table("n.t").scan().to_arrow().num_rows
+    assert (rows, head(lake).summary["total-records"]) == (4, "4")
+
+
+def test_a_receipt_alone_follows_main_and_is_the_first_snapshot_of_a_new_table(lake):
+    attempt, _ = staged(lake)
+    publish_alone(lake, replace(attempt, branch="other"), RECEIPT)
+    assert head(lake).parent_snapshot_id == attempt.head
+    assert refs(lake)["attempt"] != head(lake).snapshot_id
+
+    lake.catalog.create_table("n.new", ROWS.schema)
+    new = Attempt("n.new", "other", None)
+    first = publish_alone(lake, new, RECEIPT)
+    found = lake.catalog.load_table("n.new").metadata
+    assert [s.snapshot_id for s in found.snapshots] == [first]
+    assert set(found.refs) == {"main", LEDGER_TAG}
+    with pytest.raises(Overtaken):
+        publish_alone(lake, new, SimpleNamespace(to_json=lambda: "another"))
 
 
 def test_whoever_moves_main_in_the_last_moment_wins(lake):
     attempt, written = staged(lake)
     with pytest.raises(Overtaken):
-        publish(lake, attempt, written, lambda: lake.catalog.load_table("n.t").append(ROWS))
+        publish(lake, attempt, written, RECEIPT, lambda: lake.catalog.load_table("n.t").append(ROWS))
     assert refs(lake)["main"] not in {attempt.head, *written}
     assert LEDGER_TAG not in refs(lake)
 
@@ -80,21 +115,21 @@ def test_main_that_moved_before_is_seen_at_once(lake):
     attempt, written = staged(lake)
     lake.catalog.load_table("n.t").append(ROWS)
     with pytest.raises(Overtaken):
-        publish(lake, attempt, written, lambda: pytest.fail("the topic is not asked any more"))
+        publish(lake, attempt, written, RECEIPT, lambda: pytest.fail("the topic is not asked any more"))
 
 
 def test_a_commit_whose_answer_was_lost_is_published(lake):
     attempt, written = staged(lake)
     lake.catalog.lost = "after"
-    publish(lake, attempt, written, nothing)
-    assert refs(lake)["main"] in written
+    receipt = publish(lake, attempt, written, RECEIPT)
+    assert refs(lake)["main"] == receipt
 
 
 def test_a_commit_that_never_arrived_is_not_taken_for_published(lake):
     attempt, written = staged(lake)
     lake.catalog.lost = "before"
     with pytest.raises(ConnectionError):
-        publish(lake, attempt, written, nothing)
+        publish(lake, attempt, written, RECEIPT)
     assert refs(lake)["main"] == attempt.head
 
 
@@ -106,7 +141,7 @@ def test_a_table_of_the_same_name_that_came_meanwhile_is_left_alone(lake):
         lake.catalog.create_table("n.t", ROWS.schema)
 
     with pytest.raises(Overtaken):
-        publish(lake, attempt, written, replaced)
+        publish(lake, attempt, written, RECEIPT, replaced)
     assert refs(lake) == {}
 
 
@@ -114,40 +149,42 @@ def test_a_branch_with_a_foreign_snapshot_is_not_published(lake):
     attempt, written = staged(lake)
     lake.catalog.load_table("n.t").append(ROWS, branch="attempt")
     with pytest.raises(Stopped):
-        publish(lake, attempt, written, nothing)
+        publish(lake, attempt, written, RECEIPT)
     assert refs(lake)["main"] == attempt.head
 
 
-RECEIPT = SimpleNamespace(to_json=lambda: "{}")
+def between(lake, change):
+    """`change` is made once, between the look at the table and the commit."""
+    commit, waiting = lake.catalog.commit_table, [change]
 
-
-def test_a_receipt_is_made_without_spark_and_keeps_the_rows(lake):
-    attempt, written = staged(lake)
-    receipt = write_receipt(lake, attempt, RECEIPT)
-    assert ({receipt.parent_snapshot_id}, receipt.summary[LEDGER_PROPERTY]) == (written, "{}")
-    publish(lake, attempt, written | {receipt.snapshot_id}, nothing)
-    table = lake.catalog.load_table("n.t")
-    assert (table.scan().to_arrow().num_rows, receipt.summary["total-records"]) == (4, "4")
-
-
-def test_a_receipt_is_made_although_others_commit_in_that_moment(lake):
-    """Given a table that grew between the look and the commit, then the receipt is made again."""
-    attempt, written = staged(lake)
-    commit, others = lake.catalog.commit_table, [ROWS]
-
-    def between(table, requirements, updates):
-        if others:
-            lake.catalog.load_table("n.t").append(others.pop())
+    def overtaken(table, requirements, updates):
+        if waiting:
+            waiting.pop()()
         return commit(table, requirements, updates)
 
-    lake.catalog.commit_table = between
-    receipt = write_receipt(lake, attempt, RECEIPT)
-    assert others == []
-    assert {receipt.parent_snapshot_id} == written
-    assert refs(lake)["main"] != attempt.head
+    lake.catalog.commit_table = overtaken
+    return waiting
 
 
-def test_a_receipt_that_is_there_although_the_catalog_denies_it_is_not_made_twice(lake):
+def test_it_is_published_although_others_write_to_their_branches_in_that_moment(lake):
+    """Given a table that grew between the look and the commit, then the receipt is made again."""
+    attempt, written = staged(lake)
+    lake.catalog.load_table("n.t").manage_snapshots().create_branch(attempt.head, "other").commit()
+    waiting = between(lake, lambda: lake.catalog.load_table("n.t").append(ROWS, branch="other"))
+    receipt = publish(lake, attempt, written, RECEIPT)
+    assert waiting == []
+    assert (refs(lake)["main"], {head(lake).parent_snapshot_id}) == (receipt, written)
+
+
+def test_it_is_not_published_when_another_writes_to_the_branch_in_that_moment(lake):
+    attempt, written = staged(lake)
+    between(lake, lambda: lake.catalog.load_table("n.t").append(ROWS, branch="attempt"))
+    with pytest.raises(Stopped):
+        publish(lake, attempt, written, RECEIPT)
+    assert refs(lake)["main"] == attempt.head
+
+
+def test_what_is_published_although_the_catalog_denies_it_is_not_published_twice(lake):
     attempt, written = staged(lake)
     commit, denied = lake.catalog.commit_table, [CommitFailedException("asked twice")]
 
@@ -158,9 +195,17 @@ def test_a_receipt_that_is_there_although_the_catalog_denies_it_is_not_made_twic
         return answer
 
     lake.catalog.commit_table = denying
-    receipt = write_receipt(lake, attempt, RECEIPT)
-    assert {receipt.parent_snapshot_id} == written
-    publish(lake, attempt, written | {receipt.snapshot_id}, nothing)
+    receipt = publish(lake, attempt, written, RECEIPT)
+    assert (denied, refs(lake)["main"], {head(lake).parent_snapshot_id}) == ([], receipt, written)
+
+
+def test_a_branch_begins_at_the_planned_head_and_is_kept_for_a_day_from_now(lake):
+    old = head(lake)
+    lake.catalog.load_table("n.t").append(ROWS)
+    between(lake, lambda: lake.catalog.load_table("n.t").append(ROWS))
+    assert open_branch(lake, Attempt("n.t", "mine", old.snapshot_id)) == frozenset()
+    branch = lake.catalog.load_table("n.t").metadata.refs["mine"]
+    assert (branch.snapshot_id, branch.max_ref_age_ms) == (old.snapshot_id, 24 * 3600 * 1000)
 
 
 def test_a_branch_is_dropped_although_others_commit_in_that_moment(lake):
@@ -180,6 +225,6 @@ def test_a_branch_is_dropped_although_others_commit_in_that_moment(lake):
 def test_a_branch_that_someone_dropped_or_whose_base_is_gone_is_lost(lake):
     attempt = Attempt("n.t", "mine", refs(lake)["main"])
     with pytest.raises(Overtaken):
-        write_receipt(lake, attempt, RECEIPT)
+        publish(lake, attempt, frozenset(), RECEIPT)
     with pytest.raises(Overtaken):
         open_branch(lake, Attempt("n.t", "other", 7))

@@ -11,7 +11,7 @@ from tidemark.domain.ledger.offsets import Ranges
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.stage import Staged
-from tidemark.engine.table.publish import branch_identifier
+from tidemark.engine.table.branch import branch_identifier
 
 
 def audit(

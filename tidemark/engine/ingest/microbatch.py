@@ -1,4 +1,4 @@
-"""The way of a record, one microbatch at a time: plan, read, decode, stage, audit, receipt, publish.
+"""The way of a record, one microbatch at a time: plan, read, decode, stage, audit, publish with a receipt.
 
 Nothing here remembers anything: each attempt plans from the truth, works on a branch of its own, and either moves
 main or leaves nothing behind but that branch.
@@ -48,8 +48,9 @@ from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.subjects import reading_of
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.stopwatch import Stopwatch
+from tidemark.engine.table.branch import drop_branch, open_branch
 from tidemark.engine.table.lease import LOST_OFTEN, ask_for_room
-from tidemark.engine.table.publish import drop_branch, open_branch, publish, write_receipt
+from tidemark.engine.table.publish import publish
 
 ATTEMPTS = 6
 """Times that one microbatch may be overtaken, with no progress in between, before the orchestrator gets it back."""
@@ -141,16 +142,14 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
     if plan.staged_rules:
         with watch("quality"):
             quality |= judge_stage(lake, plan, staged)
-    with watch("receipt"):
-        entry = _entry(plan, staged, groups, run_id)
-        ledger = plan.ledger.after(plan.ranges, counts, entry)
-        receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
     with watch("quarantine"):
         repair(lake, plan)
         change = _publish_quarantine(lake, plan, groups, run_id)
     with watch("publish"):
+        ledger = plan.ledger.after(plan.ranges, counts, _entry(plan, staged, groups, run_id))
+        mine = made | {staged.snapshot_id}
         try:
-            publish(lake, plan.attempt, made | {staged.snapshot_id, receipt}, lambda: same_topic(lake, plan))
+            receipt = publish(lake, plan.attempt, mine, ledger, lambda: same_topic(lake, plan))
         except Overtaken:
             if change:
                 quarantine.undo(lake, change)

@@ -25,8 +25,8 @@ from tidemark.engine.schema.history import unfinished
 from tidemark.engine.schema.keys import key_decoding, required_columns
 from tidemark.engine.schema.subjects import subject_of
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
+from tidemark.engine.table.branch import Attempt
 from tidemark.engine.table.create import prepare, table_columns
-from tidemark.engine.table.publish import Attempt
 from tidemark.engine.table.settle import settle
 from tidemark.engine.table.takeover import renaming, taken_folder
 

@@ -18,9 +18,10 @@ from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.plan.table_properties import BASE
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.table_state import OWNED, load
 from tidemark.engine.faults import pause_point
-from tidemark.engine.table.publish import ref_at
+from tidemark.engine.table.branch import ref_at
 
 COLUMNS = (
     "topic string, epoch int, partition int, offset bigint, timestamp timestamp, timestamp_type int, key binary, "
@@ -114,7 +115,8 @@ def undo(lake: Lake, change: Change) -> None:
     if table is None:
         return
     with suppress(CommitFailedException):
-        table._do_commit(  # noqa: SLF001 - the public rollback cannot assert the head of main
+        commit(
+            table,
             requirements=(
                 AssertTableUUID(uuid=table.metadata.table_uuid),
                 AssertRefSnapshotId(ref="main", snapshot_id=change.after),

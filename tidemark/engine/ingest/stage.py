@@ -17,7 +17,7 @@ from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.observe import EventTime, Observed, evidence, observed
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.read import SMALL_BATCH
-from tidemark.engine.table.publish import Attempt, branch_head, branch_identifier
+from tidemark.engine.table.branch import Attempt, branch_head, branch_identifier
 
 BATCH_PROPERTY = "tidemark.batch"
 

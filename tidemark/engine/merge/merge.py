@@ -20,8 +20,9 @@ from tidemark.engine.merge.batch import read_batch
 from tidemark.engine.merge.plan import MergePlan, make_merge_plan
 from tidemark.engine.merge.stage import StagedMerge, stage_merge
 from tidemark.engine.stopwatch import Stopwatch
+from tidemark.engine.table.branch import drop_branch, open_branch
 from tidemark.engine.table.lease import LOST_OFTEN, ask_for_room
-from tidemark.engine.table.publish import drop_branch, open_branch, publish, write_receipt
+from tidemark.engine.table.publish import publish
 
 ATTEMPTS = 6
 
@@ -74,10 +75,8 @@ def _stage_and_publish(lake: Lake, plan: MergePlan, made: frozenset[int], watch:
         with watch("stage"):
             staged = stage_merge(lake, plan, batch)
         ledger = plan.ledger(staged.changes, batch.truncated, staged.remembered, batch.max_timestamp)
-    with watch("receipt"):
-        receipt = write_receipt(lake, plan.attempt, ledger).snapshot_id
     with watch("publish"):
-        publish(lake, plan.attempt, made | staged.snapshots | {receipt}, lambda: None)
+        receipt = publish(lake, plan.attempt, made | staged.snapshots, ledger)
     return _commit(plan, ledger, receipt, watch, staged)
 
 

@@ -18,7 +18,7 @@ from tidemark.engine.merge.lacking import lacking
 from tidemark.engine.merge.rows import Shape
 from tidemark.engine.merge.state import Pair, next_step, read_pair
 from tidemark.engine.merge.table import prepare
-from tidemark.engine.table.publish import Attempt
+from tidemark.engine.table.branch import Attempt
 
 LIMIT = 20_000_000
 """Offsets that one merge takes at most, a first one and a rebuild excepted: they join nothing."""

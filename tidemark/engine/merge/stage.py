@@ -31,7 +31,7 @@ from tidemark.engine.merge.rows import (
     Shape,
     to_remember,
 )
-from tidemark.engine.table.publish import branch_head, branch_identifier
+from tidemark.engine.table.branch import branch_head, branch_identifier
 
 _KEY, _ACTION = "tidemark_key", "tidemark_action"
 

@@ -23,16 +23,9 @@ from tidemark.engine.ingest.stage import BATCH_PROPERTY
 from tidemark.engine.operate.backfill_source import Opened, window_rows
 from tidemark.engine.operate.replay_plan import persistent
 from tidemark.engine.schema.evolve import value_columns
+from tidemark.engine.table.branch import Attempt, branch_head, branch_identifier, drop_branch, open_branch
 from tidemark.engine.table.create import base_properties, create, first_ledger, publish_receipt, table_columns
-from tidemark.engine.table.publish import (
-    Attempt,
-    branch_head,
-    branch_identifier,
-    drop_branch,
-    open_branch,
-    publish,
-    write_receipt,
-)
+from tidemark.engine.table.publish import publish
 
 Say = Callable[[str], None]
 
@@ -141,8 +134,7 @@ def _next_window(
             written.add(_appended(lake, attempt, rows, f"{batch}/{attempt_id}", expected))
         entry = Entry(batch, attempt_id, run_id, shadow.digest, __version__)
         counts = {0: Counts(expected, expected)}
-        receipt = write_receipt(lake, attempt, state.ledger.after(here, counts, entry)).snapshot_id
-        publish(lake, attempt, frozenset({*written, receipt}), lambda: None)
+        publish(lake, attempt, frozenset(written), state.ledger.after(here, counts, entry))
     except BaseException:
         with suppress(Exception):
             drop_branch(lake, attempt)

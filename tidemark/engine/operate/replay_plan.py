@@ -32,8 +32,9 @@ from tidemark.engine.ingest.stage import Staged
 from tidemark.engine.schema.evolve import refused_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
+from tidemark.engine.table.branch import branch_identifier
 from tidemark.engine.table.create import table_columns
-from tidemark.engine.table.publish import branch_identifier, publish, write_receipt
+from tidemark.engine.table.publish import publish
 from tidemark.engine.table.settle import settle, settle_published
 
 ATTEMPTS = 6
@@ -202,14 +203,9 @@ def finish(
         entry,
         reread=unchanged is not None,
     )
-    receipt = write_receipt(lake, plan.attempt, ledger, plan.act).snapshot_id
-    publish(lake, plan.attempt, written | {receipt}, unchanged or _anyway, says)
+    receipt = publish(lake, plan.attempt, written, ledger, unchanged, act=plan.act, says=says)
     settle_published(lake, plan.contract, ledger)
     return receipt
-
-
-def _anyway() -> None:
-    """Nothing outside of the table was read."""
 
 
 def now_us() -> int:

@@ -42,8 +42,8 @@ from tidemark.engine.operate.replay_plan import (
     persistent,
 )
 from tidemark.engine.operate.unlogged import act_of, log_what_died
+from tidemark.engine.table.branch import drop_branch, open_branch
 from tidemark.engine.table.operations import Operation, Signature, record
-from tidemark.engine.table.publish import drop_branch, open_branch
 
 MOST_RUNS = 5_000
 """Runs of offsets that one receipt names; a replay that needs more is made in several commits."""

@@ -39,8 +39,8 @@ from tidemark.engine.operate.replay_plan import (
     persistent,
 )
 from tidemark.engine.operate.unlogged import act_of, log_what_died
+from tidemark.engine.table.branch import branch_head, branch_identifier, drop_branch, open_branch
 from tidemark.engine.table.operations import Operation, Signature, record
-from tidemark.engine.table.publish import branch_head, branch_identifier, drop_branch, open_branch
 
 _ABANDONED = f"resolved_by LIKE '{STAGED}%' AND resolved_at < current_timestamp() - INTERVAL 1 DAY"
 """What replays that died had staged; one whose receipt stands was carried out before another may begin."""

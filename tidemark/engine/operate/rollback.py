@@ -28,9 +28,10 @@ from tidemark.engine.access.table_state import PAUSED, TableState, ancestors, le
 from tidemark.engine.ingest.stage import BATCH_PROPERTY
 from tidemark.engine.operate.replay_plan import now_us, persistent
 from tidemark.engine.operate.unlogged import act_of, log_what_died
+from tidemark.engine.table.branch import Attempt, drop_branch, open_branch
 from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.operations import Operation, Signature, record
-from tidemark.engine.table.publish import Attempt, drop_branch, open_branch, publish, write_receipt
+from tidemark.engine.table.publish import publish
 from tidemark.engine.table.settle import settle, settle_published
 
 
@@ -212,9 +213,13 @@ def _publish(lake: Lake, contract: Contract, step: _Step, run_id: str, act: str)
     attempt = Attempt(contract.table, branch_name(batch, attempt_id), step.head, step.target.snapshot_id)
     open_branch(lake, attempt)
     try:
-        receipt = write_receipt(lake, attempt, ledger, act).snapshot_id
-        publish(
-            lake, attempt, frozenset({receipt}), lambda: _check_kafka(contract, step, lake.topic(contract))
+        receipt = publish(
+            lake,
+            attempt,
+            frozenset(),
+            ledger,
+            lambda: _check_kafka(contract, step, lake.topic(contract)),
+            act=act,
         )
     except BaseException:
         with suppress(Exception):

@@ -23,7 +23,8 @@ from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.table_properties import BASE, governance
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import OWNED, TableState
-from tidemark.engine.table.publish import Attempt, drop_branch, open_branch, publish, write_receipt
+from tidemark.engine.table.branch import Attempt
+from tidemark.engine.table.publish import publish_alone
 from tidemark.engine.table.start import starting_offsets
 
 DECLARED_IN = "tidemark.contract-file"
@@ -84,14 +85,7 @@ def publish_receipt(lake: Lake, contract: Contract, state: TableState, ledger: L
         Overtaken: main is no longer `state.head`.
     """
     attempt = Attempt(contract.table, branch_name(ledger.batch_id, ledger.attempt), state.head)
-    made = open_branch(lake, attempt)
-    try:
-        receipt = write_receipt(lake, attempt, ledger).snapshot_id
-        publish(lake, attempt, made | {receipt}, lambda: None)
-    except BaseException:
-        drop_branch(lake, attempt)
-        raise
-    return receipt
+    return publish_alone(lake, attempt, ledger)
 
 
 def set_properties(lake: Lake, table: str, properties: Mapping[str, str | None]) -> None:

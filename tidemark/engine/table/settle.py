@@ -25,10 +25,12 @@ from tidemark.domain.errors import Overtaken
 from tidemark.domain.ledger.ledger import BRANCH_PREFIX, Ledger
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
-from tidemark.engine.table.publish import RACES, Attempt, drop_branch, open_branch, ref_at
+from tidemark.engine.table.branch import Attempt, drop_branch, open_branch, ref_at
+from tidemark.engine.table.publish import RACES
 
 SETTLED = "tidemark.settled"
 """Property of a quarantine table: the settlement that it carried out last."""
@@ -102,7 +104,8 @@ def _publish(lake: Lake, attempt: Attempt, asked: Settlement) -> bool:
     if table is None or attempt.branch not in table.metadata.refs:
         return False
     try:
-        table._do_commit(  # noqa: SLF001 - the public transaction cannot assert the head of main
+        commit(
+            table,
             requirements=(
                 AssertTableUUID(uuid=table.metadata.table_uuid),
                 AssertRefSnapshotId(ref="main", snapshot_id=attempt.head),

@@ -1,0 +1,92 @@
+"""Parsed metadata is used again for the very same file alone, and is bounded."""
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from tidemark.engine.access.metadata_files import MetadataFiles, commit
+from tidemark.engine.table.branch import ref_at
+
+ROWS = pa.table({"id": [1]})
+
+
+@dataclass
+class Metadata:
+    snapshots: list[int] = field(default_factory=list)
+
+
+def of(snapshots):
+    return Metadata(list(range(snapshots)))
+
+
+def test_only_the_newest_file_of_a_table_is_known():
+    files, old, new = MetadataFiles(), of(1), of(2)
+    assert files.keep("a/1.json", old) is old
+    assert files.find("a/1.json") is old
+    files.keep("a/2.json", new)
+    assert (files.find("a/1.json"), files.find("a/2.json"), files.find("b/2.json")) == (None, new, None)
+
+
+def test_tables_that_were_looked_at_longest_ago_make_room():
+    files = MetadataFiles(room=100)
+    for name in "abc":
+        files.keep(f"{name}/1.json", of(20))
+    files.find("a/1.json")
+    files.keep("d/1.json", of(20))
+    assert [name for name in "abcd" if files.find(f"{name}/1.json")] == ["a", "c", "d"]
+    files.keep("e/1.json", of(1000))
+    assert not any(files.find(f"{name}/1.json") for name in "abcde")
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("n")
+    catalog.create_table("n.t", ROWS.schema).append(ROWS)
+    yield catalog
+    catalog.close()
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Locations of the metadata files that were opened."""
+    found, new_input = [], PyArrowFileIO.new_input
+
+    def counted(self, location):
+        file = new_input(self, location)
+        plain = file.open
+        file.open = lambda *args, **options: found.append(location) or plain(*args, **options)
+        return file
+
+    monkeypatch.setattr(PyArrowFileIO, "new_input", counted)
+    return found
+
+
+def test_a_file_is_parsed_once_and_what_was_committed_here_never(catalog, opened):
+    table = catalog.load_table("n.t")
+    head = table.metadata.current_snapshot_id
+    opened.clear()
+    commit(table, (), (ref_at("mine", "branch", head),))
+    assert catalog.load_table("n.t").metadata == table.metadata
+    assert [name for name in opened if name.endswith(".metadata.json")] == []
+
+
+def test_what_another_process_committed_is_read(catalog, opened, tmp_path):
+    catalog.load_table("n.t")
+    other = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+    other.load_table("n.t").append(ROWS)
+    other.close()
+    opened.clear()
+    assert len(catalog.load_table("n.t").metadata.snapshots) == 2
+    assert catalog.load_table("n.t").metadata.current_snapshot().summary["total-records"] == "2"
+    assert len([name for name in opened if name.endswith(".metadata.json")]) == 1
+
+
+def test_a_table_of_the_same_name_is_another(catalog):
+    before = catalog.load_table("n.t").metadata.table_uuid
+    catalog.drop_table("n.t")
+    catalog.create_table("n.t", ROWS.schema)
+    assert catalog.load_table("n.t").metadata.table_uuid != before

@@ -1,0 +1,84 @@
+"""Table metadata that this process has read or written itself, by the file that holds it: no such file ever changes.
+
+PyIceberg reads and parses it at each look at a table, several times in every batch, and with each snapshot of the table
+that takes longer. What is current is for the catalog to say, every time; only the parsing is spared.
+"""
+
+from collections import OrderedDict
+from threading import Lock
+
+from pyiceberg.io import InputFile
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.typedef import UTF8
+
+ROOM = 10_000
+"""Snapshots of all tables together that are kept parsed, some 3 KiB each; the newest file of a table alone."""
+_LEAST = 10
+"""What a table counts for besides its snapshots."""
+
+
+class MetadataFiles:
+    """The last read or written metadata of each table, the table looked at last behind all others."""
+
+    def __init__(self, room: int = ROOM) -> None:
+        self._room = room
+        self._taken = 0
+        self._by_folder: OrderedDict[str, tuple[str, TableMetadata]] = OrderedDict()
+        self._lock = Lock()
+
+    def find(self, location: str) -> TableMetadata | None:
+        """What the file holds, if it is the newest one known of its table. Must not be changed."""
+        with self._lock:
+            folder = _folder(location)
+            known, metadata = self._by_folder.get(folder, ("", None))
+            if known != location:
+                return None
+            self._by_folder.move_to_end(folder)
+            return metadata
+
+    def keep(self, location: str, metadata: TableMetadata) -> TableMetadata:
+        """Take note of what a file holds; returns it."""
+        with self._lock:
+            self._drop(_folder(location))
+            self._by_folder[_folder(location)] = (location, metadata)
+            self._taken += _size(metadata)
+            while self._taken > self._room:
+                self._drop(next(iter(self._by_folder)))
+        return metadata
+
+    def _drop(self, folder: str) -> None:
+        _, metadata = self._by_folder.pop(folder, ("", None))
+        if metadata is not None:
+            self._taken -= _size(metadata)
+
+
+def _folder(location: str) -> str:
+    return location.rpartition("/")[0]
+
+
+def _size(metadata: TableMetadata) -> int:
+    return len(metadata.snapshots) + _LEAST
+
+
+_FILES = MetadataFiles()
+_parsed = FromInputFile.table_metadata
+
+
+def _read(input_file: InputFile, encoding: str = UTF8) -> TableMetadata:
+    found = _FILES.find(input_file.location)
+    return found or _FILES.keep(input_file.location, _parsed(input_file, encoding))
+
+
+FromInputFile.table_metadata = staticmethod(_read)  # type: ignore[method-assign]  # every catalog reads through it
+
+
+def commit(
+    table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+) -> None:
+    """One catalog commit of these very updates: PyIceberg's own transactions cannot assert the head of main."""
+    table._do_commit(requirements=requirements, updates=updates)  # noqa: SLF001 - there is no public way
+    if table.metadata_location:
+        _FILES.keep(table.metadata_location, table.metadata)
