@@ -121,7 +121,7 @@ def test_a_backfill_from_another_topic_dies_again_and_again(lakehouse):
     assert left_behind(table) == []
 
 
-@pytest.mark.parametrize("point", ["branched", pytest.param("published", marks=pytest.mark.long)])
+@pytest.mark.parametrize("point", ["publishing", pytest.param("published", marks=pytest.mark.long)])
 def test_a_takeover_dies_and_the_next_run_ends_it(lakehouse, point):
     """Given someone's table that a contract names, when the run that takes it over dies, then the next one does, and the table says whose it is."""
     topic, spark = lakehouse.cluster.topic("adopted", 1), lakehouse.spark()

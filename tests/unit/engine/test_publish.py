@@ -41,7 +41,7 @@ def lake(tmp_path):
     catalog.create_namespace("n")
     catalog.create_table("n.t", ROWS.schema).append(ROWS)
     platform = SimpleNamespace(catalog=SimpleNamespace(type="sql"))
-    yield SimpleNamespace(catalog=catalog, platform=platform, spark=lambda: None)
+    yield SimpleNamespace(catalog=catalog, platform=platform, require_spark=lambda: None)
     catalog.close()
 
 

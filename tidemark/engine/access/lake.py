@@ -71,6 +71,15 @@ class Lake:
                     raise Outage("spark_down", "-", f"{type(error).__name__}: {error}"[:400]) from error
             return self._spark
 
+    def require_spark(self) -> None:
+        """Hear from the server: a session does not notice when it is gone.
+
+        Raises:
+            Outage: `spark_down`.
+        """
+        with named("-"):
+            self.spark().conf.get("spark.sql.session.timeZone")
+
     def _opened(self) -> SparkSession:
         spark = self._session()
         try:

@@ -52,7 +52,7 @@ def open_branch(lake: Lake, attempt: Attempt) -> frozenset[int]:
         Overtaken: the snapshot that it should begin with is gone.
         Outage: `spark_down`: nothing is begun that could not go on.
     """
-    lake.spark()
+    lake.require_spark()
     base = attempt.base
     if base is None:
         _by_spark(lake, attempt, f"CREATE BRANCH `{attempt.branch}` RETAIN {_DAY_MINUTES} MINUTES")
