@@ -76,6 +76,15 @@ def test_the_time_that_a_run_takes_to_start_is_taken_off_the_target():
     ).due
 
 
+@pytest.mark.parametrize(("target", "begins"), [(1, 0.5), (2, 1.0), (5, 4.0), (10, 9.0), (600, 540.0)])
+def test_a_short_target_leaves_a_second_for_the_commit_but_no_more_than_half(target, begins):
+    due = [
+        decide(Lag(10, at), target_lag=timedelta(seconds=target), max_records=1000).due
+        for at in (begins - 0.01, begins)
+    ]
+    assert due == [False, True]
+
+
 @given(st.integers(1, 10**6), st.floats(0, 10**6), st.integers(1, 10**6), st.integers(0, 3600))
 def test_waiting_longer_or_with_more_records_never_makes_a_due_table_undue(records, seconds, limit, target):
     def due(more_records, more_seconds):
