@@ -55,10 +55,12 @@ class Columns:
         return ", ".join(f"{n} {self._words(k, 1, '{}: {}')}" for n, k in self._workload.fields.items())
 
     def flink(self) -> str:
-        """As Flink DDL of the source: the time is without a zone for its Avro format, a message for Protobuf."""
+        """As Flink DDL of the source: the time is without a zone for its Avro format alone, a message for Protobuf."""
         words = {n: self._words(k, 2, "`{}` {}") for n, k in self._workload.fields.items()}
         if self._workload.value_format == "protobuf":
             words["ordered_at"] = "ROW<`seconds` BIGINT, `nanos` INT>"
+        elif self._workload.value_format == "json":
+            words["ordered_at"] = "TIMESTAMP_LTZ(3)"
         return ", ".join(f"`{name}` {kind}" for name, kind in words.items())
 
     def _field(self, name: str, kind: Any) -> NestedField:
