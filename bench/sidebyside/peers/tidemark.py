@@ -73,7 +73,7 @@ class Tidemark:
             try:
                 yield
             finally:
-                os.kill(pid, signal.SIGINT)  # it ends its runs and Dagster's processes
+                os.kill(pid, signal.SIGTERM)  # not SIGINT, which is ignored where a script runs this in the background
                 meter.wait(pid, 60)
 
     @staticmethod

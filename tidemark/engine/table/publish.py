@@ -49,11 +49,11 @@ ACT_PROPERTY = "tidemark.act"
 
 
 class _OneSnapshot(Transaction):
-    """The library copies all metadata at each look at them. Until something is staged they are the table's own."""
+    """One that stages nothing: the library copies all metadata at each look, here they are the table's own."""
 
     @property
     def table_metadata(self) -> TableMetadata:
-        return super().table_metadata if self._updates else self._table.metadata
+        return self._table.metadata
 
 
 def publish(
@@ -158,6 +158,8 @@ def _published_or_moved(lake: Lake, receipt: _Receipt) -> int:
         _append_nothing(lake, receipt)
         table = loaded(lake, attempt)
         head = head_of(table, attempt)
+        if not receipt.is_in(head):
+            raise Overtaken(attempt.table, attempt.head or 0, head.snapshot_id)
     pause_point("receipted")
     _own_chain(table.metadata, attempt, receipt.written | {head.snapshot_id})
     receipt.unchanged()
