@@ -73,7 +73,8 @@ class Tidemark:
             try:
                 yield
             finally:
-                os.kill(pid, signal.SIGTERM)  # not SIGINT, which is ignored where a script runs this in the background
+                # Not SIGINT, which is ignored where a script runs this in the background.
+                os.kill(pid, signal.SIGTERM)
                 meter.wait(pid, 60)
 
     @staticmethod
