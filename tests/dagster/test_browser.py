@@ -5,7 +5,9 @@ as a screenshot (tests/support/browser.py).
 """
 
 import json
+import signal
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -110,11 +112,20 @@ def ui(where, monkeypatch):
         )
         seed(instance, defs.resources["lake"].configuration.contract("shop.orders"))
     services = DagsterServices(where)
+    heeded = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts background jobs of a script
     try:
         services.up()
+        assert not any(ignores_interrupts(each.pid) for each in services.processes())
         yield services.url, failed.run_id
     finally:
         services.down()
+        signal.signal(signal.SIGINT, heeded)
+
+
+def ignores_interrupts(pid):
+    status = Path(f"/proc/{pid}/status").read_text()
+    (ignored,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigIgn"))
+    return bool(int(ignored, 16) & 1 << signal.SIGINT - 1)
 
 
 def test_a_person_finds_graph_figures_reasons_and_what_to_do_next(ui):

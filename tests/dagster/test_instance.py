@@ -1,14 +1,27 @@
 """Rules of the instance: Dagster accepts our settings, a lane has one run at a time, and your settings stay yours."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import dagster as dg
+import pytest
 from dagster._core.instance.config import PoolGranularity
+from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 
 from orchestration.instance import prepare_dagster_home
+from orchestration.local_storage import LocalStorage
 
 
-def test_dagster_accepts_the_settings(tmp_path):
-    home = prepare_dagster_home(tmp_path)
-    with dg.DagsterInstance.from_config(str(home)) as instance:
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A DAGSTER_HOME with our settings."""
+    folder = prepare_dagster_home(tmp_path)
+    monkeypatch.setenv("DAGSTER_HOME", str(folder))
+    return folder
+
+
+def test_dagster_accepts_the_settings(home):
+    with dg.DagsterInstance.get() as instance:
+        assert type(instance.run_storage) is type(LocalStorage(str(home)).run_storage)
         pools = instance.get_concurrency_config().pool_config
         assert (pools.default_pool_limit, pools.pool_granularity) == (1, PoolGranularity.RUN)
         assert instance.run_coordinator.dequeue_interval_seconds == 1
@@ -22,3 +35,63 @@ def test_settings_that_are_there_are_left_alone(tmp_path):
     (folder / "dagster.yaml").write_text("telemetry: {enabled: true}\n")
     assert prepare_dagster_home(tmp_path) == folder
     assert (folder / "dagster.yaml").read_text() == "telemetry: {enabled: true}\n"
+
+
+@dg.asset
+def orders(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+    return dg.MaterializeResult(metadata={"run": context.run_id})
+
+
+def materialized(instance):
+    """Id of a run that materialized `orders`."""
+    assert dg.materialize([orders], instance=instance).success
+    (latest,) = instance.fetch_materializations(orders.key, limit=1).records
+    return latest.run_id
+
+
+def known_runs(home):
+    """By the storage of Dagster itself, which opens files anew for every question: id → materialized assets."""
+    found = DagsterSqliteStorage.from_local(str(home))
+    return {
+        run.run_id: {
+            str(record.asset_key.to_user_string())
+            for record in found.event_log_storage.get_records_for_run(
+                run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION
+            ).records
+            if record.asset_key
+        }
+        for run in found.run_storage.get_runs()
+    }
+
+
+def test_our_storage_keeps_what_dagster_keeps_where_dagster_keeps_it(home):
+    with dg.DagsterInstance.from_config(str(home)) as ours:
+        first = materialized(ours)
+        assert known_runs(home) == {first: {"orders"}}
+        (home / "dagster.yaml").unlink()
+        with dg.DagsterInstance.from_config(str(home)) as theirs:
+            second = materialized(theirs)
+        assert {run.run_id for run in ours.get_runs()} == {first, second}
+        assert [record.run_id for record in ours.fetch_materializations(orders.key, limit=9).records] == [
+            second,
+            first,
+        ]
+
+
+def test_threads_ask_and_write_at_once(home):
+    with dg.DagsterInstance.get() as instance, ThreadPoolExecutor(24) as pool:
+
+        def written_and_read(number: int) -> bool:
+            instance.report_runless_asset_event(dg.AssetMaterialization("orders", partition=str(number)))
+            return str(number) in instance.get_materialized_partitions(orders.key)
+
+        assert all(pool.map(written_and_read, range(100)))
+
+
+def test_what_was_wiped_is_gone_and_the_next_run_is_kept(home):
+    with dg.DagsterInstance.get() as instance:
+        materialized(instance)
+        instance.wipe()
+        assert known_runs(home) == {}
+        run = materialized(instance)
+    assert known_runs(home) == {run: {"orders"}}

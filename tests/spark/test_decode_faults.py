@@ -32,6 +32,9 @@ def octets(content: bytes) -> bytes:
     return encoded("bytes", content)
 
 
+ITEM = record(("name", ["null", "string"]), name="Item")
+ITEMS = {"type": "array", "items": ["null", record(("n", "int"), ("of", ITEM), name="Of")]}
+
 FAULTS: list[tuple[str, Any, bytes, str, str, str]] = [
     ("truncated", "string", b"\x0aab", "undecodable", "undecodable", "v: truncated"),
     ("empty", "long", b"", "undecodable", "undecodable", "v: truncated"),
@@ -46,6 +49,22 @@ FAULTS: list[tuple[str, Any, bytes, str, str, str]] = [
         "v: no UTF-8",
     ),
     ("utf8 deep", TEXTS, b"\x02\x02\x02\xff\x00", "undecodable", "undecodable", "v.element: no UTF-8"),
+    (
+        "utf8 split",
+        TEXTS,
+        b"\x04\x02\x02\xc3\x02\x02\xa9\x00",
+        "undecodable",
+        "undecodable",
+        "v.element: no UTF-8",
+    ),
+    (
+        "utf8 in records",
+        ITEMS,
+        b"\x04\x00\x02\x02\x02\x02\xff\x00",
+        "undecodable",
+        "undecodable",
+        "v.element.of.name: no UTF-8",
+    ),
     ("utf8 key", COUNTS, b"\x02\x02\xff\x02\x00", "undecodable", "undecodable", "v.key: no UTF-8"),
     ("key twice", COUNTS, b"\x04\x02a\x02\x02a\x04\x00", "undecodable", "undecodable", "v: the map key"),
     ("decimal", DECIMAL, octets(b"\x7f\xff"), "value_out_of_range", "value_out_of_range", "v: 5 digits"),
@@ -102,6 +121,23 @@ def test_a_fault_is_quarantined_and_explained(
     assert [tuple(row) for row in decoded.select(FATE, CAUSE).collect()] == [("quarantined", cause)]
     found = explain_failures(decoded, decoding)[0, 0]
     assert (found.cause, found.detail[: len(detail)]) == (explained, detail)
+
+
+def test_texts_of_lists_may_be_null_or_missing(spark: SparkSession) -> None:
+    schema = record(("texts", ["null", TEXTS]), ("items", ITEMS))
+    values = [
+        {"texts": None, "items": []},
+        {"texts": ["é", None, ""], "items": [None, {"n": 1, "of": {"name": None}}]},
+        {"texts": [], "items": [{"n": 2, "of": {"name": "日本"}}]},
+    ]
+    decoding = Decoding("avro", columns_of(schema), 0, {3: schema_of(schema)})
+    decoded = decode(source(spark, [framed(3, encoded(schema, value)) for value in values]), decoding)
+    assert [row[FATE] for row in decoded.collect()] == ["written"] * 3
+    assert [{"texts": row["texts"], "items": as_dicts(row["items"])} for row in decoded.collect()] == values
+
+
+def as_dicts(items: Any) -> Any:
+    return [item and item.asDict(recursive=True) for item in items]
 
 
 HUGE = zigzag(2**31 - 10)

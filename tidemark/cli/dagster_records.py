@@ -22,7 +22,7 @@ LOOK_BACK = 100
 
 def hints(home: Path, tables: Sequence[str]) -> Mapping[str, Hint]:
     """Hints by table; empty when Dagster has never been used here or its storage does not answer."""
-    folder = Path(os.environ.get("DAGSTER_HOME") or home / "dagster")
+    folder = Path(os.environ.get("DAGSTER_HOME") or home / "dagster").absolute()
     if not tables or not (folder / "dagster.yaml").exists():
         return {}
     from dagster import DagsterInstance  # noqa: PLC0415 - a second of imports, only when something lags
@@ -30,8 +30,9 @@ def hints(home: Path, tables: Sequence[str]) -> Mapping[str, Hint]:
     from sensors.sighted import recorded_sightings  # noqa: PLC0415
 
     logging.getLogger("dagster").setLevel(logging.CRITICAL)
+    os.environ["DAGSTER_HOME"] = str(folder)
     try:
-        with DagsterInstance.from_config(str(folder.absolute())) as instance:
+        with DagsterInstance.get() as instance:
             stopped = _last_runs(instance, tables)
             loaded = _loaded(instance, tables)
             sightings = recorded_sightings(instance)

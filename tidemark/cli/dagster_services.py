@@ -5,12 +5,13 @@ One code server serves both others, so the definitions are loaded once; the UI's
 
 import json
 import os
+import signal
 import sys
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,8 @@ class DagsterServices:
         main = (str(executable.with_name(script)), *arguments)
         # -X takes any word: here the mark by which a process is found again
         command = Command(executable, ("-X",), main, self.home, environment)
-        self._pids[name] = start(command, self._mark(name), self._log(name))
+        with _heeding_interrupts():
+            self._pids[name] = start(command, self._mark(name), self._log(name))
 
     def _await(self, name: str, port: int) -> None:
         until = time.monotonic() + PATIENCE
@@ -165,6 +167,19 @@ class DagsterServices:
             if found:
                 return
             time.sleep(0.2)
+
+
+@contextmanager
+def _heeding_interrupts() -> Iterator[None]:
+    """What is started here can be ended with SIGTERM, which Dagster treats as SIGINT.
+
+    A shell starts background jobs of a script with SIGINT ignored, and so would be whatever they start.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _ask(url: str, query: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from tidemark.domain.ledger.offsets import Offsets, total, waiting
 
-HEAD_START = 0.9
+HEAD_START = 0.95
 """A table is due at this share of its target lag, so that the commit itself fits into the rest."""
 COMMIT = timedelta(seconds=1)
 """The least that is left for it, but never more than half: what it takes where many tables share two cores."""

@@ -1,0 +1,85 @@
+"""Dagster's own state in SQLite, through connections that stay open.
+
+Dagster's classes open the database anew for every question and every event: more than half of what an event costs, and
+most of what a daemon costs that has nothing to do. What is stored, and where, stays theirs.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, Self
+
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
+from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
+from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
+from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
+from dagster._core.storage.sqlite_storage import (
+    DagsterSqliteStorage,
+    _event_logs_directory,
+    _runs_directory,
+    _schedule_directory,
+)
+from dagster._serdes import ConfigurableClassData
+from sqlalchemy import Connection, Engine, QueuePool, create_engine
+
+FILES = 16
+"""Databases that are kept open: three for all runs, and one for each run that is written or looked at."""
+
+
+class LocalStorage(DagsterSqliteStorage):
+    """The `storage` of dagster.yaml: with DAGSTER_HOME as `base_dir` the files are those that Dagster makes itself."""
+
+    def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
+        self.base_dir = base_dir
+        self._run_storage = _Runs.from_local(_runs_directory(base_dir))
+        self._event_log_storage = _Events(_event_logs_directory(base_dir))
+        self._schedule_storage = _Schedules.from_local(_schedule_directory(base_dir))
+        self._inst_data = inst_data
+        super(DagsterSqliteStorage, self).__init__()  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> Self:
+        """As Dagster makes it from dagster.yaml."""
+        return cls.from_local(inst_data=inst_data, **config_value)
+
+
+class _Runs(SqliteRunStorage):
+    @contextmanager
+    def connect(self) -> Iterator[Connection]:
+        with _engine(self._conn_string).begin() as connection:
+            yield connection
+
+
+class _Schedules(SqliteScheduleStorage):
+    @contextmanager
+    def connect(self) -> Iterator[Connection]:
+        with _engine(self._conn_string).begin() as connection:
+            yield connection
+
+
+class _Events(SqliteEventLogStorage):
+    @contextmanager
+    def _connect(self, shard: str) -> Iterator[Connection]:
+        with self._db_lock:
+            engine = _engine(self.conn_string_for_shard(shard))
+            if shard not in self._initialized_dbs:
+                self._initdb(engine)
+                self._initialized_dbs.add(shard)
+            with engine.begin() as connection:
+                yield connection
+
+    def wipe(self) -> None:
+        """Remove all events; the files of runs that are gone must not be written any more."""
+        super().wipe()
+        _engine.cache_clear()
+
+
+@lru_cache(FILES)
+def _engine(url: str) -> Engine:
+    """Of one file; connections are made as threads need them, and kept for the next."""
+    return create_engine(
+        url,
+        poolclass=QueuePool,
+        max_overflow=-1,
+        connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS},
+    )
