@@ -8,8 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Self
+from weakref import WeakSet
 
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
+    INDEX_SHARD_NAME,
+    SqliteEventLogStorage,
+)
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
 from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
@@ -68,18 +72,34 @@ class _Events(SqliteEventLogStorage):
             with engine.begin() as connection:
                 yield connection
 
+    def has_table(self, table_name: str) -> bool:
+        """Asked at every check that is stored."""
+        with _engine(self.conn_string_for_shard(INDEX_SHARD_NAME)).connect() as connection:
+            return bool(connection.dialect.has_table(connection, table_name))
+
     def wipe(self) -> None:
         """Remove all events; the files of runs that are gone must not be written any more."""
         super().wipe()
         _engine.cache_clear()
 
+    def dispose(self) -> None:
+        """Close all files: whoever is the last to close one folds its write-ahead log into it."""
+        super().dispose()
+        for engine in list(_ENGINES):
+            engine.dispose()
+
+
+_ENGINES: WeakSet[Engine] = WeakSet()
+
 
 @lru_cache(FILES)
 def _engine(url: str) -> Engine:
     """Of one file; connections are made as threads need them, and kept for the next."""
-    return create_engine(
+    engine = create_engine(
         url,
         poolclass=QueuePool,
         max_overflow=-1,
         connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS},
     )
+    _ENGINES.add(engine)
+    return engine

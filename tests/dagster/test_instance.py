@@ -95,3 +95,10 @@ def test_what_was_wiped_is_gone_and_the_next_run_is_kept(home):
         assert known_runs(home) == {}
         run = materialized(instance)
     assert known_runs(home) == {run: {"orders"}}
+
+
+def test_a_process_that_ends_leaves_no_log_of_its_writes_behind(home):
+    with dg.DagsterInstance.get() as instance:
+        materialized(instance)
+        assert list(home.rglob("*.db-wal"))
+    assert not list(home.rglob("*.db-wal"))

@@ -125,7 +125,7 @@ def _write(home: Path, discovery: Discovery) -> None:
         "served": discovery.served,
     }
     fresh = home / f"{FILE}.{os.getpid()}"
-    fresh.write_text(json.dumps(content, indent=1, sort_keys=True, default=dict), encoding="utf-8")
+    fresh.write_text(json.dumps(content, sort_keys=True, default=dict), encoding="utf-8")
     fresh.replace(home / FILE)
 
 
