@@ -14,10 +14,11 @@ RUN = ["run", "--json"]
 
 
 @pytest.fixture
-def dagster_home(lakehouse, tmp_path):
+def dagster_home(lakehouse, tmp_path, monkeypatch):
     """A Dagster instance of this test alone, for the command line and for looking."""
     home = prepare_dagster_home(tmp_path)
     lakehouse.environment["DAGSTER_HOME"] = str(home)
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
     return home
 
 

@@ -34,8 +34,8 @@ def decision(*tables, runs=None):
 
 def test_a_table_is_due_when_its_oldest_record_nears_the_target_and_the_run_has_time_to_start():
     assert decision(seen(ago=30)).tables == ()
-    assert decision(seen(ago=30)).reason == "shop.orders: 10 records wait, due in 14 s"
-    assert decision(seen(ago=45)).tables == ("shop.orders",)
+    assert decision(seen(ago=30)).reason == "shop.orders: 10 records wait, due in 17 s"
+    assert decision(seen(ago=47)).tables == ("shop.orders",)
 
 
 def test_a_full_batch_is_due_at_once():
