@@ -7,6 +7,7 @@ most of what a daemon costs that has nothing to do. What is stored, and where, s
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from threading import Lock
 from typing import Any, Self
 from weakref import WeakSet
 
@@ -85,11 +86,15 @@ class _Events(SqliteEventLogStorage):
     def dispose(self) -> None:
         """Close all files: whoever is the last to close one folds its write-ahead log into it."""
         super().dispose()
-        for engine in list(_ENGINES):
+        with _MADE:
+            engines = list(_ENGINES)
+        for engine in engines:
             engine.dispose()
 
 
 _ENGINES: WeakSet[Engine] = WeakSet()
+_MADE = Lock()
+"""Held while that set is changed or read: a code server evaluates sensors in threads, each with its own instance."""
 
 
 @lru_cache(FILES)
@@ -101,5 +106,6 @@ def _engine(url: str) -> Engine:
         max_overflow=-1,
         connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS},
     )
-    _ENGINES.add(engine)
+    with _MADE:
+        _ENGINES.add(engine)
     return engine

@@ -88,6 +88,16 @@ def test_threads_ask_and_write_at_once(home):
         assert all(pool.map(written_and_read, range(100)))
 
 
+def test_instances_come_and_go_in_threads_without_disturbing_one_another(home):
+    def asked(number: int) -> bool:
+        with dg.DagsterInstance.get() as instance:
+            instance.report_runless_asset_event(dg.AssetMaterialization("orders", partition=str(number)))
+            return str(number) in instance.get_materialized_partitions(orders.key)
+
+    with dg.DagsterInstance.get(), ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(asked, range(24)))
+
+
 def test_what_was_wiped_is_gone_and_the_next_run_is_kept(home):
     with dg.DagsterInstance.get() as instance:
         materialized(instance)
