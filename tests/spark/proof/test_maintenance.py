@@ -334,21 +334,25 @@ def test_ingest_that_keeps_losing_is_left_alone(lakehouse, monkeypatch):
 def test_a_table_is_given_back_whatever_ingest_commits_meanwhile(lakehouse):
     """Given a commit every few moments, when the lease is taken and given back again and again, then it is free each time."""
     _, table = fed(lakehouse, "given_back", 1)
-    over, commits = threading.Event(), []
+    over, commits, given_back = threading.Event(), [], 0
 
     def again_and_again():
         while not over.wait(0.06):
-            with suppress(CommitFailedException), table.iceberg().transaction() as change:
-                commits.append(change.set_properties({"ingest": str(len(commits))}))
+            with suppress(CommitFailedException):
+                with table.iceberg().transaction() as change:
+                    change.set_properties({"ingest": str(len(commits))})
+                commits.append(change)
 
     busy = threading.Thread(target=again_and_again)
     busy.start()
     try:
-        for _ in range(20):
+        while busy.is_alive() and (given_back < 20 or len(commits) < 20):
             with lease(lakehouse.lake, table.name), pytest.raises(Held), lease(lakehouse.lake, table.name):
                 pass
+            given_back += 1
     finally:
         over.set()
         busy.join()
+    assert given_back >= 20
     assert len(commits) >= 20
     assert table.branches == set()
