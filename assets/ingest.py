@@ -3,14 +3,24 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
+from pydantic import Field
 
 from assets.column_lineage import Columns
-from assets.names import pool_of
+from assets.names import ingest_op, pool_of
 from assets.quality import ingest_checks
 from assets.specs import table_spec
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
+
+
+class IngestConfig(dg.Config):
+    """What the sensor tells a run: tables that are not due, with the second since when records may wait there.
+
+    Seconds since 1970, rounded down. Left out, as where someone clicks, all that waits is published at once.
+    """
+
+    first_seen: dict[str, int] = Field(default_factory=dict)
 
 
 def ingest_assets(
@@ -20,15 +30,17 @@ def ingest_assets(
     by_key = {contract.table: contract for contract in contracts}
 
     @dg.multi_asset(
-        name=f"ingest_{name}",
+        name=ingest_op(name),
         specs=[table_spec(each, catalog, columns.get(each.table, ())) for each in contracts],
         check_specs=[check for each in contracts for check in ingest_checks(each)],
         can_subset=True,
         pool=pool_of(name),
     )
-    def ingest(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg.MaterializeResult[None]]:
+    def ingest(
+        context: dg.AssetExecutionContext, config: IngestConfig, lake: LakeResource
+    ) -> Iterator[dg.MaterializeResult[None]]:
         from assets.run import run_tables  # noqa: PLC0415 - only a step pays for the engine's imports
 
-        yield from run_tables(context, lake, lane, by_key, pool_of(name))
+        yield from run_tables(context, lake, lane, by_key, pool_of(name), first_seen=config.first_seen)
 
     return ingest

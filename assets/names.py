@@ -47,6 +47,11 @@ def pool_of(lane: str) -> str:
     return f"tidemark_{lane}"
 
 
+def ingest_op(lane: str) -> str:
+    """The step that ingests the tables of a lane."""
+    return f"ingest_{lane}"
+
+
 def upsert_lane(lane: str) -> str:
     """The upsert tables of a lane run apart from its ingest, as if they were a lane of their own."""
     return f"{lane}_upsert"

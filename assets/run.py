@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 
@@ -38,10 +39,11 @@ def run_tables(
     contracts: Mapping[str, Contract],
     pool: str,
     make_work: MakeWork | None = None,
+    first_seen: Mapping[str, int] | None = None,
 ) -> Iterator[dg.MaterializeResult[None]]:
     """Serve the selected tables, as the sensor wants it or until they have caught up.
 
-    `make_work`: by default append tables are ingested.
+    `make_work`: by default append tables are ingested. `first_seen`: see `IngestConfig`.
 
     Raises:
         dg.Failure: at the end, naming the tables that stopped.
@@ -52,7 +54,9 @@ def run_tables(
     with (
         alive(resource.places.home, context.run_id),
         resource.open() as lake,
-        closing(_reports(context, lake, lane, chosen, pool, make_work or LakeWork)) as reports,
+        closing(
+            _reports(context, lake, lane, chosen, pool, make_work or LakeWork, first_seen or {})
+        ) as reports,
     ):
         for report in reports:
             outcome, contract = report.outcome, contracts[report.outcome.table]
@@ -100,6 +104,7 @@ def _reports(
     chosen: Sequence[Contract],
     pool: str,
     make_work: MakeWork,
+    first_seen: Mapping[str, int],
 ) -> Generator[Report]:
     stop = Event()
     work = make_work(lake, context.run_id, _known(context, chosen), stop)
@@ -113,6 +118,7 @@ def _reports(
         report_every=report_period(lake.platform.report_every, 2 * len(lake.configuration.contracts)),
         stop=stop,
         called_away=Handover(context.instance, context.run_id, pool),
+        first_seen={table: datetime.fromtimestamp(at, UTC) for table, at in first_seen.items()},
     )
 
 

@@ -45,7 +45,7 @@ def answer(
         *freshness_changes(tick, decision),
     ]
     remarks = [*tick.down, decision.reason, discover(tick, resource.places.home, served)]
-    requests = [requested(context, tick, decision)] if decision.tables else []
+    requests = [requested(context, tick, decision, _first_seen(tick, decision))] if decision.tables else []
     return dg.SensorResult(
         run_requests=requests,
         skip_reason=None if requests else "; ".join(filter(None, remarks)),
@@ -54,8 +54,22 @@ def answer(
     )
 
 
-def requested(context: dg.SensorEvaluationContext, tick: Tick, decision: Ask) -> dg.RunRequest:
-    """The run that a decision asks for, named by the offsets that it starts from."""
+def _first_seen(tick: Tick, decision: Ask) -> Mapping[str, int]:
+    """Of the tables that are taken along: since when records may wait, so that the run need not begin with them."""
+    return {
+        table: int(tick.now.timestamp() - decision.lags[table].seconds)
+        for table in decision.tables
+        if table not in decision.due and tick.cache.entry(table).committed is not None
+    }
+
+
+def requested(
+    context: dg.SensorEvaluationContext,
+    tick: Tick,
+    decision: Ask,
+    first_seen: Mapping[str, int] | None = None,
+) -> dg.RunRequest:
+    """The run that a decision asks for, named by the offsets that it starts from. `first_seen`: see `IngestConfig`."""
     context.log.info(decision.reason)
     offsets: dict[str, object] = {}
     for table in decision.tables:
@@ -63,5 +77,5 @@ def requested(context: dg.SensorEvaluationContext, tick: Tick, decision: Ask) ->
         offsets[table] = sorted(committed.items()) if committed else None
     digest = digest_of(offsets)
     return run_request(
-        tick.lane_name, decision.tables, decision.due, digest, attempts(context.instance, digest)
+        tick.lane_name, decision.tables, decision.due, digest, attempts(context.instance, digest), first_seen
     )

@@ -14,6 +14,7 @@ from assets.names import (
     SENSOR,
     TABLES_TAG,
     TRIGGER_TAG,
+    ingest_op,
     table_key,
 )
 from jobs.ingest import INGEST
@@ -50,13 +51,21 @@ def lag_sensor(
 
 
 def run_request(
-    lane: str, tables: Sequence[str], due: Sequence[str], digest: str, attempt: int
+    lane: str,
+    tables: Sequence[str],
+    due: Sequence[str],
+    digest: str,
+    attempt: int,
+    first_seen: Mapping[str, int] | None = None,
 ) -> dg.RunRequest:
-    """A run of `tables`; `digest` names the offsets that it starts from."""
+    """A run of `tables`; `digest` names the offsets that it starts from. `first_seen`: see `IngestConfig`."""
     named = ", ".join(due) if len(due) <= NAMED else f"{', '.join(due[:NAMED])} and {len(due) - NAMED} more"
     return dg.RunRequest(
         run_key=f"{lane}:{digest}:{attempt}",
         asset_selection=[table_key(table) for table in tables],
+        run_config={"ops": {ingest_op(lane): {"config": {"first_seen": dict(first_seen)}}}}
+        if first_seen
+        else {},
         asset_check_keys=[],  # the sensor evaluates freshness itself
         tags={
             LANE_TAG: lane,

@@ -101,12 +101,15 @@ def run(defs, instance, lake, monkeypatch):
     lake.ends |= {"orders": {0: 10}, "clicks": {0: 10}}
     lake.tables |= {"shop.orders": {"next": {0: 10}}, "web.clicks": {"next": {0: 10}}}
 
-    def make(*tables, tags=None):
+    def make(*tables, tags=None, first_seen=None):
         job = defs.resolve_job_def("ingest")
         return job.execute_in_process(
             instance=instance,
             asset_selection=[AssetKey(table.split(".")) for table in tables],
             tags=tags,
+            run_config={"ops": {"ingest_default": {"config": {"first_seen": first_seen}}}}
+            if first_seen
+            else {},
             raise_on_error=False,
         )
 
@@ -182,6 +185,17 @@ def test_a_run_of_the_sensor_reports_only_tables_with_commits(run, monkeypatch):
     result = run("shop.orders", "web.clicks", tags=SENSOR)
     assert result.success
     assert materialized(result) == ["shop/orders", "shop/orders_quarantine"]
+
+
+def test_a_run_of_the_sensor_leaves_a_table_alone_that_is_not_due(run, monkeypatch):
+    """Given a table whose records were first seen just now, when a run has taken it along and is called away, then it made no batch of it."""
+    FakeWork.waiting = {"shop.orders": 4, "web.clicks": 4}
+    monkeypatch.setattr(run_module, "Handover", lambda *_: lambda: "run x is queued")
+    seen = {"web.clicks": int(datetime.now(UTC).timestamp())}
+    result = run("shop.orders", "web.clicks", tags=SENSOR, first_seen=seen)
+    assert result.success
+    assert materialized(result) == ["shop/orders", "shop/orders_quarantine"]
+    assert FakeWork.waiting == {"web.clicks": 4}
 
 
 def test_the_engine_is_told_which_tables_were_loaded_before(run):

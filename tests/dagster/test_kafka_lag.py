@@ -135,6 +135,24 @@ def test_a_table_that_no_run_serves_calls_the_lingering_run_away_and_takes_its_t
     assert request.tags["tidemark/tables"] == "web.clicks"
 
 
+def test_a_run_is_told_since_when_records_wait_in_the_tables_that_it_takes_along(tick, lake, defs):
+    """Given a table that is not due, when another one's run takes it along, then the run knows the age of what waits there."""
+    tick()
+    lake.ends["orders"] = {0: 25}
+    tick()
+    began = int(datetime.now(UTC).timestamp())
+    lake.ends["clicks"] = {0: 25}
+    tick(later=30)
+    (request,) = tick(later=50).run_requests
+    assert request.tags["tidemark/tables"] == "shop.orders"
+    assert tables_of(request) == ["shop/orders", "web/clicks"]
+    told = request.run_config["ops"]["ingest_default"]["config"]["first_seen"]
+    assert set(told) == {"web.clicks"}
+    assert began + 29 <= told["web.clicks"] <= began + 33
+    job = defs.resolve_job_def("ingest").get_subset(asset_selection=frozenset(request.asset_selection))
+    assert dg.validate_run_config(job, request.run_config)
+
+
 def test_a_run_of_the_sensor_that_has_not_begun_is_waited_for(tick, lake, run_of):
     tick()
     lake.ends |= {"orders": {0: 25}, "clicks": {0: 25}}

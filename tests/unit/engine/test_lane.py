@@ -101,10 +101,19 @@ def lane(**keys):
     return Lane.model_validate({"poll": "1s", "linger": "30s", "max_run": "5m", **keys})
 
 
-def run(world, contracts, *, rules=None, called_away=lambda: None, stop=None, every=timedelta(minutes=1)):
+def run(
+    world,
+    contracts,
+    *,
+    rules=None,
+    called_away=lambda: None,
+    stop=None,
+    every=timedelta(minutes=1),
+    seen=None,
+):
     reports = serve(
         world, contracts, rules or lane(), report_every=every, stop=stop or Event(),
-        called_away=called_away, clock=world, pool=Inline(),
+        called_away=called_away, first_seen=seen, clock=world, pool=Inline(),
     )  # fmt: skip
     everything = list(reports)
     return [r.outcome for r in everything if r.final], [r.outcome for r in everything if not r.final]
@@ -126,6 +135,47 @@ def test_ten_records_a_second_make_about_one_snapshot_a_minute():
     assert 9 <= len(world.commits) <= 13
     gaps = [b[0] - a[0] for a, b in zip(world.commits[1:], world.commits[2:], strict=False)]
     assert all(50 <= gap <= 60 for gap in gaps)
+
+
+def test_a_run_publishes_a_table_that_it_took_along_when_it_is_due():
+    """Given records that wait for 40 s and a target of a minute, when a run begins with another table, then they are published in 17 s."""
+    world = World()
+    world.ends = {"late": 5, "early": 5, "new": 5}
+    world.committed = {"shop.late": {0: 2}, "shop.early": {0: 2}}
+    seen = {"shop.early": NOON - timedelta(seconds=40)}
+    run(world, [contract(name, target_lag="1m") for name in world.ends], seen=seen)
+    at = {table: (seconds, records) for seconds, table, records in world.commits}
+    assert at["shop.late"][0] <= 1
+    assert at["shop.new"][0] <= 1
+    assert at["shop.early"][1] == 3
+    assert 15 <= at["shop.early"][0] <= 18
+
+
+def test_a_full_batch_of_a_table_that_was_taken_along_waits_for_nothing():
+    world = World()
+    world.ends["orders"] = 2500
+    world.committed["shop.orders"] = {0: 500}
+    orders = contract("orders", target_lag="1m", ingest={"max_records": 1000})
+    run(world, [orders], seen={"shop.orders": NOON})
+    assert [n for _, _, n in world.commits] == [1000, 1000]
+    assert world.commits[-1][0] < 10
+
+
+def test_a_table_that_does_not_say_where_it_stands_is_asked_by_a_batch():
+    """Given a catalog that fails once, when a run has taken a table along, then its records are published all the same."""
+    world, answers = World(), [Outage("catalog_down", "-", "no answer")]
+    world.ends["orders"] = 5
+    original = world.standing
+
+    def standing(contract):
+        if answers:
+            raise answers.pop()
+        return original(contract)
+
+    world.standing = standing
+    final, _ = run(world, [contract("orders")], seen={"shop.orders": NOON})
+    assert [n for _, _, n in world.commits] == [5]
+    assert final[0].state == "fresh"
 
 
 def test_a_lingering_run_looks_once_when_what_it_reads_is_no_longer_the_same():

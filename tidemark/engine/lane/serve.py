@@ -60,7 +60,7 @@ class Clock:
         """This moment, in UTC."""
         return datetime.now(UTC)
 
-    def rest(self, busy: Sequence["Future[Commit | None]"], stop: Event, seconds: float) -> None:
+    def rest(self, busy: Sequence["Future[Commit | Standing]"], stop: Event, seconds: float) -> None:
         """Wait until one of `busy` is done, at most `seconds`."""
         if busy:
             wait(busy, timeout=seconds, return_when=FIRST_COMPLETED)
@@ -127,7 +127,7 @@ class _Run:
         seconds = (now - each.started).total_seconds()
         return self.work.summarise(each.contract, each.tally, seconds=seconds, error=each.error)
 
-    def _busy(self) -> list["Future[Commit | None]"]:
+    def _busy(self) -> list["Future[Commit | Standing]"]:
         return [each.working for each in self.tables if each.working]
 
     def _collect(self, now: datetime) -> None:
@@ -136,11 +136,11 @@ class _Run:
                 continue
             done, each.working = each.working, None
             try:
-                commit = done.result()
-                if commit:
-                    each.published(commit)
+                found = done.result()
+                if isinstance(found, Commit):
+                    each.published(found)
                 else:
-                    each.found_nothing(self.work.standing(each.contract))
+                    each.stands(found)
             except Exception as error:  # noqa: BLE001 - one table's failure never ends another's service
                 each.failed(error, now)
 
@@ -172,7 +172,11 @@ class _Run:
         due = [each for each in self.tables if each.verdict(now).due]
         due.sort(key=lambda each: -each.lag(now).seconds)
         for each in due[:free]:
-            each.working = self.pool.submit(self.work.microbatch, each.contract)
+            each.working = self.pool.submit(self._step, each.contract, batch=not each.asks_first)
+
+    def _step(self, contract: Contract, *, batch: bool) -> Commit | Standing:
+        """In a worker: a batch, or where the table stands when there is none to make."""
+        return (self.work.microbatch(contract) if batch else None) or self.work.standing(contract)
 
     def _reason_to_leave(self, now: datetime) -> str | None:
         if self.stop.is_set():
@@ -212,7 +216,7 @@ class _Run:
                 yield Report(each.so_far(now), final=False)
 
 
-def serve(
+def serve(  # noqa: PLR0913 - what it does, its limits, and its ways out
     work: Work,
     contracts: Sequence[Contract],
     lane: Lane,
@@ -220,10 +224,14 @@ def serve(
     report_every: timedelta,
     stop: Event,
     called_away: Callable[[], str | None],
+    first_seen: Mapping[str, datetime] | None = None,
     clock: Clock | None = None,
     pool: Executor | None = None,
 ) -> Generator[Report]:
     """Drain the tables, then linger for more; a final report per table comes last.
+
+    `first_seen`: tables that are not due yet, with the moment since when records may wait there; they are published
+    when they are due by that. What waits in any other table is published at once, its age is not known.
 
     It ends when nothing came for `lane.linger`, at `lane.max_run`, when `called_away` gives a reason, when
     `stop` is set, or when a table stopped: so the stop is seen at once, and the next run serves the others.
@@ -231,7 +239,8 @@ def serve(
     clock = clock or Clock()
     now = clock.now()
     with _workers(work, lane, stop, pool) as workers:
-        tables = [Serving(contract, now) for contract in contracts]
+        seen = first_seen or {}
+        tables = [Serving(contract, now, seen.get(contract.table)) for contract in contracts]
         yield from _Run(work, tables, lane, report_every, stop, called_away, clock, workers, now).serve()
 
 

@@ -32,6 +32,8 @@ class Serving:
 
     contract: Contract
     started: datetime
+    first_seen: datetime | None = None
+    """When the oldest record that may wait was first seen, by whoever asked for the run; None: not known."""
     committed: Offsets | None = None
     topic: Topic | None = None
     topic_id: str | None = None
@@ -42,7 +44,7 @@ class Serving:
     retry_at: datetime | None = None
     paused: bool = False
     clock: datetime | None = None
-    working: "Future[Commit | None] | None" = None
+    working: "Future[Commit | Standing] | None" = None
     reported_at: datetime | None = None
     reported: int = 0
 
@@ -52,13 +54,13 @@ class Serving:
         return self.error is not None or self.paused
 
     def saw(self, topic: Topic | None, now: datetime) -> None:
-        """Kafka's answer of this moment. What waits at the first look counts as overdue, its age is unknown."""
+        """Kafka's answer of this moment. What waits at the first look and was not seen before counts as overdue."""
         first = self.topic is None
         self.topic = topic
         if topic is None:
             return
         self.topic_id = self.topic_id or topic.topic_id
-        at = now - self.contract.target_lag if first else now
+        at = (self.first_seen or now - self.contract.target_lag) if first else now
         if not self.sightings or dict(self.sightings[-1].end) != dict(topic.end):
             self.sightings = prune([*self.sightings, Sighting(at, dict(topic.end))], self.committed or {})
 
@@ -82,6 +84,11 @@ class Serving:
         contract = self.contract
         return decide(self.lag(now), target_lag=contract.target_lag, max_records=contract.ingest.max_records)
 
+    @property
+    def asks_first(self) -> bool:
+        """The table says where it stands before a batch is made: what waits there may not be due."""
+        return self.committed is None and self.first_seen is not None and not self.failures
+
     def idle(self, now: datetime) -> bool:
         """Nothing waits and nothing is under way."""
         if self.over:
@@ -99,8 +106,8 @@ class Serving:
         self.clock = max((t for t in (self.clock, commit.max_timestamp) if t), default=None)
         self._well(commit.next)
 
-    def found_nothing(self, standing: Standing) -> None:
-        """A batch found nothing to do: believe the table."""
+    def stands(self, standing: Standing) -> None:
+        """No batch was made: believe the table."""
         self.paused = standing.paused
         self.topic_id = self.topic.topic_id if self.topic else self.topic_id
         self._well(standing.committed or {})
