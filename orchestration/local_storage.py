@@ -1,7 +1,8 @@
 """Dagster's own state in SQLite, through connections that stay open.
 
-Dagster's classes open the database anew for every question and every event: more than half of what an event costs, and
-most of what a daemon costs that has nothing to do. What is stored, and where, stays theirs.
+Dagster's classes open the database anew for every question and every event, and compare its tables with all of their
+migrations for every instance, of which each sensor's tick makes one: more than half of what an event costs, and most of
+what a daemon or a sensor costs that has nothing to do. What is stored, and where, stays theirs.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
 )
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
 from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
-from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
+from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS, create_db_conn_string
 from dagster._core.storage.sqlite_storage import (
     DagsterSqliteStorage,
     _event_logs_directory,
@@ -49,6 +50,15 @@ class LocalStorage(DagsterSqliteStorage):
 
 
 class _Runs(SqliteRunStorage):
+    @classmethod
+    def from_local(cls, base_dir: str, inst_data: ConfigurableClassData | None = None) -> Self:
+        """Dagster makes the tables, or sees that they are up to date, once in a process."""
+        url = create_db_conn_string(base_dir, "runs")
+        if url not in _READY:
+            super().from_local(base_dir, inst_data)
+            _READY.add(url)
+        return cls(url, inst_data)
+
     @contextmanager
     def connect(self) -> Iterator[Connection]:
         with _engine(self._conn_string).begin() as connection:
@@ -56,6 +66,15 @@ class _Runs(SqliteRunStorage):
 
 
 class _Schedules(SqliteScheduleStorage):
+    @classmethod
+    def from_local(cls, base_dir: str, inst_data: ConfigurableClassData | None = None) -> Self:
+        """Dagster makes the tables, or sees that they are up to date, once in a process."""
+        url = create_db_conn_string(base_dir, "schedules")
+        if url not in _READY:
+            super().from_local(base_dir, inst_data)
+            _READY.add(url)
+        return cls(url, inst_data)
+
     @contextmanager
     def connect(self) -> Iterator[Connection]:
         with _engine(self._conn_string).begin() as connection:
@@ -66,10 +85,11 @@ class _Events(SqliteEventLogStorage):
     @contextmanager
     def _connect(self, shard: str) -> Iterator[Connection]:
         with self._db_lock:
-            engine = _engine(self.conn_string_for_shard(shard))
-            if shard not in self._initialized_dbs:
+            url = self.conn_string_for_shard(shard)
+            engine = _engine(url)
+            if url not in _READY:
                 self._initdb(engine)
-                self._initialized_dbs.add(shard)
+                _READY.add(url)
             with engine.begin() as connection:
                 yield connection
 
@@ -80,6 +100,7 @@ class _Events(SqliteEventLogStorage):
 
     def wipe(self) -> None:
         """Remove all events; the files of runs that are gone must not be written any more."""
+        _READY.clear()
         super().wipe()
         _engine.cache_clear()
 
@@ -92,6 +113,8 @@ class _Events(SqliteEventLogStorage):
             engine.dispose()
 
 
+_READY: set[str] = set()
+"""Databases whose tables this process has seen to be up to date."""
 _ENGINES: WeakSet[Engine] = WeakSet()
 _MADE = Lock()
 """Held while that set is changed or read: a code server evaluates sensors in threads, each with its own instance."""

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import dagster as dg
 import pytest
+from alembic.script import ScriptDirectory
 from dagster._core.instance.config import PoolGranularity
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 
@@ -96,6 +97,28 @@ def test_instances_come_and_go_in_threads_without_disturbing_one_another(home):
 
     with dg.DagsterInstance.get(), ThreadPoolExecutor(8) as pool:
         assert all(pool.map(asked, range(24)))
+
+
+def test_the_tables_are_compared_with_dagsters_migrations_once_in_a_process(home, monkeypatch):
+    """Given an instance that was used, when another one is made and used, then nobody asks for migrations; in a new home someone does."""
+    compared = []
+    real = ScriptDirectory.as_revision_number
+    monkeypatch.setattr(
+        ScriptDirectory,
+        "as_revision_number",
+        lambda self, *which: compared.append(which) or real(self, *which),
+    )
+
+    def used():
+        with dg.DagsterInstance.get() as instance:
+            instance.report_runless_asset_event(dg.AssetMaterialization("orders"))
+            return instance.get_runs(), instance.all_instigator_state()
+
+    used()
+    assert compared
+    compared.clear()
+    used()
+    assert not compared
 
 
 def test_what_was_wiped_is_gone_and_the_next_run_is_kept(home):
