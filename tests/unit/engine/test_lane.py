@@ -137,6 +137,17 @@ def test_ten_records_a_second_make_about_one_snapshot_a_minute():
     assert all(50 <= gap <= 60 for gap in gaps)
 
 
+@pytest.mark.parametrize("every", ["1s", "5s", "30s"])
+def test_a_batch_that_reads_further_than_the_run_has_looked_is_not_followed_by_another(every):
+    """Given records that come while a run does not look, when a batch takes them too, then the next one is made when it is due."""
+    world = World(growth={"orders": 10})
+    world.ends["orders"] = 0
+    run(world, [contract("orders", target_lag="1m")], rules=lane(poll=every, max_run="10m"))
+    gaps = [b[0] - a[0] for a, b in zip(world.commits[1:], world.commits[2:], strict=False)]
+    assert len(gaps) >= 5
+    assert all(gap >= 50 for gap in gaps)
+
+
 def test_a_run_publishes_a_table_that_it_took_along_when_it_is_due():
     """Given records that wait for 40 s and a target of a minute, when a run begins with another table, then they are published in 17 s."""
     world = World()

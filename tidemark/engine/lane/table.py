@@ -4,7 +4,7 @@ Nothing here calls a service; the clock comes in as a value.
 """
 
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from tidemark.domain.cadence.lag import Lag, Sighting, Verdict, decide, measure, prune
@@ -149,5 +149,8 @@ class Serving:
 
     def _well(self, committed: Offsets) -> None:
         self.committed = dict(committed)
+        if self.topic is not None:  # whoever committed that has looked at the topic later than this run
+            seen = {p: max(end, committed.get(p, 0)) for p, end in self.topic.end.items()}
+            self.topic = replace(self.topic, end=seen)
         self.sightings = prune(self.sightings, self.committed)
         self.failures, self.retry_at = 0, None
