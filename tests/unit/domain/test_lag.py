@@ -77,9 +77,9 @@ def test_the_time_that_a_run_takes_to_start_is_taken_off_the_target():
 
 
 @pytest.mark.parametrize(
-    ("target", "begins"), [(1, 0.5), (2, 1.0), (5, 4.0), (10, 9.0), (60, 57.0), (600, 570.0)]
+    ("target", "begins"), [(1, 0.25), (2, 0.5), (5, 3.5), (10, 8.5), (60, 57.0), (600, 570.0)]
 )
-def test_a_short_target_leaves_a_second_for_the_commit_but_no_more_than_half(target, begins):
+def test_a_short_target_leaves_time_for_the_commit_but_no_more_than_three_quarters(target, begins):
     due = [
         decide(Lag(10, at), target_lag=timedelta(seconds=target), max_records=1000).due
         for at in (begins - 0.01, begins)

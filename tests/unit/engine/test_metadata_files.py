@@ -74,6 +74,19 @@ def test_a_file_is_parsed_once_and_what_was_committed_here_never(catalog, opened
     assert [name for name in opened if name.endswith(".metadata.json")] == []
 
 
+def test_a_commit_leaves_the_metadata_before_it_as_it_was_and_copies_no_snapshot(catalog):
+    table = catalog.load_table("n.t")
+    before, text = table.metadata, table.metadata.model_dump_json()
+    commit(table, (), (ref_at("mine", "branch", before.current_snapshot_id),))
+    table.append(ROWS)
+    assert before.model_dump_json() == text
+    assert [each.snapshot_id for each in before.snapshots] == [
+        each.snapshot_id for each in table.metadata.snapshots[:-1]
+    ]
+    assert all(old is kept for old, kept in zip(before.snapshots, table.metadata.snapshots, strict=False))
+    assert catalog.load_table("n.t").scan().to_arrow().num_rows == 2
+
+
 def test_what_another_process_committed_is_read(catalog, opened, tmp_path):
     catalog.load_table("n.t")
     other = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")

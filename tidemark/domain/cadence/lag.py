@@ -11,8 +11,10 @@ from tidemark.domain.ledger.offsets import Offsets, total, waiting
 
 HEAD_START = 0.95
 """A table is due at this share of its target lag, so that the commit itself fits into the rest."""
-COMMIT = timedelta(seconds=1)
-"""The least that is left for it, but never more than half: what it takes where many tables share two cores."""
+COMMIT = timedelta(seconds=1.5)
+"""The least that is left for it where the target allows: what it takes while many tables share two cores."""
+LEAST_WAIT = 0.25
+"""A table is not due before this share of its target lag, however short that is: each commit makes a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def decide(
         return Verdict(due=False, reason="caught up")
     if lag.records >= max_records:
         return Verdict(due=True, reason=f"a full batch waits: {lag.records:,} records")
-    wait = min(target_lag * HEAD_START, max(target_lag - COMMIT, target_lag / 2))
+    wait = min(target_lag * HEAD_START, max(target_lag - COMMIT, target_lag * LEAST_WAIT))
     bound = max(0.0, (wait - head_start).total_seconds())
     if lag.seconds >= bound:
         return Verdict(due=True, reason=f"{lag.records:,} records wait, the oldest for {lag.seconds:.0f} s")

@@ -1,18 +1,21 @@
 """Table metadata that this process has read or written itself, by the file that holds it: no such file ever changes.
 
 PyIceberg reads and parses it at each look at a table, several times in every batch, and with each snapshot of the table
-that takes longer. What is current is for the catalog to say, every time; only the parsing is spared.
+that takes longer. What is current is for the catalog to say, every time; only the parsing is spared, and the copy that
+each of its commits makes of all earlier snapshots.
 """
 
 from collections import OrderedDict
 from threading import Lock
+from typing import Any
 
 from pyiceberg.io import InputFile
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import MetadataLogEntry, Snapshot, SnapshotLogEntry
 from pyiceberg.table.update import TableRequirement, TableUpdate
-from pyiceberg.typedef import UTF8
+from pyiceberg.typedef import UTF8, IcebergBaseModel
 
 ROOM = 10_000
 """Snapshots of all tables together that are kept parsed, some 3 KiB each; the newest file of a table alone."""
@@ -73,6 +76,18 @@ def _read(input_file: InputFile, encoding: str = UTF8) -> TableMetadata:
 
 
 FromInputFile.table_metadata = staticmethod(_read)  # type: ignore[method-assign]  # every catalog reads through it
+
+
+def _itself(self: IcebergBaseModel, _: dict[int, Any] | None = None) -> IcebergBaseModel:
+    return self
+
+
+for _part in (
+    Snapshot,
+    SnapshotLogEntry,
+    MetadataLogEntry,
+):  # frozen; nobody changes those of earlier commits
+    _part.__deepcopy__ = _itself  # type: ignore[method-assign, assignment]
 
 
 def commit(
