@@ -15,6 +15,8 @@ STOPPED_TAG = "tidemark/stopped"
 VERB_TAG = "tidemark/verb"
 ROLE_TAG = "tidemark/role"
 SENSOR = "sensor"
+VERBS = ("pause", "resume", "accept", "approve", "replay", "rollback", "backfill", "maintain", "drill")
+"""Values of the verb's tag: the jobs of operators."""
 
 
 def topic_key(contract: Contract) -> dg.AssetKey:

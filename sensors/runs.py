@@ -10,7 +10,16 @@ from typing import cast
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
-from assets.names import OFFSETS_TAG, SENSOR, STOPPED_TAG, TRIGGER_TAG, pool_filter, table_of
+from assets.names import (
+    OFFSETS_TAG,
+    SENSOR,
+    STOPPED_TAG,
+    TRIGGER_TAG,
+    VERB_TAG,
+    VERBS,
+    pool_filter,
+    table_of,
+)
 from tidemark.domain.cadence.request import Runs
 from tidemark.domain.states import STATES, State
 from tidemark.engine.alive import dead, forget, is_dead, is_held
@@ -93,6 +102,15 @@ def ended(
         if record.end_time
     ]
     return sorted((each for each in found if after is None or each.at > after), key=lambda each: each.at)
+
+
+def operated(instance: dg.DagsterInstance, since: datetime) -> datetime | None:
+    """When the last job of an operator ended, if that was not before `since`: it may have changed any table."""
+    wanted = RunsFilter(statuses=list(ENDED), tags={VERB_TAG: list(VERBS)}, updated_after=since)
+    ends = [
+        record.end_time for record in instance.get_run_records(wanted, limit=LOOK_BACK) if record.end_time
+    ]
+    return datetime.fromtimestamp(max(ends), UTC) if ends else None
 
 
 def attempts(instance: dg.DagsterInstance, digest: str) -> int:

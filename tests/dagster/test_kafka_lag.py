@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 from dagster import AssetKey, DagsterRunStatus
 
-from assets.names import STOPPED_TAG, TRIGGER_TAG
+from assets.names import STOPPED_TAG, TRIGGER_TAG, VERB_TAG, VERBS
 from sensors import tick as ticks
 from sensors.cursor import parse
 from tidemark.domain.errors import Stopped
@@ -255,14 +255,38 @@ def test_a_lost_cursor_costs_a_reading_and_nothing_else(tick, lake, cursor):
     assert parse(found.cursor).tables["shop.orders"].committed == {0: 10}
 
 
-def test_tables_are_read_again_at_least_once_a_minute_and_not_at_every_tick(tick, lake):
+def test_tables_are_read_again_once_a_minute_while_records_wait_else_in_five(tick, lake):
     tick()
+    lake.ends["clicks"] = {0: 25}
     lake.reads.clear()
     tick(later=5)
     assert lake.reads == []
     tick(later=61)
     tick(later=66)
+    assert lake.reads == ["web.clicks"]
+    lake.reads.clear()
+    tick(later=301)
+    tick(later=306)
     assert sorted(lake.reads) == ["shop.orders", "web.clicks"]
+
+
+def test_every_job_of_an_operator_is_known_by_its_verb(defs):
+    jobs = {job.name: job.tags.get(VERB_TAG) for job in defs.resolve_all_job_defs()}
+    assert {name: verb for name, verb in jobs.items() if verb} == {verb: verb for verb in VERBS}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_tables_are_read_again_when_an_operator_has_acted(tick, lake, defs, instance, verb):
+    """Given a table that an operator has taken back, when the sensor ticks again, then it knows what waits now."""
+    tick()
+    lake.tables["shop.orders"]["next"] = {0: 4}
+    assert "2 of 2 caught up" in tick(later=5).skip_message
+    run = instance.add_run(dg.DagsterRun(verb, tags=dict(defs.resolve_job_def(verb).tags)))
+    instance.report_run_canceled(run)
+    assert "shop.orders: 6 records wait" in tick(later=10).skip_message
+    lake.reads.clear()
+    tick(later=15)
+    assert lake.reads == []
 
 
 def test_topics_are_observed_when_they_move_and_not_more_often_than_reports_are_wanted(tick, lake):

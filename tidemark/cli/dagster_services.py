@@ -30,6 +30,8 @@ CODE, WEB, DAEMON = "dagster-code", "dagster-webserver", "dagster-daemon"
 PATIENCE = 90.0
 GRACE = 6.0
 """Seconds that runs get to drop their stages."""
+FRESHNESS_EVERY = "FRESHNESS_DAEMON_INTERVAL_SECONDS"
+"""Dagster judges here whether a topic is silent for longer than its contract allows, hours as a rule, of all assets."""
 _RUN_PROCESS = "spawn_main"
 """Dagster starts each run as a multiprocessing child of the code server."""
 _LOCATIONS = """{workspaceOrError {... on Workspace {locationEntries {
@@ -64,6 +66,7 @@ class DagsterServices:
             "TIDEMARK_HOME": str(self.home),
             "TIDEMARK_CONTRACTS": str(self.places.contracts_dir.absolute()),
             "DAGSTER_HOME": os.environ.get("DAGSTER_HOME") or str(prepare_dagster_home(self.home)),
+            FRESHNESS_EVERY: os.environ.get(FRESHNESS_EVERY, "300"),
         }
         if self.places.platform_file:
             named["TIDEMARK_CONFIG"] = str(self.places.platform_file.absolute())
