@@ -96,11 +96,11 @@ class DagsterServices:
             "-m",
             "orchestration.definitions",
         )
-        self._start(CODE, "dagster", code, environment)
+        self._start(CODE, (_script("dagster"), *code), environment)
         self._await(CODE, ports[CODE])
         web = ("-h", LOOPBACK, "-p", str(ports[WEB]), "-w", str(workspace), "--suppress-warnings")
-        self._start(WEB, "dagster-webserver", web, environment)
-        self._start(DAEMON, "dagster-daemon", ("run", "-w", str(workspace)), environment)
+        self._start(WEB, (_script("dagster-webserver"), *web), environment)
+        self._start(DAEMON, ("-m", "orchestration.daemon", "run", "-w", str(workspace)), environment)
         self._await(WEB, ports[WEB])
         self._await_location()
 
@@ -135,13 +135,9 @@ class DagsterServices:
     def _log(self, name: str) -> Path:
         return self.home / "logs" / f"{name}.log"
 
-    def _start(
-        self, name: str, script: str, arguments: tuple[str, ...], environment: Mapping[str, str]
-    ) -> None:
-        executable = Path(sys.executable)
-        main = (str(executable.with_name(script)), *arguments)
+    def _start(self, name: str, main: tuple[str, ...], environment: Mapping[str, str]) -> None:
         # -X takes any word: here the mark by which a process is found again
-        command = Command(executable, ("-X",), main, self.home, environment)
+        command = Command(Path(sys.executable), ("-X",), main, self.home, environment)
         with _heeding_interrupts():
             self._pids[name] = start(command, self._mark(name), self._log(name))
 
@@ -191,6 +187,11 @@ def _ask(url: str, query: str) -> dict[str, Any]:
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - our own
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10) as answer:
         return dict(json.load(answer)["data"])
+
+
+def _script(name: str) -> str:
+    """Of the environment that runs this."""
+    return str(Path(sys.executable).with_name(name))
 
 
 def _words(process: psutil.Process) -> list[str]:
