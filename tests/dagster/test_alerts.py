@@ -48,7 +48,7 @@ def webhook(monkeypatch):
     made.server.server_close()
 
 
-def stops(context, *_args):
+def stops(context, *_args, **_how):
     yield from ()
     raise dg.Failure(
         "web.clicks", metadata={"web.clicks": dg.MetadataValue.json(STOPPED)}, allow_retries=False

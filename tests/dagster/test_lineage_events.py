@@ -69,7 +69,7 @@ def defs(where, receiver):
     return build_defs(where=where)
 
 
-def half_a_run(context, *_args):
+def half_a_run(context, *_args, **_how):
     """What assets.run does of which one table succeeds and one stops."""
     yield dg.MaterializeResult(
         asset_key=table_key("shop.orders"),
