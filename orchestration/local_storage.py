@@ -8,8 +8,9 @@ what a daemon or a sensor costs that has nothing to do. What is stored, and wher
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from threading import Lock
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from weakref import WeakSet
 
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
@@ -49,15 +50,20 @@ class LocalStorage(DagsterSqliteStorage):
         return cls.from_local(inst_data=inst_data, **config_value)
 
 
-class _Runs(SqliteRunStorage):
+class _OneFile:
+    """What runs and schedules have in common: the file `name`, whose tables Dagster makes or compares."""
+
+    name: ClassVar[str]
+    _conn_string: str
+
     @classmethod
     def from_local(cls, base_dir: str, inst_data: ConfigurableClassData | None = None) -> Self:
-        """Dagster makes the tables, or sees that they are up to date, once in a process."""
-        url = create_db_conn_string(base_dir, "runs")
-        if url not in _READY:
-            super().from_local(base_dir, inst_data)
+        """Dagster is asked once in a process, and again when someone has deleted the file."""
+        url = create_db_conn_string(base_dir, cls.name)
+        if url not in _READY or not Path(base_dir, f"{cls.name}.db").exists():
+            super().from_local(base_dir, inst_data)  # type: ignore[misc]
             _READY.add(url)
-        return cls(url, inst_data)
+        return cls(url, inst_data)  # type: ignore[call-arg]
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
@@ -65,20 +71,12 @@ class _Runs(SqliteRunStorage):
             yield connection
 
 
-class _Schedules(SqliteScheduleStorage):
-    @classmethod
-    def from_local(cls, base_dir: str, inst_data: ConfigurableClassData | None = None) -> Self:
-        """Dagster makes the tables, or sees that they are up to date, once in a process."""
-        url = create_db_conn_string(base_dir, "schedules")
-        if url not in _READY:
-            super().from_local(base_dir, inst_data)
-            _READY.add(url)
-        return cls(url, inst_data)
+class _Runs(_OneFile, SqliteRunStorage):
+    name = "runs"
 
-    @contextmanager
-    def connect(self) -> Iterator[Connection]:
-        with _engine(self._conn_string).begin() as connection:
-            yield connection
+
+class _Schedules(_OneFile, SqliteScheduleStorage):
+    name = "schedules"
 
 
 class _Events(SqliteEventLogStorage):

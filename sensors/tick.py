@@ -21,9 +21,7 @@ from tidemark.domain.ledger.offsets import waiting
 from tidemark.engine.access.lake import Lake
 
 READ_EVERY = timedelta(minutes=1)
-"""A table for which records wait is read again at least so often."""
-READ_QUIET_EVERY = timedelta(minutes=5)
-"""Any other: only someone who changes the table past Tidemark makes that necessary."""
+"""A table is read again at least so often."""
 READ_TROUBLED_EVERY = timedelta(seconds=10)
 """A stopped or paused table: someone may be mending it."""
 READS = 40
@@ -95,22 +93,15 @@ class Tick:
     def _stale(self) -> Iterator[tuple[datetime, Contract]]:
         """Tables to read again, with the time of their last reading; the epoch where a run may have changed them."""
         never = datetime.fromtimestamp(0, UTC)
-        operated_at = operated(self.instance, self.now - READ_QUIET_EVERY)
+        operated_at = operated(self.instance, self.now - 2 * READ_EVERY)
         for contract in self.contracts:
             entry = self.cache.entry(contract.table)
-            every = self._read_every(contract, entry)
+            every = READ_TROUBLED_EVERY if entry.trouble or entry.paused or entry.fault else READ_EVERY
             changed = max((at for at in (entry.tried, operated_at) if at), default=never)
             if entry.read_at is None or changed >= entry.read_at:
                 yield never, contract
             elif self.now - entry.read_at >= every:
                 yield entry.read_at, contract
-
-    def _read_every(self, contract: Contract, entry: Entry) -> timedelta:
-        if entry.trouble or entry.paused or entry.fault:
-            return READ_TROUBLED_EVERY
-        topic = self.topics.get(contract.cluster, {}).get(contract.topic)
-        level = entry.committed is not None and topic is not None and not waiting(entry.committed, topic.end)
-        return READ_QUIET_EVERY if level else READ_EVERY
 
     def _read(self, contract: Contract) -> None:
         entry = self.cache.entry(contract.table)

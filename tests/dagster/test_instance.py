@@ -1,5 +1,6 @@
 """Rules of the instance: Dagster accepts our settings, a lane has one run at a time, and your settings stay yours."""
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import dagster as dg
@@ -119,6 +120,19 @@ def test_the_tables_are_compared_with_dagsters_migrations_once_in_a_process(home
     compared.clear()
     used()
     assert not compared
+
+
+def test_a_process_goes_on_when_someone_has_deleted_what_dagster_knew(home):
+    """Given a process that used an instance, when all of Dagster's files are deleted, then its next instance begins anew."""
+    with dg.DagsterInstance.get() as instance:
+        materialized(instance)
+    for folder in ("history", "schedules", "storage"):
+        shutil.rmtree(home / folder, ignore_errors=True)
+    with dg.DagsterInstance.get() as instance:
+        assert instance.get_runs() == []
+        assert instance.all_instigator_state() == []
+        run = materialized(instance)
+    assert known_runs(home) == {run: {"orders"}}
 
 
 def test_what_was_wiped_is_gone_and_the_next_run_is_kept(home):
