@@ -1,13 +1,19 @@
 """Parsed metadata is used again for the very same file alone, and is bounded."""
 
+import gzip
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.types import StringType
 
-from tidemark.engine.access.metadata_files import MetadataFiles, commit
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.metadata_files import MetadataFiles, _parsed, _parsed_on, commit
+from tidemark.engine.config.configuration import load
 from tidemark.engine.table.branch import ref_at
 
 ROWS = pa.table({"id": [1]})
@@ -42,8 +48,15 @@ def test_tables_that_were_looked_at_longest_ago_make_room():
 
 
 @pytest.fixture
-def catalog(tmp_path):
-    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+def catalog(tmp_path, monkeypatch):
+    """That of a lake; PyIceberg reads as it came until the lake opens it."""
+    monkeypatch.setattr(FromInputFile, "table_metadata", staticmethod(_parsed))
+    platform = tmp_path / "platform.yaml"
+    platform.write_text(
+        "kafka: {default: {bootstrap.servers: 'h:1'}}\nspark: {remote: 'sc://h:1'}\n"
+        f"catalog: {{type: sql, uri: 'sqlite:///{tmp_path}/catalog.db', warehouse: 'file://{tmp_path}'}}\n"
+    )
+    catalog = Lake(load(platform, tmp_path / "contracts", environ={}, home=tmp_path)).catalog
     catalog.create_namespace("n")
     catalog.create_table("n.t", ROWS.schema).append(ROWS)
     yield catalog
@@ -96,6 +109,28 @@ def test_what_another_process_committed_is_read(catalog, opened, tmp_path):
     assert len(catalog.load_table("n.t").metadata.snapshots) == 2
     assert catalog.load_table("n.t").metadata.current_snapshot().summary["total-records"] == "2"
     assert len([name for name in opened if name.endswith(".metadata.json")]) == 1
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_of_another_process_commit_only_what_is_new_is_parsed(catalog, tmp_path, version):
+    """Given metadata that this process knows, when another has added snapshots and a column, then all of it is as a whole parse finds it, and the known snapshots are the very same objects."""
+    catalog.create_table("n.u", ROWS.schema, properties={"format-version": version}).append(ROWS)
+    known = catalog.load_table("n.u").metadata.snapshots
+    other = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+    table = other.load_table("n.u")
+    table.append(ROWS)
+    with table.update_schema() as schema:
+        schema.add_column("more", StringType())
+    other.close()
+    found = catalog.load_table("n.u")
+    whole = _parsed(found.io.new_input(found.metadata_location))
+    assert found.metadata == whole
+    assert found.metadata.model_dump_json() == whole.model_dump_json()
+    assert [each is old for each, old in zip(found.metadata.snapshots, known, strict=False)] == [True]
+    assert len(found.metadata.snapshots) == 2
+    packed = found.metadata_location.replace(".metadata.json", ".gz.metadata.json")
+    Path(packed.removeprefix("file://")).write_bytes(gzip.compress(whole.model_dump_json().encode()))
+    assert _parsed_on(found.io.new_input(packed), {}) == whole
 
 
 def test_a_table_of_the_same_name_is_another(catalog):

@@ -15,6 +15,7 @@ from tidemark.domain.config.secrets import redact_text
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.engine.access.kafka import KafkaAdmin
+from tidemark.engine.access.metadata_files import spare_parsing
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.registry import Registry
 from tidemark.engine.access.spark import answers, configure, connect, verify
@@ -47,6 +48,7 @@ class Lake:
             if self._catalog is None:
                 block = self.platform.catalog
                 with named(block.name):
+                    spare_parsing()
                     properties = {PY_IO_IMPL: FILE_IO, **block.pyiceberg_properties()}
                     self._catalog = tolerant(load_catalog(block.name, **properties))
             return self._catalog

@@ -1,18 +1,20 @@
 """Table metadata that this process has read or written itself, by the file that holds it: no such file ever changes.
 
 PyIceberg reads and parses it at each look at a table, several times in every batch, and with each snapshot of the table
-that takes longer. What is current is for the catalog to say, every time; only the parsing is spared, and the copy that
-each of its commits makes of all earlier snapshots.
+that takes longer. What is current is for the catalog to say, every time; only the parsing is spared, of a whole file or
+of the snapshots that were in the one before it, and the copy that each of its commits makes of all earlier snapshots.
 """
 
+import json
 from collections import OrderedDict
+from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
 from pyiceberg.io import InputFile
-from pyiceberg.serializers import FromInputFile
+from pyiceberg.serializers import Compressor, FromInputFile
 from pyiceberg.table import Table
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.table.snapshots import MetadataLogEntry, Snapshot, SnapshotLogEntry
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import UTF8, IcebergBaseModel
@@ -41,6 +43,12 @@ class MetadataFiles:
                 return None
             self._by_folder.move_to_end(folder)
             return metadata
+
+    def snapshots(self, location: str) -> dict[int, Snapshot]:
+        """Those of the newest file known of the same table, by id: no snapshot ever changes."""
+        with self._lock:
+            _, metadata = self._by_folder.get(_folder(location), ("", None))
+            return {each.snapshot_id: each for each in metadata.snapshots} if metadata else {}
 
     def keep(self, location: str, metadata: TableMetadata) -> TableMetadata:
         """Take note of what a file holds; returns it."""
@@ -71,23 +79,32 @@ _parsed = FromInputFile.table_metadata
 
 
 def _read(input_file: InputFile, encoding: str = UTF8) -> TableMetadata:
-    found = _FILES.find(input_file.location)
-    return found or _FILES.keep(input_file.location, _parsed(input_file, encoding))
+    location = input_file.location
+    found = _FILES.find(location)
+    if found is not None:
+        return found
+    known = _FILES.snapshots(location)
+    return _FILES.keep(location, _parsed_on(input_file, known) if known else _parsed(input_file, encoding))
 
 
-FromInputFile.table_metadata = staticmethod(_read)  # type: ignore[method-assign]  # every catalog reads through it
+def _parsed_on(input_file: InputFile, known: Mapping[int, Snapshot]) -> TableMetadata:
+    """The same, where only what is not `known` is parsed."""
+    plain = Compressor.get_compressor(location=input_file.location).stream_decompressor
+    with input_file.open() as stream, plain(stream) as content:
+        found = json.loads(content.read())
+    found["snapshots"] = [known.get(each["snapshot-id"], each) for each in found.get("snapshots") or ()]
+    return TableMetadataUtil.parse_obj(found)
 
 
 def _itself(self: IcebergBaseModel, _: dict[int, Any] | None = None) -> IcebergBaseModel:
     return self
 
 
-for _part in (
-    Snapshot,
-    SnapshotLogEntry,
-    MetadataLogEntry,
-):  # frozen; nobody changes those of earlier commits
-    _part.__deepcopy__ = _itself  # type: ignore[method-assign, assignment]
+def spare_parsing() -> None:
+    """From now on every catalog of this process reads metadata files through this module."""
+    FromInputFile.table_metadata = staticmethod(_read)  # type: ignore[method-assign]
+    for part in (Snapshot, SnapshotLogEntry, MetadataLogEntry):
+        part.__deepcopy__ = _itself  # type: ignore[method-assign, assignment]  # frozen: nobody changes earlier ones
 
 
 def commit(
