@@ -13,6 +13,9 @@ import dagster as dg
 import pytest
 from browser import open_page, screenshots
 from dagster import DagsterInstance
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteRepositoryOrigin
+from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, ScheduleInstigatorData
 
 import assets.run
 from assets.evolution import _review
@@ -67,6 +70,17 @@ def seed(instance, contract):
     )
 
 
+def stop_schedules(instance, schedules):
+    """A schedule that comes due during the test would put "In Progress" over what was seeded."""
+    repository = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("tidemark"), "__repository__")
+    for each in schedules:
+        origin = repository.get_instigator_origin(each.name)
+        data = ScheduleInstigatorData(each.cron_schedule)
+        instance.add_instigator_state(
+            InstigatorState(origin, InstigatorType.SCHEDULE, InstigatorStatus.STOPPED, data)
+        )
+
+
 def commit(number):
     return Commit(
         "shop.orders",
@@ -111,6 +125,7 @@ def ui(where, monkeypatch):
             instance=instance, asset_selection=[table_key("shop.orders")], raise_on_error=False
         )
         seed(instance, defs.resources["lake"].configuration.contract("shop.orders"))
+        stop_schedules(instance, defs.schedules)
     services = DagsterServices(where)
     heeded = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts background jobs of a script
     try:
