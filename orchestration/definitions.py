@@ -3,6 +3,8 @@
 The one module of the shell that works when it is imported, because Dagster loads it by name.
 """
 
+import atexit
+import gc
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -111,4 +113,5 @@ def _by_lane(contracts: Sequence[Contract]) -> Mapping[str, list[Contract]]:
     return found
 
 
+atexit.register(gc.freeze)  # a run ends a second sooner, see tidemark/cli/main.py
 defs = build_defs()

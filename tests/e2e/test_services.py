@@ -1,5 +1,6 @@
 """The embedded stack as a user meets it: through the command line, with kills, restarts and thieves of ports."""
 
+import gc
 import json
 import os
 import signal
@@ -12,13 +13,14 @@ from pathlib import Path
 
 import httpx
 import psutil
+import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
-from tidemark.services import class_archive, rehearsal
+from tidemark.services import class_archive, python_workers, rehearsal
 from tidemark.services.java import find_java
 from tidemark.services.manifest import cache_dir
 from tidemark.services.processes import MARK
@@ -112,9 +114,18 @@ def test_the_server_never_serves_a_stale_table(spark):
     assert spark.conf.get("spark.sql.shuffle.partitions") == str(2 * os.cpu_count())
 
 
-def test_python_functions_run_in_our_python(home, spark):
-    spark.sql("SELECT 1 AS a").mapInArrow(lambda batches: batches, "a int").collect()
-    workers = [each for each in processes_of(home) if "pyspark.daemon" in each.cmdline()]
+def test_python_functions_run_in_our_python_without_work_that_could_be_done_once(home, spark):
+    """Given the worker of a function, then no task has it search archives, import pandas or look for old garbage."""
+
+    def told(batches):
+        for _ in batches:
+            archives = [each for each in sys.path if each.endswith(".jar") or "pyspark.zip" in each]
+            facts = [repr(archives), str("pandas" in sys.modules), str(gc.get_freeze_count() > 0)]
+            yield pa.RecordBatch.from_pydict({"a": facts})
+
+    found = [row.a for row in spark.sql("SELECT 1 AS a").mapInArrow(told, "a string").collect()]
+    assert found == ["[]", "True", "True"]
+    workers = [each for each in processes_of(home) if python_workers.__name__ in each.cmdline()]
     assert workers
     assert all(Path(each.exe()).samefile(sys.executable) for each in workers)
 

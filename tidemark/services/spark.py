@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tidemark.domain.formats.avro_limits import JVM_OPTIONS as AVRO_LIMITS
 from tidemark.domain.kafka_readers import BRIEF_CONSUMERS
+from tidemark.services import python_workers
 from tidemark.services.catalog import NAME, LocalCatalog
 from tidemark.services.class_archive import ClassArchive
 from tidemark.services.manifest import ArtifactSet, classpath
@@ -95,6 +96,7 @@ def settings(cores: int) -> dict[str, str]:
         "spark.sql.defaultCatalog": NAME,
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.python.daemon.module": python_workers.__name__,
         "spark.hadoop.fs.file.impl": LOCAL_FILES,
         # A plan that is kept between two questions keeps the table state it was made with.
         "spark.connect.session.planCache.enabled": "false",

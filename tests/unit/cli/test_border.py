@@ -109,3 +109,10 @@ def test_help_imports_nothing_heavy() -> None:
     program = "import sys, tidemark.cli.main; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not HEAVY & set(found.stdout.split())
+
+
+def test_what_a_command_leaves_goes_with_its_process_unsearched() -> None:
+    """Given all that a command has imported, when Python ends, then it does not look for garbage among it: a second."""
+    program = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0)); import tidemark.cli.main"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout == "True\n"
