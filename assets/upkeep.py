@@ -15,13 +15,15 @@ from tidemark.domain.errors import TidemarkError
 from tidemark.domain.maintenance.gain import Asset, Gain
 from tidemark.engine.alive import alive
 from tidemark.engine.maintain.health import health
-from tidemark.engine.maintain.maintain import maintain
+from tidemark.engine.maintain.maintain import maintain, relieve
 
 
 def maintain_tables(
     context: dg.AssetExecutionContext, resource: LakeResource, kind: Asset, contracts: Sequence[Contract]
 ) -> Iterator[dg.MaterializeResult[None]]:
     """Maintain table by table. A scheduled run that finds nothing to do writes no event: the log says why.
+
+    The schedule of compaction, which is the one that comes often, also relieves tables that are full of snapshots.
 
     Raises:
         dg.Failure: at the end, naming the tables that could not be maintained.
@@ -32,6 +34,8 @@ def maintain_tables(
     with alive(resource.places.home, context.run_id), resource.open() as lake:
         for contract in contracts:
             gains = list(maintain(lake, contract, (kind,)))
+            if scheduled and kind == "compaction":
+                gains += relieve(lake, contract)
             idle += [f"{gain.table} {gain.kind}: {gain.reason}" for gain in gains if not gain.acted]
             failed |= {g.table: dg.MetadataValue.json(dict(g.error)) for g in gains if g.error}
             if not scheduled or any(gain.acted for gain in gains):
@@ -70,7 +74,7 @@ def judge_files(resource: LakeResource, contracts: Sequence[Contract]) -> Iterat
 def _result(contract: Contract, kind: Asset, gains: Sequence[Gain]) -> dg.MaterializeResult[None]:
     """The asset's own numbers of the append table under their names.
 
-    Those of companions have their table before them, those of retention, which expiry has too, `retention`.
+    Those of companions have their table before them, those of another kind, as retention is to expiry, its name.
     """
     metadata: dict[str, Any] = {"acted": sum(gain.acted for gain in gains)}
     plans: dict[str, Any] = {}

@@ -28,6 +28,7 @@ def found(monkeypatch):
                 yield Gain("web.clicks_quarantine", kind, acted=False, reason="x", error={"kind": "Outage"})
 
     monkeypatch.setattr("assets.upkeep.maintain", maintain)
+    monkeypatch.setattr("assets.upkeep.relieve", lambda *_: iter(()))
     return asked
 
 
@@ -44,6 +45,27 @@ def test_a_scheduled_run_reports_what_was_done_and_only_that(defs, instance, lak
     assert made.metadata["compaction"].value == "because"
     assert not result.success
     assert {table for table, _, _ in found} == {"shop.audit", "shop.orders", "web.clicks"}
+
+
+def test_only_the_schedule_of_compaction_relieves_tables_full_of_snapshots(
+    defs, instance, lake, found, monkeypatch
+):
+    """Given a table with too many, when compaction is clicked, then no snapshot goes; when it is scheduled, the same asset says what went."""
+
+    def relieve(_lake, contract):
+        if contract.table == "shop.orders":
+            yield Gain(contract.table, "snapshot_expiry", acted=True, reason="9", numbers={"seconds": 5.0})
+
+    monkeypatch.setattr("assets.upkeep.relieve", relieve)
+
+    def shown(**how):
+        result = run(defs, instance, "compaction", **how)
+        (made,) = result.asset_materializations_for_node("maintain_compaction")
+        return {name: value.value for name, value in made.metadata.items() if "expiry" in name}
+
+    assert shown(asset_selection=[COMPACTION]) == {}
+    scheduled = shown(tags={"dagster/schedule_name": "compaction"})
+    assert scheduled == {"snapshot_expiry": "9", "snapshot_expiry: seconds": 5.0}
 
 
 def test_a_click_always_gets_an_answer(defs, instance, lake, found):

@@ -25,7 +25,7 @@ from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.maintain import expire
 from tidemark.engine.maintain.foreign_retention import is_aside
 from tidemark.engine.maintain.health import health
-from tidemark.engine.maintain.maintain import maintain
+from tidemark.engine.maintain.maintain import maintain, relieve
 from tidemark.engine.operate.backfill_hold import hold
 from tidemark.engine.operate.replay import replay
 from tidemark.engine.table.lease import INGEST_FIRST, Held, lease
@@ -88,6 +88,21 @@ def test_compaction_leaves_few_files_every_row_and_the_ledger(lakehouse, monkeyp
     assert not again.acted
     assert "min_input_files" in again.reason
     assert health(lakehouse.lake, table.contract).faults == ()
+
+
+def test_a_table_full_of_snapshots_is_relieved_of_them_and_no_other(lakehouse):
+    """Given eleven snapshots, when nine are allowed, then it can wait for the night; when three are, a relief leaves those."""
+    _, table = fed(lakehouse, "overfull", 5, maintenance={"snapshots": {"min_keep": 1, "max_count": 9}})
+    limits = table.contract.maintenance
+    assert len(table.iceberg().metadata.snapshots) == 11
+    assert list(relieve(lakehouse.lake, table.contract)) == []
+    three = limits.model_copy(update={"snapshots": limits.snapshots.model_copy(update={"max_count": 3})})
+    fewer = table.contract.model_copy(update={"maintenance": three})
+    (relief,) = relieve(lakehouse.lake, fewer)
+    assert (relief.table, relief.kind, relief.acted) == (table.name, "snapshot_expiry", True)
+    assert len(table.iceberg().metadata.snapshots) == 3
+    assert list(relieve(lakehouse.lake, fewer)) == []
+    assert table.holds_everything().quarantined == 1
 
 
 def test_expiry_keeps_what_is_named_whatever_others_have_set(lakehouse, monkeypatch):
