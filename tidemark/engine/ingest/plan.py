@@ -142,6 +142,36 @@ def make_plan(
         raise Stopped("table_missing", contract.table, "Earlier runs have loaded it.", topic=contract.topic)
     topic = lake.topic(contract)
     schemas = read_schemas(lake, contract, seen.union(state.ledger.others if state.ledger else ()))
+    ready = _ready(lake, contract, state, topic, schemas, run_id)
+    if ready is None:
+        return None
+    state, ledger = ready
+    require_same_topic(contract, ledger, topic)
+    ranges = _batch(ledger, topic, contract.ingest.max_records, [goal, _accepted_ends(state)], ceiling)
+    pause_point("planned")
+    if not ranges:
+        return None
+    if schemas.framing == "bare":
+        require_covered(contract, state, schemas)
+    return Plan(
+        contract=contract,
+        topic=topic,
+        state=state,
+        ledger=ledger,
+        schemas=schemas,
+        ranges=ranges,
+        batch_id=batch_id(contract.table, ledger.epoch, ranges),
+        attempt_id=uuid4().hex[:8],
+        key=key_decoding(lake, contract, value_columns(state)),
+        refused=refused_ids(contract, state, schemas),
+        parked=removing_ids(contract, state, schemas, "review", "impossible"),
+    )
+
+
+def _ready(
+    lake: Lake, contract: Contract, state: TableState, topic: Topic, schemas: TopicSchemas, run_id: str
+) -> tuple[TableState, Ledger] | None:
+    """The table as a batch needs it: made, rid of what earlier runs left, changed; None while nothing can be made."""
     fresh = state.ledger is None
     if fresh or not state.owned:  # a run that took a table over may have died before the table said so
         if not _prepared(lake, contract, topic, schemas, run_id):
@@ -153,29 +183,7 @@ def make_plan(
     settle(lake, contract, ledger)
     state = evolved(lake, contract, state, schemas, run_id, fresh=fresh)
     check_rules(lake, contract, table_columns(value_columns(state)))
-    require_same_topic(contract, ledger, topic)
-    accepted = accepted_batch(state)
-    bounds = [goal, None if accepted is None else {p: each.end for p, each in accepted.items()}]
-    ranges = _batch(ledger, topic, contract.ingest.max_records, bounds, ceiling)
-    pause_point("planned")
-    if not ranges:
-        return None
-    if schemas.framing == "bare":
-        require_covered(contract, state, schemas)
-    key = key_decoding(lake, contract, value_columns(state))
-    return Plan(
-        contract=contract,
-        topic=topic,
-        state=state,
-        ledger=ledger,
-        schemas=schemas,
-        ranges=ranges,
-        batch_id=batch_id(contract.table, ledger.epoch, ranges),
-        attempt_id=uuid4().hex[:8],
-        key=key,
-        refused=refused_ids(contract, state, schemas),
-        parked=removing_ids(contract, state, schemas, "review", "impossible"),
-    )
+    return state, ledger
 
 
 def require_same_topic(contract: Contract, ledger: Ledger, topic: Topic, when: str = "") -> None:
@@ -332,6 +340,11 @@ def _first_of_its_name(lake: Lake, contract: Contract) -> None:
             contract.table,
             f"{other} had this name before, and its files lie in the folder of it. Name another table.",
         )
+
+
+def _accepted_ends(state: TableState) -> Offsets | None:
+    accepted = accepted_batch(state)
+    return None if accepted is None else {p: each.end for p, each in accepted.items()}
 
 
 def _batch(
