@@ -161,9 +161,9 @@ class Topic:
         _produce(self._producer, self.name, messages)
         _flush(self._producer)
 
-    def send_at(self, numbers: Iterable[int], at: datetime) -> None:
-        """Orders whose Kafka time is `at`, whatever the clock says."""
-        producer, then = self._new_producer(), int(at.timestamp() * 1000)
+    def send_at(self, numbers: Iterable[int], at: datetime | int) -> None:
+        """Orders whose Kafka time is `at` (milliseconds if a number), whatever the clock says."""
+        producer, then = self._new_producer(), at if isinstance(at, int) else int(at.timestamp() * 1000)
         for n in numbers:
             producer.produce(
                 self.name,

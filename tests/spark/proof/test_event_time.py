@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 from topics import BEGAN
 
+from tidemark.domain.config.upsert import current_of
+from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.look.clocks import two_clocks
 
 
@@ -39,6 +41,19 @@ def test_a_record_of_2099_and_a_backlog_of_1990_move_no_clock(lakehouse):
     assert found.table == before
     judged = found.judged(table.contract)
     assert (judged.grade, judged.verdict) == ("fresh", "fresh")
+
+
+def test_a_time_that_no_calendar_of_python_holds_moves_no_clock_and_stops_no_merge(lakehouse):
+    """Given a producer that writes microseconds for milliseconds, when its records are merged, then they are rows."""
+    topic = lakehouse.cluster.topic("farther", message_timestamp_after_max_ms=str(2**62))
+    topic.send(range(3))
+    topic.send_at([3], BEGAN)
+    table = lakehouse.table(topic, upsert=["id"], key={"format": "string"})
+    outcome = table.run()
+    assert (outcome.error, table.ids()) == (None, [0, 1, 2, 3])
+    merged = merge_up(lakehouse.lake, current_of(table.contract), "test")
+    assert (merged.error, merged.changes.inserted) == (None, 4)
+    assert merged.table_clock == outcome.table_clock
 
 
 def test_an_event_time_that_is_no_time_is_refused_before_a_table_is_made(lakehouse):

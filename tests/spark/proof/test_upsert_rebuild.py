@@ -1,13 +1,17 @@
 """Rule: an upsert table whose history is gone is made anew where that is exact; where it is not, someone has to say so."""
 
+from datetime import UTC, datetime
+
 import oracle
 import pytest
-from upserted import Upserted
+from upserted import FIELDS, Upserted
 
 from tidemark.domain.errors import Refused
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.operate.accept_upsert import accept_either
+from tidemark.engine.operate.backfill import backfill
+from tidemark.engine.operate.backfill_plan import Asked
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
@@ -100,6 +104,64 @@ def test_an_upsert_table_that_is_declared_later_knows_what_it_was_not_told(lakeh
     made.both((6, "f"), (2, None))
     assert made.rows() == {3: "c", 4: "again", 5: "e", 6: "f"}
     assert newest(made)["no_tombstones"] == [0, 1]
+
+
+def test_deletes_of_an_earlier_epoch_that_are_no_rows_are_named_too(lakehouse):
+    """Given tombstones that were counted before the topic was made anew, when `upsert` is declared, then nothing is
+    merged until someone accepts that their keys stay, through a further epoch as well."""
+    made = Upserted(lakehouse, partitions=1)
+    made.append = without_upsert(made)
+    made.send((1, "a"), (2, "b"), (1, None))
+    assert made.append.run().rows.tombstones == 1
+    begin_epoch(made)
+    made.send((3, "c"))
+    made.append.run()
+    made.declare()
+    lakehouse.close()
+    outcome = merge_up(lakehouse.lake, made.current, "test")
+    assert outcome.error["state"] == "misconfigured"
+    assert "1 tombstones or truncates of earlier epochs" in outcome.error["message"]
+    assert foresee_upsert(lakehouse.lake, made.current).verdict == "impossible"
+    accept(made)
+    made.merge()
+    assert made.rows() == {1: "a", 2: "b", 3: "c"}
+    begin_epoch(made)
+    made.both((2, None), (4, "d"))
+    assert made.rows() == {1: "a", 3: "c", 4: "d"}
+
+
+def begin_epoch(made):
+    made.topic.recreate(1)
+    made.append.run()
+    accept_either(made.lakehouse.lake, made.append.contract, "new-epoch", ADA)
+
+
+def test_rows_of_a_backfill_from_elsewhere_are_not_left_out_without_a_word(lakehouse):
+    """Given rows from another table in the append table, when `upsert` is declared, then it stops until that is accepted:
+    nothing says which of them is a key's newest."""
+    made = Upserted(lakehouse, partitions=1)
+    made._contract["value"] = {"format": "json", "fields": {**FIELDS, "at": "timestamp"}}
+    made.append = without_upsert(made)
+    made.send((1, "a"))
+    made.append.run()
+    lakehouse.spark().sql(
+        f"CREATE TABLE {made.name}_old USING iceberg AS SELECT 7L AS id, 'eu' AS region, 'old' AS v, "
+        "1L AS ts, TIMESTAMP '2020-01-01 00:00:00' AS at"
+    )
+    since, until = datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC)
+    asked = Asked(
+        source=f"table:{made.current.contract.table}_old", since=since, until=until, time_column="at"
+    )
+    for step in (asked, Asked(cutover=True)):
+        backfill(lakehouse.lake, made.append.contract, step, ADA)
+    made.declare()
+    lakehouse.close()
+    outcome = merge_up(lakehouse.lake, made.current, "test")
+    assert (outcome.error["state"], "from elsewhere" in outcome.error["message"]) == ("misconfigured", True)
+    accept(made)
+    made.merge()
+    made.both((2, "b"))
+    assert made.rows() == {1: "a", 2: "b"}
 
 
 def without_upsert(made):

@@ -22,12 +22,17 @@ from tidemark.domain.ledger.merge_plan import (
     unmerged_offsets,
 )
 from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.ledger.settlement import Settlement
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def receipt(snapshot, following, epoch=0, kind="append", touched=None, revision=0):
+def receipt(snapshot, following, epoch=0, kind="append", touched=None, revision=0, reread=None):
+    """`reread`: ranges that were read from Kafka again, as a replay of them names them."""
+    settlement = Settlement(id="", epoch=epoch, run_id="", at=0, resolved=reread) if reread else None
     ledger = Ledger(
+        from_={p: min(runs)[0] for p, runs in (reread or {}).items()},
+        settlement=settlement,
         kind=kind,
         cluster_id="c",
         topic_id="t",
@@ -55,6 +60,17 @@ def merged(snapshot, following, epoch=0, uuid="u", revision=None):
         epoch=epoch,
         next=following,
     )
+
+
+def test_a_merge_knows_from_where_on_everything_was_read_again():
+    """Given replays of a range, when they reach what is merged, then from there on; not what comes from a quarantine."""
+    before = merged(1, {0: 20, 1: 20})
+    touched = {0: [(0, 25)], 1: [(3, 20)]}
+    reread = receipt(2, {0: 25, 1: 20}, kind="replay", touched=touched, reread={0: [(10, 25)]})
+    earlier = receipt(3, {0: 25, 1: 20}, kind="replay", touched=touched, reread={0: [(5, 10)], 1: [(3, 19)]})
+    quarantine = receipt(4, {0: 25, 1: 20}, kind="replay", touched=touched)
+    told = history(receipt(1, {0: 20, 1: 20}), reread, earlier, quarantine)
+    assert plan_merge([(9, before)], told).rows.again == {0: 5}
 
 
 def test_the_first_merge_takes_everything():

@@ -149,6 +149,7 @@ class World:
         now = Counts(len(span), len(span - bad), len(bad))
         before = counted_before(
             now,
+            self.now.ledger.totals[0],
             rows=len(self.now.rows & span),
             tombstone_rows=0,
             quarantined=len(self.open() & span),
@@ -178,6 +179,7 @@ class World:
         inner = Counts(len(within), len(within - self.bad), len(within & self.bad))
         before = counted_before(
             inner,
+            ledger.totals.get(0, Counts()),
             rows=len(self.now.rows & within),
             tombstone_rows=0,
             quarantined=len(self.open() & within),

@@ -101,6 +101,9 @@ class Ledger(BaseModel):
     truncates: dict[int, int] = Field(default_factory=dict)
     """Partition -> offset of the last record of this epoch that emptied the source and was skipped: no upsert table
     followed it then. One before it takes nothing that this one does not."""
+    unmade: int = 0
+    """Tombstones of earlier epochs that were only counted, and truncates that were skipped: what they deleted would be
+    in an upsert table that is made of the rows."""
     others: list[int] = Field(default_factory=list)
     """Schema ids of the topic's other record types that were met since the epoch began."""
     contract: str = ""

@@ -76,6 +76,8 @@ class MergeLedger(BaseModel):
     to be missing."""
     no_truncates: tuple[int, dict[int, int]] | None = None
     """(epoch, partition -> offset) of the last truncate that was skipped, likewise accepted."""
+    own_topic_only: bool = False
+    """Someone has accepted that rows of a backfill from elsewhere are not in it."""
     why: str = ""
     """Why it went back or was rebuilt."""
     batch_id: str = ""

@@ -4,7 +4,7 @@ Rows are addressed by (epoch, partition, offset), never by snapshot differences:
 snapshots of the append table change nothing. Its snapshots only tell whether history was undone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -52,13 +52,17 @@ class AppendHistory:
 
 @dataclass(frozen=True, slots=True)
 class Unmerged:
-    """Append rows from (`epoch`, `start`) up to (`end_epoch`, `end`), and `reloaded` ones of `epoch` below `start`."""
+    """Append rows from (`epoch`, `start`) up to (`end_epoch`, `end`), and `reloaded` ones of `epoch` below `start`.
+
+    `again`: partition -> offset from which on all of them up to `start` were read from Kafka again.
+    """
 
     epoch: int
     start: Offsets
     end_epoch: int
     end: Offsets
     reloaded: Reloaded = field(default_factory=dict)
+    again: Offsets = field(default_factory=dict)
 
     @property
     def size(self) -> int | None:
@@ -193,16 +197,32 @@ def _unmerged(newest: MergeLedger, append: AppendHistory, limit: int | None) -> 
     if limit is not None and now.epoch == newest.epoch:
         some = cut(waiting(newest.next, end), limit) if waiting(newest.next, end) else {}
         end = {**newest.next, **{p: each.end for p, each in some.items()}}
-    return Unmerged(newest.epoch, dict(newest.next), now.epoch, end, _reloaded(newest, append))
+    replays = [
+        each.ledger
+        for each in append.since(newest.append_snapshot)
+        if each.ledger.kind == "replay" and each.ledger.epoch == newest.epoch
+    ]
+    reloaded, again = _reloaded(newest, replays), _again(newest, replays)
+    return Unmerged(newest.epoch, dict(newest.next), now.epoch, end, reloaded, again)
 
 
-def _reloaded(newest: MergeLedger, append: AppendHistory) -> Reloaded:
+def _again(newest: MergeLedger, replays: Iterable[Ledger]) -> dict[int, int]:
+    """From where on everything that is merged was read again: by one replay, or by several that follow each other."""
+    read: dict[int, list[OffsetRange]] = {}
+    for ledger in replays:
+        asked = ledger.settlement.resolved if ledger.settlement else {}
+        for partition, first in ledger.from_.items():
+            end = max((last for _, last in asked.get(partition, ())), default=first)
+            read.setdefault(partition, []).append(OffsetRange(first, end))
+    last = {partition: joined(ranges)[-1] for partition, ranges in read.items()}
+    return {p: each.start for p, each in last.items() if each.end >= newest.next.get(p, 0)}
+
+
+def _reloaded(newest: MergeLedger, replays: Iterable[Ledger]) -> Reloaded:
     """Ranges that replays have touched since, as far as they lie below what is merged."""
     found: dict[int, list[OffsetRange]] = {}
-    for each in append.since(newest.append_snapshot):
-        if each.ledger.kind != "replay" or each.ledger.epoch != newest.epoch:
-            continue
-        for partition, ranges in each.ledger.reloaded.items():
+    for ledger in replays:
+        for partition, ranges in ledger.reloaded.items():
             merged = newest.next.get(partition, 0)
             found.setdefault(partition, []).extend(
                 OffsetRange(first, min(last, merged)) for first, last in ranges if first < merged

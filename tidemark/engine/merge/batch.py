@@ -12,6 +12,8 @@ from tidemark.domain.columns.spark_types import quoted_name, quoted_text
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger import merge_filters
 from tidemark.domain.ledger.merge_ledger import Truncation
+from tidemark.domain.ledger.merge_plan import AppendHistory
+from tidemark.domain.maintenance.retention import FIRST
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import checkpointed
 from tidemark.engine.merge.memory import read_memory
@@ -25,6 +27,7 @@ from tidemark.engine.merge.rows import (
     STORED,
     TRUNCATE,
     UNDONE,
+    UNTOLD,
     Shape,
     events,
     key_columns,
@@ -38,6 +41,7 @@ FEW = 200
 """Keys up to which they are named one by one; Iceberg compares no more with a file's statistics."""
 SMALL = 1_000_000
 """Keys up to which each task gets all of them, so that the table itself is not shuffled."""
+_OFFSET = ("partition", "offset")
 _COUNTED = ("int", "long", "string", "date")
 
 
@@ -76,6 +80,8 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
     if plan.rows.reloaded:
         found = found.unionByName(_merged_before(lake, plan, fresh))
     found = found.where(f"NOT {merge_filters.before(truncated, PLACE)}")
+    if plan.pair.cut is not None and plan.rows.reloaded:
+        found = _within_memory(lake, plan, plan.pair.cut, found)
     if not alone:
         keys = fresh.select(KEY)
         if plan.rows.reloaded:
@@ -88,7 +94,7 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
         if _only_newer_matter(plan, truncated):
             found = found.unionByName(present(rows, shape).join(keys, KEY, "left_semi"))
             rows = rows.where(_not_older(facts))
-        found = found.unionByName(_stored(plan, rows, keys, truncated))
+        found = found.unionByName(_stored(lake, plan, rows, keys, truncated))
         if (past := _remembered(lake, plan, keys, truncated)) is not None:
             found = found.unionByName(past)
     winners = reduced(found, shape)
@@ -98,7 +104,7 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
         null_key=facts["null_key"] or 0,
         truncates=facts["truncates"] or 0,
         truncated=truncated,
-        max_timestamp=_moment(facts["last"]),
+        max_timestamp=_moment(facts["last"], plan.pair.append),
         pruned=pruned,
     )
 
@@ -174,6 +180,27 @@ def _merged_before(lake: Lake, plan: MergePlan, fresh: DataFrame) -> DataFrame:
     return past.join(keys, KEY, "left_semi")
 
 
+def _within_memory(lake: Lake, plan: MergePlan, cut: datetime, found: DataFrame) -> DataFrame:
+    """Without replayed events that would make a row although retention may have deleted a newer delete of their key.
+
+    They are from before its cut, their key has no row, and what came after them was not read again with them.
+    """
+    place = F.col(PLACE)
+    aged = F.expr(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, PLACE))
+    aged &= _aged(place["timestamp"], cut)
+    for partition, first in plan.rows.again.items():
+        aged &= (place["partition"] != partition) | (place["offset"] < first)
+    if not plan.state.rows:
+        return found.where(~aged)
+    here = target(lake, plan).select(key_columns(plan.shape).alias(KEY))
+    return found.where(~aged).unionByName(found.where(aged).join(here, KEY, "left_semi"))
+
+
+def _aged(at: Column, cut: datetime) -> Column:
+    """Whether retention may have deleted the append row of a record of this time."""
+    return (at >= F.lit(FIRST)) & (at < F.lit(cut))
+
+
 def _only_newer_matter(plan: MergePlan, truncated: Mapping[int, Truncation]) -> bool:
     """Whether of stored rows that are older than the batch nothing is asked but whether they are there.
 
@@ -190,13 +217,30 @@ def _not_older(facts: Mapping[str, Any]) -> str:
 
 
 def _stored(
-    plan: MergePlan, rows: DataFrame, keys: DataFrame, truncated: Mapping[int, Truncation]
+    lake: Lake, plan: MergePlan, rows: DataFrame, keys: DataFrame, truncated: Mapping[int, Truncation]
 ) -> DataFrame:
-    """The rows that stand for these keys now; as UNDONE, or ERASED where they stay marked, what no longer counts."""
-    undone = F.expr(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded))
+    """The rows that stand for these keys now; as UNDONE, or ERASED where they stay marked, what no longer counts.
+
+    Where retention has deleted append rows, a row may be the last that is known of its key. One whose append row is
+    gone counts as ever when retention may have taken that; else its record went to the quarantine, and it is UNTOLD.
+    """
+    reloaded = merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded)
+    undone, untold = F.expr(reloaded), F.lit(False)
+    if plan.pair.cut is not None and plan.rows.reloaded:
+        place, there = F.col("_kafka"), _append(lake, plan, reloaded).select("_kafka")
+        there = there.select(*(place[name].alias(f"there_{name}") for name in _OFFSET)).distinct()
+        rows = rows.join(there, [place[name] == F.col(f"there_{name}") for name in _OFFSET], "left")
+        gone = F.col("there_offset").isNull()
+        undone &= ~(gone & _aged(place["timestamp"], plan.pair.cut))
+        untold = undone & gone
     erased = F.expr(merge_filters.before(truncated))
     taken = F.lit(ERASED if plan.current.soft else UNDONE)
-    origin = F.when(undone, F.lit(UNDONE)).when(erased, taken).otherwise(F.lit(STORED))
+    origin = (
+        F.when(untold & ~erased, F.lit(UNTOLD))
+        .when(undone, F.lit(UNDONE))
+        .when(erased, taken)
+        .otherwise(F.lit(STORED))
+    )
     found = events(rows, plan.shape, plan.shape.columns, origin, whole=plan.current.soft)
     return found.join(keys, KEY, "left_semi")
 
@@ -251,5 +295,9 @@ def _literal(value: Any, kind: str) -> str:
     return f"date_from_unix_date({value})" if kind == "date" else str(value)
 
 
-def _moment(milliseconds: int | None) -> datetime | None:
-    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
+def _moment(milliseconds: int | None, append: AppendHistory | None) -> datetime | None:
+    """The newest record time, but none beyond what the ingest has counted, which leaves times of the future out."""
+    newest = append.ledger.max_timestamp if append else None
+    if milliseconds is None or newest is None or milliseconds >= newest.timestamp() * 1000:
+        return None if milliseconds is None else newest
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

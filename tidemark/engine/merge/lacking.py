@@ -1,9 +1,11 @@
 """What the append rows lack for an upsert table: those that retention took, and records that were not made rows.
 
-The latter come about while a contract has no `upsert`, or another `upsert.table`.
+The latter come about while a contract has no `upsert`, or another `upsert.table`; so do rows that are no records.
 """
 
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
+from tidemark.domain.ledger.ledger import Ledger
 from tidemark.engine.merge.state import Pair
 
 
@@ -17,18 +19,27 @@ def lacking(pair: Pair) -> Stopped | None:
             f"Nothing was ever merged, and retention has deleted rows of {pair.current.append.table}: keys silent "
             "for longer would be missing. Once accepted it is made of the rows that are left.",
         )
-    if missing := tombstones_missing(pair) or truncates_missing(pair):
-        return Stopped("misconfigured", table, missing)
+    for missing in (unmade_missing, tombstones_missing, truncates_missing, elsewhere_missing):
+        if why := missing(pair):
+            return Stopped("misconfigured", table, why)
     return None
 
 
+def unmade(contract: Contract, ledger: Ledger) -> int:
+    """Tombstones and truncates of this epoch and earlier ones that are no rows, for the ledger of the next epoch."""
+    return ledger.unmade + sum(_counted(contract, ledger).values()) + len(ledger.truncates)
+
+
 def tombstones(pair: Pair) -> tuple[int, int] | None:
-    """(epoch, how many) tombstones of this epoch are no rows of the append table, as a merge ledger notes it.
+    """(epoch, how many) tombstones up to this epoch are no rows of the append table, as a merge ledger notes it.
 
     None when all are; Debezium's follow a delete that is a row itself.
     """
-    counted = _counted(pair)
-    return (pair.append.ledger.epoch, sum(counted.values())) if pair.append and counted else None
+    if pair.append is None:
+        return None
+    ledger = pair.append.ledger
+    found = ledger.unmade + sum(_counted(pair.current.append, ledger).values())
+    return (ledger.epoch, found) if found else None
 
 
 def truncates(pair: Pair) -> tuple[int, dict[int, int]] | None:
@@ -38,17 +49,32 @@ def truncates(pair: Pair) -> tuple[int, dict[int, int]] | None:
     return pair.append.ledger.epoch, dict(sorted(pair.append.ledger.truncates.items()))
 
 
+def unmade_missing(pair: Pair) -> str:
+    """Why the table cannot be merged, and what lets it be; empty when nothing is missing, or that was accepted."""
+    merged = pair.state.merged
+    accepted = merged.no_tombstones[1] if merged and merged.no_tombstones else 0
+    accepted += len(merged.no_truncates[1]) if merged and merged.no_truncates else 0
+    if pair.append is None or pair.append.ledger.unmade <= accepted:
+        return ""
+    return (
+        f"{pair.append.ledger.unmade} tombstones or truncates of earlier epochs of {pair.current.append.table} were "
+        "counted while the contract had no `upsert`, and are no rows: the keys that they deleted would be there. Their "
+        f"topic is gone, so they cannot be read again. Made of the rows all the same: {_accept(pair)}"
+    )
+
+
 def tombstones_missing(pair: Pair) -> str:
-    """Why the table cannot be merged, and what makes it whole; empty when nothing is missing, or that was accepted."""
-    found = tombstones(pair)
+    """The same of tombstones of this epoch, which can be read again."""
+    counted = _counted(pair.current.append, pair.append.ledger) if pair.append else {}
+    found = tombstones(pair) if counted else None
     known = pair.state.merged.no_tombstones if pair.state.merged else None
     if pair.append is None or found is None or (known and known[0] == found[0] and known[1] >= found[1]):
         return ""
     ledger = pair.append.ledger
     return (
-        f"{found[1]} tombstones of {pair.current.append.table} were counted while the contract had no `upsert`, and "
-        f"are no rows: the keys that they deleted would be there. "
-        + _read_again(pair, {p: (ledger.start.get(p, 0), ledger.next[p]) for p in _counted(pair)})
+        f"{sum(counted.values())} tombstones of {pair.current.append.table} were counted while the contract had no "
+        f"`upsert`, and are no rows: the keys that they deleted would be there. "
+        + _read_again(pair, {p: (ledger.start.get(p, 0), ledger.next[p]) for p in counted})
     )
 
 
@@ -68,10 +94,21 @@ def truncates_missing(pair: Pair) -> str:
     )
 
 
-def _counted(pair: Pair) -> dict[int, int]:
-    if pair.append is None or pair.current.append.value.envelope == "debezium":
+def elsewhere_missing(pair: Pair) -> str:
+    """The same of rows of a backfill that are no records of the topic: nothing says which of them is a key's newest."""
+    if not pair.elsewhere:
+        return ""
+    return (
+        f"{pair.current.append.table} holds rows of a backfill from elsewhere, and an upsert table knows records of "
+        "its own topic only: keys that no record has told would be missing. Without the backfill: tidemark rollback "
+        f"{pair.current.append.table} --snapshot …; made of the topic's records all the same: {_accept(pair)}"
+    )
+
+
+def _counted(contract: Contract, ledger: Ledger) -> dict[int, int]:
+    if contract.value.envelope == "debezium":
         return {}
-    return {p: c.tombstones for p, c in sorted(pair.append.ledger.totals.items()) if c.tombstones}
+    return {p: c.tombstones for p, c in sorted(ledger.totals.items()) if c.tombstones}
 
 
 def _read_again(pair: Pair, ranges: dict[int, tuple[int, int]]) -> str:
@@ -80,7 +117,8 @@ def _read_again(pair: Pair, ranges: dict[int, tuple[int, int]]) -> str:
         f"tidemark replay {table} --partition {p} --from {start} --to {end} --reason …"
         for p, (start, end) in ranges.items()
     )
-    return (
-        f"Read again: {replays}. Where Kafka no longer has them: "
-        f"tidemark accept {pair.current.contract.table} --first-load --reason …"
-    )
+    return f"Read again: {replays}. Where Kafka no longer has them: {_accept(pair)}"
+
+
+def _accept(pair: Pair) -> str:
+    return f"tidemark accept {pair.current.contract.table} --first-load --reason …"

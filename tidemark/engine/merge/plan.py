@@ -101,6 +101,7 @@ class MergePlan:
             tidemark=__version__,
             no_tombstones=self.state.merged.no_tombstones if self.state.merged else None,
             no_truncates=self.state.merged.no_truncates if self.state.merged else None,
+            own_topic_only=self.state.merged.own_topic_only if self.state.merged else False,
         )
 
 

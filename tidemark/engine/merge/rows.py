@@ -27,9 +27,11 @@ from tidemark.engine.decode.shipped.variant_documents import UNAVAILABLE
 
 KEY, ORDER, PLACE, KIND, ORIGIN, ROW = "k", "o", "at", "kind", "origin", "r"
 UPSERT, DELETE, TRUNCATE = "upsert", "delete", "truncate"
-UNDONE, ERASED, REMEMBERED, STORED, NEW = range(5)
-"""Where an event comes from; among equals the later one wins. UNDONE: a stored row that no longer counts. ERASED: one
-that a truncation took, and that stays, marked (soft deletes)."""
+UNDONE, UNTOLD, ERASED, REMEMBERED, STORED, NEW = range(6)
+"""Where an event comes from; among equals the later one wins. UNDONE: a stored row that no longer counts. UNTOLD: one
+that stays unless anything is known of its key. ERASED: one that a truncation took, and that stays, marked (soft
+deletes)."""
+_GONE = (UNDONE, UNTOLD, ERASED)
 _TEXTS = ListType(STRING)
 _HOLDING = (STRING, BINARY, VARIANT, _TEXTS)
 """Types in which Debezium says that it does not know a value; arrays of text hold the words as their one element."""
@@ -102,7 +104,7 @@ def events(rows: DataFrame, shape: Shape, found: Struct, origin: Column, *, whol
         here = found.field(name) if whole or name in kept else None
         value = conformed(_named(name), here.type, wanted) if here else F.lit(None).cast(spark_ddl(wanted))
         parts.append(value.alias(name))
-    gone = origin.isin(UNDONE, ERASED)
+    gone = origin.isin(*_GONE)
     return rows.select(
         key_columns(shape).alias(KEY),
         F.when(~gone, _order(shape)).alias(ORDER),
@@ -179,7 +181,7 @@ def reduced(found: DataFrame, shape: Shape) -> DataFrame:
     )
     everyone = Window.partitionBy(KEY)
     in_order = newest_first.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    stored, delete = F.col(ORIGIN).isin(STORED, UNDONE, ERASED), F.col(KIND) == DELETE
+    stored, delete = F.col(ORIGIN).isin(STORED, *_GONE), F.col(KIND) == DELETE
     ranked = found.select(
         "*",
         F.row_number().over(newest_first).alias("rank"),
@@ -220,7 +222,7 @@ def _with_carried_order(found: DataFrame) -> DataFrame:
         )
         for each in (here, anywhere)
     ]
-    carries = (F.col(KIND) == DELETE) & F.col(ORDER).isNull() & ~F.col(ORIGIN).isin(UNDONE, ERASED)
+    carries = (F.col(KIND) == DELETE) & F.col(ORDER).isNull() & ~F.col(ORIGIN).isin(*_GONE)
     aside = found.select("*", earlier[0].alias("here"), earlier[1].alias("anywhere"))
     last = F.greatest("here", "anywhere")
     return aside.select(
@@ -311,7 +313,7 @@ def _action(shape: Shape) -> Column:
     written = F.when(stored, "update").otherwise("insert")
     erased = F.when(stored, "delete")
     new = written if shape.current.soft else F.when(F.col(KIND) == DELETE, erased).otherwise(written)
-    return F.when(origin == NEW, new).when(~origin.isin(STORED, ERASED), erased)
+    return F.when(origin == NEW, new).when(~origin.isin(STORED, UNTOLD, ERASED), erased)
 
 
 def _order(shape: Shape) -> Column:

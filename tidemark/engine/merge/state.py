@@ -9,6 +9,7 @@ from pyiceberg.table.metadata import TableMetadata
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import Current, current_of
+from tidemark.domain.ledger.backfill import CUTOVER
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
 from tidemark.domain.ledger.merge_plan import (
@@ -23,7 +24,7 @@ from tidemark.domain.ledger.merge_plan import (
     plan_merge,
     unmerged_offsets,
 )
-from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
+from tidemark.domain.maintenance.retention import expired_before
 from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import (
@@ -44,8 +45,16 @@ class Pair:
     append: AppendHistory | None
     state: TableState
     columns: Struct
-    trimmed: bool = False
-    """Retention has deleted append rows: the table cannot be made anew from what is left."""
+    cut: datetime | None = None
+    """Retention has deleted append rows of records from before this."""
+    elsewhere: bool = False
+    """The append table holds rows of a backfill from elsewhere, which are no records of its topic; False once that was
+    accepted."""
+
+    @property
+    def trimmed(self) -> bool:
+        """Append rows are gone: the table cannot be made anew from what is left."""
+        return self.cut is not None
 
     @property
     def whole(self) -> bool:
@@ -81,8 +90,10 @@ def read_pair(lake: Lake, current: Current, *, ledger: bool = True) -> Pair:
         return Pair(current, None, state, Struct(()))
     named = state.merged.append_snapshot if state.merged else None
     history = read_history(append.metadata, current.append.table, named)
-    trimmed = EXPIRED_BEFORE in append.metadata.properties
-    return Pair(current, history, state, _columns(append, history.head), trimmed)
+    cut = expired_before(append.metadata.properties)
+    accepted = state.merged is not None and state.merged.own_topic_only
+    elsewhere = not accepted and _holds_others(append)
+    return Pair(current, history, state, _columns(append, history.head), cut, elsewhere)
 
 
 def read_history(metadata: TableMetadata, table: str, named: int | None) -> AppendHistory:
@@ -171,6 +182,13 @@ def remembered_snapshots(lake: Lake, current: Current) -> frozenset[int]:
     """Snapshots of the memory of hard deletes that any receipt of the upsert table goes with: a rollback reads them."""
     named = (ledger.memory for _, ledger in own_receipts(lake, current.contract.table))
     return frozenset(each for each in named if each)
+
+
+def _holds_others(append: Table) -> bool:
+    """Whether a backfill from elsewhere has left rows. Statistics of files tell; they are only read where one was."""
+    if CUTOVER not in append.metadata.properties or append.metadata.current_snapshot_id is None:
+        return False
+    return next(iter(append.scan(row_filter="_kafka.epoch < 0").plan_files()), None) is not None
 
 
 def _columns(append: Table, snapshot_id: int) -> Struct:

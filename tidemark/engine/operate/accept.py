@@ -18,6 +18,7 @@ from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import ACCEPTED, ACCEPTED_BATCH, TableState
 from tidemark.engine.ingest.held import held_batch, spelled
+from tidemark.engine.merge.lacking import unmade
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.create import first_ledger, prepare, publish_receipt, set_properties
 from tidemark.engine.table.operations import Operation, Signature, finish, record
@@ -78,7 +79,12 @@ def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operatio
     following = first_ledger(
         contract, topic, start, signature.run_id, epoch=ledger.epoch + 1, kind="epoch"
     ).model_copy(
-        update={"gaps": ledger.gaps, "max_timestamp": ledger.max_timestamp, "watermark": ledger.watermark}
+        update={
+            "gaps": ledger.gaps,
+            "max_timestamp": ledger.max_timestamp,
+            "watermark": ledger.watermark,
+            "unmade": unmade(contract, ledger),
+        }
     )
     found = {"state": finding.state, "epoch": following.epoch, "start": start, **finding.fields}
     return _done(

@@ -96,4 +96,5 @@ def _anew(pair: Pair, signature: Signature) -> MergeLedger:
         tidemark=__version__,
         no_tombstones=tombstones(pair),
         no_truncates=truncates(pair),
+        own_topic_only=pair.elsewhere or (pair.state.merged is not None and pair.state.merged.own_topic_only),
     )

@@ -67,8 +67,8 @@ def counts_before(
 ) -> dict[int, Counts]:
     """How the records were counted that are now counted as `counts`, of which `tombstones` are no rows.
 
-    `old` and `new` are the rows before and after; `waits` what waited in the quarantine. A truncate that had no row
-    had been skipped, as far as `totals` know of skipped records.
+    `old` and `new` are the rows before and after; `waits` what waited in the quarantine, `totals` what the ledger has
+    counted.
     """
     quarantined = (
         {}
@@ -78,14 +78,12 @@ def counts_before(
     return {
         p: counted_before(
             each,
+            totals.get(p, Counts()),
             rows=old.get(p, NO_ROWS).all,
             tombstone_rows=old.get(p, NO_ROWS).tombstones,
             quarantined=quarantined.get(p, 0),
             null_values=tombstones.get(p, 0) + new.get(p, NO_ROWS).tombstones,
-            truncates=min(
-                max(0, new.get(p, NO_ROWS).truncates - old.get(p, NO_ROWS).truncates),
-                totals.get(p, Counts()).skipped,
-            ),
+            truncates=max(0, new.get(p, NO_ROWS).truncates - old.get(p, NO_ROWS).truncates),
         )
         for p, each in counts.items()
     }

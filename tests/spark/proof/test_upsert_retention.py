@@ -1,0 +1,63 @@
+"""Rule: what retention has deleted of the append rows neither brings a deleted key back nor takes a key away."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from upserted import Upserted
+
+from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
+from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
+from tidemark.engine.operate.replay_range import replay_range
+from tidemark.engine.table.create import set_properties
+from tidemark.engine.table.operations import Signature
+
+ADA = Signature("ada", "a test", run_id="r")
+BAD = [{"sql": "v <> 'bad'"}]
+
+
+def retained(made, offset):
+    """Retention as it acts: the cut is noted, here as of now, then rows go, here those below an offset."""
+    cut = datetime.now(UTC) + timedelta(milliseconds=5)
+    set_properties(made.lakehouse.lake, made.append.name, {EXPIRED_BEFORE: cut.isoformat()})
+    made.lakehouse.spark().sql(f"DELETE FROM {made.append.name} WHERE _kafka.offset < {offset}")
+
+
+@pytest.mark.parametrize("deletes", ["hard", "soft"])
+def test_an_event_that_comes_out_of_the_quarantine_after_retention(lakehouse, deletes):
+    """Given old events in the quarantine and newer ones of their keys that retention took, when they are replayed, then
+    deleted keys stay deleted and rows as they are; read again with all that came after it, a key that is new comes."""
+    made = Upserted(lakehouse, partitions=1, deletes=deletes)
+    made.declare(quality=BAD)
+    made.both((1, "bad"), (1, "a"), (1, None), (2, "bad"), (2, "b"), (3, "bad"), (4, "d"))
+    assert made.rows() == {2: "b", 4: "d"}
+    retained(made, 6)
+    made.both((5, "bad"), (6, "f"))
+    made.declare()
+    made.lakehouse.close()
+    replay_quarantine(lakehouse.lake, made.append.contract, Selection(), ADA)
+    made.merge()
+    assert made.rows() == {2: "b", 4: "d", 5: "bad", 6: "f"}
+    replay_range(lakehouse.lake, made.append.contract, 0, 0, 9, ADA)
+    made.merge()
+    assert made.rows() == {2: "b", 3: "bad", 4: "d", 5: "bad", 6: "f"}
+
+
+def test_a_key_whose_newest_event_goes_to_the_quarantine_after_retention(lakehouse):
+    """Given a replay that puts keys' newest events into the quarantine, when retention has taken their older ones, then
+    their rows stay until more is known of them."""
+    made = Upserted(lakehouse, partitions=1)
+    made.both((1, "a"), (4, "d"))
+    retained(made, 2)
+    made.both((2, "c"), (1, "bad"), (2, "bad"), (3, "bad"))
+    made.declare(quality=BAD)
+    made.lakehouse.close()
+    replay_range(lakehouse.lake, made.append.contract, 0, 2, 6, ADA)
+    made.merge()
+    assert made.rows() == {1: "bad", 2: "c", 3: "bad", 4: "d"}
+    made.both((1, None))
+    assert made.rows() == {2: "c", 3: "bad", 4: "d"}
+    made.declare()
+    made.lakehouse.close()
+    replay_quarantine(lakehouse.lake, made.append.contract, Selection(), ADA)
+    made.merge()
+    assert made.rows() == {2: "bad", 3: "bad", 4: "d"}
