@@ -50,6 +50,7 @@ JVM = (
     "-Xms256m",
     f"-Xmx{HEAP}",
     "-Xss4m",  # wide schemas make deep plans
+    "-XX:+ExitOnOutOfMemoryError",  # Spark would stop, and its port go on to answer
     "-XX:+UseParallelGC",  # throughput: half the CPU per Kafka record of G1 on small machines
     "-XX:+IgnoreUnrecognizedVMOptions",
     "--add-modules=jdk.incubator.vector",

@@ -2,6 +2,8 @@
 
 from topics import ORDER, order
 
+from tidemark.engine.ingest.plan import MANY_VERSIONS, make_plan
+
 OTHER = {
     **ORDER,
     "fields": [
@@ -49,3 +51,29 @@ def test_one_partition_with_a_parked_schema_does_not_hold_up_the_others(lakehous
     assert outcome.state == "schema_review"
     assert table.ids() == [*range(20), *range(30, 40)]
     table.holds_everything(caught_up=False)
+
+
+def test_of_many_versions_those_that_come_are_decoded(lakehouse):
+    """Given a subject of twenty versions, each with a field more, when old and new ones come, then every record lands,
+    and a batch is prepared for no more of them than the newest and those of the batch before."""
+    topic = lakehouse.cluster.topic("versions")
+    versions = []
+    for n in range(20):
+        fields = [{"name": f"c{k}", "type": "string", "default": f"d{k}"} for k in range(n)]
+        versions.append({**ORDER, "fields": [*ORDER["fields"], *fields]})
+        topic.use(versions[-1])
+    ids = {}
+    for n in (0, 19, 5):
+        topic.use(versions[n])
+        ids[n] = topic.schema_id
+        topic.send_raw([(b"k", topic.encode({**order(n), **{f"c{k}": "x" for k in range(n)}}), 0)])
+    table = lakehouse.table(topic)
+    assert table.run().error is None
+    rows = {r["id"]: (r["c4"], r["c18"]) for r in table.iceberg().scan().to_arrow().to_pylist()}
+    assert rows == {0: ("d4", "d18"), 19: ("x", "x"), 5: ("x", "d18")}
+    topic.send_raw([(b"k", topic.encode({**order(6), **{f"c{k}": "x" for k in range(5)}}), 0)])
+    plan = make_plan(lakehouse.lake, table.contract, "test")
+    assert len(plan.decoding().writers) == MANY_VERSIONS // 2 + 2
+    assert {ids[0], ids[5], ids[19]} <= set(plan.decoding().writers)
+    table.run()
+    table.holds_everything()

@@ -1,14 +1,17 @@
 """A field's default, from the JSON of the schema to Avro's binary encoding.
 
 Belongs here: the specification's table of default values. Encoded defaults go the way of every other value,
-so no type needs a second rule for its default.
+so no type needs a second rule for its default. Those that need no decoder are told as they are: a topic of a hundred
+versions, each with a field more, has thousands of fields that a writer lacks.
 """
 
 import struct
 from typing import Any
 
-from tidemark.domain.formats.avro_nodes import Array, Entries, Enum, Fixed, Leaf, Node, Record, Union
+from tidemark.domain.formats.avro_nodes import NULL, Array, Entries, Enum, Fixed, Leaf, Node, Record, Union
 
+_NOTHING = b"\0"
+"""A list or map without elements; the end of one that has some."""
 _RANGES = {"int": (-(1 << 31), (1 << 31) - 1), "long": (-(1 << 63), (1 << 63) - 1)}
 
 
@@ -29,6 +32,45 @@ def encode_default(node: Node, value: Any) -> bytes:  # noqa: PLR0911 - one per 
             return _blocks([encode_default(key, k) + encode_default(item, v) for k, v in _pairs(value)])
         case Union(branches):
             return _first_fit(branches, value)
+
+
+def plain_default(node: Node, encoded: bytes) -> tuple[Any, ...]:
+    """The value of an encoded default as (value,): null, of a plain type, an empty list or dict; () for any other."""
+    match node:
+        case Union(branches):
+            position, rest = _unzigzag(encoded)
+            branch = branches[position]
+            return plain_default(branch, rest) if branch == NULL or len(node.values) == 1 else ()
+        case Leaf(kind, ""):
+            return (_plain(kind, encoded),)
+        case Enum(_, symbols):
+            return (symbols[_unzigzag(encoded)[0]],)
+        case Array() if encoded == _NOTHING:
+            return ([],)
+        case Entries() if encoded == _NOTHING:
+            return ({},)
+    return ()
+
+
+def _plain(kind: str, encoded: bytes) -> Any:
+    match kind:
+        case "null":
+            return None
+        case "boolean":
+            return encoded == b"\1"
+        case "int" | "long":
+            return _unzigzag(encoded)[0]
+        case "float" | "double":
+            return struct.unpack("<f" if kind == "float" else "<d", encoded)[0]
+    value = _unzigzag(encoded)[1]
+    return value if kind == "bytes" else value.decode()
+
+
+def _unzigzag(encoded: bytes) -> tuple[int, bytes]:
+    """The number that begins the bytes, and what follows it."""
+    size = next(position for position, byte in enumerate(encoded, 1) if byte < 0x80)  # noqa: PLR2004 - as below
+    rest = sum((byte & 0x7F) << (7 * position) for position, byte in enumerate(encoded[:size]))
+    return (rest >> 1) ^ -(rest & 1), encoded[size:]
 
 
 def zigzag(number: int) -> bytes:
@@ -80,7 +122,7 @@ def _first_fit(branches: tuple[Node, ...], value: Any) -> bytes:
 
 
 def _blocks(items: list[bytes]) -> bytes:
-    return (zigzag(len(items)) if items else b"") + b"".join(items) + b"\0"
+    return (zigzag(len(items)) if items else b"") + b"".join(items) + _NOTHING
 
 
 def _pairs(value: Any) -> list[tuple[Any, Any]]:

@@ -31,6 +31,7 @@ from tidemark.domain.formats.avro_decoder import (
     default_schema,
     is_boxed,
 )
+from tidemark.domain.formats.avro_default import plain_default
 from tidemark.domain.formats.avro_nodes import (
     NULL,
     Array,
@@ -104,9 +105,25 @@ def _missing(value: Column, field: Field, reader: Node | None) -> Column:
     declared = _reader_field(reader, field.name)
     if declared is None or declared.default is None or column_type(declared.type) is None:
         return F.lit(None).cast(spark_ddl(field.type))
-    default = from_avro(F.lit(declared.default), default_schema(declared.type), AVRO_OPTIONS)[DEFAULT]
-    column = shaped(default, declared.type, field.type, declared.type)
+    column = _plain_default(declared.type, declared.default, field.type)
+    if column is None:
+        default = from_avro(F.lit(declared.default), default_schema(declared.type), AVRO_OPTIONS)[DEFAULT]
+        column = shaped(default, declared.type, field.type, declared.type)
     return F.when(value.isNotNull(), column)
+
+
+def _plain_default(node: Node, encoded: bytes, target: ColumnType) -> Column | None:
+    """The default as a literal, which costs the server a fraction of a decoder; None where it takes one."""
+    match plain_default(node, encoded), target:
+        case (None,), _:
+            return F.lit(None).cast(spark_ddl(target))
+        case ([],), ListType():
+            return F.array().cast(spark_ddl(target))
+        case ({},), MapType():
+            return F.create_map().cast(spark_ddl(target))
+        case (value,), Primitive() if is_same(node, target) or _is_castable(node, target):
+            return F.lit(value).cast(spark_ddl(target))
+    return None
 
 
 def is_same(node: Node, target: ColumnType) -> bool:

@@ -205,7 +205,9 @@ def _unwritten(staged: Staged, plan: Plan, decoded: DataFrame) -> list[Group]:
 
 
 def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
-    """Cut the batch before records that the table does not cover; look again when the registry has learnt an id.
+    """Cut the batch before records that the table does not cover.
+
+    Look again when there were records of a schema that the registry has learnt since, or that the plan had left out.
 
     Raises:
         Stopped: such a record is the very next one.
@@ -213,7 +215,9 @@ def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
     unknown = frozenset(
         g.schema_id for g in groups if g.cause == "unknown_schema_id" and g.schema_id is not None
     )
-    if unknown and unknown & (read_schemas(lake, plan.contract, unknown).known - plan.schemas.known):
+    if unknown and unknown & (
+        plan.left_out | (read_schemas(lake, plan.contract, unknown).known - plan.schemas.known)
+    ):
         raise _PlanAgain({}, unknown)
     offenders = first_offenders(groups)
     if not offenders:

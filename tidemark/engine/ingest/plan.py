@@ -24,11 +24,15 @@ from tidemark.engine.schema.evolve import evolve, plan_evolution, refused_ids, r
 from tidemark.engine.schema.history import unfinished
 from tidemark.engine.schema.keys import key_decoding, required_columns
 from tidemark.engine.schema.subjects import subject_of
+from tidemark.engine.schema.writer import Writer
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 from tidemark.engine.table.branch import Attempt
 from tidemark.engine.table.create import prepare, table_columns
 from tidemark.engine.table.settle import settle
 from tidemark.engine.table.takeover import renaming, taken_folder
+
+MANY_VERSIONS = 16
+"""Of a subject; up to so many are looked for in every batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class Plan:
     refused: frozenset[int] = frozenset()
     key: KeyDecoding | None = None
     parked: frozenset[int] = frozenset()
+    seen: frozenset[int] | None = None
+    """Schema ids that records are known to carry; None: any that the table covers may come."""
     act: str | None = None
     """What its receipt says of the person who asked for it."""
 
@@ -91,14 +97,14 @@ class Plan:
     def _value_decoding(self) -> Decoding:
         if self.schemas.plain is not None:
             return self._plain_decoding()
-        apart = self.refused | self.parked
-        covered = {i: w for i, w in self.schemas.covered(self.columns).items() if i not in apart}
+        covered = self._covered()
         newest = max(covered.values(), key=lambda w: w.version, default=None)
+        left_out = self.left_out
         return Decoding(
             format=self.schemas.format,
             columns=self.columns,
             epoch=self.ledger.epoch,
-            writers={writer_id: writer.schema for writer_id, writer in covered.items()},
+            writers={i: writer.schema for i, writer in covered.items() if i not in left_out},
             reader=newest.schema if newest and isinstance(newest.schema, AvroSchema) else None,
             uncovered=self.schemas.ids - frozenset(covered) - self.refused,
             skipped=self.schemas.bookkeeping | frozenset(self.schemas.skips.ids),
@@ -106,6 +112,23 @@ class Plan:
             indexes=self.schemas.skips.indexes,
             framing=self.schemas.framing,
         )
+
+    @property
+    def left_out(self) -> frozenset[int]:
+        """Schemas that the table covers and the batch is not prepared for: their records come out as unknown.
+
+        Each version costs every batch, so of many only the newest and those seen are looked for. The others' records
+        are met once, and the batch is planned again with them.
+        """
+        covered = self._covered()
+        if self.seen is None or len(covered) <= MANY_VERSIONS:
+            return frozenset()
+        newest = sorted(covered, key=lambda i: covered[i].version)[-MANY_VERSIONS // 2 :]
+        return frozenset(covered) - self.seen - frozenset(newest)
+
+    def _covered(self) -> dict[int, Writer]:
+        apart = self.refused | self.parked
+        return {i: w for i, w in self.schemas.covered(self.columns).items() if i not in apart}
 
     def _plain_decoding(self) -> Decoding:
         epoch, documents = self.ledger.epoch, self.schemas.documents
@@ -165,6 +188,7 @@ def make_plan(
         key=key_decoding(lake, contract, value_columns(state)),
         refused=refused_ids(contract, state, schemas),
         parked=removing_ids(contract, state, schemas, "review", "impossible"),
+        seen=seen.union(ledger.schema_ids),
     )
 
 
