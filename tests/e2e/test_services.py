@@ -171,9 +171,22 @@ def test_parallel_writers_of_both_kinds_wait_for_each_other(running):
         assert catalog.load_table(f"writers.{name}").scan().to_arrow().num_rows == 50
 
 
+def exhaust(remote):
+    """Ask a Spark server for more memory than it has."""
+    session = SparkSession.builder.remote(remote).create()
+    session.client.set_retry_policies([])
+    with pytest.raises(Exception):  # noqa: B017, PT011 - whatever a dying server makes of it
+        session.sql("SELECT length(repeat('x', 2000000000 + cast(id AS int))) FROM range(2)").collect()
+
+
 @pytest.mark.parametrize("victim", SERVICES)
 def test_a_killed_service_is_named_and_only_it_is_restarted(home, running, victim):
-    psutil.Process(running["processes"][victim]).kill()
+    process = psutil.Process(running["processes"][victim])
+    if victim == "spark":
+        exhaust(running["spark"]["remote"])
+        process.wait(60)
+    else:
+        process.kill()
     deadline = time.monotonic() + 10
     while (answer := cli(home, "status", "--json")).returncode == 0 and time.monotonic() < deadline:
         time.sleep(0.1)
