@@ -312,3 +312,37 @@ def test_comments_become_column_comments_and_declared_rules_are_named():
     assert "finer digits are left out" in case.columns.fields[1].doc
     assert case.columns.fields[2].type.fields[0].doc == "inner"
     assert [note.path for note in case.schema.notes] == ["at"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("HasField", "IsInitialized", "FindInitializationErrors", "DESCRIPTOR", "Clear", "ClearField"),
+        *("ByteSize", "FromString", "ListFields", "SerializeToString", "WhichOneof", "UnknownFields", "None"),
+    ],
+)
+def test_a_field_may_be_named_as_what_pythons_messages_have(name):
+    """Of what stands on a message, protobuf gives the field, and no longer the method."""
+    inside = f"optional int32 {name} = 1; optional int32 other = 2; int32 unset = 3;"
+    case = Case(f"{HEAD} message M {{ {inside} repeated N n = 4; }} message N {{ {inside} }}")
+    nested = b"\x10\x06"
+    causes, rows = case.decode(b"\x08\x05\x10\x06\x22\x02" + nested, b"")
+    assert causes == [None, None]
+    inner = {name: None, "other": 6, "unset": 0}
+    assert rows.to_pylist() == [
+        {name: 5, "other": 6, "unset": 0, "n": [inner]},
+        {name: None, "other": None, "unset": 0, "n": []},
+    ]
+    assert case.refused(b"\x08\x05\xf8\x01\x01") == (
+        "invalid_against_schema",
+        "the value: fields that the schema does not have: 31 (wire type 0)",
+    )
+
+
+@pytest.mark.parametrize("name", ["IsInitialized", "FindInitializationErrors"])
+def test_a_missing_required_field_is_found_whatever_its_neighbours_are_named(name):
+    case = Case(f'syntax = "proto2"; message M {{ required int32 need = 1; optional int32 {name} = 2; }}')
+    assert case.refused(b"\x10\x01") == (
+        "invalid_against_schema",
+        "the value: required and missing: need",
+    )

@@ -72,8 +72,8 @@ class Reader:
         """What is wrong with one value after the schema id."""
         try:
             message = self.parsed(value)
-            if not message.IsInitialized():
-                missing = ", ".join(message.FindInitializationErrors())
+            if not _is_initialized(message):
+                missing = ", ".join(type(message).FindInitializationErrors(message))
                 return ProtobufFault("invalid_against_schema", f"required and missing: {missing}")
             self._check(self.root, message, "")
         except ProtobufFault as fault:
@@ -111,7 +111,7 @@ class Reader:
 
     def _built(self, values: Sequence[bytes | None], target: Type) -> Array:
         messages = [None if value is None else self.parsed(value) for value in values]
-        if not all(message.IsInitialized() for message in messages if message is not None):
+        if not all(_is_initialized(message) for message in messages if message is not None):
             raise ProtobufFault("invalid_against_schema", "a required field is missing")
         return self._column(self.root, messages, target)
 
@@ -181,7 +181,7 @@ class Reader:
             name = part.name
             if part.has_presence:
                 found = [
-                    getattr(value, name) if value is not None and value.HasField(name) else None
+                    getattr(value, name) if value is not None and _has(value, name) else None
                     for value in values
                 ]
             else:
@@ -228,7 +228,7 @@ class Reader:
             case Message():
                 _nothing_unknown([value], path)
                 for part in node.parts:
-                    if not part.has_presence or value.HasField(part.name):
+                    if not part.has_presence or _has(value, part.name):
                         self._check(part.node, getattr(value, part.name), f"{path}.{part.name}".lstrip("."))
             case Repeated():
                 for item in value:
@@ -241,6 +241,15 @@ class Reader:
                     self._value(node, value)
                 except ProtobufFault as fault:
                     raise ProtobufFault(fault.cause, str(fault), path) from None
+
+
+def _has(message: Any, name: str) -> bool:
+    """Whether a field with presence is set; asked of the class, for a field may have the method's name."""
+    return bool(type(message).HasField(message, name))
+
+
+def _is_initialized(message: Any) -> bool:
+    return bool(type(message).IsInitialized(message))
 
 
 def _nothing_unknown(values: Sequence[Any], path: str = "") -> None:
