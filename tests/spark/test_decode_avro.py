@@ -187,6 +187,16 @@ NESTED: list[tuple[Any, str, list[tuple[Any, Any]]]] = [
         "map<int, struct<x: int, y: string>>",
         [([{"key": 1, "value": {"x": 2, "y": None}}], [(1, {"x": 2, "y": None})]), ([], [])],
     ),
+    (
+        array(record(("key", "double"), ("value", "int"), name="Entry"), logicalType="map"),
+        "map<double, int>",
+        [
+            (
+                [{"key": key, "value": 1} for key in (0.0, -0.5, 5e-324, NAN, INF)],
+                [(key, 1) for key in (0.0, -0.5, 5e-324, NAN, INF)],
+            )
+        ],
+    ),
     (POINT, "struct<x: int, y: string>", [({"x": 1, "y": None}, {"x": 1, "y": None})]),
     (["null", POINT], "struct<x: int, y: string>", [(None, None), ({"x": 1, "y": ""}, {"x": 1, "y": ""})]),
     (

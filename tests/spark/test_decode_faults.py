@@ -21,6 +21,12 @@ TEXTS = {"type": "array", "items": ["null", "string"]}
 COUNTS = {"type": "map", "values": "int"}
 
 
+def keyed(key: Any) -> dict[str, Any]:
+    """A map of this key to nothing."""
+    pair = record(("key", key), ("value", "null"), name="Pair")
+    return {"type": "array", "items": pair, "logicalType": "map"}
+
+
 @pytest.fixture(scope="module")
 def spark(stack: dict[str, Any]) -> Iterator[SparkSession]:
     session = SparkSession.builder.remote(stack["spark"]["remote"]).create()
@@ -32,6 +38,7 @@ def octets(content: bytes) -> bytes:
     return encoded("bytes", content)
 
 
+MINUS_ZERO, NAN = struct.pack("<d", -0.0), float("nan")
 ITEM = record(("name", ["null", "string"]), name="Item")
 ITEMS = {"type": "array", "items": ["null", record(("n", "int"), ("of", ITEM), name="Of")]}
 
@@ -67,6 +74,37 @@ FAULTS: list[tuple[str, Any, bytes, str, str, str]] = [
     ),
     ("utf8 key", COUNTS, b"\x02\x02\xff\x02\x00", "undecodable", "undecodable", "v.key: no UTF-8"),
     ("key twice", COUNTS, b"\x04\x02a\x02\x02a\x04\x00", "undecodable", "undecodable", "v: the map key"),
+    *(
+        (f"key {name}", keyed(kind), b"\x04" + body + b"\x00", cause, cause, says)
+        for kind, ahead in (("double", b""), (["null", "double"], b"\x02"))
+        for name, body, cause, says in (
+            ("0 twice", ahead + bytes(8) + ahead + MINUS_ZERO, "undecodable", "v: the map key"),
+            ("-0 twice", (ahead + MINUS_ZERO) * 2, "undecodable", "v: the map key"),
+            ("NaN twice", (ahead + struct.pack("<d", NAN)) * 2, "undecodable", "v: the map key"),
+            (
+                "-0 that would be 0",
+                ahead + struct.pack("<d", 1) + ahead + MINUS_ZERO,
+                "value_out_of_range",
+                "v: the map key -0.0",
+            ),
+        )
+    ),
+    (
+        "key -0 of 32 bits",
+        keyed("float"),
+        b"\x02" + struct.pack("<f", -0.0) + b"\x00",
+        "value_out_of_range",
+        "value_out_of_range",
+        "v: the map key -0.0",
+    ),
+    (
+        "key of records twice",
+        keyed(record(("x", "double"), name="X")),
+        b"\x04" + MINUS_ZERO * 2 + b"\x00",
+        "undecodable",
+        "undecodable",
+        "v: the map key",
+    ),
     ("decimal", DECIMAL, octets(b"\x7f\xff"), "value_out_of_range", "value_out_of_range", "v: 5 digits"),
     (
         "decimal of 64 bits and more",

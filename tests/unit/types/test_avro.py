@@ -80,6 +80,24 @@ def test_nesting_beyond_what_a_plan_can_say_is_refused_with_its_path() -> None:
     assert refused.value.path == ".".join(["top"] + ["x"] * 11)
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        {"type": "map", "values": "int"},
+        {"type": "array", "items": {"type": "map", "values": "int"}},
+        ["null", record(("x", "int"), ("y", {"type": "map", "values": "int"}), name="Inner")],
+        ["int", {"type": "map", "values": "int"}],
+    ],
+    ids=["map", "list of maps", "record with a map", "branch"],
+)
+def test_a_map_in_the_key_of_a_map_is_refused_with_its_path(key: Any) -> None:
+    pair = record(("key", key), ("value", "int"), name="Pair")
+    schema = record(("m", {"type": "array", "items": pair, "logicalType": "map"}), ("id", "int"))
+    with pytest.raises(SchemaUnsupported, match="the key of a map is a map") as refused:
+        columns(schema_of(record(("l", {"type": "array", "items": schema}), name="Outer")))
+    assert refused.value.path == "l.element.m.key"
+
+
 def test_references_that_multiply_are_refused() -> None:
     schema: Any = record(("x", "int"), name="L0")
     for level in range(1, 30):

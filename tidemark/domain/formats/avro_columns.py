@@ -91,7 +91,7 @@ def columns(schema: AvroSchema) -> AvroColumns:
     """The columns; a schema that is no record becomes one column `value`, all of them optional.
 
     Raises SchemaUnsupported, with the path, for names that clash (`check_names`), for reserved names, for
-    more nesting than an expression may have and for a schema that has nothing to store.
+    more nesting than an expression may have, for a map in the key of a map and for a schema that has nothing to store.
     """
     root = schema.table_root
     if isinstance(root, Record):
@@ -102,15 +102,18 @@ def columns(schema: AvroSchema) -> AvroColumns:
     if not struct.fields:
         raise SchemaUnsupported("", "the schema has no field to store")
     check_names(struct)
-    _check_depth(root, (), 0)
+    _check_nesting(root, (), 0)
     for field in struct.fields:
         if field.name.lower() == KAFKA_COLUMN.name or field.name.lower().startswith(RESERVED_PREFIX):
             raise SchemaUnsupported(field.name, "the name is reserved")
     return AvroColumns(struct, schema.notes + tuple(_notes(root, ())))
 
 
-def _check_depth(node: Node, path: tuple[str, ...], depth: int) -> None:
-    """Refuse what the client could not send: a Spark Connect message nests a hundred times at most."""
+def _check_nesting(node: Node, path: tuple[str, ...], depth: int) -> None:
+    """Refuse what the client could not send: a Spark Connect message nests a hundred times at most.
+
+    And what Spark's maps cannot hold: a key that is a map, or has one inside.
+    """
     if depth > _MAX_DEPTH:
         raise SchemaUnsupported(
             ".".join(path), "nested too deeply: about ten records or four maps are possible"
@@ -118,14 +121,25 @@ def _check_depth(node: Node, path: tuple[str, ...], depth: int) -> None:
     match node:
         case Record(_, fields):
             for field in fields:
-                _check_depth(field.type, (*path, field.name), depth + (_RECORD_DEPTH if path else 0))
+                _check_nesting(field.type, (*path, field.name), depth + (_RECORD_DEPTH if path else 0))
         case Array(items):
-            _check_depth(items, (*path, "element"), depth + _ARRAY_DEPTH)
-        case Entries(_, value):
-            _check_depth(value, (*path, "value"), depth + _MAP_DEPTH)
+            _check_nesting(items, (*path, "element"), depth + _ARRAY_DEPTH)
+        case Entries(key, value):
+            if _holds_map(element_type(key)):
+                raise SchemaUnsupported(".".join((*path, "key")), "the key of a map is a map or holds one")
+            _check_nesting(value, (*path, "value"), depth + _MAP_DEPTH)
         case Union():
             for branch in node.values:
-                _check_depth(branch, path, depth + (_RECORD_DEPTH if len(node.values) > 1 else 0))
+                _check_nesting(branch, path, depth + (_RECORD_DEPTH if len(node.values) > 1 else 0))
+
+
+def _holds_map(kind: ColumnType) -> bool:
+    match kind:
+        case Struct(fields):
+            return any(_holds_map(field.type) for field in fields)
+        case ListType(element):
+            return _holds_map(element)
+    return isinstance(kind, MapType)
 
 
 def column_type(node: Node) -> ColumnType | None:  # noqa: PLR0911 - one return per kind of node

@@ -23,6 +23,8 @@ from typing import Any
 from tidemark.domain.columns.types import (
     BINARY,
     DATE,
+    DOUBLE,
+    FLOAT,
     MAX_PRECISION,
     STRING,
     TIMESTAMP,
@@ -139,6 +141,11 @@ def has_legal_symbols(enum: Enum) -> bool:
     return all(_LEGAL_NAME.fullmatch(symbol) for symbol in enum.symbols) and len(set(enum.symbols)) == len(
         enum.symbols
     )
+
+
+def has_number_keys(entries: Entries) -> bool:
+    """Whether the keys are floating: of those alone Spark's maps change one, -0.0 to 0.0."""
+    return decoded_type(entries.key) in {FLOAT, DOUBLE}
 
 
 def is_boxed(branch: Node) -> bool:

@@ -4,10 +4,12 @@ Belongs here: a strict walk through Avro's binary encoding that stops at the fir
 It builds no values and is for failed records alone, so it may be slow. Causes are those of CONTRACT.md.
 """
 
+import struct
 from collections.abc import Callable
 
 from tidemark.domain.columns.types import MAX_PRECISION
 from tidemark.domain.formats.avro_columns import branch_names
+from tidemark.domain.formats.avro_decoder import has_number_keys
 from tidemark.domain.formats.avro_nodes import NULL, Array, Entries, Enum, Fixed, Leaf, Node, Record, Union
 from tidemark.domain.formats.connect import MAX_SCALE, is_zoned_time
 from tidemark.domain.formats.explanation import Cause, Explanation
@@ -16,6 +18,7 @@ _VARINT_BYTES = {"int": 5, "long": 10}
 _BITS = {"int": 32, "long": 64}
 _A = {"int": "an int", "long": "a long"}
 _SIZES = {"boolean": 1, "float": 4, "double": 8}
+_FLOATING = {4: "<f", 8: "<d"}
 _MILLIS_LIMIT = ((1 << 63) - 1) // 1000
 _MAX_EMPTY_ITEMS = 1 << 24
 """Items that take no bytes: more of them are garbage, and would be counted for hours."""
@@ -137,17 +140,26 @@ class _Walk:
 
     def _entries(self, node: Entries, path: tuple[str, ...]) -> None:
         seen: set[bytes] = set()
+        has_numbers, has_minus_zero = has_number_keys(node), False
 
         def entry() -> None:
+            nonlocal has_minus_zero
             start = self.position
             self.node(node.key, (*path, "key"))
             key = self.payload[start : self.position]
+            number = key if isinstance(node.key, Leaf) else key[1:]
+            if has_numbers and number:
+                found = struct.unpack(_FLOATING[len(number)], number)[0]
+                has_minus_zero = has_minus_zero or repr(found) == "-0.0"
+                key = repr(found + 0.0).encode()
             if key in seen:
                 raise self._fault("undecodable", path, f"the map key {key[:80]!r} twice")
             seen.add(key)
             self.node(node.value, (*path, "value"))
 
         self._blocks(path, entry)
+        if has_minus_zero:
+            raise self._fault("value_out_of_range", path, "the map key -0.0, of which Spark makes 0.0")
 
     def _blocks(self, path: tuple[str, ...], item: Callable[[], None]) -> None:
         """Blocks of items: a count, negative when a size in bytes follows it; a count of 0 ends them."""

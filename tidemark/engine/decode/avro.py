@@ -29,6 +29,7 @@ from tidemark.domain.formats.avro_decoder import (
     decoded_names,
     decoded_type,
     default_schema,
+    has_number_keys,
     is_boxed,
 )
 from tidemark.domain.formats.avro_default import plain_default
@@ -219,13 +220,19 @@ def _map(value: Column, node: Entries, target: MapType, reader: Entries | None) 
                 ),
             ),
         )
-    return F.when(keys_are_unique(value), F.map_from_entries(pairs))
+    return F.when(keys_are_unique(value, node), F.map_from_entries(pairs))
 
 
-def keys_are_unique(entries: Column) -> Column:
-    """False for a key twice or NULL: Spark raises on either, or drops a value by its session's policy."""
+def keys_are_unique(entries: Column, node: Entries) -> Column:
+    """False for a key twice or NULL: Spark raises on either, or drops a value by its session's policy.
+
+    0.0 and -0.0 are one key for it.
+    """
     keys = entries["key"]
-    return (F.size(F.array_distinct(keys)) == F.size(keys)) & ~F.exists(keys, lambda key: key.isNull())
+    zeros_are_one = F.transform(keys, lambda key: key + F.lit(0.0)) if has_number_keys(node) else keys
+    return (F.size(F.array_distinct(zeros_are_one)) == F.size(keys)) & ~F.exists(
+        keys, lambda key: key.isNull()
+    )
 
 
 def _converted(  # noqa: PLR0911 - one return per logical type

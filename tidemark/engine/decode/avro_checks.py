@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 from tidemark.domain.columns.spark_types import spark_ddl
 from tidemark.domain.columns.types import Primitive
 from tidemark.domain.formats.avro_columns import element_type
-from tidemark.domain.formats.avro_decoder import decoded_names, has_legal_symbols
+from tidemark.domain.formats.avro_decoder import decoded_names, has_legal_symbols, has_number_keys
 from tidemark.domain.formats.avro_nodes import (
     Array,
     Entries,
@@ -45,12 +45,12 @@ def sound(value: Column, node: Node) -> Column | None:
         case Enum(_, symbols) if not has_legal_symbols(node):
             return (value >= 0) & (value < len(symbols))
         case Entries():
-            return _all([keys_are_unique(value), _each(value, _pair(node), sound)])
+            return _all([keys_are_unique(value, node), _each(value, _pair(node), sound)])
     return _nested(value, node, sound)
 
 
 def fits(value: Column, node: Node) -> Column | None:
-    """False for a value that is outside the range of its declared type: a decimal with too many digits, a time.
+    """False for a value outside the range of its declared type: a decimal with too many digits, a time, a key -0.0.
 
     NULL or true otherwise; None when nothing of the node needs a check.
     """
@@ -66,8 +66,15 @@ def fits(value: Column, node: Node) -> Column | None:
         case Record(logical="variable-decimal"):
             return value.isNull() | is_variable_decimal(value)
         case Entries():
-            return _each(value, _pair(node), fits)
+            return _all([_keys_are_kept(value, node), _each(value, _pair(node), fits)])
     return _nested(value, node, fits)
+
+
+def _keys_are_kept(value: Column, node: Entries) -> Column | None:
+    """False where a map would change a key."""
+    if not has_number_keys(node):
+        return None
+    return ~F.exists(value["key"], lambda key: key.cast("string") == "-0.0")
 
 
 def _nested(value: Column, node: Node, check: Check) -> Column | None:
