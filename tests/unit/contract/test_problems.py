@@ -330,6 +330,8 @@ FIELDS = [
     ("{a: int, A: int}", "value.fields.A", "but for case"),
     ("{_extra: string}", "value.fields._extra", "reserved"),
     ("{_kafka: string}", "value.fields._kafka", "reserved"),
+    ("{_row_id: string}", "value.fields._row_id", "reserved for Iceberg's metadata"),
+    ("{'1': int, _1: int}", "value.fields._1", "both spelled _1 in data files"),
     ("{}", "value.fields", "names no field"),
 ]
 

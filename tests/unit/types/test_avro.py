@@ -120,6 +120,7 @@ def test_references_that_multiply_are_refused() -> None:
         (record(("a", "int"), ("A", "int")), "but for case"),
         (record(("_kafka", "int")), "reserved"),
         (record(("_Tidemark_x", "int")), "reserved"),
+        (record(("_partition", "int")), "reserved"),
         (record(("a", "null")), "no field"),
         ("null", "no field"),
     ],

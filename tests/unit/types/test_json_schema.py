@@ -164,6 +164,12 @@ REFUSED = [
     ({"properties": {"a": {"type": "string"}, "A": {"type": "string"}}}, "A", "but for case"),
     ({"properties": {"_extra": {"type": "string"}}}, "_extra", "reserved"),
     ({"properties": {"_kafka": {"type": "string"}}}, "_kafka", "reserved"),
+    ({"properties": {"_file": {"type": "string"}}}, "_file", "reserved"),
+    (
+        {"properties": {"1": {"type": "string"}, "_1": {"type": "string"}}},
+        "_1",
+        "the name and 1 are both spelled _1",
+    ),
     ({"properties": {"a": 7}}, "a", "no schema: 7"),
     ({"properties": {"a": {"type": "string", "pattern": "("}}}, "", "no valid JSON Schema"),
     ({"type": "strin"}, "", "no valid JSON Schema"),

@@ -287,6 +287,7 @@ REFUSED = [
     (f"{HEAD} enum E {{ A = 0; }}", "", "the schema has no message"),
     (f"{HEAD} message M {{ int32 a = 1; int32 A = 2; }}", "A", "but for case"),
     (f"{HEAD} message M {{ int32 _kafka = 1; }}", "_kafka", "reserved"),
+    (f"{HEAD} message M {{ int32 _pos = 1; }}", "_pos", "reserved"),
     (f'{HEAD} import "nowhere.proto"; message M {{ int32 a = 1; }}', "", "nowhere.proto: File not found"),
     ("message {", "", "protoc: tidemark_value.proto:1:9: Expected message name"),
 ]  # fmt: skip

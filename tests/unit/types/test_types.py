@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.columns.coverage import check_names, covers
+from tidemark.domain.columns.coverage import covers
+from tidemark.domain.columns.names import METADATA_COLUMNS, check_names, check_reserved
 from tidemark.domain.columns.spark_types import columns_ddl, quoted_name, quoted_text, spark_ddl, spark_json
 from tidemark.domain.columns.types import (
     BINARY,
@@ -129,6 +130,40 @@ def test_a_name_with_a_dot_may_not_stand_beside_the_struct() -> None:
         check_names(Struct((Field("a.b", INT), Field("a", struct))))
     with pytest.raises(SchemaUnsupported, match="dot"):
         check_names(Struct((Field("a.element.b", INT), Field("a", ListType(struct)))))
+
+
+SAME_IN_FILES = [
+    ("1", "_1"),
+    ("a.b", "a_x2Eb"),
+    ("😀", "_xD83D_xDE00"),
+    ("é-", "é_x2D"),
+    ("²", "_xB2"),
+    ("٣", "_٣"),
+]
+
+
+@pytest.mark.parametrize(("name", "other"), SAME_IN_FILES)
+def test_names_that_data_files_spell_the_same_are_refused_with_both(name: str, other: str) -> None:
+    """Parquet's names are letters, digits and underscores: Spark could write no file with both."""
+    pair = Struct((Field(name, INT), Field(other, INT)))
+    for columns, path in ((pair, ()), (Struct((Field("s", MapType(STRING, pair)),)), ("s", "value"))):
+        with pytest.raises(SchemaUnsupported) as refused:
+            check_names(columns)
+        assert refused.value.path == ".".join((*path, other))
+        assert refused.value.reason == (
+            f"the name and {'.'.join((*path, name))} are both spelled {other} in data files"
+        )
+    check_names(Struct((Field(name, INT), Field("s", Struct((Field(other, INT),))))))
+    with pytest.raises(SchemaUnsupported, match="data files"):
+        covers(Struct((Field(name, INT),)), Struct((Field(other, INT),)))
+
+
+@pytest.mark.parametrize("name", ["_kafka", "_tidemark_x", "_KAFKA", *sorted(METADATA_COLUMNS), "_File"])
+def test_reserved_names_are_refused_at_the_top_alone(name: str) -> None:
+    with pytest.raises(SchemaUnsupported, match="reserved") as refused:
+        check_reserved(Struct((Field("id", INT), Field(name, INT))))
+    assert refused.value.path == name
+    check_reserved(Struct((Field("s", Struct((Field(name, INT),))), Field("_change_type", INT))))
 
 
 def test_names_of_table_and_schema_are_compared_together() -> None:

@@ -1,15 +1,15 @@
-"""What a table lacks to hold wanted columns exactly, and which names cannot live together (TYPES.md).
+"""What a table lacks to hold wanted columns exactly (TYPES.md).
 
 Belongs here: comparing two column trees. What to do about a difference is the schema plan's question.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from tidemark.domain.columns.names import check_names
 from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Struct, widens
-from tidemark.domain.errors import SchemaUnsupported
 
 DifferenceKind = Literal["missing", "narrower", "incompatible"]
 
@@ -94,40 +94,3 @@ def _merged_type(table: ColumnType, wanted: ColumnType) -> ColumnType:
         case MapType(), MapType():
             return MapType(table.key, _merged_type(table.value, wanted.value))
     return table
-
-
-def check_names(struct: Struct) -> None:
-    """Refuse names that Iceberg or Spark could not tell apart.
-
-    Raises SchemaUnsupported with the path for: an empty name, names equal but for case in one struct, and a
-    name with a dot whose path equals that of another field (`a.b` beside a struct `a` with a field `b`).
-    """
-    seen: dict[str, tuple[str, ...]] = {}
-    for path in _paths(struct, ()):
-        dotted = ".".join(path)
-        if not path[-1]:
-            raise SchemaUnsupported(dotted, "a column needs a name")
-        other = seen.setdefault(dotted.lower(), path)
-        if other is path:
-            continue
-        if len(other) != len(path):
-            raise SchemaUnsupported(dotted, "a name with a dot clashes with a field of a struct")
-        raise SchemaUnsupported(dotted, f"the name equals {'.'.join(other)} but for case, or appears twice")
-
-
-def _paths(kind: ColumnType, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    match kind:
-        case Struct():
-            for field in kind.fields:
-                yield (*path, field.name)
-                yield from _paths(field.type, (*path, field.name))
-        case ListType():
-            yield from _nested_paths({"element": kind.element}, path)
-        case MapType():
-            yield from _nested_paths({"key": kind.key, "value": kind.value}, path)
-
-
-def _nested_paths(parts: Mapping[str, ColumnType], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for name, kind in parts.items():
-        yield (*path, name)
-        yield from _paths(kind, (*path, name))

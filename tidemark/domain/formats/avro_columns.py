@@ -5,12 +5,11 @@ Belongs here: the type and the comment of a column, and what the plan should say
 
 from dataclasses import dataclass
 
-from tidemark.domain.columns.coverage import check_names
+from tidemark.domain.columns.names import check_names, check_reserved
 from tidemark.domain.columns.types import (
     BINARY,
     BOOLEAN,
     DATE,
-    KAFKA_COLUMN,
     LONG,
     MAX_PRECISION,
     STRING,
@@ -43,9 +42,6 @@ from tidemark.domain.formats.avro_nodes import (
 
 WHOLE_VALUE = "value"
 """The one column of a schema that is no record."""
-
-RESERVED_PREFIX = "_tidemark"
-"""Names of working columns begin with it."""
 
 _MAX_DEPTH, _RECORD_DEPTH, _ARRAY_DEPTH, _MAP_DEPTH = 84, 8, 4, 11
 """Nested messages of the longest expression, tried with every value in need of conversion."""
@@ -103,9 +99,7 @@ def columns(schema: AvroSchema) -> AvroColumns:
         raise SchemaUnsupported("", "the schema has no field to store")
     check_names(struct)
     _check_nesting(root, (), 0)
-    for field in struct.fields:
-        if field.name.lower() == KAFKA_COLUMN.name or field.name.lower().startswith(RESERVED_PREFIX):
-            raise SchemaUnsupported(field.name, "the name is reserved")
+    check_reserved(struct)
     return AvroColumns(struct, schema.notes + tuple(_notes(root, ())))
 
 

@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tidemark.domain.columns.coverage import check_names
 from tidemark.domain.columns.ddl import parse_ddl
+from tidemark.domain.columns.names import check_names, check_reserved
 from tidemark.domain.columns.types import (
     BINARY,
     BOOLEAN,
     DATE,
     DOUBLE,
     INT,
-    KAFKA_COLUMN,
     LONG,
     STRING,
     TIMESTAMP,
@@ -31,7 +30,7 @@ from tidemark.domain.columns.types import (
 )
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.avro import Note
-from tidemark.domain.formats.avro_columns import RESERVED_PREFIX, WHOLE_VALUE
+from tidemark.domain.formats.avro_columns import WHOLE_VALUE
 from tidemark.domain.formats.json_nodes import EXTRA, Entries, Items, Leaf, LeafKind, Node, Object, Property
 
 _TYPES: Mapping[LeafKind, Primitive] = {
@@ -124,9 +123,7 @@ def columns(documents: JsonDocuments) -> Struct:
         _struct(root, ()) if isinstance(root, Object) else Struct((Field(WHOLE_VALUE, column_type(root)),))
     )
     check_names(struct)
-    for field in struct.fields:
-        if field.name.lower() == KAFKA_COLUMN.name or field.name.lower().startswith(RESERVED_PREFIX):
-            raise SchemaUnsupported(field.name, "the name is reserved")
+    check_reserved(struct)
     return struct
 
 

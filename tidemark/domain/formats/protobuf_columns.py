@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidemark.domain.columns.coverage import check_names
+from tidemark.domain.columns.names import check_names, check_reserved
 from tidemark.domain.columns.types import (
     BINARY,
     BOOLEAN,
     DOUBLE,
     FLOAT,
     INT,
-    KAFKA_COLUMN,
     LONG,
     STRING,
     TIMESTAMPTZ,
@@ -22,9 +21,7 @@ from tidemark.domain.columns.types import (
     Struct,
     decimal,
 )
-from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.avro import Note
-from tidemark.domain.formats.avro_columns import RESERVED_PREFIX
 from tidemark.domain.formats.protobuf_nodes import (
     Entries,
     Known,
@@ -85,9 +82,7 @@ def columns(message: ProtobufMessage) -> Struct:
     """
     struct = _struct(message.root)
     check_names(struct)
-    for field in struct.fields:
-        if field.name.lower() == KAFKA_COLUMN.name or field.name.lower().startswith(RESERVED_PREFIX):
-            raise SchemaUnsupported(field.name, "the name is reserved")
+    check_reserved(struct)
     return struct
 
 

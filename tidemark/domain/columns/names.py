@@ -1,0 +1,96 @@
+"""Names of columns: which cannot live together, and which are not for a source to give (TYPES.md)."""
+
+import re
+import struct
+import unicodedata
+from collections.abc import Iterator, Mapping
+
+from tidemark.domain.columns.types import KAFKA_COLUMN, ColumnType, ListType, MapType, Struct
+from tidemark.domain.errors import SchemaUnsupported
+
+Path = tuple[str, ...]
+
+RESERVED_PREFIX = "_tidemark"
+"""Names of working columns begin with it."""
+METADATA_COLUMNS = frozenset(
+    {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
+)
+"""Columns that Iceberg gives every table (`org.apache.iceberg.MetadataColumns`, 1.12)."""
+_UNDERSCORE = ord("_")
+
+
+def check_names(columns: Struct) -> None:
+    """Refuse names that Iceberg or Spark could not tell apart.
+
+    Raises SchemaUnsupported with the path for: an empty name, names equal but for case in one struct, a
+    name with a dot whose path equals that of another field (`a.b` beside a struct `a` with a field `b`), and names
+    of one struct that are spelled the same in data files (`1` beside `_1`).
+    """
+    seen: dict[str, Path] = {}
+    in_files: dict[Path, Path] = {}
+    for path in _paths(columns, ()):
+        dotted = ".".join(path)
+        if not path[-1]:
+            raise SchemaUnsupported(dotted, "a column needs a name")
+        other = seen.setdefault(dotted.lower(), path)
+        if len(other) != len(path):
+            raise SchemaUnsupported(dotted, "a name with a dot clashes with a field of a struct")
+        if other is not path:
+            raise SchemaUnsupported(
+                dotted, f"the name equals {'.'.join(other)} but for case, or appears twice"
+            )
+        spelled = _name_in_files(path[-1])
+        if (other := in_files.setdefault((*path[:-1], spelled), path)) is not path:
+            raise SchemaUnsupported(
+                dotted, f"the name and {'.'.join(other)} are both spelled {spelled} in data files"
+            )
+
+
+def check_reserved(columns: Struct) -> None:
+    """Refuse names at the top level that are not for a source to give; inside of structs they are as good as any.
+
+    Raises SchemaUnsupported with the name.
+    """
+    for field in columns.fields:
+        name = field.name.lower()
+        if name == KAFKA_COLUMN.name or name.startswith(RESERVED_PREFIX):
+            raise SchemaUnsupported(field.name, "the name is reserved")
+        if name in METADATA_COLUMNS:
+            raise SchemaUnsupported(
+                field.name, "the name is reserved for Iceberg's metadata: Spark would not read the table"
+            )
+
+
+def _name_in_files(name: str) -> str:
+    """The name of a column in Parquet: letters, digits and underscores, the first no digit.
+
+    Source: `makeCompatibleName` in Iceberg's AvroSchemaUtil, which looks at UTF-16 code units.
+    """
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        return name
+    spelled = []
+    for position, (unit,) in enumerate(struct.iter_unpack(">H", name.encode("utf-16-be", "surrogatepass"))):
+        kind = unicodedata.category(chr(unit))
+        if unit == _UNDERSCORE or kind.startswith("L") or (position and kind == "Nd"):
+            spelled.append(chr(unit))
+        else:
+            spelled.append(f"_{chr(unit)}" if kind == "Nd" else f"_x{unit:X}")
+    return "".join(spelled)
+
+
+def _paths(kind: ColumnType, path: Path) -> Iterator[Path]:
+    match kind:
+        case Struct():
+            for field in kind.fields:
+                yield (*path, field.name)
+                yield from _paths(field.type, (*path, field.name))
+        case ListType():
+            yield from _nested_paths({"element": kind.element}, path)
+        case MapType():
+            yield from _nested_paths({"key": kind.key, "value": kind.value}, path)
+
+
+def _nested_paths(parts: Mapping[str, ColumnType], path: Path) -> Iterator[Path]:
+    for name, kind in parts.items():
+        yield (*path, name)
+        yield from _paths(kind, (*path, name))
