@@ -28,3 +28,27 @@ def test_a_catalog_from_a_backup_whose_metadata_file_is_gone_says_what_to_regist
     restored.register_table("shop.orders", table.metadata_location)
     with named("shop.orders"):
         assert load(restored, "shop.orders").scan().to_arrow().num_rows == 3
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "SparkException: Caused by: java.nio.file.FileSystemException: /lake/country=xxx: File name too long",
+        "software.amazon.awssdk.services.s3.model.S3Exception: Your key is too long (Status Code: 400) KeyTooLongError",
+        "RemoteException(PathComponentTooLongException): The maximum path component name limit is exceeded",
+    ],
+    ids=["disk", "s3", "hdfs"],
+)
+def test_a_partition_value_too_long_for_a_path_says_how_to_partition(says):
+    """Given a table partitioned by a text, when one is longer than a name in the store may be, then the contract is to be mended, and no outage is waited for."""
+    with (
+        pytest.raises(Stopped, match=r"bucket\(16, COLUMN\) or truncate\(16, COLUMN\)") as stopped,
+        named("shop.orders"),
+    ):
+        raise RuntimeError(says)
+    assert stopped.value.state == "misconfigured"
+
+
+def test_a_disk_says_so_itself(tmp_path):
+    with pytest.raises(Stopped, match="partition_by makes folders"), named("shop.orders"):
+        (tmp_path / f"country={'x' * 300}").mkdir()

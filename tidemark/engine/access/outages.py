@@ -70,6 +70,12 @@ _METADATA_GONE = (
     "The metadata file that the catalog names is gone, as after the restore of a catalog from a backup: register the "
     "newest file of the table's metadata folder instead (docs/operations, The catalog is lost)."
 )
+_PATH_TOO_LONG = ("File name too long", "KeyTooLong", "PathComponentTooLong")
+"""Of a local disk, an S3 store and HDFS: a value of an identity partition is a folder's name."""
+_CUT_PARTITIONS = (
+    "partition_by makes folders of values that are longer than the store's names may be: use bucket(16, COLUMN) or "
+    "truncate(16, COLUMN) instead of the column itself."
+)
 LOST_RACE = ("CommitFailed", "older than last sequence number")
 """A commit did not happen because the table has changed since it was looked at; PyIceberg says it in two ways."""
 _OVERTAKEN = (*LOST_RACE, "TableAlreadyExists", "TABLE_OR_VIEW_ALREADY_EXISTS")
@@ -118,6 +124,8 @@ def named(table: str, *, topic: str = "?", cluster: str = "main") -> Iterator[No
         if isinstance(error, FileNotFoundError) and "metadata.json" in str(error):
             raise Stopped("table_missing", table, f"{_METADATA_GONE} {error}") from error
         text = f"{type(error).__name__}: {error}"
+        if any(sign in text for sign in _PATH_TOO_LONG):
+            raise Stopped("misconfigured", table, _CUT_PARTITIONS, topic=topic, cluster=cluster) from error
         if any(sign in text for sign in _OVERTAKEN):
             raise Overtaken(table) from error
         state = state_of(text)
