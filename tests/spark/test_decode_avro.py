@@ -188,7 +188,7 @@ NESTED: list[tuple[Any, str, list[tuple[Any, Any]]]] = [
         [([{"key": 1, "value": {"x": 2, "y": None}}], [(1, {"x": 2, "y": None})]), ([], [])],
     ),
     (
-        array(record(("key", "double"), ("value", "int"), name="Entry"), logicalType="map"),
+        array(record(("key", "double"), ("value", "int"), name="Number"), logicalType="map"),
         "map<double, int>",
         [
             (

@@ -175,6 +175,7 @@ def test_the_change_itself_is_a_column(spark: SparkSession) -> None:
         ({"wide": unscaled(10**38)}, "value_out_of_range", "wide"),
         ({"zoned": "2026-01-01T00:00:00.1234567Z"}, "value_out_of_range", "zoned"),
         ({"zoned": "2026-01-01T00:00:00"}, "value_out_of_range", "zoned"),
+        ({"zoned": "2026-01-01T00:00:00Z\n"}, "value_out_of_range", "zoned"),
         ({"zoned": "+294247-01-10T04:00:54Z"}, "value_out_of_range", "zoned"),
         ({"digits": {"scale": 2, "value": b""}}, "undecodable", "digits"),
         ({"digits": {"scale": 2**30, "value": b"\1"}}, "value_out_of_range", "digits"),

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from tests.support.decoding import columns_of, encoded, framed, record, rows_of, schema_of, source
-from tidemark.domain.columns.types import BINARY, STRING, Field, Struct
+from tidemark.domain.columns.types import BINARY, STRING, Field, Primitive, Struct
 from tidemark.domain.formats.avro_default import zigzag
 from tidemark.engine.access.spark_limits import missing_limits
 from tidemark.engine.decode.failures import Bounds, explain_failures
 from tidemark.engine.decode.records import CAUSE, FATE, VALUE, Decoding, decode
+from tidemark.engine.decode.text import exactly
 
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
 WIDE = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 2}
@@ -104,6 +106,31 @@ FAULTS: list[tuple[str, Any, bytes, str, str, str]] = [
         "undecodable",
         "undecodable",
         "v: the map key",
+    ),
+    *(
+        (
+            f"{number} as {name}",
+            kind,
+            body,
+            "value_out_of_range",
+            "value_out_of_range",
+            f"{path}: {number} is no int",
+        )
+        for number in (1 << 31, (1 << 32) + 5, -(1 << 31) - 1, 1 << 40)
+        for name, kind, body, path in (
+            ("int", "int", zigzag(number), "v"),
+            ("int or null", ["null", "int"], b"\x02" + zigzag(number), "v"),
+            ("date", {"type": "int", "logicalType": "date"}, zigzag(number), "v"),
+            ("time", {"type": "int", "logicalType": "time-millis"}, zigzag(number), "v"),
+            (
+                "element",
+                {"type": "array", "items": "int"},
+                b"\x04\x02" + zigzag(number) + b"\x00",
+                "v.element",
+            ),
+            ("value of a map", COUNTS, b"\x02\x02a" + zigzag(number) + b"\x00", "v.value"),
+            ("part of a record", ITEMS, b"\x02\x02" + zigzag(number) + b"\x00\x00", "v.element.n"),
+        )
     ),
     ("decimal", DECIMAL, octets(b"\x7f\xff"), "value_out_of_range", "value_out_of_range", "v: 5 digits"),
     (
@@ -264,6 +291,20 @@ def test_text_must_be_utf8(spark: SparkSession) -> None:
         (None, "tombstone"),
     ]
     assert explain_failures(decoded, decoding)[0, 2].detail == "no UTF-8 at byte 0 of the value"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\u2028", " ", "\x00"])
+def test_text_of_a_key_is_one_spelling_and_nothing_behind_it(spark: SparkSession, end: str) -> None:
+    """Java's `$` stands before a last line end too, and casts trim: either would take the key of another row."""
+    kinds = {"boolean": "true", "long": "42", "date": "2026-01-01", "timestamptz": "2026-01-01T00:00:00Z"}
+    told = spark.range(1).select(
+        *(exactly(F.lit(text), Primitive(kind)).isNotNull().alias(kind) for kind, text in kinds.items()),
+        *(
+            exactly(F.lit(text + end), Primitive(kind)).isNull().alias(f"{kind} {end!r}")
+            for kind, text in kinds.items()
+        ),
+    )
+    assert all(told.collect()[0])
 
 
 def test_raw_bytes_are_never_quarantined(spark: SparkSession) -> None:

@@ -10,8 +10,11 @@ Truncated, empty and garbage input gives a struct of NULLs, and trailing bytes a
 value is a field of an outer record that ends in SENTINEL: the bytes are appended to the value and must come
 back.
 
-Not noticed, for Avro's Java decoder does not tell: a boolean byte other than 0 and 1 is false, and of an int
-written with more than 32 bits the low ones are taken. No conforming producer writes either.
+An int, whose bytes are those of a long, is read as one: of more than 32 bits Avro's Java decoder takes the low ones,
+and there are producers that write them (fastavro does not look). Only as one of several branches of a union it is
+read as an int, which Spark tells from a long; there producers look, for they must choose.
+
+Not noticed: a boolean byte other than 0 and 1 is false. No conforming producer writes it.
 """
 
 import json
@@ -22,9 +25,9 @@ from typing import Any
 
 from tidemark.domain.columns.types import (
     BINARY,
-    DATE,
     DOUBLE,
     FLOAT,
+    LONG,
     MAX_PRECISION,
     STRING,
     TIMESTAMP,
@@ -59,7 +62,6 @@ _LEGAL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONG_DIGITS = 18
 _LONG_BYTES = 8
 _READ_BY_SPARK = {
-    "date": DATE,
     "timestamp-millis": TIMESTAMPTZ,
     "timestamp-micros": TIMESTAMPTZ,
     "local-timestamp-millis": TIMESTAMP,
@@ -97,7 +99,7 @@ def decoded_type(node: Node) -> ColumnType:
         case Leaf() | Fixed():
             return _decoded_leaf(node)
         case Enum():
-            return STRING if has_legal_symbols(node) else Primitive("int")
+            return STRING if has_legal_symbols(node) else LONG
         case Record(_, fields):
             names = decoded_names(node)
             return Struct(
@@ -160,7 +162,7 @@ def _schema(node: Node, names: Iterator[str]) -> Any:  # noqa: PLR0911 - one ret
         case Enum(_, symbols) if has_legal_symbols(node):
             return {"type": "enum", "name": next(names), "symbols": symbols}
         case Enum():
-            return "int"
+            return "long"
         case Record(_, fields):
             parts = zip(decoded_names(node), fields, strict=True)
             return _record(names, [_field(name, _schema(field.type, names)) for name, field in parts])
@@ -174,7 +176,7 @@ def _schema(node: Node, names: Iterator[str]) -> Any:  # noqa: PLR0911 - one ret
 
 
 def _leaf_schema(node: Leaf | Fixed, names: Iterator[str]) -> Any:
-    base = {"type": node.kind} if isinstance(node, Leaf) else _fixed(names, node.size)
+    base = {"type": _read_kind(node)} if isinstance(node, Leaf) else _fixed(names, node.size)
     precision = read_precision(node) if node.logical == "decimal" else None
     if precision is not None:
         return {**base, "logicalType": "decimal", "precision": precision, "scale": node.scale}
@@ -185,7 +187,7 @@ def _union_schema(union: Union, names: Iterator[str]) -> Any:
     several = len(union.values) > 1
     branches = []
     for branch in union.branches:
-        schema = _schema(branch, names)
+        schema = {"type": "int"} if several and is_int(branch) else _schema(branch, names)
         branches.append(_record(names, [_field("box", schema)]) if several and is_boxed(branch) else schema)
     return [*branches, _fixed(names, 1)] if _kept_apart(union) else branches
 
@@ -198,7 +200,16 @@ def _decoded_leaf(node: Leaf | Fixed) -> ColumnType:
         return BINARY if precision is None else decimal(precision, node.scale)
     if node.logical in _READ_BY_SPARK:
         return _READ_BY_SPARK[node.logical]
-    return BINARY if isinstance(node, Fixed) or node.kind == "bytes" else Primitive(node.kind)
+    return BINARY if isinstance(node, Fixed) or node.kind == "bytes" else Primitive(_read_kind(node))
+
+
+def _read_kind(node: Leaf) -> str:
+    return "long" if is_int(node) else node.kind
+
+
+def is_int(node: Node) -> bool:
+    """An int of any meaning: a number of 32 bits, in bytes that may hold more."""
+    return isinstance(node, Leaf) and node.kind == "int"
 
 
 def _decoded_union(union: Union) -> ColumnType:
@@ -216,7 +227,7 @@ def _decoded_union(union: Union) -> ColumnType:
 
 
 def _decoded_branch(branch: Node) -> ColumnType:
-    kind = decoded_type(branch)
+    kind = Primitive("int") if is_int(branch) else decoded_type(branch)
     return Struct((Field("box", kind),)) if is_boxed(branch) else kind
 
 

@@ -87,7 +87,9 @@ class _Walk:
     def _leaf(self, node: Leaf, path: tuple[str, ...]) -> None:
         match node.kind:
             case "int" | "long":
-                number = self._varint(node.kind, path)
+                number = self._varint("long", path)
+                if node.kind == "int" and not -(1 << 31) <= number < 1 << 31:
+                    raise self._fault("value_out_of_range", path, f"{number} is no int, which has 32 bits")
                 if node.logical.endswith("timestamp-millis") and abs(number) > _MILLIS_LIMIT:
                     raise self._fault(
                         "value_out_of_range", path, f"{number} ms is no timestamp in microseconds"

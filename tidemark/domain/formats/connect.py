@@ -34,9 +34,9 @@ _TIMES: Mapping[tuple[str, str], Logical] = {
 MAX_SCALE = 20_000
 """Digits after the point that a number of its own scale may have; PostgreSQL's numeric has 16,383 at most."""
 ZONED_TIME = (
-    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.][0-9]{1,6}0*)?(?:Z|[+-][0-9]{2}:[0-9]{2})$"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.][0-9]{1,6}0*)?(?:Z|[+-][0-9]{2}:[0-9]{2})"
 )
-"""ISO 8601 as Debezium writes ZonedTimestamp, no finer than microseconds."""
+"""ISO 8601 as Debezium writes ZonedTimestamp, no finer than microseconds; the whole text."""
 
 
 def is_zoned_time(text: str) -> bool:

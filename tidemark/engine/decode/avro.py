@@ -15,6 +15,7 @@ from pyspark.sql.avro.functions import from_avro
 from tidemark.domain.columns.spark_types import spark_ddl
 from tidemark.domain.columns.types import (
     BOOLEAN,
+    INT,
     ColumnType,
     Field,
     ListType,
@@ -31,6 +32,7 @@ from tidemark.domain.formats.avro_decoder import (
     default_schema,
     has_number_keys,
     is_boxed,
+    is_int,
 )
 from tidemark.domain.formats.avro_default import plain_default
 from tidemark.domain.formats.avro_nodes import (
@@ -66,7 +68,7 @@ def shaped(  # noqa: C901, PLR0911 - one case per kind of node
     if isinstance(reader, Union) and len(reader.values) == 1:
         reader = reader.values[0]
     if _is_castable(node, target):
-        return value.cast(spark_ddl(target))
+        return value.try_cast(spark_ddl(target))  # a long that is no int is NULL, and a check's to find
     match node, target:
         case Union(), _ if len(node.values) == 1:
             return shaped(value, node.values[0], target, reader)
@@ -87,7 +89,7 @@ def shaped(  # noqa: C901, PLR0911 - one case per kind of node
         case Union(), Struct():
             return F.when(value.isNotNull(), F.struct(*_branches(value, node, target, reader)))
         case Enum(_, symbols), _:
-            return F.get(F.array(*(F.lit(symbol) for symbol in symbols)), value)
+            return F.get(F.array(*(F.lit(symbol) for symbol in symbols)), value.try_cast("int"))
         case ((Leaf() | Fixed()), _):
             return _converted(value, node, target)
     raise ValueError(f"a {target} holds no {node}")
@@ -164,7 +166,8 @@ def _is_castable(node: Node, target: ColumnType) -> bool:  # noqa: PLR0911 - one
     """True when a CAST, which goes by position, gives exactly the target: same fields in the same order."""
     match node, target:
         case ((Leaf() | Fixed()), Primitive()):
-            return not _has_rules(node) and node != NULL and widens(decoded_type(node), target)
+            own = INT if is_int(node) and not node.logical else decoded_type(node)
+            return not _has_rules(node) and node != NULL and widens(own, target)
         case Enum(), _:
             return is_same(node, target)
         case Record(_, fields), Struct():
@@ -205,6 +208,8 @@ def _branches(value: Column, node: Union, target: Struct, reader: Node | None) -
 def member(value: Column, position: int, branch: Node) -> Column:
     """The value of a union's branch; `position` counts the branches that are not null."""
     member = value[f"member{position}"]
+    if is_int(branch):  # as everywhere else
+        return member.cast("bigint")
     return member["box"] if is_boxed(branch) else member
 
 
@@ -240,7 +245,9 @@ def _converted(  # noqa: PLR0911 - one return per logical type
 ) -> Column:
     match node.logical:
         case "time-millis":
-            return value.cast("bigint") * 1000
+            return value.try_cast("int").cast("bigint") * 1000
+        case "date":
+            return F.date_from_unix_date(value.try_cast("int"))
         case "decimal" if isinstance(target, Primitive) and target.decimal:
             return value.try_cast(spark_ddl(target))
         case "decimal":

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 from tidemark.domain.columns.spark_types import spark_ddl
 from tidemark.domain.columns.types import Primitive
 from tidemark.domain.formats.avro_columns import element_type
-from tidemark.domain.formats.avro_decoder import decoded_names, has_legal_symbols, has_number_keys
+from tidemark.domain.formats.avro_decoder import decoded_names, has_legal_symbols, has_number_keys, is_int
 from tidemark.domain.formats.avro_nodes import (
     Array,
     Entries,
@@ -30,6 +30,7 @@ from tidemark.engine.decode.avro import is_same, keys_are_unique, member
 from tidemark.engine.decode.connect import document, is_variable_decimal, zoned_timestamp
 
 Check = Callable[[Column, Node], Column | None]
+_INTS = -(1 << 31), (1 << 31) - 1
 _APART = " "
 """Between joined strings: no byte of it can be part of another character."""
 
@@ -49,12 +50,14 @@ def sound(value: Column, node: Node) -> Column | None:
     return _nested(value, node, sound)
 
 
-def fits(value: Column, node: Node) -> Column | None:
-    """False for a value outside the range of its declared type: a decimal with too many digits, a time, a key -0.0.
+def fits(value: Column, node: Node) -> Column | None:  # noqa: PLR0911 - one per kind of node
+    """False for a value outside the range of its declared type: an int, a decimal with too many digits, a key -0.0.
 
     NULL or true otherwise; None when nothing of the node needs a check.
     """
     match node:
+        case Leaf("int"):
+            return value.between(*_INTS)
         case Leaf() | Fixed() if node.logical == "decimal":
             declared = element_type(node)
             if is_same(node, declared) or not isinstance(declared, Primitive) or declared.decimal is None:
@@ -87,7 +90,8 @@ def _nested(value: Column, node: Node, check: Check) -> Column | None:
         case Union() if len(node.values) == 1:
             return check(value, node.values[0])
         case Union() if merged_numbers(node) is None:
-            return _all([check(member(value, i, branch), branch) for i, branch in enumerate(node.values)])
+            branches = [(i, b) for i, b in enumerate(node.values) if check != fits or not is_int(b)]
+            return _all([check(member(value, i, branch), branch) for i, branch in branches])
     return None
 
 
@@ -102,7 +106,23 @@ def _each(value: Column, node: Node, check: Check) -> Column | None:
     texts = _texts(value, node) if check == sound else None
     if texts is not None:
         return _all([F.is_valid_utf8(F.array_join(text, _APART)) for text in texts])
+    if check == fits and (numbers := _numbers(value, node)) is not None:
+        return _all([edge(each).between(*_INTS) for each in numbers for edge in (F.array_min, F.array_max)])
     return F.forall(value, lambda item: _required(check(item, node)))
+
+
+def _numbers(values: Column, node: Node) -> list[Column] | None:
+    """All ints of the elements, lists of them; None where anything else can be out of its range. As in `_texts`."""
+    match node:
+        case Leaf("int"):
+            return [values]
+        case Record(_, fields):
+            parts = zip(decoded_names(node), fields, strict=True)
+            found = [_numbers(values[name], field.type) for name, field in parts]
+            return None if None in found else [each for several in found for each in several or ()]
+        case Union() if len(node.values) == 1:
+            return _numbers(values, node.values[0])
+    return None if _is_needed(node, fits) else []
 
 
 def _texts(values: Column, node: Node) -> list[Column] | None:

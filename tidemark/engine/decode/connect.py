@@ -20,12 +20,12 @@ def zoned_timestamp(text: Column) -> Column:
     """ISO 8601 with its zone, years 1 to 9999 in UTC, no finer than microseconds: Spark itself would cut digits off."""
     at = text.try_cast("timestamp")
     inside = at.between(F.lit(_FIRST).cast("timestamp"), F.lit(_LAST).cast("timestamp"))
-    return F.when(F.rlike(text, F.lit(ZONED_TIME)) & inside, at)
+    return F.when(F.rlike(text, F.lit(rf"\A(?:{ZONED_TIME})\z")) & inside, at)
 
 
 def variable_decimal(value: Column) -> Column:
     """Plain digits of struct<scale, value>, a number of any length."""
-    return F.when(is_variable_decimal(value), digits_of(value["value"], value["scale"]))
+    return F.when(is_variable_decimal(value), digits_of(value["value"], value["scale"].try_cast("int")))
 
 
 def is_variable_decimal(value: Column) -> Column:

@@ -34,7 +34,7 @@ def exactly(text: Column, target: Primitive) -> Column:
     if target.name == "timestamptz":
         return zoned_timestamp(text)
     spelling = _decimal(target.decimal[1]) if target.decimal else _SPELLINGS[target.name]
-    return F.when(F.rlike(text, F.lit(f"^(?:{spelling})$")), text.try_cast(spark_ddl(target)))
+    return F.when(F.rlike(text, F.lit(rf"\A(?:{spelling})\z")), text.try_cast(spark_ddl(target)))
 
 
 def _decimal(scale: int) -> str:
