@@ -16,7 +16,9 @@ from dagster._core.remote_representation.external_data import RepositorySnap
 from dagster._serdes import serialize_value
 
 from orchestration.definitions import build_defs
+from resources.lake import configuration_of
 from tidemark.domain.columns.types import LONG, STRING, Field, Struct
+from tidemark.domain.config.step_names import step_names
 from tidemark.engine.config import discovery
 from tidemark.engine.config.configuration import Places
 
@@ -113,6 +115,23 @@ def test_a_wrong_contract_is_refused_by_file_and_line(where):
     fresh = Places(where.platform_file, where.contracts_dir, where.home / "other")
     with pytest.raises(Exception, match=r"bad\.yaml:2: .*target_leg.*target_lag"):
         build_defs(where=fresh)
+
+
+def test_every_name_in_a_shared_step_is_one_that_the_contracts_are_checked_for(where):
+    (where.contracts_dir / "late.yaml").write_text(
+        "topic: l\ntable: shop.late\nevent_time: at\nupsert: [id]\n"
+    )
+    ops = build_defs(where=where).resolve_job_def("__ASSET_JOB").graph.node_defs
+    found = {op.name: set(op.output_dict) for op in ops}
+    names = [each for contract in configuration_of(where).contracts for each in step_names(contract)]
+
+    def of(step, prefix=""):
+        return {prefix + each.name for each in names if each.step == step}
+
+    assert of("ingest default") == found["ingest_default"]
+    assert of("ingest slow") == found["ingest_slow"]
+    assert of("upsert tables") == found["merge_default"]
+    assert of("tables", "schema__") == found["evolve_schemas"]
 
 
 def test_no_contracts_are_no_error(tmp_path):

@@ -10,6 +10,7 @@ from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract, Declarat
 from tidemark.domain.config.contract_rules import PLACEHOLDER
 from tidemark.domain.config.layering import BUILT_IN, Finding, KeyPath, Merged, Origin, dotted, leaves
 from tidemark.domain.config.naming import as_identifier, default_table, table_fault
+from tidemark.domain.config.step_names import StepName, step_names
 from tidemark.domain.config.validation import validate
 from tidemark.domain.errors import Problem
 
@@ -142,19 +143,24 @@ def _mapping(upsert: Any) -> dict[str, Any]:
 
 
 def clashes(resolved: Sequence[Resolved]) -> Iterator[tuple[Resolved, Problem]]:
-    """Contracts whose tables have the name of a table before them, be it in other case."""
+    """Contracts that cannot stand beside one before them: a name is taken, be it in other case or in Dagster."""
     seen: dict[str, tuple[Resolved, str]] = {}
+    steps: dict[tuple[str, str], tuple[Resolved, StepName]] = {}
     for each in resolved:
         names = _table_names(each.contract)
         if own := _twice(names):
             yield each, each.problem(own, f"table {names[own]} is another table of this contract")
             continue
-        clash = next((path for path, name in names.items() if name.lower() in seen), None)
-        if clash is None:
-            seen.update({name.lower(): (each, name) for name in names.values()})
+        if clash := next((path for path, name in names.items() if name.lower() in seen), None):
+            other, taken = seen[names[clash].lower()]
+            yield each, each.problem(clash, _clash(each, names[clash], other, taken))
             continue
-        other, taken = seen[names[clash].lower()]
-        yield each, each.problem(clash, _clash(each, names[clash], other, taken))
+        brought = list(step_names(each.contract))
+        if alike := next((one for one in brought if one[:2] in steps), None):
+            yield each, each.problem(alike.key, _alike(alike, *steps[alike[:2]]))
+            continue
+        seen.update({name.lower(): (each, name) for name in names.values()})
+        steps.update({one[:2]: (each, one) for one in brought})
 
 
 def _twice(names: Mapping[KeyPath, str]) -> KeyPath | None:
@@ -174,6 +180,14 @@ def _clash(each: Resolved, name: str, other: Resolved, taken: str) -> str:
     if name == taken:
         return f"table {name}{topic} is also made by {where}"
     return f"table {name}{topic} differs only by case from {taken}, which is made by {where}"
+
+
+def _alike(one: StepName, owner: Resolved, other: StepName) -> str:
+    place = owner.problem(other.key, "")
+    where = f"{place.file}:{place.line}" if place.line else place.file
+    return (
+        f"{one.what} and {other.what} ({where}) are both {one.name} in Dagster: give one of them another name"
+    )
 
 
 def _table_names(contract: Contract) -> dict[KeyPath, str]:
