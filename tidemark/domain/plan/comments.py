@@ -6,6 +6,7 @@ from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Struct
 from tidemark.domain.config.contract import ColumnNote
 from tidemark.domain.plan.schema_plan import Change, WriterColumns
+from tidemark.domain.suggest import nearest
 
 Path = tuple[str, ...]
 
@@ -19,6 +20,18 @@ def wanted_comments(writers: Iterable[WriterColumns], notes: Mapping[str, Column
         if note.description:
             found[_parts(name)] = note.description
     return found
+
+
+def lost_notes(columns: Struct, notes: Mapping[str, ColumnNote]) -> list[str]:
+    """Words for each note that is about no column of `columns`, at any depth; with the nearest one."""
+    known = {".".join(path) for path, _ in fields_of(columns)}
+    return [
+        f"columns: there is no column {name}{f' (did you mean {near}?)' if near else ''}; "
+        "its tags protect nothing and its description is shown nowhere"
+        for name in notes
+        if ".".join(_parts(name)) not in known
+        for near in [nearest(name, known)]
+    ]
 
 
 def comment_changes(columns: Struct, wanted: Mapping[Path, str]) -> Iterator[Change]:

@@ -10,6 +10,7 @@ from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.config.upsert import currents
 from tidemark.domain.errors import Overtaken
 from tidemark.domain.lineage.marts import downstream
+from tidemark.domain.plan.comments import lost_notes
 from tidemark.domain.plan.compatibility import disagreements
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan, applied
 from tidemark.engine.access.lake import Lake
@@ -80,7 +81,10 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
         if columns is not None:
             checked = _with_key(lake, contract, _with_rules(lake, contract, found, columns), columns)
         decoded = take_sample(lake, contract, state, schemas, plan, sample) if sample else None
-        return replace(_complete(lake, contract, checked), sample=decoded)
+        whole = _complete(lake, contract, checked)
+        return replace(
+            whole, findings=(*_lost_notes(contract, columns, schemas), *whole.findings), sample=decoded
+        )
 
 
 def foresee_releases(lake: Lake) -> list[Foresight]:
@@ -124,6 +128,14 @@ def _complete(lake: Lake, contract: Contract, found: Foresight) -> Foresight:
     return replace(
         found, affects=tuple(asset(each) for each in affects), findings=compatibility_findings(lake, contract)
     )
+
+
+def _lost_notes(contract: Contract, columns: Struct | None, schemas: TopicSchemas) -> list[str]:
+    """Never more than a finding: a note may be about a column that the writers no longer have, or not yet."""
+    wanted = schemas.wanted()
+    if columns is None or wanted is None or not contract.columns:
+        return []
+    return lost_notes(table_columns(Struct((*columns.fields, *wanted.fields))), contract.columns)
 
 
 def compatibility_findings(lake: Lake, contract: Contract) -> tuple[str, ...]:

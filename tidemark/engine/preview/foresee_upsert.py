@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from tidemark.domain.columns.layout import layout_faults
+from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.upsert import Current, upsert_columns, upsert_faults
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
@@ -10,27 +11,46 @@ from tidemark.engine.merge.lacking import lacking
 from tidemark.engine.merge.state import read_pair
 from tidemark.engine.merge.table import plan_follow
 from tidemark.engine.preview.foresee import Foresight, asset, created, of_plan, prevented
+from tidemark.engine.schema.writers import read_schemas
+from tidemark.engine.table.create import table_columns
 
 
 def foresee_upsert(lake: Lake, current: Current) -> Foresight:
-    """The plan of an upsert table as of now; nothing while its append table has no rows.
+    """The plan of an upsert table as of now.
+
+    While its append table has no rows there is nothing to do; what cannot be made of its columns is told all the same.
 
     Raises:
-        Outage: the catalog does not answer.
+        Outage: the catalog, or before the first load the registry, does not answer.
         Stopped: a newer Tidemark wrote its ledger.
     """
     contract = current.contract
     with named(contract.table, topic=current.append.table, cluster=current.append.cluster):
         pair = read_pair(lake, current, ledger=False)
         if pair.append is None:
-            return Foresight(contract.table, "", "nothing", ())
+            return _before_the_first_load(lake, current)
         columns = upsert_columns(current, pair.columns)
         if pair.state.exists:
             found = of_plan(plan_follow(current, pair.state, columns))
         else:
-            faults = upsert_faults(current, pair.columns)
-            faults += layout_faults(columns, contract.partitioning, contract.sort_by)
-            found = created(contract, columns, faults)
+            found = created(contract, columns, _faults(current, pair.columns))
         if (missing := lacking(pair)) is not None:
             found = prevented(found, "history", missing.fields["detail"])
         return replace(found, affects=(asset(contract.table),))
+
+
+def _before_the_first_load(lake: Lake, current: Current) -> Foresight:
+    append, contract = current.append, current.contract
+    nothing = Foresight(contract.table, "", "nothing", ())
+    wanted = None if lake.state(append.table, ledger=False).exists else read_schemas(lake, append).wanted()
+    if wanted is None or not (faults := _faults(current, table_columns(wanted))):
+        return nothing
+    found = created(contract, upsert_columns(current, table_columns(wanted)), faults)
+    return replace(found, affects=(asset(contract.table),))
+
+
+def _faults(current: Current, append: Struct) -> list[str]:
+    """Why no upsert table can be made of an append table with these columns."""
+    said = current.contract
+    layout = layout_faults(upsert_columns(current, append), said.partitioning, said.sort_by)
+    return [*upsert_faults(current, append), *layout]

@@ -1,0 +1,77 @@
+"""A plan tells of names in the contract that no column has, before a run stumbles over them or passes them over."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import current_of
+from tidemark.engine.access.table_state import read_state
+from tidemark.engine.preview.foresee import Foresight, foresee
+from tidemark.engine.preview.foresee_upsert import foresee_upsert
+
+FIELDS = {"id": "bigint", "email": "string", "at": "timestamp", "who": "struct<name: string>"}
+
+
+class Lake:
+    """An empty catalog."""
+
+    def __init__(self, folder: Path) -> None:
+        self.catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
+        self.platform = SimpleNamespace(catalog=SimpleNamespace(type="sql", name="lake"))
+        self.configuration = SimpleNamespace(contracts=(), origins={})
+
+    def state(self, table: str, *, ledger: bool = True) -> Any:
+        return read_state(self.catalog, table, required=ledger)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Any:
+    return Lake(tmp_path)
+
+
+def contract(**said: Any) -> Contract:
+    value = {"format": "json", "fields": FIELDS}
+    return Contract.model_validate({"topic": "orders", "table": "shop.orders", "value": value, **said})
+
+
+class TestNotesOnColumns:
+    def test_about_no_column_are_told_with_the_nearest_and_stop_nothing(self, lake: Any) -> None:
+        found = foresee(lake, contract(columns={"emial": {"tags": ["pii"]}}))
+        assert found.verdict == "apply"
+        [said] = found.findings
+        assert said.startswith(
+            "columns: there is no column emial (did you mean email?); its tags protect nothing"
+        )
+
+    @pytest.mark.parametrize("name", ["email", "who.name", "`who`.name", "_kafka", "_kafka.key"])
+    def test_about_a_column_at_any_depth_are_not(self, lake: Any, name: str) -> None:
+        assert foresee(lake, contract(columns={name: {"tags": ["pii"]}})).findings == ()
+
+
+class TestAnUpsertTableBeforeItsFirstLoad:
+    def foreseen(self, lake: Any, **upsert: Any) -> Foresight:
+        current = current_of(contract(upsert={"table": "shop.orders_current", "keys": ["id"], **upsert}))
+        assert current is not None
+        return foresee_upsert(lake, current)
+
+    @pytest.mark.parametrize(
+        ("upsert", "reason"),
+        [
+            ({"partition_by": ["day(att)"]}, "partition_by: day(att): there is no column att"),
+            ({"sort_by": ["emial"]}, "sort_by: there is no column emial (did you mean email?)"),
+            ({"keys": ["idd"]}, "upsert.keys: there is no column idd (did you mean id?)"),
+            ({"partition_by": ["day(email)"]}, "partition_by: day(email): day does not apply to string"),
+        ],
+    )
+    def test_that_no_run_could_make_is_told(self, lake: Any, upsert: dict[str, Any], reason: str) -> None:
+        found = self.foreseen(lake, **upsert)
+        assert found.verdict == "impossible"
+        assert reason in found.changes[-1]["reason"]
+
+    def test_that_fits_has_nothing_to_do(self, lake: Any) -> None:
+        found = self.foreseen(lake, partition_by=["day(at)"], sort_by=["email"], deletes="soft")
+        assert (found.verdict, found.changes) == ("nothing", ())
