@@ -276,9 +276,9 @@ def replay(  # noqa: PLR0913 - two replays, each with its own options
         bool, typer.Option("--quarantine", help="Decode quarantined records again.")
     ] = False,
     cause: Annotated[str, typer.Option("--cause", help="Only quarantined records of this cause.")] = "",
-    partition: Annotated[int | None, typer.Option("--partition", help="The Kafka partition.")] = None,
-    first: Annotated[int | None, typer.Option("--from", help="The first offset.")] = None,
-    upto: Annotated[int | None, typer.Option("--to", help="The offset after the last.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="The Kafka partition.")] = None,
+    first: Annotated[int | None, typer.Option("--from", min=0, help="The first offset.")] = None,
+    upto: Annotated[int | None, typer.Option("--to", min=0, help="The offset after the last.")] = None,
     reason: Reason = "",
     by: By = "",
     dry_run: DryRun = False,

@@ -21,6 +21,12 @@ def replay(
         raise typer.BadParameter("say --quarantine, or --partition, --from and --to")
     if cause and not quarantine:
         raise typer.BadParameter("--cause selects quarantined records: say --quarantine too")
+    if quarantine and partition is None and (first is not None or upto is not None):
+        raise typer.BadParameter("--from and --to are offsets of a partition: say --partition too")
+    if first is not None and upto is not None and first >= upto:
+        raise typer.BadParameter(
+            f"--to is the offset after the last one: --from {first} --to {upto} is nothing"
+        )
     asked = {"partition": partition, "from_offset": first, "to_offset": upto}
     given = {key: value for key, value in asked.items() if value is not None}
     arguments = {"table": table, **signed, "quarantine": quarantine, "cause": cause, **given}

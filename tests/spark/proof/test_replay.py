@@ -115,6 +115,7 @@ def test_what_cannot_be_replayed_is_refused_by_name(lakehouse, table):
     def refused(partition, first, upto):
         with pytest.raises(Refused) as found:
             replay_range(lakehouse.lake, table.contract, partition, first, upto, ADA)
+        assert found.value.next_step
         return str(found.value)
 
     assert "no longer has offsets 0 to 4" in refused(0, 0, 10)
@@ -122,6 +123,26 @@ def test_what_cannot_be_replayed_is_refused_by_name(lakehouse, table):
     assert "partitions [0, 1] of" in refused(7, 0, 1)
     assert "0 <= a < b" in refused(0, 5, 5)
     assert table.branches == set()
+
+
+@pytest.mark.parametrize(
+    ("selection", "why"),
+    [
+        (Selection("no_magic_bite"), "no record of .* as no_magic_bite; did you mean no_magic_byte"),
+        (Selection("quality:gone"), "no record of .* as quality:gone"),
+        (Selection(partition=99), "has read partitions \\[0, 1\\] of .*, not 99"),
+        (Selection(partition=0, first=5, upto=3), "0 <= a < b"),
+    ],
+)
+def test_a_selection_of_the_quarantine_that_nothing_can_be_is_refused(lakehouse, table, selection, why):
+    with pytest.raises(Refused, match=why) as found:
+        replay_quarantine(lakehouse.lake, table.contract, selection, ADA)
+    assert found.value.next_step
+
+
+def test_a_cause_that_nothing_has_at_the_moment_is_no_slip(lakehouse, table):
+    done = replay_quarantine(lakehouse.lake, table.contract, Selection("null_key"), ADA)
+    assert done.arguments["moved"] == 0
 
 
 def _marks(table):

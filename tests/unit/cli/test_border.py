@@ -68,6 +68,21 @@ def test_accept_wants_exactly_one_stop_state(flags: list[str]) -> None:
     assert "exactly one" in json.loads(told.stdout)["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--quarantine", "--from", "1", "--to", "5"], "--partition"),
+        (["--quarantine", "--partition", "0", "--from", "5", "--to", "3"], "--from 5 --to 3 is nothing"),
+        (["--partition", "0", "--from", "5", "--to", "5"], "--from 5 --to 5 is nothing"),
+        (["--partition", "-1", "--from", "0", "--to", "5"], "greater than or equal to 0"),
+    ],
+)
+def test_a_replay_of_no_offsets_is_bad_use(flags: list[str], words: str) -> None:
+    told = CliRunner().invoke(app, ["replay", "shop.orders", "--reason", "why", *flags, "--json"])
+    assert told.exit_code == 2
+    assert words in json.loads(told.stdout)["error"]["message"]
+
+
 def test_a_broken_contract_names_file_and_line_and_exits_with_2(home: Path) -> None:
     (home / "contracts" / "orders.yaml").write_text("topic: orders\ntarget_lagg: 5s\n")
     told = CliRunner().invoke(app, ["status", "--json"])

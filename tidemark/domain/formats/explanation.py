@@ -1,12 +1,14 @@
 """Why a record could not become a row: a cause of CONTRACT.md and the words for a person."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Cause = Literal[
     "undecodable", "value_out_of_range", "type_mismatch", "invalid_against_schema", "wrong_message_type"
 ]
 """Causes that a second look at the value can explain."""
+CAUSES = frozenset(get_args(Cause)) | {"no_magic_byte", "unknown_schema_id", "null_key", "schema_not_allowed"}
+"""Every cause but those of quality rules."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,18 @@ def replay(
     partition, first, upto = wanted
     if quarantine:
         if partition is None and (first is not None or upto is not None):
-            raise Refused("offsets are those of a partition: name it", table=contract.table)
+            raise Refused(
+                "offsets are those of a partition: name it",
+                next_step=f"tidemark replay {contract.table} --quarantine --partition p --from a --to b --reason …",
+                table=contract.table,
+            )
         return replay_quarantine(lake, contract, Selection(cause, partition, first, upto), signature)
     if cause is not None:
-        raise Refused("a cause selects quarantined records: say quarantine too", table=contract.table)
+        raise Refused(
+            "a cause selects quarantined records: say quarantine too",
+            next_step=f"tidemark replay {contract.table} --quarantine --cause {cause} --reason …",
+            table=contract.table,
+        )
     if partition is None or first is None or upto is None:
         raise Refused(
             "say quarantine, or partition and both ends of a range of offsets",

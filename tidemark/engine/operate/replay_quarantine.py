@@ -16,12 +16,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.formats.explanation import Cause
+from tidemark.domain.errors import Refused
+from tidemark.domain.formats.explanation import CAUSES, Cause
 from tidemark.domain.ledger.evidence import Group, truncates
-from tidemark.domain.ledger.ledger import Counts, add_up
+from tidemark.domain.ledger.ledger import Counts, Ledger, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.replay import runs_between, within
 from tidemark.domain.ledger.settlement import Settlement
+from tidemark.domain.suggest import nearest
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
@@ -30,6 +32,7 @@ from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quarantine_rows import explained_rows
 from tidemark.engine.ingest.stage import stage
+from tidemark.engine.look.quarantined import causes
 from tidemark.engine.operate.replay_plan import (
     Change,
     Ground,
@@ -114,13 +117,16 @@ def replay_quarantine(
     """Move quarantined records that fit today into the table, exactly once.
 
     Raises:
-        Refused: the table was never loaded.
+        Refused: the table was never loaded, or no record can be what was selected.
         Stopped, Outage: the table, the registry or a service stands in the way; nothing was changed.
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         if not signature.dry_run:
             log_what_died(lake, contract.table)
-        before = lake.state(contract.table).head
+        state = lake.state(contract.table)
+        if state.ledger is not None:
+            _check_selection(lake, contract, selection, state.ledger)
+        before = state.head
         total = _Tally()
         while persistent(contract, lambda: _attempt(lake, contract, selection, signature, total)):
             pass
@@ -143,6 +149,35 @@ def replay_quarantine(
         if not signature.dry_run:
             record(lake, operation)
         return operation
+
+
+def _check_selection(lake: Lake, contract: Contract, selection: Selection, ledger: Ledger) -> None:
+    """Raises Refused for what selects nothing whatever lies in the quarantine: a slip, which would pass as success."""
+    table, cause = contract.table, selection.cause
+    if selection.partition is not None and selection.partition not in ledger.next:
+        raise Refused(
+            f"{table} has read partitions {sorted(ledger.next)} of {ledger.topic}, not {selection.partition}",
+            next_step=f"tidemark reconcile {table} lists partitions and offsets",
+            table=table,
+        )
+    first, upto = selection.first or 0, selection.upto
+    if first < 0 or (upto is not None and upto <= first):
+        raise Refused(
+            "a replay needs offsets --from a --to b with 0 <= a < b",
+            next_step=f"tidemark reconcile {table} lists partitions and offsets",
+            table=table,
+        )
+    known = CAUSES | {rule.cause for rule in contract.quality}
+    if cause is None or cause in known:
+        return
+    there = {each.cause for each in causes(lake, table, contract.quarantine_table, ledger)}
+    if cause not in there:
+        near = nearest(cause, known | there)
+        raise Refused(
+            f"no record of {table} is in quarantine as {cause}" + (f"; did you mean {near}?" if near else ""),
+            next_step=f"tidemark status {table} --quarantine lists the causes",
+            table=table,
+        )
 
 
 def _attempt(

@@ -119,20 +119,27 @@ def check_range(on: Ground, topic: Topic, wanted: Mapping[int, OffsetRange]) -> 
     """Raises Refused, naming the range, unless the table has read it and Kafka still has it."""
     table, ledger = on.contract.table, on.ledger
     if not wanted:
-        raise Refused("a replay needs offsets --from a --to b with 0 <= a < b", table=table)
+        raise Refused(
+            "a replay needs offsets --from a --to b with 0 <= a < b",
+            next_step=f"tidemark reconcile {table} lists partitions and offsets",
+            table=table,
+        )
     finding = examine(ledger, topic)
     if finding and finding.state != "offsets_expired":
         raise Stopped(finding.state, table, finding.detail, topic=topic.name, **finding.fields)
     for p, each in wanted.items():
         if p not in ledger.next:
             raise Refused(
-                f"{table} has read partitions {sorted(ledger.next)} of {topic.name}, not {p}", table=table
+                f"{table} has read partitions {sorted(ledger.next)} of {topic.name}, not {p}",
+                next_step=f"tidemark reconcile {table} lists partitions and offsets",
+                table=table,
             )
         first, following, kept = ledger.start.get(p, 0), ledger.next[p], topic.log_start[p]
         if each.start < first:
             raise Refused(
                 f"partition {p}: offsets {each.start} to {min(first, each.end) - 1} lie before the first load, which "
                 f"began at {first}",
+                next_step=f"tidemark backfill {table} --from TIME --to TIME loads what lies before the first load",
                 table=table,
                 range=[each.start, min(first, each.end)],
             )
@@ -148,6 +155,9 @@ def check_range(on: Ground, topic: Topic, wanted: Mapping[int, OffsetRange]) -> 
             raise Refused(
                 f"partition {p}: Kafka no longer has offsets {each.start} to {min(kept, each.end) - 1}; it begins at "
                 f"{kept}",
+                next_step=f"tidemark replay {table} --partition {p} --from {kept} --to {each.end} --reason …"
+                if kept < each.end
+                else f"tidemark replay {table} --quarantine moves what the quarantine kept of them",
                 table=table,
                 range=[each.start, min(kept, each.end)],
             )
@@ -224,6 +234,7 @@ def _keep_every_record(lake: Lake, plan: Plan, decoded: DataFrame, waits: DataFr
         listed = ", ".join(f"{r['partition']}:{r['offset']}" for r in lost)
         raise Refused(
             f"Kafka no longer has records that {plan.contract.table} holds (the topic is compacted): {listed} …",
+            next_step=f"replay ranges without them: tidemark where {plan.contract.topic} P:O tells of one",
             table=plan.contract.table,
             offsets=[[r["partition"], r["offset"]] for r in lost],
         )
