@@ -17,6 +17,13 @@ MISTAKES = [
     ),
     ("columns:\n  email:\n    tag: [pii]", 4, "columns.email.tag", "unknown key", "tags"),
     ("ingest:\n  start: {offset: {0: 1}}", 3, "ingest.start.offset", "unknown key", "offsets"),
+    (
+        "ingest:\n  start: {offsets: {0: 1}, consumer_group: x}",
+        3,
+        "ingest.start",
+        "has two forms: give either offsets or consumer_group",
+        None,
+    ),
     ("quality:\n  - {column: a, chek: not_null}", 3, "quality.0.chek", "unknown key", "check"),
     ("value: {format: avor}", 2, "value.format", "'avor' is none of registry, avro,", "avro"),
     (
@@ -54,6 +61,14 @@ MISTAKES = [
         "needs a whole number",
         "bucket(16, b)",
     ),
+    (
+        "partition_by: ['bucket(99999999999, id)']",
+        2,
+        "partition_by.0",
+        "the number must lie between 1 and 2147483647",
+        None,
+    ),
+    ("partition_by: ['truncate(0, id)']", 2, "partition_by.0", "must lie between 1 and", "truncate(16, id)"),
     ("partition_by: [day(a), hour(a)]", 2, "partition_by.1", "repeats another transform of a", None),
     ("partition_by: [day(a..b)]", 2, "partition_by.0", "is not a column name", None),
     ("event_time: 'a b'", 2, "event_time", "'a b' is not a column name", None),

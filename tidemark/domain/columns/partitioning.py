@@ -87,8 +87,11 @@ def parse_partition_field(value: Any) -> PartitionField:
         if len(arguments) != 1:
             raise _invalid("{value}: takes one column", value, f"{name}({arguments[-1]})")
         return _field(name, arguments[0], None, value)
-    if len(arguments) != 2 or not arguments[0].isdecimal() or not 1 <= int(arguments[0]) <= MAX_PARAMETER:  # noqa: PLR2004
+    if len(arguments) != 2 or not arguments[0].isdecimal():  # noqa: PLR2004
         raise _invalid("{value}: needs a whole number and a column", value, _meant_call(name, arguments))
+    if not 1 <= int(arguments[0]) <= MAX_PARAMETER:
+        meant = None if int(arguments[0]) else _meant_call(name, arguments)
+        raise _invalid(f"{{value}}: the number must lie between 1 and {MAX_PARAMETER}", value, meant)
     return _field(name, arguments[1], int(arguments[0]), value)
 
 

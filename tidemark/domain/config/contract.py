@@ -9,9 +9,17 @@ import json
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Discriminator, Field, GetJsonSchemaHandler, Tag, model_validator
+from pydantic import (
+    AwareDatetime,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    GetJsonSchemaHandler,
+    Tag,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from tidemark.domain.columns.partitioning import ColumnPath, PartitionField, PartitionSpec
 from tidemark.domain.config.naming import Owner, TagKey, TagValue, Topic
@@ -129,6 +137,12 @@ def _start_form(value: Any) -> str:
     return "word" if isinstance(value, str) and not value[:1].isdigit() else "time"
 
 
+def _one_form(value: Any) -> Any:
+    if isinstance(value, dict) and {"offsets", "consumer_group"} <= set(value):
+        raise PydanticCustomError("start", "has two forms: give either offsets or consumer_group")
+    return value
+
+
 Start = Annotated[
     Annotated[Literal["earliest", "latest"], Tag("word")]
     | Annotated[AwareDatetime, Tag("time")]
@@ -141,7 +155,7 @@ Start = Annotated[
 class Ingest(Section):
     """Where the first load starts, and how many records one batch holds at most."""
 
-    start: Start = "earliest"
+    start: Annotated[Start, BeforeValidator(_one_form)] = "earliest"
     max_records: Count = 2_000_000
     commit_to_group: str | None = Field(None, min_length=1)
 
