@@ -30,8 +30,8 @@ def where(topic: str, place: str | None, key: str | None, *, as_json: bool) -> N
             f"no contract reads topic {topic}" + (f"; did you mean {near}?" if near else ""),
             next_step="tidemark check",
         )
-    lake = Lake(configuration)
-    answers = [answer for each in fed for answer in _answers(lake, each, place, key)]
+    lake, wanted = Lake(configuration), None if key is None else _key(key)
+    answers = [answer for each in fed for answer in _answers(lake, each, place, wanted)]
     if as_json:
         print_json([each.as_json() for each in answers])
     else:
@@ -40,9 +40,21 @@ def where(topic: str, place: str | None, key: str | None, *, as_json: bool) -> N
         raise typer.Exit(FINDING)
 
 
-def _answers(lake: Lake, contract: Contract, place: str | None, key: str | None) -> list[Answer]:
+def _key(text: str) -> bytes:
+    if not text.startswith("0x"):
+        return text.encode()
+    try:
+        return bytes.fromhex(text[2:])
+    except ValueError:
+        meant = f"--key 0x{text.encode().hex()}"
+        raise typer.BadParameter(
+            f"--key {text}: what follows 0x must be pairs of hexadecimal digits; for the text {text} say {meant}"
+        ) from None
+
+
+def _answers(lake: Lake, contract: Contract, place: str | None, key: bytes | None) -> list[Answer]:
     if key is not None:
-        return where_key(lake, contract, bytes.fromhex(key[2:]) if key.startswith("0x") else key.encode())
+        return where_key(lake, contract, key)
     named = _PLACE.fullmatch(place or "")
     if named is None:
         raise typer.BadParameter(f"{place} is not PARTITION:OFFSET")

@@ -83,6 +83,13 @@ def test_a_replay_of_no_offsets_is_bad_use(flags: list[str], words: str) -> None
     assert words in json.loads(told.stdout)["error"]["message"]
 
 
+@pytest.mark.parametrize("key", ["0xZZ", "0xABC"])
+def test_a_key_that_is_no_hexadecimal_is_bad_use_and_says_how_the_text_is_asked_for(key: str) -> None:
+    told = CliRunner().invoke(app, ["where", "orders", "--key", key, "--json"])
+    assert told.exit_code == 2
+    assert f"say --key 0x{key.encode().hex()}" in json.loads(told.stdout)["error"]["message"]
+
+
 def test_a_broken_contract_names_file_and_line_and_exits_with_2(home: Path) -> None:
     (home / "contracts" / "orders.yaml").write_text("topic: orders\ntarget_lagg: 5s\n")
     told = CliRunner().invoke(app, ["status", "--json"])
