@@ -2,8 +2,10 @@
 
 import sqlite3
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +15,7 @@ from tidemark.domain.maintenance.retention import (
     merged_filter,
     retention_cut,
 )
+from tidemark.engine.maintain import expire_rows
 from tidemark.engine.verify.marks import OLD, RECORD, ROW, Count, mark
 
 TIMES = st.integers(0, 2**31).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))
@@ -61,3 +64,19 @@ def test_only_rows_that_were_merged_pass_the_filter(epoch, merged, rows):
     database.close()
     expected = [(e, p, o) for e, p, o in rows if e < epoch or (e == epoch and o < merged.get(p, 0))]
     assert sorted(passed) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "oldest"),
+    [
+        (None, None),
+        (1_767_225_600_000_000, datetime(2026, 1, 1, tzinfo=UTC)),
+        (1_763_900_000_000_000_000, None),
+    ],
+)
+def test_a_row_from_beyond_every_datetime_holds_back_no_retention(microseconds, oldest):
+    answer = SimpleNamespace(collect=lambda: [{"oldest": microseconds}])
+    lake = SimpleNamespace(
+        spark=lambda: SimpleNamespace(sql=lambda _text: answer), identifier=lambda name: name
+    )
+    assert expire_rows._oldest_unmerged(lake, SimpleNamespace(table="shop.orders"), "true") == oldest

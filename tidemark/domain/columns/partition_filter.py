@@ -6,14 +6,16 @@ Times become ranges, so files of an older partition spec are found as well.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from tidemark.domain.columns.far_times import iso, year
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text
 
-_EPOCH, _EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1)
+_EPOCH_DAY = date(1970, 1, 1)
 _MONTHS = 12
+_MICROSECONDS = {"hour": 3_600_000_000, "day": 86_400_000_000}
 _PARAMETER = re.compile(r"(bucket|truncate)\[(\d+)\]")
 _TIMES = {"timestamp": "TIMESTAMP_NTZ", "timestamptz": "TIMESTAMP", "date": "DATE"}
 
@@ -52,28 +54,31 @@ def _condition(each: PartitionValue, catalog: str) -> str | None:
     return f"{quoted_name(catalog)}.system.{found[1]}({found[2]}, {column}) = {literal}"
 
 
-def _span(transform: str, value: Any) -> tuple[datetime, datetime]:
+def _span(transform: str, value: Any) -> tuple[str, str]:
     if isinstance(value, date):
         value = (value - _EPOCH_DAY).days
-    if transform == "hour":
-        return _EPOCH + timedelta(hours=value), _EPOCH + timedelta(hours=value + 1)
-    if transform == "day":
-        return _EPOCH + timedelta(days=value), _EPOCH + timedelta(days=value + 1)
+    if transform in _MICROSECONDS:
+        size = _MICROSECONDS[transform]
+        return _moment(value * size), _moment((value + 1) * size)
     months = value * _MONTHS if transform == "year" else value
     step = _MONTHS if transform == "year" else 1
     return _month(months), _month(months + step)
 
 
-def _month(since_epoch: int) -> datetime:
-    year, month = divmod(since_epoch, _MONTHS)
-    return datetime(1970 + year, month + 1, 1, tzinfo=UTC)
+def _month(since_epoch: int) -> str:
+    years, month = divmod(since_epoch, _MONTHS)
+    return f"{year(1970 + years)}-{month + 1:02d}-01 00:00:00"
 
 
-def _time(at: datetime, kind: str) -> str:
+def _moment(microseconds: int) -> str:
+    return iso(microseconds).removesuffix("+00:00").replace("T", " ")
+
+
+def _time(at: str, kind: str) -> str:
     if kind == "date":
-        return f"DATE '{at:%Y-%m-%d}'"
+        return f"DATE '{at.partition(' ')[0]}'"
     zone = "+00:00" if kind == "timestamptz" else ""
-    return f"{_TIMES[kind]} '{at:%Y-%m-%d %H:%M:%S}{zone}'"
+    return f"{_TIMES[kind]} '{at}{zone}'"
 
 
 def _literal(value: Any, kind: str) -> str | None:
@@ -85,7 +90,7 @@ def _literal(value: Any, kind: str) -> str | None:
         return quoted_text(value)
     if kind == "date":
         days = value if isinstance(value, int) else (value - _EPOCH_DAY).days
-        return f"DATE '{_EPOCH_DAY + timedelta(days=days)}'"
+        return _time(_moment(days * _MICROSECONDS["day"]), kind)
     if kind.startswith("decimal") and isinstance(value, Decimal):
         return f"CAST('{value}' AS {kind})"
     return None

@@ -93,7 +93,10 @@ def _delete(lake: Lake, name: str, cut: datetime, merged_rows: str) -> bool:
 
 
 def _oldest_unmerged(lake: Lake, contract: Contract, merged_rows: str) -> datetime | None:
-    """The record time of the oldest row that the upsert table has not merged; None when it has all of them."""
+    """The record time of the oldest row that the upsert table has not merged; None when it has all of them.
+
+    A time in the future is none to wait for, and may be one that no datetime holds.
+    """
     (row,) = (
         lake.spark()
         .sql(
@@ -103,7 +106,9 @@ def _oldest_unmerged(lake: Lake, contract: Contract, merged_rows: str) -> dateti
         .collect()
     )
     oldest = row["oldest"]
-    return None if oldest is None else datetime.fromtimestamp(oldest / 1_000_000, UTC)
+    if oldest is None or oldest / 1_000_000 >= time.time():
+        return None
+    return datetime.fromtimestamp(oldest / 1_000_000, UTC)
 
 
 def _rows(table: Table) -> int:

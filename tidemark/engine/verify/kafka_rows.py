@@ -5,7 +5,7 @@ tables Spark does.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression, EqualTo, Reference
@@ -31,6 +31,14 @@ def kafka_rows(
     scan = loaded.scan(row_filter=where, selected_fields=fields, snapshot_id=snapshot)
     for batch in scan.to_arrow_batch_reader():
         yield cast("pa.StructArray", batch.column(KAFKA_COLUMN.name))
+
+
+def listed(rows: "pa.StructArray | pa.Table") -> list[dict[str, Any]]:
+    """Rows as Python has them; `timestamp` as microseconds since 1970, for no datetime holds every time of a record."""
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_struct_array(rows)
+    at = table.schema.get_field_index("timestamp")
+    micros = table.column(at).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    return table.set_column(at, "timestamp", micros).to_pylist()
 
 
 def _by_spark(

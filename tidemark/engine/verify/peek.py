@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -20,7 +19,8 @@ class Peek:
     seen: Seen
     key: bytes | None = None
     value: bytes | None = None
-    timestamp: datetime | None = None
+    timestamp: int | None = None
+    """Microseconds since 1970."""
 
 
 def peek(cluster: KafkaCluster, topic: Topic | None, partition: int, offset: int) -> Peek:
@@ -38,7 +38,7 @@ def peek(cluster: KafkaCluster, topic: Topic | None, partition: int, offset: int
                 "tombstone" if value is None else "record",
                 committed.key(),
                 value,
-                datetime.fromtimestamp(at / 1000, UTC) if at >= 0 else None,
+                at * 1000 if at >= 0 else None,
             )
         return Peek(
             "hole" if _read(cluster, topic.name, partition, offset, "read_uncommitted") is None else "aborted"

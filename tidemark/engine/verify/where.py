@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression, EqualTo
 
+from tidemark.domain.columns.far_times import told
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, TidemarkError
 from tidemark.domain.ledger.fate import MEANINGS, Fate, by_offset, reader_of, without_row
@@ -27,7 +28,7 @@ from tidemark.engine.schema.subjects import subjects_of
 from tidemark.engine.table.settle import pending
 from tidemark.engine.table.standing import NEEDED, OPEN, standing
 from tidemark.engine.verify.glimpse import glimpse
-from tidemark.engine.verify.kafka_rows import kafka_rows
+from tidemark.engine.verify.kafka_rows import kafka_rows, listed
 from tidemark.engine.verify.peek import peek
 
 SHOWN = 2_000
@@ -182,11 +183,7 @@ def _rows(lake: Lake, table: _Table, where: str | BooleanExpression) -> list[dic
         if loaded is None or table.state.head is None:
             return []
         found = kafka_rows(lake, table.contract.table, loaded, where, _KAFKA, table.state.head)
-        return [
-            dict(row)
-            for kafka in found
-            for row in cast("list[dict[str, Any]]", cast("Any", kafka).to_pylist())
-        ]
+        return [row for kafka in found for row in listed(kafka)]
 
 
 def _quarantined(lake: Lake, table: _Table, where: str | BooleanExpression) -> list[dict[str, Any]]:
@@ -198,7 +195,7 @@ def _quarantined(lake: Lake, table: _Table, where: str | BooleanExpression) -> l
         scan = loaded.scan(row_filter=where, selected_fields=_QUARANTINED)
         asked = pending(table.ledger, loaded)
         batches: list[pa.RecordBatch] = list(scan.to_arrow_batch_reader())
-        return [row for batch in batches for row in standing(batch, table.ledger, asked).to_pylist()]
+        return [row for batch in batches for row in listed(standing(batch, table.ledger, asked))]
 
 
 def _published(
@@ -215,7 +212,7 @@ def _published(
         **_receipt_facts(receipt),
         "record": {
             "epoch": row["epoch"],
-            "timestamp": _iso(row["timestamp"]),
+            "timestamp": told(row["timestamp"]),
             "key": _text(row["key"]),
             "tombstone": row["tombstone"],
         },
@@ -276,7 +273,7 @@ def _held(lake: Lake, table: _Table, answer: Answer, row: dict[str, Any]) -> Ans
         "quarantined_at": _iso(row["quarantined_at"]),
         "record": {
             "epoch": row["epoch"],
-            "timestamp": _iso(row["timestamp"]),
+            "timestamp": told(row["timestamp"]),
             "key": _text(row["key"]),
             "schema_id": row["schema_id"],
             "bytes": len(row["value"] or b""),
@@ -306,19 +303,17 @@ def _silent(lake: Lake, table: _Table, answer: Answer) -> Answer:
     _explain_by_retention(table, answer, found.timestamp, batch.max_timestamp if batch else None)
     answer.facts = _receipt_facts(table.receipts[read] if read is not None else None)
     if found.seen in {"record", "tombstone"}:
-        answer.facts["record"] = {"timestamp": _iso(found.timestamp), "key": _text(found.key)}
+        answer.facts["record"] = {"timestamp": told(found.timestamp), "key": _text(found.key)}
     return answer
 
 
-def _explain_by_retention(
-    table: _Table, answer: Answer, at: datetime | None, newest: datetime | None
-) -> None:
-    """Rows that `retention` has deleted are gone on purpose, as far as the time of record or batch tells."""
+def _explain_by_retention(table: _Table, answer: Answer, at: int | None, newest: datetime | None) -> None:
+    """Rows that `retention` has deleted are gone on purpose, as far as the time of record (us) or batch tells."""
     cut = expired_before(table.state.properties)
     if cut is None or answer.fate not in {"deleted", "unknown"}:
         return
-    told = at or newest
-    if told is not None and told >= cut and (at is not None or answer.fate == "deleted"):
+    seconds = at / 1_000_000 if at is not None else newest.timestamp() if newest else None
+    if seconds is not None and seconds >= cut.timestamp() and (at is not None or answer.fate == "deleted"):
         return
     answer.retained = False
     older = f"retention has deleted the rows of records from before {cut.isoformat()}"

@@ -1,0 +1,82 @@
+"""Rule: a record whose producer wrote a time that no datetime holds is a record like every other to all who look."""
+
+import json
+import uuid
+
+from confluent_kafka import Producer
+from topics import Topic
+
+from tidemark.domain.maintenance import compaction
+from tidemark.engine.maintain.maintain import maintain
+from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
+from tidemark.engine.preview.foresee import foresee
+from tidemark.engine.table.operations import Signature
+from tidemark.engine.verify.reconcile import reconcile
+from tidemark.engine.verify.where import where_key, where_offset
+from tidemark.review.collect import reviews
+
+MICROS = 1_763_900_000_000_000
+"""A time in microseconds, written where Kafka's milliseconds belong."""
+FAR, NOT_FAR = "+57865-10-07T06:13:20+00:00", "2025-11-23T12:13:20+00:00"
+ANY = str(2**63 - 1)
+ADA = Signature("ada", "a test", run_id="replay-1")
+
+
+def send(topic, *records):
+    """(key, value, milliseconds)."""
+    producer = Producer({"bootstrap.servers": topic.cluster.bootstrap, "log_level": 0})
+    for key, value, at in records:
+        text = value if isinstance(value, str) else json.dumps(value)
+        producer.produce(topic.name, text, key, partition=0, timestamp=at)
+    assert producer.flush(30) == 0
+
+
+def test_a_record_from_beyond_year_9999_is_told_planned_replayed_compacted_and_reported(
+    lakehouse, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(compaction, "HOT_FACTOR", 1)
+    topic = Topic(lakehouse.cluster, f"far_{uuid.uuid4().hex[:6]}", {})
+    topic.create(1, message_timestamp_after_max_ms=ANY, message_timestamp_before_max_ms=ANY)
+    said = {
+        "value": {"format": "json", "fields": {"id": "bigint"}},
+        "partition_by": ["day(_kafka.timestamp)"],
+        "quarantine": {"fail": 0.9},
+        "retention": {"append": "3650d"},
+        "maintenance": {"compaction": {"min_input_files": 2}},
+    }
+    table = lakehouse.table(topic, quality=[{"sql": "id <> 2"}], **said)
+    send(topic, ("a", {"id": 1}, MICROS), ("b", {"id": 2}, MICROS), ("c", "{", MICROS))
+    assert table.run().state == "fresh"
+    for number in range(4, 9):
+        send(topic, ("a", {"id": number}, MICROS), ("d", {"id": number + 10}, MICROS // 1000))
+        assert table.run().state == "fresh"
+    lake, contract = lakehouse.lake, table.contract
+
+    def time_of(offset):
+        [found] = where_offset(lake, contract, 0, offset)
+        return found.fate, found.facts["record"]["timestamp"]
+
+    assert [time_of(n) for n in range(5)] == [
+        ("published", FAR),
+        ("quarantined", FAR),
+        ("quarantined", FAR),
+        ("published", FAR),
+        ("published", NOT_FAR),
+    ]
+    assert len(where_key(lake, contract, b"a")) == 6
+    assert [each.fate for each in where_key(lake, contract, b"b")] == ["quarantined"]
+    assert foresee(lake, contract, sample=20).sample["quarantined"] == 2
+    mended = lakehouse.table(topic, name=table.name.partition(".")[2], **said)
+    assert replay_quarantine(lake, mended.contract, Selection(), ADA).arguments["moved"] == 1
+    gains = maintain(lake, mended.contract, ("compaction", "snapshot_expiry"))
+    found = {each.kind: each for each in gains if each.table == table.name}
+    assert not [each for each in found.values() if each.error], found
+    assert found["compaction"].acted
+    whole = reconcile(lake, mended.contract)
+    assert whole.sound
+    assert (whole.counts[0].rows, whole.counts[0].quarantined) == (12, 1)
+    assert time_of(1) == ("published", FAR)
+    [review] = reviews(lake, [mended.contract], tmp_path)
+    assert review.status.state == "fresh"
+    lakehouse.spark().sql(f"DELETE FROM {table.name} WHERE _kafka.offset = 0")
+    assert time_of(0) == ("deleted", FAR)

@@ -1,0 +1,25 @@
+"""Times as text. A producer may write any 64 bits as the time of a record, far more than a datetime can hold."""
+
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CYCLE = 146_097 * 86_400_000_000
+"""Microseconds in 400 years, after which the calendar repeats itself."""
+_LAST = 9999
+
+
+def told(microseconds: int | None) -> str | None:
+    """ISO 8601 in UTC of microseconds since 1970; a year beyond 9999 has a sign and all its digits (+57865-10-07T…)."""
+    return None if microseconds is None else iso(microseconds)
+
+
+def iso(microseconds: int) -> str:
+    """The same of a time that is there. Spark reads it as well, to year 294246."""
+    cycles, rest = divmod(microseconds, _CYCLE)
+    at = _EPOCH + timedelta(microseconds=rest)
+    return f"{year(at.year + 400 * cycles)}{at.isoformat()[4:]}"
+
+
+def year(number: int) -> str:
+    """A year of the proleptic Gregorian calendar as ISO 8601 writes it."""
+    return f"{number:04d}" if 0 <= number <= _LAST else f"{number:+05d}"
