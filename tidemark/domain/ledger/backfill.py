@@ -72,7 +72,10 @@ def parse_source(text: str, cluster: str, clusters: Mapping[str, object]) -> Sou
         return Source("parquet", name)
     named, _, topic = name.rpartition("/")
     if named and named not in clusters:
-        raise Refused(f"platform.yaml has no kafka.{named}; it has {', '.join(sorted(clusters))}")
+        raise Refused(
+            f"platform.yaml has no kafka.{named}; it has {', '.join(sorted(clusters))}",
+            next_step="--source topic:CLUSTER/NAME with one of these",
+        )
     return Source("topic", topic, named or cluster)
 
 

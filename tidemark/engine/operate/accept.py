@@ -54,7 +54,11 @@ def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operati
         raise _nothing(contract, "the ledger is there", "first-load")
     wanted = read_schemas(lake, contract).wanted()
     if wanted is None:
-        raise Refused(f"topic {contract.topic} has no schema yet", table=contract.table)
+        raise Refused(
+            f"topic {contract.topic} has no schema yet",
+            next_step="register one for its values, then accept again",
+            table=contract.table,
+        )
 
     def load() -> None:
         if not state.exists:

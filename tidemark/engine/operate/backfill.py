@@ -101,7 +101,11 @@ def _abort(
     lake: Lake, contract: Contract, found: tuple[TableState, Backfill] | None, signature: Signature
 ) -> dict[str, Any]:
     if found is None:
-        raise Refused(f"no backfill of {contract.table} is under way", table=contract.table)
+        raise Refused(
+            f"no backfill of {contract.table} is under way",
+            next_step=f"tidemark status {contract.table} names one that is",
+            table=contract.table,
+        )
     state, plan = found
     rows = sum(w.written for w in state.ledger.totals.values()) if state.ledger else 0
     told = {"step": "abort", "source": plan.source, "rows_dropped": rows}
@@ -219,7 +223,9 @@ def _publish(lake: Lake, work: Work, signature: Signature) -> int:
     found = under_way(lake, work.contract)
     if found is None:
         raise Refused(
-            f"the backfill of {work.contract.table} was dropped meanwhile", table=work.contract.table
+            f"the backfill of {work.contract.table} was dropped meanwhile",
+            next_step="repeat the backfill: it begins anew",
+            table=work.contract.table,
         )
     batch = cutover_id(work.contract, found[0])
     there = published(lake, work.contract, batch)

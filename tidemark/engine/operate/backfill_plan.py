@@ -75,12 +75,16 @@ def work_of(
         opened = None if source.records else open_source(lake, source, plan.snapshot)
         if opened is not None and opened.files != plan.files:
             raise Refused(
-                f"{source} has {opened.files} files now, {plan.files} when the load began: --abort, then anew"
+                f"{source} has {opened.files} files now, {plan.files} when the load began",
+                next_step=f"tidemark backfill {contract.table} --abort --reason …, then the backfill anew",
+                table=contract.table,
             )
         return Work(contract, target, source, plan, opened)
     if asked.since is None or asked.until is None or asked.since >= asked.until:
         raise Refused(
-            "a backfill needs --from TIME --to TIME, the first before the second", table=contract.table
+            "a backfill needs --from TIME --to TIME, the first before the second",
+            next_step=f"tidemark backfill {contract.table} --from 2026-01-01 --to 2026-02-01 --reason …",
+            table=contract.table,
         )
     if source.kind != "own" and contract.upsert is not None:
         raise Refused(
@@ -106,7 +110,11 @@ def _of_records(lake: Lake, contract: Contract, target: TableState, source: Sour
     assert ledger is not None  # noqa: S101
     described = kafka.describe([topic]).get(topic)
     if described is None:
-        raise Refused(f"cluster {cluster} has no topic {topic}", table=contract.table)
+        raise Refused(
+            f"cluster {cluster} has no topic {topic}",
+            next_step="mend --source topic:CLUSTER/NAME",
+            table=contract.table,
+        )
     first, last = (
         kafka.offsets_at(topic, described.end, int(at.timestamp() * 1000)) for at in (since, until)
     )
@@ -121,6 +129,7 @@ def _of_records(lake: Lake, contract: Contract, target: TableState, source: Sour
         raise Refused(
             f"topic {topic} has no records between {since.isoformat()} and {until.isoformat()} that "
             f"{contract.table} could take",
+            next_step="widen --from and --to, or name another --source; what the first load read is there already",
             table=contract.table,
         )
     return Work(contract, target, source, plan, None)
@@ -133,11 +142,16 @@ def _of_rows(lake: Lake, contract: Contract, target: TableState, source: Source,
     assert since is not None  # noqa: S101 - work_of has checked them
     assert until is not None  # noqa: S101
     if not column:
-        raise Refused("windows of rows are cut by a time: --time-column NAME", table=contract.table)
+        raise Refused(
+            "windows of rows are cut by a time",
+            next_step="say --time-column NAME, or event_time in the contract",
+            table=contract.table,
+        )
     found = check_time(opened, column, since, until)
     if not found["rows"]:
         raise Refused(
             f"{source} has no rows between {since.isoformat()} and {until.isoformat()}",
+            next_step="widen --from and --to, or name another --time-column",
             rows_without_time=found["rows_without_time"],
         )
     plan = Backfill(

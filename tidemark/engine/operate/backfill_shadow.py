@@ -65,7 +65,9 @@ def under_way(lake: Lake, contract: Contract) -> tuple[TableState, Backfill] | N
         each.table == state.table for each in lake.configuration.contracts
     ):
         raise Refused(
-            f"{state.table} is the place of the backfill, and a table of its own", table=contract.table
+            f"{state.table} is the place of the backfill, and a table of its own",
+            next_step="give that table another name",
+            table=contract.table,
         )
     return state, Backfill.model_validate_json(state.properties[BACKFILL])
 

@@ -60,7 +60,11 @@ def open_source(lake: Lake, source: Source, snapshot: int | None = None) -> Open
         loaded = load(lake.catalog, source.name)
         head = snapshot or (loaded.metadata.current_snapshot_id if loaded else None)
         if head is None:
-            raise Refused(f"there is nothing to load in table {source.name}", table=source.name)
+            raise Refused(
+                f"there is nothing to load in table {source.name}",
+                next_step="mend --source table:namespace.name",
+                table=source.name,
+            )
         rows = spark.sql(f"SELECT * FROM {lake.identifier(source.name)} VERSION AS OF {head}")
         return Opened(rows, _columns(rows.schema), head)
     try:
@@ -68,7 +72,10 @@ def open_source(lake: Lake, source: Source, snapshot: int | None = None) -> Open
         files = len(rows.inputFiles())
     except Exception as error:
         if "PATH_NOT_FOUND" in str(error) or "UNABLE_TO_INFER_SCHEMA" in str(error):
-            raise Refused(f"Spark finds no Parquet files at {source.name}") from error
+            raise Refused(
+                f"Spark finds no Parquet files at {source.name}",
+                next_step="mend --source parquet:PATH, as the Spark server sees it",
+            ) from error
         raise
     return Opened(rows, _columns(rows.schema), files=files)
 

@@ -25,7 +25,11 @@ def pause(lake: Lake, contract: Contract, signature: Signature) -> Operation:
         died = _died(lake, contract, state, "pause", signature)
         if died is not None:
             return died
-        raise Refused(f"{contract.table} is paused already: {state.properties[PAUSED]}", table=contract.table)
+        raise Refused(
+            f"{contract.table} is paused already: {state.properties[PAUSED]}",
+            next_step=f"tidemark resume {contract.table} --reason …",
+            table=contract.table,
+        )
     return _change(lake, contract, state, "pause", signature)
 
 
@@ -42,7 +46,11 @@ def resume(lake: Lake, contract: Contract, signature: Signature) -> Operation:
         died = _died(lake, contract, state, "resume", signature)
         if died is not None:
             return died
-        raise Refused(f"{contract.table} is not paused", table=contract.table)
+        raise Refused(
+            f"{contract.table} is not paused",
+            next_step=f"nothing; tidemark status {contract.table} says how it stands",
+            table=contract.table,
+        )
     return _change(lake, contract, state, "resume", signature)
 
 

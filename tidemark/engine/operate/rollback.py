@@ -110,7 +110,11 @@ def _attempt(
 ) -> tuple[_Step, int | None]:
     state = lake.state(contract.table)
     if state.ledger is None:
-        raise Refused(f"{contract.table} has never been loaded", table=contract.table)
+        raise Refused(
+            f"{contract.table} has never been loaded",
+            next_step=f"tidemark run {contract.table}",
+            table=contract.table,
+        )
     if not signature.dry_run:
         settle(lake, contract, state.ledger)
     step = _step(lake, contract, state, target)
@@ -129,7 +133,11 @@ def _attempt(
 def _step(lake: Lake, contract: Contract, state: TableState, target: Target) -> _Step:
     table = load(lake.catalog, contract.table)
     if table is None or state.head is None or state.ledger is None:
-        raise Refused(f"{contract.table} has never been loaded", table=contract.table)
+        raise Refused(
+            f"{contract.table} has never been loaded",
+            next_step=f"tidemark run {contract.table}",
+            table=contract.table,
+        )
     chain = list(ancestors(table.metadata, state.head))
     found = _find(contract, chain, target)
     if _is_half(contract, chain, found):
@@ -140,7 +148,11 @@ def _step(lake: Lake, contract: Contract, state: TableState, target: Target) -> 
         )
     old = next((s for s in ancestors(table.metadata, found.snapshot_id) if _is_receipt(s)), None)
     if old is None:
-        raise Refused(f"no receipt lies at or before snapshot {found.snapshot_id}", table=contract.table)
+        raise Refused(
+            f"no receipt lies at or before snapshot {found.snapshot_id}",
+            next_step="name a newer snapshot, or a later time",
+            table=contract.table,
+        )
     between = chain[: chain.index(found)]
     undone = tuple(ledger_of(s, contract.table) for s in between if _is_receipt(s))
     there = found.snapshot_id == state.head or (
@@ -181,6 +193,7 @@ def _check_kafka(contract: Contract, step: _Step, topic: Topic) -> None:
         raise Refused(
             f"the target lies in epoch {step.old.epoch} of the topic, the table is in epoch {step.ledger.epoch}: its "
             "offsets mean other records now",
+            next_step=f"name a state of epoch {step.ledger.epoch}",
             table=contract.table,
         )
     finding = examine(step.old, topic)
@@ -189,6 +202,7 @@ def _check_kafka(contract: Contract, step: _Step, topic: Topic) -> None:
     lost = expired_ranges(step.old, topic) if finding.state == "offsets_expired" else {}
     raise Refused(
         f"Kafka no longer has what would have to be read again: {finding.detail}",
+        next_step="name a newer state, whose offsets Kafka still has",
         table=contract.table,
         found=finding.state,
         ranges={str(p): list(r) for p, r in lost.items()},

@@ -111,7 +111,10 @@ def where_offset(lake: Lake, contract: Contract, partition: int, offset: int) ->
     place = Answer(contract.table, contract.topic, partition, offset, "unknown")
     now = table.ledger.epoch if table.ledger else 0
     if table.topic is not None and partition not in table.topic.end and not rows and not held:
-        raise Refused(f"topic {contract.topic} has partitions {sorted(table.topic.end)}, not {partition}")
+        raise Refused(
+            f"topic {contract.topic} has partitions {sorted(table.topic.end)}, not {partition}",
+            next_step="name one of these",
+        )
     others = sorted({r["epoch"] for r in (*rows, *held)} - {now}, reverse=True)
     found = [_in_epoch(lake, table, replace(place), rows, held, epoch) for epoch in (now, *others)]
     return [each for each in found if each is not None]
