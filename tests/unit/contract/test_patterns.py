@@ -68,6 +68,15 @@ def test_a_topic_whose_table_is_taken_is_left_out_and_the_others_go_on(installat
     assert "table shop.a_b (topic shop.a-b) differs only by case" in configuration.left_out[0].message
 
 
+def test_a_topic_whose_table_would_be_another_in_dagster_is_left_out(installation, seen):
+    seen("shop.a_b", "shop.fine")
+    installation.contract("topic: x\ntable: shop.lake__a_b", "own.yaml")
+    installation.contract(PATTERN.replace("shop.{name}", "shop__lake.{name}"), "all.yaml")
+    configuration = installation.load()
+    assert [each.table for each in configuration.contracts] == ["shop.lake__a_b", "shop__lake.fine"]
+    assert "are both shop__lake__a_b in Dagster" in configuration.left_out[0].message
+
+
 def test_a_topic_that_cannot_name_a_table_is_left_out(installation, seen):
     seen("shop.1st", "shop.fine")
     configuration = installation.contract(PATTERN).load()
