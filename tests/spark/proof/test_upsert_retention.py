@@ -22,7 +22,7 @@ def retained(made, offset):
     made.lakehouse.spark().sql(f"DELETE FROM {made.append.name} WHERE _kafka.offset < {offset}")
 
 
-@pytest.mark.parametrize("deletes", ["hard", "soft"])
+@pytest.mark.parametrize("deletes", ["hard", pytest.param("soft", marks=pytest.mark.long)])
 def test_an_event_that_comes_out_of_the_quarantine_after_retention(lakehouse, deletes):
     """Given old events in the quarantine and newer ones of their keys that retention took, when they are replayed, then
     deleted keys stay deleted and rows as they are; read again with all that came after it, a key that is new comes."""
