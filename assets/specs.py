@@ -9,6 +9,7 @@ from assets.column_lineage import Columns, came_from, from_append, from_topic
 from assets.names import LANE_TAG, ROLE_TAG, table_key, table_of, topic_key
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.units import format_duration
+from tidemark.domain.lineage.column_lineage import note_of
 
 
 def table_spec(contract: Contract, catalog: str, columns: Columns) -> dg.AssetSpec:
@@ -98,7 +99,7 @@ def column_schema(contract: Contract, columns: Columns, made_of: dg.TableColumnL
                 description=(notes[each["name"]].description if each["name"] in notes else None)
                 or each.get("doc"),
                 constraints=came_from(made_of, each["name"], nullable=not each.get("required", False)),
-                tags=dict.fromkeys(notes[each["name"]].tags, "") if each["name"] in notes else None,
+                tags=dict.fromkeys(note_of(contract, each["name"])[0], "") or None,
             )
             for each in columns
         ]

@@ -12,7 +12,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import currents
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.backfill import CUTOVER
-from tidemark.domain.lineage.column_lineage import lineage_of, made_of_it, tags_of
+from tidemark.domain.lineage.column_lineage import lineage_of, made_of_it, note_of, tags_of
 from tidemark.domain.lineage.marts import Mart, downstream
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
@@ -139,7 +139,7 @@ def _columns(
             "description": _description(contract, each),
             "tags": list(tags_of(lineage, [contract], contract.table, each["name"])),
             "becomes": [".".join(origin) for origin in made_of_it(lineage, contract.table, each["name"])],
-            "allow": list(contract.columns[each["name"]].allow) if each["name"] in contract.columns else [],
+            "allow": list(note_of(contract, each["name"])[1]),
         }
         for each in listed
     ]

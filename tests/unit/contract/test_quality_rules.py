@@ -38,6 +38,11 @@ MISTAKES = [
     ("{sql: 'a in (table t)'}", "sql", "no subqueries"),
     ("{sql: 'at < now()'}", "sql", "now does not give the same answer"),
     ("{sql: 'at < current_timestamp'}", "sql", "current_timestamp does not give the same answer"),
+    ("{sql: '`now`() > at'}", "sql", "now does not give the same answer"),
+    ('{sql: "user() = a"}', "sql", "user does not give the same answer"),
+    ("{sql: \"day > date'today'\"}", "sql", "'today' is a time to Spark"),
+    ("{sql: \"cast(' now UTC ' as timestamp) > at\"}", "sql", "' now UTC ' is a time to Spark"),
+    ("{sql: 'exists(from shop.orders)'}", "sql", "no subqueries"),
     ("{sql: 'rand() < a'}", "sql", "rand does not give the same answer"),
     ("{sql: \"java_method('java.lang.System', 'exit', 1) is null\"}", "sql", "java_method has no place"),
 ]
@@ -49,6 +54,21 @@ def test_a_mistake_in_a_quality_rule_is_named_with_its_line(installation, rule, 
     [found] = installation.problems()
     assert (found.line, found.key) == (3, f"quality.0.{key}")
     assert message in found.message
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        r"{check: matches, column: a, pattern: '\p{Lu}\p{L}*'}",
+        "{check: matches, column: a, pattern: '(?<first>[a-z]+)'}",
+        "{check: matches, column: a, pattern: '[a-z&&[^aeiou]]+'}",
+        "{sql: \"a in ('todays', 'not now') and extract(year from at) > 2000\"}",
+        "{sql: 'exists(tags, tag -> tag = a)'}",
+        "{check: in_set, column: a, values: [today, now]}",
+    ],
+)
+def test_what_java_and_spark_understand_is_theirs_to_judge(installation, rule):
+    installation.contract(f"topic: orders\nquality:\n  - {rule}\n").load()
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,9 @@ def ledger(start, following):
 def test_a_source_is_named_in_one_of_four_ways():
     assert parse_source("", "main", CLUSTERS) == Source()
     assert parse_source("topic:a.b", "main", CLUSTERS) == Source("topic", "a.b", "main")
+    for path in ("/p/x", "/p//x/", "/p/./x", "file:///p/x/"):
+        assert parse_source(f"parquet:{path}", "main", CLUSTERS) == Source("parquet", "/p/x"), path
+    assert parse_source("parquet:s3://b/p/", "main", CLUSTERS) == Source("parquet", "s3://b/p")
     assert parse_source("topic:old/a", "main", CLUSTERS) == Source("topic", "a", "old")
     assert str(parse_source("table:shop.old", "main", CLUSTERS)) == "table:shop.old"
     assert parse_source("parquet:s3://b/x/*.parquet", "main", CLUSTERS).name == "s3://b/x/*.parquet"

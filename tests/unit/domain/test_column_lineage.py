@@ -34,6 +34,20 @@ def test_a_tag_follows_a_column_through_every_table_that_is_made_of_it():
     assert tags_of(LINEAGE, [ORDERS], "shop.orders", "email") == ("pii",)
 
 
+def test_what_is_made_of_a_struct_has_the_tags_of_its_parts():
+    """A table is allowed where everyone that tags a part allows it."""
+    parts = {
+        "cust.email": {"tags": ["pii"], "allow": ["marts.a", "marts.b"]},
+        "`cust`.card": {"tags": ["pci"], "allow": ["marts.b"]},
+        "cust": {"description": "who"},
+    }
+    orders = Contract(topic="orders", table="shop.orders", columns=parts)
+    lineage = {name: {"who": [("shop.orders", "cust")]} for name in ("marts.a", "marts.b")}
+    assert tags_of(lineage, [orders], "shop.orders", "cust") == ("pci", "pii")
+    assert [each.origin for each in exposures(lineage, [orders], "marts.a")] == [("shop.orders", "cust")]
+    assert exposures(lineage, [orders], "marts.b") == []
+
+
 def test_a_table_that_the_contract_names_may_carry_the_column():
     assert exposures(LINEAGE, [ORDERS], "marts.customers") == []
 

@@ -26,14 +26,17 @@ from tidemark.domain.columns.types import (
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.config.quality_sql import mentioned
+from tidemark.domain.formats.explanation import Explanation
 from tidemark.domain.ledger.quality_results import (
     SAMPLES,
     RuleResult,
     Sample,
     add_results,
+    hidden_columns,
     may_show,
     row_rules,
     staged_rules,
+    told,
 )
 from tidemark.domain.plan.quality_fit import bound, fit_faults, literal
 
@@ -154,6 +157,30 @@ def test_columns_that_stand_in_a_condition_are_found_as_spark_finds_them():
 )
 def test_values_near_personal_data_are_not_shown(path, hidden, shown):
     assert may_show(path, hidden) is shown
+
+
+@pytest.mark.parametrize(
+    ("cause", "detail", "shown"),
+    [
+        ("type_mismatch", "/ssn: '078-05-1120' is no whole number", False),
+        ("value_out_of_range", "/cust/email/0: 'a: b'", False),
+        ("value_out_of_range", "cust: 12 is no struct", False),
+        ("value_out_of_range", "after.ssn: 3000000000 is no int (byte 9)", False),
+        ("invalid_against_schema", 'the document: {"ssn": 1} fits none of them', False),
+        ("undecodable", "the document: expected `,` at line 1 column 5", True),
+        ("value_out_of_range", "/cust/name: 'x'", True),
+        ("undecodable", "3 bytes follow the value", True),
+    ],
+)
+def test_no_detail_quotes_a_hidden_value(cause, detail, shown):
+    hidden = hidden_columns(
+        Contract(topic="t", table="s.t", columns={path: {"tags": ["pii"]} for path in ("SSN", "cust.email")})
+    )
+    found = told(Explanation(cause, detail), hidden)
+    assert (found.detail == detail, found.cause) == (shown, cause)
+    assert shown or found.detail.startswith(detail.partition(":")[0])
+    assert told(Explanation(cause, detail), frozenset()).detail == detail
+    assert not may_show("_kafka.key", hidden), "it may be the same value"
 
 
 CONTRACT = Contract(

@@ -5,10 +5,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV1, TableMetadataV2
+from pyiceberg.table.refs import SnapshotRef
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.types import LongType, NestedField
 
 from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY
 from tidemark.domain.errors import Stopped
-from tidemark.engine.access.table_state import read_state
+from tidemark.domain.ledger.ledger import LEDGER_TAG
+from tidemark.engine.access.table_state import newest_receipt, read_state
 
 COLUMNS = pa.schema([("id", pa.int64())])
 
@@ -25,3 +32,56 @@ def test_columns_made_by_newer_type_rules_are_left_alone(tmp_path: Path, rules: 
     with pytest.raises(Stopped, match=f"type rules {rules} of a newer Tidemark") as stopped:
         read_state(catalog, "shop.newer", required=False)
     assert (stopped.value.state, stopped.value.table) == ("misconfigured", "shop.newer")
+
+
+RECEIPT = {"tidemark.ledger": "{}"}
+
+
+def history(
+    *made: tuple[int, int | None, dict[str, str]], head: int, tag: int, format_version: int
+) -> TableMetadata:
+    """Snapshots as (number, parent, summary): the number is age and id; what is not listed was expired."""
+    snapshots = [
+        Snapshot(
+            snapshot_id=number,
+            parent_snapshot_id=parent,
+            sequence_number=number if format_version > 1 else None,
+            timestamp_ms=1_000 * number,
+            manifest_list="",
+            summary=Summary(Operation.APPEND, **summary),
+        )
+        for number, parent, summary in made
+    ]
+    refs = {
+        name: SnapshotRef(snapshot_id=number, snapshot_ref_type=kind)
+        for name, number, kind in (("main", head, "branch"), (LEDGER_TAG, tag, "tag"))
+    }
+    kind = TableMetadataV2 if format_version > 1 else TableMetadataV1
+    return kind(
+        location="",
+        last_column_id=1,
+        schemas=[Schema(NestedField(1, "id", LongType(), required=False))],
+        schema=Schema(NestedField(1, "id", LongType(), required=False)),
+        partition_specs=[PartitionSpec()],
+        partition_spec=[],
+        snapshots=snapshots,
+        current_snapshot_id=head,
+        refs=refs,
+        last_updated_ms=0,
+    )
+
+
+@pytest.mark.parametrize("format_version", [1, 2])
+def test_the_tag_is_believed_only_behind_what_is_left_of_the_chain(format_version: int) -> None:
+    """Given a chain that an expirer has cut, then the tag's receipt counts; not when someone has taken main back behind it."""
+    whole = (1, None, RECEIPT), (2, 1, {}), (3, 2, RECEIPT), (4, 3, {}), (5, 4, {})
+
+    def found(*numbers: int, head: int, tag: int = 3) -> int | None:
+        left = [each for each in whole if each[0] in numbers]
+        receipt = newest_receipt(history(*left, head=head, tag=tag, format_version=format_version))
+        return receipt.snapshot_id if receipt else None
+
+    assert found(1, 2, 3, 4, 5, head=5) == 3
+    assert found(3, 5, head=5) == 3, "cut"
+    assert found(2, 3, head=2) is None, "cut, and taken back"
+    assert found(1, 2, 3, head=2) == 1

@@ -7,6 +7,7 @@ the columns is asked in `quality_fit`.
 
 import hashlib
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, get_args
 
@@ -232,10 +233,16 @@ def _argument_faults(rule: QualityRule) -> Iterator[tuple[str, str]]:
         yield "min", f"is above max ({rule.max})"
 
 
+_UNCLOSED = ("missing )", "unbalanced", "unterminated", "nothing to repeat")
+
+
 def regex_fault(pattern: str) -> str | None:
-    """Why `pattern` is not a regular expression, or None."""
+    """Why `pattern` is no regular expression of any kind, or None: Java's own words are looked at by Spark."""
     try:
-        re.compile(pattern)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(pattern)
     except re.error as error:
-        return f"{pattern!r} is not a regular expression: {error}"
+        if error.msg.startswith(_UNCLOSED):
+            return f"{pattern!r} is not a regular expression: {error}"
     return None

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`(?:[^`]|``)*`")
 _BRACKETS = {")": "(", "]": "["}
-_STATEMENTS = re.compile(r"\b(select|table|values)\b", re.IGNORECASE)
+_STATEMENTS = re.compile(r"\b(select|table|values)\b|\(\s*(from)\b", re.IGNORECASE)
 _CHANGING = frozenset(
     {
-        *("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "now"),
+        *("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "now", "user", "version"),
         *("monotonically_increasing_id", "spark_partition_id"),
         *("input_file_name", "input_file_block_start", "input_file_block_length"),
     }
@@ -20,6 +20,8 @@ _CHANGING = frozenset(
 _CHANGING_WORDS = re.compile(
     r"\b(current_\w+|localtimestamp|curdate|session_user|unix_timestamp\s*\(\s*\))", re.IGNORECASE
 )
+_CHANGING_TEXT = re.compile(r"""(['"])\s*(now|today|yesterday|tomorrow)(\s+[\w/+:-]+)?\s*\1""", re.IGNORECASE)
+"""Texts that Spark takes for times of the day on which it looks, wherever a date or timestamp is expected."""
 _FOREIGN = frozenset({"java_method", "reflect", "try_reflect", "raise_error", "assert_true"})
 _CALL = re.compile(r"\b(\w+)\s*\(")
 _WORD = re.compile(r"`((?:[^`]|``)+)`|([^\W\d]\w*)")
@@ -35,7 +37,7 @@ def sql_fault(expression: str) -> str | None:
         return "a quote is not closed"
     if ";" in bare or "--" in bare or "/*" in bare:
         return "one condition only: no ; and no comments"
-    return _bracket_fault(bare) or _meaning_fault(bare)
+    return _bracket_fault(bare) or _meaning_fault(bare) or _changing_fault(expression)
 
 
 def mentioned(expression: str, columns: Iterable[str]) -> tuple[str, ...]:
@@ -56,14 +58,24 @@ def _bracket_fault(bare: str) -> str | None:
 
 def _meaning_fault(bare: str) -> str | None:
     if found := _STATEMENTS.search(bare):
-        word = found[1]
+        word = found[1] or found[2]
         return (
             f"a condition looks at one row: no subqueries ({word}; a column of that name goes in backticks)"
         )
+    return None
+
+
+def _changing_fault(expression: str) -> str | None:
+    bare = _TEXTS.sub(" ", expression).replace("`", "")  # a function may be called by its quoted name too
     called = {name.lower() for name in _CALL.findall(bare)}
     changing = sorted(called & _CHANGING) + [found[0] for found in _CHANGING_WORDS.finditer(bare)]
     if changing:
         return f"{changing[0]} does not give the same answer when the record is read again"
     if foreign := sorted(called & _FOREIGN):
         return f"{foreign[0]} has no place in a condition"
+    if found := _CHANGING_TEXT.search(expression):
+        return (
+            f"{found[0]} is a time to Spark, another one when the record is read again; "
+            "for a column that holds the text, use check: in_set"
+        )
     return None

@@ -69,7 +69,7 @@ def parse_source(text: str, cluster: str, clusters: Mapping[str, object]) -> Sou
     if kind == "table":
         return Source("table", name)
     if kind == "parquet":
-        return Source("parquet", name)
+        return Source("parquet", _plain_path(name))
     named, _, topic = name.rpartition("/")
     if named and named not in clusters:
         raise Refused(
@@ -77,6 +77,14 @@ def parse_source(text: str, cluster: str, clusters: Mapping[str, object]) -> Sou
             next_step="--source topic:CLUSTER/NAME with one of these",
         )
     return Source("topic", topic, named or cluster)
+
+
+def _plain_path(path: str) -> str:
+    """One spelling of a path, for each source is an epoch of its own: a repeated backfill replaces its own rows."""
+    scheme, colon, rest = path.rpartition("://")
+    plain = re.sub(r"/(?:\./)*/*", "/", rest)
+    plain = plain.rstrip("/") or "/"
+    return plain if scheme == "file" else f"{scheme}{colon}{plain}"
 
 
 class Backfill(BaseModel):

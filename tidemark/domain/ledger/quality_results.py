@@ -1,13 +1,14 @@
 """What rules came to: how many rows broke them, where, and with which values, per batch and summed up over a run."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.quality import QualityRule
+from tidemark.domain.formats.explanation import Explanation
 
 SAMPLES = 5
 """Rows that a result shows."""
@@ -71,6 +72,10 @@ class RuleResult:
         return f"{self.rule} ({self.expectation}): {self.failed} rows" + (f", at {where}" if where else "")
 
 
+_BESIDE = frozenset({"_kafka.key", "_kafka.headers"})
+_WHOLE = frozenset({"the value", "the document"})
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """Rules over the columns of a table (`_kafka` included), and the columns whose values nobody may be shown."""
@@ -102,8 +107,28 @@ def staged_rules(contract: Contract, columns: Struct, *, accepted: bool = False)
 
 
 def hidden_columns(contract: Contract) -> frozenset[str]:
-    """Paths that the contract tags as personal data, in lower case."""
-    return frozenset(path.lower() for path, note in contract.columns.items() if PII in note.tags)
+    """Paths that the contract tags as personal data, in lower case; with any, key and headers, which may repeat it."""
+    tagged = frozenset(path.lower() for path, note in contract.columns.items() if PII in note.tags)
+    return tagged | _BESIDE if tagged else tagged
+
+
+def told(explanation: Explanation, hidden: Collection[str]) -> Explanation:
+    """The explanation without words that may quote a hidden value: those about its place, or about the whole value.
+
+    A place is a path with dots or a JSON pointer before the first colon; the row may lie one level down (Debezium).
+    """
+    place, colon, _ = explanation.detail.partition(": ")
+    parts = place.split("/")[1:] if place.startswith("/") else place.split(".")
+    whole = place in _WHOLE and explanation.cause != "undecodable"
+    if not hidden or not colon or not (whole or not all(may_show(each, hidden) for each in _ends(parts))):
+        return explanation
+    return replace(
+        explanation, detail=f"{place}: not told here, for it may quote a value that is tagged {PII}"
+    )
+
+
+def _ends(parts: Sequence[str]) -> Iterator[str]:
+    yield from (".".join(parts[start:]) for start in range(len(parts)))
 
 
 def may_show(path: str, hidden: Iterable[str]) -> bool:

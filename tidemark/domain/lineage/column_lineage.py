@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import SOFT_COLUMN, currents
@@ -142,6 +143,17 @@ def _notes(contracts: Iterable[Contract]) -> dict[Origin, tuple[tuple[str, ...],
     """(tags, allowed tables) of each column that a contract speaks of; its upsert table inherits them by lineage."""
     found: dict[Origin, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     for contract in contracts:
-        for name, note in contract.columns.items():
-            found[contract.table, name] = note.tags, note.allow
+        for name in {column_parts(path)[0] for path in contract.columns}:
+            found[contract.table, name] = note_of(contract, name)
     return found
+
+
+def note_of(contract: Contract, column: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(tags, allowed tables) of a column and of the parts of it: what is made of it has them all; sorted.
+
+    A table is allowed where everyone that tags a part of the column allows it.
+    """
+    notes = [note for path, note in contract.columns.items() if column_parts(path)[0] == column]
+    tags = {tag for note in notes for tag in note.tags}
+    leaves = [set(note.allow) for note in notes if note.tags] or [set(note.allow) for note in notes]
+    return tuple(sorted(tags)), tuple(sorted(set.intersection(*leaves))) if leaves else ()

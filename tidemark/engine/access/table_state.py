@@ -161,19 +161,27 @@ def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snap
 
 
 def newest_receipt(metadata: TableMetadata) -> Snapshot | None:
-    """The newest snapshot with a ledger among main's ancestors; the tag's when expiry has cut that chain."""
+    """The newest snapshot with a ledger among main's ancestors; the tag's when expiry has cut that chain after it.
+
+    None when the tag's came later than what is left of the chain: somebody took main back behind it.
+    """
     last: Snapshot | None = None
     for snapshot in ancestors(metadata, metadata.current_snapshot_id):
         if LEDGER_PROPERTY in _summary(snapshot):
             return snapshot
         last = snapshot
-    cut = last is not None and last.parent_snapshot_id is not None
     tag = metadata.refs.get(LEDGER_TAG)
-    if cut and tag is not None:
-        tagged = metadata.snapshot_by_id(tag.snapshot_id)
-        if tagged is not None and LEDGER_PROPERTY in _summary(tagged):
-            return tagged
-    return None
+    if last is None or last.parent_snapshot_id is None or tag is None:
+        return None
+    tagged = metadata.snapshot_by_id(tag.snapshot_id)
+    if tagged is None or LEDGER_PROPERTY not in _summary(tagged):
+        return None
+    return tagged if _age(tagged) <= _age(last) else None
+
+
+def _age(snapshot: Snapshot) -> tuple[int, int]:
+    """Sorts snapshots as they were made; format 1 knows no sequence numbers."""
+    return snapshot.sequence_number or 0, snapshot.timestamp_ms
 
 
 def ledger_of(receipt: Snapshot, table: str) -> Ledger:

@@ -68,13 +68,18 @@ def broken(rule: QualityRule, columns: Struct) -> Column:
     if rule.check == "length":
         return _outside(_length(value, kind), rule.min, rule.max)
     if rule.check == "matches":
-        return ~value.rlike(rf"\A(?:{rule.pattern})\z")
+        return ~value.rlike(whole(rule.pattern or ""))
     if not isinstance(kind, Primitive):
         raise ValueError(f"{rule.title} does not apply to {kind}")  # noqa: TRY004 - a wrong plan, no wrong call
     if rule.check == "in_range":
         return _out_of_range(rule, value, kind)
     inside = value.isin(*(_literal(kind, literal(kind, each)) for each in rule.values or ()))
     return inside if rule.check == "not_in_set" else ~inside
+
+
+def whole(pattern: str) -> str:
+    """The regular expression of a text that is matched from its beginning to its end."""
+    return rf"\A(?:{pattern})\z"
 
 
 def rule_metrics(rules: Rules) -> list[Column]:

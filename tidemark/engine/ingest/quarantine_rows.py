@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 
 from tidemark.domain.formats.explanation import Explanation
 from tidemark.domain.ledger.evidence import Group, span
+from tidemark.domain.ledger.quality_results import hidden_columns, told
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.decode.failures import explain_failures
 from tidemark.engine.decode.quality_rows import details
@@ -37,7 +38,9 @@ def explained_rows(
     listed = list(groups)
     decoding = plan.decoding()
     bad = decoded.where(F.col(FATE) == "quarantined")
-    explained = _as_rows(lake, explain_failures(bad, decoding))
+    hidden = hidden_columns(plan.contract)
+    found = {place: told(each, hidden) for place, each in explain_failures(bad, decoding).items()}
+    explained = _as_rows(lake, found)
     return (
         _columns(bad, plan, run_id, _foreign_ids(lake, plan, listed))
         .join(F.broadcast(explained), ["partition", "offset"], "left")
