@@ -73,8 +73,9 @@ def evaluations(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckE
     """What a run found out about a table; nothing when it read nothing."""
     error = outcome.error or {}
     blocked = {each["rule"]: each for each in error.get("rules") or ()}
-    if outcome.commits or blocked:
-        yield from (_of_rule(contract, rule, outcome, blocked) for rule in contract.quality)
+    for rule in contract.quality:
+        if outcome.commits or rule.title in blocked:  # of the others a batch that was blocked says nothing
+            yield _of_rule(contract, rule, outcome, blocked)
     if outcome.state == "quarantine_flood" and error.get("read"):
         yield _rate(contract, sum(error["causes"].values()), error["read"], error["causes"])
     elif outcome.commits:
@@ -134,20 +135,21 @@ def _event_time(contract: Contract, outcome: Outcome, last: Commit) -> dg.AssetC
 def _of_rule(
     contract: Contract, rule: QualityRule, outcome: Outcome, blocked: Mapping[str, Any]
 ) -> dg.AssetCheckEvaluation:
-    found = outcome.quality.get(rule.title, RuleResult.of(rule)).as_json()
-    if rule.title in blocked and blocked[rule.title]["failed"]:
-        found = blocked[rule.title]
-    metadata: dict[str, Any] = {"rows_failed": found["failed"], "rows_read": outcome.rows.read}
+    found, read = outcome.quality.get(rule.title, RuleResult.of(rule)).as_json(), outcome.rows.read
+    if rule.title in blocked and (blocked[rule.title]["failed"] or not outcome.commits):
+        found, read = blocked[rule.title], (outcome.error or {}).get("read", 0)
+    then = found["on_failure"]  # of a batch that someone has accepted none blocks
+    metadata: dict[str, Any] = {"rows_failed": found["failed"], "rows_read": read}
     if found["samples"]:
         metadata["samples"] = dg.MetadataValue.json(found["samples"])
     if found["failed"]:
-        metadata["next"] = _MEND[rule.on_failure].format(table=contract.table)
+        metadata["next"] = _MEND[then].format(table=contract.table)
     return _evaluation(
         contract,
         rule.title,
-        _broken(rule, found, outcome.rows.read) if found["failed"] else f"every row: {rule.expectation}",
+        _broken(rule, found, read) if found["failed"] else f"every row: {rule.expectation}",
         passed=not found["failed"],
-        severity=_SEVERITY[rule.on_failure],
+        severity=_SEVERITY[then],
         metadata=metadata,
     )
 
@@ -197,7 +199,7 @@ def _reconciled(contract: Contract, outcome: Outcome) -> dg.AssetCheckEvaluation
 def _broken(rule: QualityRule, found: Mapping[str, Any], read: int) -> str:
     where = ", ".join(f"{each['partition']}:{each['offset']}" for each in found["samples"])
     at = f" at {where}" if where else ""
-    return f"{found['failed']} of {read} rows break {rule.expectation}{at}; {_DONE[rule.on_failure]}"
+    return f"{found['failed']} of {read} rows break {rule.expectation}{at}; {_DONE[found['on_failure']]}"
 
 
 def _evaluation(

@@ -271,20 +271,27 @@ def test_a_batch_that_was_blocked_or_flooded_fails_its_check_by_name(run, checks
         {"rule": "min_rows", "on_failure": "block", "expectation": "", "failed": 2, "samples": []},
         {"rule": "not_null_id", "on_failure": "quarantine", "expectation": "", "failed": 0, "samples": []},
     ]
-    FakeWork.trouble = {"shop.audit": Stopped("quality_blocked", "shop.audit", "", rules=rules)}
+    FakeWork.trouble = {"shop.audit": Stopped("quality_blocked", "shop.audit", "", rules=rules, read=8)}
     blocked = checks_of(run("shop.audit"))
-    assert {name: each.passed for name, each in blocked.items()} == {
-        "min_rows": False,
-        "not_null_id": True,
-        "amount_is_small": True,
-    }
+    assert {name: each.passed for name, each in blocked.items()} == {"min_rows": False, "not_null_id": True}
     assert blocked["min_rows"].severity == dg.AssetCheckSeverity.ERROR
+    assert blocked["min_rows"].metadata["rows_read"].value == 8
     causes = {"quality:not_null_id": 7, "undecodable": 3}
     flood = Stopped("quarantine_flood", "shop.audit", "", causes=causes, read=20)
     FakeWork.trouble = {"shop.audit": flood}
     (rate,) = checks_of(run("shop.audit")).values()
     assert (rate.passed, rate.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert rate.metadata["causes"].value == causes
+
+
+def test_a_rule_that_someone_let_pass_says_what_became_of_its_rows(run, checks_of):
+    """Given a batch that was accepted although a rule blocks it, when it is published, then its rows are in quarantine."""
+    FakeWork.waiting = {"shop.audit": 4}
+    FakeWork.quality = {"min_rows": RuleResult("min_rows", "quarantine", "", 2)}
+    found = checks_of(run("shop.audit"))["min_rows"]
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert found.description.endswith("they are in quarantine")
+    assert "--quarantine-batch" not in found.metadata["next"].value
 
 
 def test_the_freshness_check_passes_when_nothing_waits(run):

@@ -1,10 +1,11 @@
 """What rules came to: how many rows broke them, where, and with which values, per batch and summed up over a run."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.quality import QualityRule
@@ -74,6 +75,7 @@ class RuleResult:
 
 _BESIDE = frozenset({"_kafka.key", "_kafka.headers"})
 _WHOLE = frozenset({"the value", "the document"})
+_INSIDE = frozenset({"element", "key", "value"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +120,29 @@ def told(explanation: Explanation, hidden: Collection[str]) -> Explanation:
     A place is a path with dots or a JSON pointer before the first colon; the row may lie one level down (Debezium).
     """
     place, colon, _ = explanation.detail.partition(": ")
-    parts = place.split("/")[1:] if place.startswith("/") else place.split(".")
-    whole = place in _WHOLE and explanation.cause != "undecodable"
-    if not hidden or not colon or not (whole or not all(may_show(each, hidden) for each in _ends(parts))):
+    if not hidden or not colon:
         return explanation
+    mark = "/" if place.startswith("/") else "."
+    parts = place.split(mark)
+    at = next((n for n in range(len(parts)) if _is_hidden(parts[n:], hidden)), None)
+    if at is None and (place not in _WHOLE or explanation.cause == "undecodable"):
+        return explanation
+    shown = place if at is None else mark.join(parts[: at + 1])
     return replace(
-        explanation, detail=f"{place}: not told here, for it may quote a value that is tagged {PII}"
+        explanation, detail=f"{shown}: not told here, for it may quote a value that is tagged {PII}"
     )
 
 
-def _ends(parts: Sequence[str]) -> Iterator[str]:
-    yield from (".".join(parts[start:]) for start in range(len(parts)))
+def _is_hidden(parts: Sequence[str], hidden: Collection[str]) -> bool:
+    """Whether a place lies in a hidden column or holds it, whatever the places of elements and keys of maps are."""
+    names = _named([part.lower().replace("~1", "/").replace("~0", "~") for part in parts])
+    known = [_named(column_parts(path)) for path in hidden]
+    return any(names[: len(each)] == each[: len(names)] for each in known) if names else False
+
+
+def _named(parts: Sequence[str]) -> list[str]:
+    """Without the words and numbers that stand for elements of lists and parts of maps."""
+    return [part for part in parts if part not in _INSIDE and not part.isdigit()] or list(parts)
 
 
 def may_show(path: str, hidden: Iterable[str]) -> bool:

@@ -48,6 +48,7 @@ def judge_stage(
             plan.contract.table,
             "; ".join(str(each) for each in blocking),
             topic=plan.contract.topic,
+            read=staged.rows,
             rules=[each.as_json() for each in results.values()],
         )
     return results

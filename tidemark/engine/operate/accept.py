@@ -228,7 +228,7 @@ def _unused_epoch(lake: Lake, contract: Contract, state: TableState) -> int:
     if not state.rows:
         return 0
     newest = lake.spark().table(lake.identifier(contract.table)).agg(F.max("_kafka.epoch")).collect()[0][0]
-    return 0 if newest is None else int(newest) + 1
+    return 0 if newest is None else max(0, int(newest) + 1)  # rows of a backfill from elsewhere are below
 
 
 def _ledger(contract: Contract, state: TableState) -> Ledger:

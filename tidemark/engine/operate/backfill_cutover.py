@@ -211,14 +211,21 @@ def _counts(placed: Placement, loaded: list[Window]) -> tuple[dict[int, Counts],
 
 
 def _keep_every_record(lake: Lake, plan: Plan, placed: Placement, inner: dict[int, Counts]) -> None:
-    """Raises Refused when the table holds records that Kafka has compacted away: they would be lost."""
+    """Raises Refused when the table holds records that Kafka has compacted away: they would be lost.
+
+    One that is no row any more waits in the shadow's quarantine, was a tombstone, or is skipped now.
+    """
     name, epoch = lake.identifier(plan.contract.table), plan.ledger.epoch
-    place = "SELECT _kafka.partition AS p, _kafka.offset AS o FROM"
-    there = f"{place} {name} VERSION AS OF {plan.state.head} WHERE {rows_within(epoch, placed.within)}"
-    staged = f"{place} {branch_identifier(lake, plan.attempt)} WHERE {rows_within(epoch, placed.within)}"
-    lost = lake.spark().sql(f"SELECT count(*) AS n FROM (({there}) EXCEPT ({staged}))").collect()[0]["n"]
+    place, inside = "SELECT _kafka.partition AS p, _kafka.offset AS o FROM", rows_within(epoch, placed.within)
+    there = f"{place} {name} VERSION AS OF {plan.state.head} WHERE {inside} AND NOT _kafka.tombstone"
+    known = [f"{place} {branch_identifier(lake, plan.attempt)} WHERE {inside}"]
     whole = add_up(inner.values())
-    if lost > whole.quarantined + whole.tombstones + whole.skipped:
+    if whole.quarantined:
+        shadow = lake.identifier(f"{plan.contract.table}{SHADOW}_quarantine")
+        known.append(f"SELECT partition AS p, offset AS o FROM {shadow} WHERE resolved_at IS NULL")
+    left = " EXCEPT ".join(f"({each})" for each in (there, *known))
+    lost = lake.spark().sql(f"SELECT count(*) AS n FROM ({left})").collect()[0]["n"]
+    if lost > whole.skipped:
         raise Refused(
             f"{plan.contract.table} holds {lost} records that Kafka no longer has (the topic is compacted)",
             next_step="backfill what lies before the first load only, or replay the quarantine",

@@ -191,3 +191,19 @@ def check_overlap(lake: Lake, work: Work) -> None:
             rows=found["n"],
             first=found["first"],
         )
+    if shared:
+        _check_same_time(lake, work, table)
+
+
+def _check_same_time(lake: Lake, work: Work, table: str) -> None:
+    """Raises Refused when an earlier load of this source went by another time: a cutover replaces rows by theirs."""
+    mine = lake.spark().sql(f"SELECT * FROM {table} WHERE _kafka.epoch = {work.plan.epoch}")
+    other = ~time_of(work.plan.time_column).cast("timestamp").eqNullSafe(time_of("_kafka.timestamp"))
+    if found := mine.where(other).count():
+        raise Refused(
+            f"{found} rows of {work.contract.table} were loaded from {work.source} by another time than "
+            f"{work.plan.time_column}",
+            next_step="say the --time-column of that backfill, or take it back first: tidemark rollback "
+            f"{work.contract.table} --snapshot …",
+            table=work.contract.table,
+        )

@@ -1,7 +1,7 @@
 """Where the rows of a table come from: parts of their `_kafka` struct, at one snapshot, a batch at a time.
 
-PyIceberg reads them, so that nobody needs Spark to look; but it opens no data file with a VARIANT in it, so for such
-tables Spark does.
+PyIceberg reads them, so that nobody needs Spark to look; but it opens no data file with a VARIANT in it, and none of
+Avro, so for such tables Spark does.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,6 +15,8 @@ from tidemark.domain.columns.types import KAFKA_COLUMN, holds_variant
 from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.lake import Lake
 
+FORMAT = "write.format.default"
+
 
 def kafka_rows(
     lake: Lake, name: str, loaded: Table, where: str | BooleanExpression, parts: Sequence[str], snapshot: int
@@ -22,9 +24,9 @@ def kafka_rows(
     """The `parts` of `_kafka` of the rows that `where` holds for: a text of SQL, or an equality.
 
     Raises:
-        Outage: `spark_down`, for a table with VARIANT columns.
+        Outage: `spark_down`, for a table with VARIANT columns or of another file format than Parquet.
     """
-    if holds_variant(columns_of(loaded.schema())):
+    if holds_variant(columns_of(loaded.schema())) or loaded.properties.get(FORMAT, "parquet") != "parquet":
         yield from _by_spark(lake, name, where, parts, snapshot)
         return
     fields = tuple(f"{KAFKA_COLUMN.name}.{part}" for part in parts)
