@@ -1,5 +1,6 @@
 """Rule: an upsert table whose history is gone is made anew where that is exact; where it is not, someone has to say so."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import oracle
@@ -9,6 +10,7 @@ from upserted import FIELDS, Upserted
 from tidemark.domain.errors import Refused
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.operate.accept_upsert import accept_either
 from tidemark.engine.operate.backfill import backfill
 from tidemark.engine.operate.backfill_plan import Asked
@@ -17,6 +19,7 @@ from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.operations import Signature
+from tidemark.engine.verify.reconcile import reconcile
 
 ADA = Signature("ada", "a test", run_id="r")
 
@@ -140,13 +143,14 @@ def test_rows_of_a_backfill_from_elsewhere_are_not_left_out_without_a_word(lakeh
     """Given rows from another table in the append table, when `upsert` is declared, then it stops until that is accepted:
     nothing says which of them is a key's newest."""
     made = Upserted(lakehouse, partitions=1)
-    made._contract["value"] = {"format": "json", "fields": {**FIELDS, "at": "timestamp"}}
+    made._contract["value"] = {"format": "json", "fields": {**FIELDS, "at": "timestamp", "seen": "timestamp"}}
+    made._contract["table_properties"] = {"gc.enabled": False, "write.format.default": "avro"}
     made.append = without_upsert(made)
     made.send((1, "a"))
     made.append.run()
     lakehouse.spark().sql(
         f"CREATE TABLE {made.name}_old USING iceberg AS SELECT 7L AS id, 'eu' AS region, 'old' AS v, "
-        "1L AS ts, TIMESTAMP '2020-01-01 00:00:00' AS at"
+        "1L AS ts, TIMESTAMP '2020-01-01 00:00:00' AS at, TIMESTAMP '2020-01-01 01:00:00' AS seen"
     )
     since, until = datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC)
     asked = Asked(
@@ -154,6 +158,15 @@ def test_rows_of_a_backfill_from_elsewhere_are_not_left_out_without_a_word(lakeh
     )
     for step in (asked, Asked(cutover=True)):
         backfill(lakehouse.lake, made.append.contract, step, ADA)
+    assert reconcile(lakehouse.lake, made.append.contract).sound, "whatever the files are"
+    assert not lakehouse.catalog.table_exists(f"{made.append.contract.table}_backfill"), (
+        "whoever else may own files"
+    )
+    orphans = list(maintain(lakehouse.lake, made.append.contract, ("orphan_files",)))
+    assert {each.error for each in orphans} == {None}
+    assert "gc.enabled" in orphans[0].reason
+    with pytest.raises(Refused, match="by another time than seen"):
+        backfill(lakehouse.lake, made.append.contract, replace(asked, time_column="seen"), ADA)
     made.declare()
     lakehouse.close()
     outcome = merge_up(lakehouse.lake, made.current, "test")

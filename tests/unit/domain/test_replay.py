@@ -124,6 +124,12 @@ def test_rows_that_were_deleted_since_had_been_counted_as_written():
     )
 
 
+def test_quarantine_rows_that_somebody_removed_are_not_taken_for_rows_of_the_table():
+    had = Counts(6, 1, quarantined=5)
+    assert counted_before(Counts(6, 6), had, rows=1, tombstone_rows=0, quarantined=0, null_values=0) == had
+    assert counted_before(Counts(6, 6), had, rows=0, tombstone_rows=0, quarantined=2, null_values=0) == had
+
+
 def test_a_rollback_is_the_old_ledger_with_a_revision_of_its_own():
     old = ledger(next={0: 10}, totals={0: Counts(10, 10)}, revision=2)
     head = ledger(next={0: 30, 1: 4}, totals={0: Counts(30, 30)}, revision=5)

@@ -111,14 +111,15 @@ def counted_before(
 
     `rows` (`tombstone_rows` of them without a value) and `quarantined` are there still. A record that left no trace
     was a counted tombstone when it has no value, else it was skipped if such records are skipped now or it is one of
-    `truncates`, which became rows, else its row has been deleted since. Of tombstones, and of truncates that had no
-    row, there were no more than the ledger has `known`.
+    `truncates`, which became rows, else its row has been deleted since, from the quarantine where the table never
+    had so many. Of tombstones, and of truncates that had no row, there were no more than the ledger has `known`.
     """
     tombstones = min(max(0, null_values - tombstone_rows), known.tombstones)
     rest = now.read - rows - quarantined - tombstones
     skipped = min(max(0, rest), now.skipped + min(truncates, known.skipped))
     written = now.read - quarantined - tombstones - skipped
-    return Counts(now.read, written, quarantined, tombstones, skipped)
+    gone = max(0, min(written - known.written, known.quarantined - quarantined))
+    return Counts(now.read, written - gone, quarantined + gone, tombstones, skipped)
 
 
 def runs_between(leaving: Iterable[int], kept: Iterable[int]) -> list[tuple[int, int]]:

@@ -8,6 +8,8 @@ COMMENT = "comment"
 """Where Iceberg keeps the description of a table."""
 METADATA_VERSIONS = 20
 """metadata.json files that are kept; each commit writes a new one."""
+GC_ENABLED = "gc.enabled"
+"""false where files of a table may be those of another table as well: then nobody removes any."""
 BASE: Mapping[str, str] = {
     "write.parquet.compression-codec": "zstd",
     "write.parquet.compression-level": "1",

@@ -20,6 +20,7 @@ from tidemark.domain.config.contract import Orphans
 from tidemark.domain.errors import Overtaken
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.snapshot_keep import Snap, began_at, is_attempt, is_dead
+from tidemark.domain.plan.table_properties import GC_ENABLED
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
@@ -50,6 +51,10 @@ def remove_orphans(
     table = load(lake.catalog, name)
     if table is None or table.metadata.current_snapshot_id is None:
         return Gain(name, "orphan_files", acted=False, reason="it does not exist yet, or holds nothing")
+    if table.properties.get(GC_ENABLED, "true").lower() == "false":
+        return Gain(
+            name, "orphan_files", acted=False, reason=f"{GC_ENABLED} is false: its files may be others' too"
+        )
     before = cutoff(table.metadata, limits, datetime.now(UTC))
     found = _listed(lake, name, before)
     pause_point("orphans_listed")

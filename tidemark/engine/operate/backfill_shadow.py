@@ -17,6 +17,7 @@ from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import BACKFILL, SHADOW, Backfill, Source
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.plan.table_properties import GC_ENABLED
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState, ancestors, ledger_of, load, summary_of
 from tidemark.engine.merge.rows import conformed
@@ -40,6 +41,7 @@ def shadow_contract(contract: Contract, source: Source, plan: Backfill, max_reco
     """The contract that the shadow is loaded by: the table's own, but for where the records come from."""
     start = StartOffsets(offsets=plan.start)
     own = source.kind != "topic"
+    said = {key: value for key, value in contract.table_properties.items() if key != GC_ENABLED}
     return contract.model_copy(
         update={
             "table": contract.table + SHADOW,
@@ -47,7 +49,7 @@ def shadow_contract(contract: Contract, source: Source, plan: Backfill, max_reco
             "cluster": contract.cluster if own else source.cluster,
             "ingest": Ingest(start=start, max_records=max_records or contract.ingest.max_records),
             "quality": tuple(rule for rule in contract.quality if rule.check not in _OF_THE_WHOLE),
-            "table_properties": {**contract.table_properties, BACKFILL: plan.model_dump_json()},
+            "table_properties": {**said, BACKFILL: plan.model_dump_json()},
         }
     )
 
@@ -103,7 +105,9 @@ def shadow_rows(lake: Lake, contract: Contract, target: TableState, epoch: int) 
     state = lake.state(contract.table + SHADOW)
     rows = lake.spark().sql(f"SELECT * FROM {lake.identifier(state.table)} VERSION AS OF {state.head}")
     kafka = F.col(KAFKA_COLUMN.name).withField("epoch", F.lit(epoch).cast("int"))
-    fitted = fit(rows, value_columns(state), value_columns(target), contract.table)
+    there = set(rows.columns)  # a column that came after the last window is not in its snapshot
+    loaded = Struct(tuple(field for field in value_columns(state).fields if field.name in there))
+    fitted = fit(rows, loaded, value_columns(target), contract.table)
     names = [quoted_name(field.name) for field in value_columns(target).fields]
     return fitted.select(*names, kafka.alias(KAFKA_COLUMN.name))
 
