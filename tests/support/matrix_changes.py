@@ -365,6 +365,28 @@ CHANGES = [
         "review",
         PARKED,
     ),
+    *(
+        ChangeRow(name, [f("a", old)], [f("a", new)], "incompatible", "a", "incompatible", "review", PARKED)
+        for name, old, new in (
+            ("a number gets a unit (int to time-millis)", "int", logical("int", "time-millis")),
+            ("a number loses its unit", logical("long", "timestamp-nanos"), "long"),
+            (
+                "a unit changed in a list",
+                array(logical("long", "timestamp-nanos")),
+                array(logical("long", "time-micros")),
+            ),
+        )
+    ),
+    ChangeRow(
+        "time-millis to time-micros",
+        [f("a", logical("int", "time-millis"))],
+        [f("a", logical("long", "time-micros"))],
+        None,
+        "a",
+        None,
+        "–",
+        "both are microseconds since midnight in the table",
+    ),
     ChangeRow(
         "timestamp to date",
         [f("a", logical("long", "timestamp-micros"))],

@@ -85,6 +85,41 @@ class TestAPlan:
         other = plan_schema("u", table, [WriterColumns(7, 2, Struct((Field("a", STRING),)))], APPLY)
         assert plan.id != other.id
 
+    def test_what_would_mean_something_else_is_incompatible_in_words(self) -> None:
+        """The type stays or widens, the unit does not: one column would hold both, and nothing would tell them apart."""
+        micros, nanos = (f"{unit}seconds since midnight" for unit in ("micro", "nano"))
+        for kinds, meanings, says in (
+            ((LONG, LONG), (micros, nanos), (f"long ({micros})", f"long ({nanos})")),
+            ((INT, LONG), ("", micros), ("int (no unit or encoding stated)", f"long ({micros})")),
+            ((LONG, INT), (micros, ""), (f"long ({micros})", "int (no unit or encoding stated)")),
+        ):
+            table, wanted = (
+                Struct((Field("l", ListType(Struct((Field("t", kind, meaning=meaning),)))),))
+                for kind, meaning in zip(kinds, meanings, strict=True)
+            )
+            plan = plan_schema("t", table, [WriterColumns(1, 1, table), WriterColumns(7, 2, wanted)], APPLY)
+            [change] = plan.changes
+            assert (change.kind, change.path, change.verdict, change.schema_id) == (
+                "incompatible",
+                ("l", "element", "t"),
+                "review",
+                7,
+            )
+            assert (change.old, change.new) == says
+            assert "mean something else" in change.reason
+            assert applied(table, plan.changes) == table
+            assert (
+                plan_schema("t", table, [WriterColumns(7, 2, wanted)], APPLY, settled=frozenset({7})).changes
+                == ()
+            )
+
+    def test_what_a_column_means_is_its_meaning_not_its_comment(self) -> None:
+        unit = "nanoseconds since midnight"
+        table = Struct((Field("t", LONG, "from the till", meaning=unit),))
+        assert not covers(table, Struct((Field("t", LONG, unit, meaning=unit),)))
+        assert not covers(Struct((Field("t", LONG, meaning=None),)), table)
+        assert not covers(Struct((Field("t", LONG, unit),)), Struct((Field("t", LONG, "anything"),)))
+
     def test_a_settled_schema_is_not_planned_again(self) -> None:
         table = Struct((Field("a", LONG),))
         writers = [WriterColumns(7, 2, Struct((Field("a", STRING),)))]

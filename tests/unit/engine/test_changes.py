@@ -17,6 +17,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.avro import parse
 from tidemark.domain.formats.avro_columns import columns as avro_columns
+from tidemark.domain.plan.meanings import MEANINGS
 from tidemark.engine.access.table_state import TableState, read_state
 from tidemark.engine.schema.evolve import (
     Approval,
@@ -69,7 +70,7 @@ class Lake:
         self.platform = SimpleNamespace(catalog=SimpleNamespace(type="sql"))
         self.catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
         self.catalog.create_namespace("shop")
-        self.catalog.create_table(TABLE, Schema(), properties={"format-version": "2"})
+        self.catalog.create_table(TABLE, Schema(), properties={"format-version": "2", MEANINGS: "{}"})
         self.contract = Contract.model_validate(
             {"topic": "orders", "table": TABLE, "partition_by": row.partition_by, "upsert": row.upsert}
         )

@@ -21,12 +21,13 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from tidemark.domain.columns.types import STRING, VARIANT, Field, Struct
+from tidemark.domain.columns.types import INT, LONG, STRING, VARIANT, Field, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken
 from tidemark.domain.formats.avro import parse
 from tidemark.domain.formats.avro_columns import columns as avro_columns
 from tidemark.domain.plan.contract_record import RECORD, record_text
+from tidemark.domain.plan.meanings import MEANINGS
 from tidemark.domain.plan.table_properties import governance
 from tidemark.engine.access.table_state import TableState, read_state
 from tidemark.engine.schema.evolve import (
@@ -221,6 +222,73 @@ def test_what_has_no_type_is_text_until_the_upgrade_is_approved(lake: Lake) -> N
     assert [(c.kind, c.path, c.new) for c in found.done] == [("add_column", ("any",), STRING)]
     held = TopicSchemas(writers=(loose,)).covered(value_columns(lake.state()))
     assert set(held) == {7}
+
+
+TIME, NANOS = ({"type": "long", "logicalType": kind} for kind in ("time-micros", "timestamp-nanos"))
+MICROS = "microseconds since midnight"
+
+
+def box(kind: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "Box", "fields": [field("t", kind)]}
+
+
+TIMED = (*FIRST, field("at_till", TIME), field("box", box(TIME)))
+
+
+class TestWhatValuesMean:
+    """A unit is kept in the table, for comments are anyone's to change."""
+
+    @pytest.fixture
+    def till(self, lake: Lake) -> Lake:
+        """A table as Tidemark makes it, to which the second version has added two times."""
+        set_meanings(lake, {})
+        lake.evolve(contract(columns={"at_till": {"description": "of the till"}}), topic(FIRST, TIMED))
+        return lake
+
+    def test_is_kept_with_the_columns_that_are_added(self, till: Lake) -> None:
+        state = till.state()
+        assert json.loads(state.properties[MEANINGS]) == {"at_till": MICROS, "box.t": MICROS}
+        columns = value_columns(state)
+        assert columns.field("at_till") == Field("at_till", LONG, "of the till", meaning=MICROS)
+        assert columns.field("id") == Field("id", INT)
+
+    @pytest.mark.parametrize(
+        ("kind", "becomes"),
+        [(NANOS, "nanoseconds since"), ("long", "no unit or encoding"), ("int", "no unit or encoding")],
+    )
+    def test_never_changes_whatever_the_comment_says(self, till: Lake, kind: Any, becomes: str) -> None:
+        with till.catalog.load_table(TABLE).update_schema() as update:
+            update.update_column("at_till", doc="nanoseconds since 1970-01-01T00:00:00Z")
+        now = topic(FIRST, TIMED, (*FIRST, field("at_till", kind), field("box", box(TIME))))
+        [change] = till.evolve(contract(), now).parked
+        assert (change.kind, change.path, change.old) == ("incompatible", ("at_till",), f"long ({MICROS})")
+        assert becomes in str(change.new)
+        columns = value_columns(till.state())
+        assert set(now.covered(columns)) == {1, 2}
+        assert becomes in now.why_uncovered(columns, 3)
+        assert refused_ids(contract(schema_changes={"incompatible": "quarantine"}), till.state(), now) == {3}
+        plan = plan_evolution(contract(), till.state(), now)
+        till.evolve(contract(), now, approval=Approval(plan.id, "ann", "another clock"))
+        assert settled_ids(till.state()) == {3}
+        assert till.evolve(contract(), now).plan.changes == ()
+
+    def test_a_plain_number_does_not_get_one(self, till: Lake) -> None:
+        timed = (field("id", {"type": "int", "logicalType": "time-millis"}), *TIMED[1:])
+        [change] = till.evolve(contract(), topic(FIRST, TIMED, timed)).parked
+        assert (change.kind, change.path, change.new) == ("incompatible", ("id",), f"long ({MICROS})")
+        assert value_columns(till.state()).field("id") == Field("id", INT)
+
+    def test_is_not_judged_where_the_table_does_not_know_it(self, lake: Lake) -> None:
+        """A table from before meanings were kept goes on as it did."""
+        timed = (field("id", {"type": "int", "logicalType": "time-millis"}), *FIRST[1:])
+        done = lake.evolve(contract(), topic(timed)).done
+        assert ("widen_type", ("id",)) in {(c.kind, c.path) for c in done}
+        assert MEANINGS not in lake.state().properties
+
+
+def set_meanings(lake: Lake, meanings: dict[str, str]) -> None:
+    with lake.catalog.load_table(TABLE).transaction() as change:
+        change.set_properties({MEANINGS: json.dumps(meanings)})
 
 
 class TestTwoAtOnce:

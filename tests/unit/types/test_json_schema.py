@@ -8,7 +8,7 @@ import pytest
 
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats import json_schema
-from tidemark.domain.formats.json_columns import columns
+from tidemark.domain.formats.json_columns import DOCUMENT, columns, with_variants
 from tidemark.engine.decode.on_executors import arrow_type, check_validator, explain, rows_of
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -263,3 +263,24 @@ def test_one_column_for_a_top_level_array():
     causes, found = rows_of(schema, arrow_type(columns(schema)))([b"[1, 2]", b"null", b"{}", None])
     assert causes == [None, None, "invalid_against_schema", None]
     assert found.to_pylist() == [{"value": [1, 2]}, {"value": None}, None, None]
+
+
+def test_json_text_is_no_other_text():
+    """What means another thing than the type says: a string would stand in it in quotes."""
+    loose = {"type": ["string", "integer"]}
+    schema = parsed(
+        {
+            "properties": {
+                "plain": {"type": "string"},
+                "loose": loose,
+                "all": {"type": "array", "items": loose},
+                "by": {"type": "object", "additionalProperties": loose},
+            }
+        }
+    )
+    wanted = {"plain": "", "loose": "JSON text", "all": "JSON text", "by": "JSON text", "_extra": ""}
+    for documents in (schema, with_variants(schema)):
+        assert {f.name: f.meaning for f in columns(documents).fields} == wanted
+    whole = parsed({"type": ["string", "integer"]})
+    assert [f.meaning for f in columns(whole).fields] == ["JSON text"]
+    assert [f.meaning for f in columns(with_variants(DOCUMENT)).fields] == [""]

@@ -347,3 +347,17 @@ def test_a_missing_required_field_is_found_whatever_its_neighbours_are_named(nam
         "invalid_against_schema",
         "the value: required and missing: need",
     )
+
+
+@pytest.mark.parametrize(("variants", "kind"), [(False, "string"), (True, "variant")])
+def test_json_in_a_message_is_no_other_text(variants, kind):
+    """A table's text column goes on when the table becomes format 3: text and VARIANT hold the same JSON."""
+    text = f"{HEAD}{WELL_KNOWN} message M {{ string a = 1; google.protobuf.Value b = 2; repeated google.protobuf.Struct c = 3; google.protobuf.Timestamp t = 4; }}"
+    found = Case(text, variants=variants, nanos=True).columns
+    assert str(found.field("b").type) == kind
+    assert [field.meaning for field in found.fields] == [
+        "",
+        "canonical JSON as text",
+        "canonical JSON as text",
+        "nanoseconds since 1970-01-01T00:00:00Z",
+    ]

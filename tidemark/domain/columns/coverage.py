@@ -18,9 +18,9 @@ DifferenceKind = Literal["missing", "narrower", "incompatible"]
 class Difference:
     """What a table lacks at `path` to hold wanted columns exactly.
 
-    missing: the column is not there (`found` is None), add it; narrower: `found` widens to `wanted`;
-    incompatible: no allowed change leads from `found` to `wanted`. Path parts inside lists and maps are
-    Iceberg's: `element`, `key`, `value`.
+    missing: the column is not there (`found` is None), add it, `meaning` is its; narrower: `found` widens to
+    `wanted`; incompatible: no allowed change leads from `found` to `wanted`, or its values would mean something
+    else, from and to `meanings`. Path parts inside lists and maps are Iceberg's: `element`, `key`, `value`.
     """
 
     path: tuple[str, ...]
@@ -28,6 +28,16 @@ class Difference:
     found: ColumnType | None
     wanted: ColumnType
     doc: str = ""
+    meaning: str | None = ""
+    meanings: tuple[str, str] | None = None
+
+    @property
+    def ends(self) -> tuple[ColumnType | str | None, ColumnType | str]:
+        """What is there and what is wanted; in words where the type alone does not tell them apart."""
+        if self.meanings is None:
+            return self.found, self.wanted
+        old, new = (meaning or "no unit or encoding stated" for meaning in self.meanings)
+        return f"{self.found} ({old})", f"{self.wanted} ({new})"
 
     @property
     def dotted(self) -> str:
@@ -54,9 +64,12 @@ def _struct_differences(table: Struct, wanted: Struct, path: tuple[str, ...]) ->
         here = (*path, field.name)
         found = table.field(field.name)
         if found is None:
-            yield Difference(here, "missing", None, field.type, field.doc)
-        else:
+            yield Difference(here, "missing", None, field.type, field.doc, field.meaning)
+        elif found.means_as(field):
             yield from _differences(found.type, field.type, here)
+        else:
+            meanings = (found.meaning or "", field.meaning or "")
+            yield Difference(here, "incompatible", found.type, field.type, field.doc, meanings=meanings)
 
 
 def _differences(table: ColumnType, wanted: ColumnType, path: tuple[str, ...]) -> Iterator[Difference]:

@@ -1,16 +1,17 @@
 """How columns grow: what a table must become to hold one more writer schema exactly. Pure; nothing is applied here."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tidemark.domain.columns.coverage import covers
-from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Struct, widens
+from tidemark.domain.columns.types import ColumnType, ListType, MapType, Struct, widens
 
 
 def extended(table: Struct, wanted: Struct) -> Struct:
     """`table` with what `wanted` adds (last), widened where it is wider; other differences stay as they are."""
     known = tuple(
-        Field(f.name, _extended(f.type, other.type), f.doc, f.required)
-        if (other := wanted.field(f.name))
+        replace(f, type=_extended(f.type, other.type))
+        if (other := wanted.field(f.name)) and f.means_as(other)
         else f
         for f in table.fields
     )

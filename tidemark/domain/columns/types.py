@@ -6,7 +6,7 @@ table has modules of its own.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 TYPE_RULES = 1
 """Version of the rules (TYPES.md) that this Tidemark knows; a table says which one its columns were made by."""
@@ -61,12 +61,21 @@ class MapType:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column or a field of a struct; `doc` becomes its comment."""
+    """A column or a field of a struct; `doc` becomes its comment.
+
+    `meaning` is how the values are to be read where the type does not say it: their unit, their encoding. It is that of
+    the elements of a list and of the values of a map; None is unknown.
+    """
 
     name: str
     type: "ColumnType"
     doc: str = ""
     required: bool = False
+    meaning: str | None = ""
+
+    def means_as(self, other: "Field") -> bool:
+        """False where values of both side by side would be read wrongly; what is not known is let be."""
+        return self.meaning is None or other.meaning is None or self.meaning == other.meaning
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +155,8 @@ def widens(old: ColumnType, new: ColumnType) -> bool:
         case ListType(), ListType():
             return widens(old.element, new.element)
         case MapType(), MapType():
-            return old.key == new.key and widens(old.value, new.value)
+            same_key = widens(old.key, new.key) and widens(new.key, old.key)
+            return same_key and widens(old.value, new.value)
         case Struct(), Struct():
             pairs = ((field, new.field(field.name)) for field in old.fields)
             return all(found is not None and widens(field.type, found.type) for field, found in pairs)
@@ -169,7 +179,7 @@ def as_text(kind: ColumnType) -> ColumnType:
     """The type with JSON text in place of variants."""
     match kind:
         case Struct(fields):
-            return Struct(tuple(Field(f.name, as_text(f.type), f.doc, f.required) for f in fields))
+            return Struct(tuple(replace(f, type=as_text(f.type)) for f in fields))
         case ListType(element):
             return ListType(as_text(element))
         case MapType(key, value):

@@ -66,13 +66,14 @@ _LOGICAL: dict[str, Primitive] = {
     "document": VARIANT,
 }
 _DURATION = Struct(tuple(Field(part, LONG) for part in ("months", "days", "millis")))
-_REMARKS = {
+UNITS = {
     "time-millis": "microseconds since midnight",
     "time-micros": "microseconds since midnight",
     "time-nanos": "nanoseconds since midnight",
     "timestamp-nanos": "nanoseconds since 1970-01-01T00:00:00Z",
     "local-timestamp-nanos": "nanoseconds since 1970-01-01T00:00:00, without zone",
 }
+"""Logical types of which a number is left, and what it counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,8 @@ def columns(schema: AvroSchema) -> AvroColumns:
         struct = _struct(root)
     else:
         kind = column_type(root)
-        struct = Struct((Field(WHOLE_VALUE, kind, _remark(root)),) if kind else ())
+        field = Field(WHOLE_VALUE, kind, _remark(root), meaning=_meaning(root)) if kind else None
+        struct = Struct((field,) if field else ())
     if not struct.fields:
         raise SchemaUnsupported("", "the schema has no field to store")
     check_names(struct)
@@ -196,7 +198,8 @@ def _struct(record: Record) -> Struct:
     for field in record.fields:
         kind = column_type(field.type)
         if kind is not None:
-            fields.append(Field(field.name, kind, _comment(field.doc or _type_doc(field.type), field.type)))
+            doc = _comment(field.doc or _type_doc(field.type), field.type)
+            fields.append(Field(field.name, kind, doc, meaning=_meaning(field.type)))
     return Struct(tuple(fields))
 
 
@@ -210,7 +213,8 @@ def _union_type(union: Union) -> ColumnType | None:
     pairs = zip(branch_names(union), union.values, strict=True)
     return Struct(
         tuple(
-            Field(name, element_type(branch), _comment(_type_doc(branch), branch)) for name, branch in pairs
+            Field(name, element_type(branch), _comment(_type_doc(branch), branch), meaning=_meaning(branch))
+            for name, branch in pairs
         )
     )
 
@@ -235,7 +239,7 @@ def _remark(node: Node) -> str:  # noqa: PLR0911 - one return per kind of node
         case Leaf() | Fixed() if node.logical == "decimal" and node.precision > MAX_PRECISION:
             return f"decimal({node.precision},{node.scale}) as text"
         case Leaf():
-            return _REMARKS.get(node.logical, "")
+            return UNITS.get(node.logical, "")
         case Record() if not has_columns(node):
             return f"true where a {node.name} is present; it has no fields to store"
         case Array(items):
@@ -244,6 +248,20 @@ def _remark(node: Node) -> str:  # noqa: PLR0911 - one return per kind of node
             return _remark(value)
         case Union() if len(node.values) == 1:
             return _remark(node.values[0])
+    return ""
+
+
+def _meaning(node: Node) -> str:
+    """The unit of numbers, where the column type has none; also of what a list or map holds."""
+    match node:
+        case Leaf():
+            return UNITS.get(node.logical, "")
+        case Array(items):
+            return _meaning(items)
+        case Entries(_, value):
+            return _meaning(value)
+        case Union() if len(node.values) == 1:
+            return _meaning(node.values[0])
     return ""
 
 

@@ -120,7 +120,11 @@ def columns(documents: JsonDocuments) -> Struct:
     """
     root = documents.root
     struct = (
-        _struct(root, ()) if isinstance(root, Object) else Struct((Field(WHOLE_VALUE, column_type(root)),))
+        _struct(root, ())
+        if isinstance(root, Object)
+        else Struct(
+            (Field(WHOLE_VALUE, column_type(root), meaning=_meaning(root) if documents.schema else ""),)
+        )
     )
     check_names(struct)
     check_reserved(struct)
@@ -143,7 +147,10 @@ def column_type(node: Node, path: tuple[str, ...] = ()) -> ColumnType:
 
 
 def _struct(node: Object, path: tuple[str, ...]) -> Struct:
-    fields = [Field(p.name, column_type(p.node, (*path, p.name)), p.doc) for p in node.properties]
+    fields = [
+        Field(p.name, column_type(p.node, (*path, p.name)), p.doc, meaning=_meaning(p.node))
+        for p in node.properties
+    ]
     if node.is_open:
         if any(field.name.lower() == EXTRA for field in fields):
             raise SchemaUnsupported(
@@ -151,6 +158,16 @@ def _struct(node: Object, path: tuple[str, ...]) -> Struct:
             )
         fields.append(Field(EXTRA, STRING, "JSON text of the fields that are not declared"))
     return Struct(tuple(fields))
+
+
+def _meaning(node: Node) -> str:
+    """JSON text is no other text: a string would stand in it in quotes; also of what a list or map holds."""
+    match node:
+        case Items(inner) | Entries(inner):
+            return _meaning(inner)
+        case Leaf("text" | "variant"):
+            return "JSON text"
+    return ""
 
 
 def _declared(path: str, ddl: str, *, with_bytes: bool) -> Node:

@@ -34,12 +34,14 @@ from tidemark.domain.formats.protobuf_nodes import (
     Wrapper,
 )
 
-REMARKS: Mapping[KnownKind, str] = {
+REMARKS: Mapping[str, str] = {
     "timestamp": "at microseconds, finer digits are left out; value.types: {timestamp_nanos: long} keeps all nine",
     "timestamp_nanos": "nanoseconds since 1970-01-01T00:00:00Z",
     "json": "canonical JSON as text",
 }
-"""What the comment of a column says about the values in it."""
+"""What the comment of a column says about the values in it, by KnownKind."""
+MEANINGS = {kind: REMARKS[kind] for kind in ("timestamp_nanos", "json")} | {"variant": REMARKS["json"]}
+"""Of these, what the type of the column does not tell: text and VARIANT hold the same JSON."""
 
 _SCALARS: Mapping[ScalarKind, ColumnType] = {
     "boolean": BOOLEAN,
@@ -105,13 +107,23 @@ def column_type(node: Node) -> ColumnType:
 def _struct(message: Message) -> Struct:
     return Struct(
         tuple(
-            Field(part.name, column_type(part.node), _comment(part.doc, part.node)) for part in message.parts
+            Field(
+                part.name,
+                column_type(part.node),
+                _comment(part.doc, part.node),
+                meaning=MEANINGS.get(_kind(part.node), ""),
+            )
+            for part in message.parts
         )
     )
 
 
 def _comment(doc: str, node: Node) -> str:
+    return "; ".join(part for part in (doc, REMARKS.get(_kind(node), "")) if part)
+
+
+def _kind(node: Node) -> str:
+    """The message of a meaning of its own that a field holds, in a list or map too; empty for every other."""
     while isinstance(node, Repeated | Entries):
         node = node.item if isinstance(node, Repeated) else node.value
-    remark = REMARKS.get(node.kind, "") if isinstance(node, Known) else ""
-    return "; ".join(part for part in (doc, remark) if part)
+    return node.kind if isinstance(node, Known) else ""

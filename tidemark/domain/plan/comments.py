@@ -1,6 +1,7 @@
 """Comments of columns: what the writers' schemas and the contract say of each, and where a table says otherwise."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Struct
@@ -55,7 +56,7 @@ def commented(kind: ColumnType, wanted: Mapping[Path, str], at: Path = ()) -> Co
         case Struct(fields):
             return Struct(
                 tuple(
-                    Field(f.name, commented(f.type, wanted, here), wanted.get(here) or f.doc, f.required)
+                    replace(f, type=commented(f.type, wanted, here), doc=wanted.get(here) or f.doc)
                     for f in fields
                     for here in [(*at, f.name)]
                 )

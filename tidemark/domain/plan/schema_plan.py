@@ -7,7 +7,7 @@ gives a plan without changes; nothing is ever dropped from a table.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tidemark.domain.columns.coverage import Difference, covers
@@ -58,6 +58,7 @@ class Change:
     reason: str
     schema_id: int = 0
     doc: str = ""
+    meaning: str | None = ""
 
     @property
     def column(self) -> ColumnType | None:
@@ -180,15 +181,18 @@ def applied(columns: Struct, changes: Iterable[Change]) -> Struct:
 def _change(difference: Difference, writer: WriterColumns, policy: SchemaChanges) -> Change:
     kind = _KINDS[difference.kind]
     verdict: OnChange = getattr(policy, kind)
+    old, new = difference.ends
+    means = ": its values mean something else than those that are there" if difference.meanings else ""
     return Change(
         kind=kind,
         path=difference.path,
-        old=difference.found,
-        new=difference.wanted,
+        old=old,
+        new=new,
         verdict=verdict,
-        reason=f"{writer.named}; the contract says {kind}: {verdict}",
+        reason=f"{writer.named}{means}; the contract says {kind}: {verdict}",
         schema_id=writer.id,
         doc=difference.doc,
+        meaning=difference.meaning,
     )
 
 
@@ -280,13 +284,10 @@ def _put(kind: ColumnType, path: tuple[str, ...], change: Change) -> Any:
     head, rest = path[0], path[1:]
     match kind:
         case Struct(fields) if kind.field(head) is None and change.column is not None:
-            return Struct((*fields, Field(head, change.column, change.doc)))
+            return Struct((*fields, Field(head, change.column, change.doc, meaning=change.meaning)))
         case Struct(fields):
             return Struct(
-                tuple(
-                    Field(f.name, _put(f.type, rest, change), f.doc, f.required) if f.name == head else f
-                    for f in fields
-                )
+                tuple(replace(f, type=_put(f.type, rest, change)) if f.name == head else f for f in fields)
             )
         case ListType(element):
             return ListType(_put(element, rest, change))

@@ -150,7 +150,7 @@ def _columns(schema: StructType) -> Struct:
 
 
 def _struct(schema: StructType) -> Struct:
-    return Struct(tuple(Field(f.name, _type(f.dataType)) for f in schema.fields))
+    return Struct(tuple(Field(f.name, _type(f.dataType), meaning=None) for f in schema.fields))
 
 
 def _type(kind: DataType) -> ColumnType:

@@ -4,7 +4,7 @@ Called by ingest before a batch that needs it, and by the scheduled `schema/…`
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -17,6 +17,7 @@ from tidemark.domain.columns.types import KAFKA_COLUMN, Struct, as_text, holds_v
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import current_of
 from tidemark.domain.errors import Refused
+from tidemark.domain.plan.meanings import known, told_after
 from tidemark.domain.plan.schema_plan import (
     Change,
     SchemaPlan,
@@ -183,8 +184,8 @@ def finish(lake: Lake, contract: Contract, state: TableState, plan: SchemaPlan |
 
 
 def value_columns(state: TableState) -> Struct:
-    """The table's columns without `_kafka`."""
-    present = state.columns or Struct(())
+    """The table's columns without `_kafka`, with what their values mean."""
+    present = known(state.columns or Struct(()), state.properties)
     return Struct(tuple(f for f in present.fields if f.name != KAFKA_COLUMN.name))
 
 
@@ -247,6 +248,10 @@ def _notes(
         removed = {".".join(c.path) for c in done if c.kind == "remove_column"}
         if removed:
             notes[REMOVED] = json.dumps(sorted(removed.union(noted(there, REMOVED))))
+        notes |= told_after(there, done)
         return {**notes, **told(contract.table, metadata, entry, left, history(state))}
 
-    return Notes(lambda there: begun(there, entry) if entry else {}, after)
+    def before(there: Mapping[str, str]) -> dict[str, str | None]:
+        return {**begun(there, entry), **told_after(there, done)} if entry else {}
+
+    return Notes(before, after)

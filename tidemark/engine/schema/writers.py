@@ -87,7 +87,7 @@ class TopicSchemas:
             differences = covers(table, writer.columns)
         except SchemaUnsupported as error:
             return str(error)
-        return "; ".join(f"{d.dotted}: {d.kind} (table {d.found}, schema {d.wanted})" for d in differences)
+        return "; ".join(f"{d.dotted}: {d.kind} (table {d.ends[0]}, schema {d.ends[1]})" for d in differences)
 
 
 def read_schemas(lake: Lake, contract: Contract, seen: frozenset[int] = frozenset()) -> TopicSchemas:

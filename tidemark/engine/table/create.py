@@ -20,6 +20,7 @@ from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Kind, Ledger, batch_id, branch_name
 from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.domain.plan.contract_record import RECORD, record_text
+from tidemark.domain.plan.meanings import MEANINGS, known, told
 from tidemark.domain.plan.table_properties import BASE, governance
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import OWNED, TableState
@@ -48,7 +49,8 @@ def prepare(lake: Lake, contract: Contract, topic: Topic, columns: Struct, run_i
         start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
         publish_receipt(lake, contract, state, first_ledger(contract, topic, start, run_id))
     if not state.owned:
-        set_properties(lake, contract.table, _own_properties(lake, contract, topic))
+        kept = {key: text for key, text in state.properties.items() if key == MEANINGS}
+        set_properties(lake, contract.table, {**_own_properties(lake, contract, topic, columns), **kept})
 
 
 def first_ledger(
@@ -112,7 +114,7 @@ def _create(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> No
     )
     if faults:
         raise Stopped("misconfigured", contract.table, "; ".join(faults))
-    create(lake, contract, _described(contract, columns), _properties(lake, contract, topic))
+    create(lake, contract, _described(contract, columns), _properties(lake, contract, topic, columns))
 
 
 def create(lake: Lake, contract: Contract, columns: Struct, properties: Mapping[str, str]) -> None:
@@ -140,10 +142,10 @@ def _described(contract: Contract, columns: Struct) -> Struct:
     return Struct(tuple(replace(f, doc=notes.get(f.name) or f.doc) for f in table_columns(columns).fields))
 
 
-def _properties(lake: Lake, contract: Contract, topic: Topic) -> dict[str, str]:
+def _properties(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> dict[str, str]:
     return {
         **base_properties(contract),
-        **_own_properties(lake, contract, topic),
+        **_own_properties(lake, contract, topic, columns),
         **{key: str(value) for key, value in contract.table_properties.items()},
     }
 
@@ -167,13 +169,14 @@ def contract_file(lake: Lake, contract: Contract) -> str:
     return str(Path(origin.file).absolute()) if origin and origin.file else ""
 
 
-def _own_properties(lake: Lake, contract: Contract, topic: Topic) -> dict[str, str]:
+def _own_properties(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> dict[str, str]:
     known = {
         OWNED: contract.topic,
         DECLARED_IN: contract_file(lake, contract),
         "tidemark.cluster": contract.cluster,
         "tidemark.cluster-id": topic.cluster_id,
         TYPE_RULES_PROPERTY: str(TYPE_RULES),
+        MEANINGS: told(columns),
         RECORD: record_text(contract),
         **governance(contract),
     }
@@ -181,9 +184,11 @@ def _own_properties(lake: Lake, contract: Contract, topic: Topic) -> dict[str, s
 
 
 def _check_fit(state: TableState, contract: Contract, columns: Struct) -> None:
-    differences = covers(state.columns or Struct(()), table_columns(columns))
+    differences = covers(known(state.columns or Struct(()), state.properties), table_columns(columns))
     if differences:
-        listed = "; ".join(f"{d.dotted}: {d.kind}, found {d.found}, wanted {d.wanted}" for d in differences)
+        listed = "; ".join(
+            f"{d.dotted}: {d.kind}, found {d.ends[0]}, wanted {d.ends[1]}" for d in differences
+        )
         raise Stopped(
             "table_incompatible",
             contract.table,

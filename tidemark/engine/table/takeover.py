@@ -17,6 +17,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.domain.ledger.backfill import BACKFILL
 from tidemark.domain.plan.contract_record import EVENT, remembered
+from tidemark.domain.plan.meanings import known
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
@@ -84,9 +85,9 @@ def adoption(contract: Contract, state: TableState, wanted: Struct | None) -> Ch
     """Taking over a table that Tidemark did not make: its rows and its layout stay, its columns must fit."""
     if state.owned:
         return None
-    found, needs = state.columns or Struct(()), table_columns(wanted or Struct(()))
+    found, needs = known(state.columns or Struct(()), state.properties), table_columns(wanted or Struct(()))
     try:
-        lacks = [f"{d.dotted}: {d.kind} (table {d.found}, topic {d.wanted})" for d in covers(found, needs)]
+        lacks = [f"{d.dotted}: {d.kind} (table {d.ends[0]}, topic {d.ends[1]})" for d in covers(found, needs)]
     except SchemaUnsupported as error:
         lacks = [str(error)]
     return Change(

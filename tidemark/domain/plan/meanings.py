@@ -1,0 +1,61 @@
+"""What the values of a table's columns mean where the types do not say it; the table knows, for comments are free.
+
+A unit (microseconds since midnight) or an encoding (JSON text) never changes in a column that is there: rows of both
+would stand side by side, and nothing in a row tells which it is.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from tidemark.domain.columns.types import ColumnType, ListType, MapType, Struct
+from tidemark.domain.plan.comments import Path, fields_of
+from tidemark.domain.plan.schema_plan import Change
+
+MEANINGS = "tidemark.meanings"
+"""The table property: a JSON object of dotted paths and meanings, of the columns that have one."""
+
+
+def told(columns: Struct) -> str:
+    """The property of a new table."""
+    return json.dumps({".".join(path): field.meaning for path, field in fields_of(columns) if field.meaning})
+
+
+def known(columns: Struct, properties: Mapping[str, str]) -> Struct:
+    """A table's columns with their meanings; none is known of a table that was made before they were kept."""
+    text = properties.get(MEANINGS)
+    return _struct(columns, None if text is None else json.loads(text), ())
+
+
+def told_after(properties: Mapping[str, str], done: Iterable[Change]) -> dict[str, str]:
+    """The property, where it is kept, with what the columns mean that were added."""
+    if MEANINGS not in properties:
+        return {}
+    meanings = json.loads(properties[MEANINGS])
+    for change in done:
+        if change.kind != "add_column" or change.column is None:
+            continue
+        added = {change.path: change.meaning}
+        added |= {path: field.meaning for path, field in fields_of(change.column, change.path)}
+        meanings |= {".".join(path): meaning for path, meaning in added.items()}
+    return {MEANINGS: json.dumps({path: meaning for path, meaning in meanings.items() if meaning})}
+
+
+def _struct(columns: Struct, meanings: Mapping[str, str] | None, at: Path) -> Struct:
+    fields = []
+    for field in columns.fields:
+        here = (*at, field.name)
+        meaning = None if meanings is None else meanings.get(".".join(here), "")
+        fields.append(replace(field, type=_known(field.type, meanings, here), meaning=meaning))
+    return Struct(tuple(fields))
+
+
+def _known(kind: ColumnType, meanings: Mapping[str, str] | None, at: Path) -> ColumnType:
+    match kind:
+        case Struct():
+            return _struct(kind, meanings, at)
+        case ListType(element):
+            return ListType(_known(element, meanings, (*at, "element")))
+        case MapType(key, value):
+            return MapType(_known(key, meanings, (*at, "key")), _known(value, meanings, (*at, "value")))
+    return kind
