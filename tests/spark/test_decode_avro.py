@@ -33,6 +33,7 @@ from tidemark.domain.columns.types import (
     Struct,
     decimal,
 )
+from tidemark.domain.plan.meanings import MEANINGS, known, told
 from tidemark.engine.access.iceberg_types import columns_of as table_columns
 from tidemark.engine.decode.records import FATE, Decoding, decode
 
@@ -188,7 +189,7 @@ NESTED: list[tuple[Any, str, list[tuple[Any, Any]]]] = [
         [([{"key": 1, "value": {"x": 2, "y": None}}], [(1, {"x": 2, "y": None})]), ([], [])],
     ),
     (
-        array(record(("key", "double"), ("value", "int"), name="Number"), logicalType="map"),
+        array(record(("key", "double"), ("value", "int"), name="Measured"), logicalType="map"),
         "map<double, int>",
         [
             (
@@ -466,7 +467,8 @@ def test_an_iceberg_table_takes_every_type_as_it_is(spark: SparkSession, stack: 
     decoded = decode(source(spark, [framed(1, encoded(whole, value))]), decoding).where(f"{FATE} = 'written'")
     decoded.select(*(field.name for field in columns.fields)).writeTo(table).append()
     stored = load_catalog(catalog["name"], **catalog["properties"]).load_table("decode_test.every_type")
-    assert table_columns(stored.schema()) == columns
+    meanings = {MEANINGS: told(columns)}
+    assert known(table_columns(stored.schema()), meanings) == columns
     row = stored.scan().to_arrow().to_pylist()[0]
     wanted = {f"c{number}": case[2][0][1] for number, case in enumerate(CASES)}
     assert {name: exact(row[name]) for name in wanted} == {

@@ -370,11 +370,23 @@ def test_keys_of_text_and_bytes(spark: SparkSession) -> None:
         decoding = Decoding("raw", table, 0, key=KeyDecoding(whole, {column: "value"}), upserts=True)
         return [(row[column], row[CAUSE]) for row in rows_of(spark, decoding, [(key, None) for key in keys])]
 
-    numbers = [b"42", b"-9223372036854775808", b"042", b"1.0", b"9223372036854775808", b"\xff", None, b""]
+    numbers = [
+        b"42",
+        b"-9223372036854775808",
+        b"42\n",
+        b"43\r\n",
+        b"44\xc2\x85",
+        b"042",
+        b"1.0",
+        b"9223372036854775808",
+        b"\xff",
+        None,
+        b"",
+    ]
     assert keyed("string", "n", numbers) == [
         (42, None),
         (-(2**63), None),
-        *[(None, "type_mismatch")] * 3,
+        *[(None, "type_mismatch")] * 6,
         (None, "undecodable"),
         (None, "null_key"),
         (None, "type_mismatch"),

@@ -361,3 +361,54 @@ def test_json_in_a_message_is_no_other_text(variants, kind):
         "canonical JSON as text",
         "nanoseconds since 1970-01-01T00:00:00Z",
     ]
+
+
+def tagged(number, body):
+    """A field of varints as its bytes, however many."""
+    out = bytearray()
+    for part in (number << 3, body & (1 << 64) - 1):
+        rest = part
+        while rest > 0x7F:
+            out.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        out.append(rest)
+    return bytes(out)
+
+
+def framed_in(number, inner):
+    return bytes([number << 3 | 2, len(inner)]) + inner
+
+
+BEYOND = [
+    ("int32", tagged(1, 2**32 + 5), "v: 4294967301 in a number"),
+    ("int32", tagged(1, -(2**31) - 1), "v: -2147483649 in a number"),
+    ("sint32", tagged(1, 2 * (2**31)), "v: 2147483648 in a number"),
+    ("uint32", tagged(1, 2**40 + 7), "v: 1099511627783 in a number"),
+    ("optional int32", tagged(1, 2**33), "v: 8589934592 in a number"),
+    ("repeated int32", framed_in(1, tagged(0, 2**33)[1:]), "v.element: 8589934592 in a number"),
+    ("map<int32, int32>", framed_in(1, tagged(1, 2**33)), "v.key: 8589934592 in a number"),
+    ("map<string, uint32>", framed_in(1, tagged(2, 2**33)), "v.value: 8589934592 in a number"),
+    ("google.protobuf.Int32Value", framed_in(1, tagged(1, 2**33)), "v: 8589934592 in a number"),
+    ("google.protobuf.Duration", framed_in(1, tagged(2, 2**33)), "v: 8589934592 in a number"),
+    ("google.protobuf.Timestamp", framed_in(1, tagged(2, 2**33)), "v: 0 s, 8589934592 ns is no time"),
+]
+
+
+@pytest.mark.parametrize(("kind", "payload", "detail"), BEYOND, ids=[f"{b[0]} {b[2][:14]}" for b in BEYOND])
+def test_a_number_of_more_bits_than_its_type_is_out(kind, payload, detail):
+    """Decoders keep the low 32 bits in silence."""
+    cause, said = one(kind).refused(payload)
+    assert (cause, said[: len(detail)]) == ("value_out_of_range", detail)
+
+
+def test_a_wider_column_does_not_let_such_a_number_in():
+    old, new = (Case(f"{HEAD} message M {{ {kind} a = 1; }}") for kind in ("int32", "int64"))
+    causes, rows = rows_of(old.schema, arrow_type(new.columns))(
+        [b"\0" + tagged(1, 2**33), b"\0" + tagged(1, 7)]
+    )
+    assert (causes, rows.to_pylist()) == (["value_out_of_range", None], [None, {"a": 7}])
+
+
+def test_an_enums_number_of_more_bits_is_unknown():
+    causes, rows = one("Color").decode(tagged(1, 2**32 + 5), tagged(1, -1))
+    assert (causes, [row["v"] for row in rows.to_pylist()]) == ([None, None], ["4294967301", "-1"])

@@ -3,18 +3,16 @@
 Belongs here: a schema of the same bytes under which Spark 4.1 loses nothing. Tried, with the writer's own
 schema: a decimal of up to 18 digits takes the low 64 bits of a larger number in silence; a map forgets that a
 key came twice; `avro.java.string` turns invalid UTF-8 into question marks; a record name used twice and a
-field name that is no Avro name are refused. So: decimals are read wider, maps as arrays of key and value,
-names are made up.
+field name that is no Avro name are refused; of an int written with more than 32 bits, as Python's encoders do without
+a word, the low ones are taken. So: decimals and ints are read wider, maps as arrays of key and value, names are
+made up.
 
 Truncated, empty and garbage input gives a struct of NULLs, and trailing bytes are not noticed. Therefore the
 value is a field of an outer record that ends in SENTINEL: the bytes are appended to the value and must come
 back.
 
-An int, whose bytes are those of a long, is read as one: of more than 32 bits Avro's Java decoder takes the low ones,
-and there are producers that write them (fastavro does not look). Only as one of several branches of a union it is
-read as an int, which Spark tells from a long; there producers look, for they must choose.
-
-Not noticed: a boolean byte other than 0 and 1 is false. No conforming producer writes it.
+Not noticed, for Avro's Java decoder does not tell: a boolean byte other than 0 and 1 is false. Nor an int beyond
+32 bits in a union of int and long. No producer that we know writes either.
 """
 
 import json
@@ -27,7 +25,6 @@ from tidemark.domain.columns.types import (
     BINARY,
     DOUBLE,
     FLOAT,
-    LONG,
     MAX_PRECISION,
     STRING,
     TIMESTAMP,
@@ -61,6 +58,8 @@ VOID = Primitive("void")
 _LEGAL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONG_DIGITS = 18
 _LONG_BYTES = 8
+_WIDE = {"int": "long"}
+"""Their bytes are the same."""
 _READ_BY_SPARK = {
     "timestamp-millis": TIMESTAMPTZ,
     "timestamp-micros": TIMESTAMPTZ,
@@ -99,7 +98,7 @@ def decoded_type(node: Node) -> ColumnType:
         case Leaf() | Fixed():
             return _decoded_leaf(node)
         case Enum():
-            return STRING if has_legal_symbols(node) else LONG
+            return STRING if has_legal_symbols(node) else Primitive("int")
         case Record(_, fields):
             names = decoded_names(node)
             return Struct(
@@ -152,6 +151,8 @@ def has_number_keys(entries: Entries) -> bool:
 
 def is_boxed(branch: Node) -> bool:
     """True for a union's branch that read our way could equal another: a record is put around it."""
+    if isinstance(branch, Leaf):
+        return branch.kind == "int"
     return isinstance(branch, Entries) or (isinstance(branch, Enum) and not has_legal_symbols(branch))
 
 
@@ -162,7 +163,9 @@ def _schema(node: Node, names: Iterator[str]) -> Any:  # noqa: PLR0911 - one ret
         case Enum(_, symbols) if has_legal_symbols(node):
             return {"type": "enum", "name": next(names), "symbols": symbols}
         case Enum():
-            return "long"
+            return "int"
+        case Record(_, fields, logical="variable-decimal"):
+            return _record(names, [_field(f.name, f.type.kind) for f in fields if isinstance(f.type, Leaf)])
         case Record(_, fields):
             parts = zip(decoded_names(node), fields, strict=True)
             return _record(names, [_field(name, _schema(field.type, names)) for name, field in parts])
@@ -176,7 +179,7 @@ def _schema(node: Node, names: Iterator[str]) -> Any:  # noqa: PLR0911 - one ret
 
 
 def _leaf_schema(node: Leaf | Fixed, names: Iterator[str]) -> Any:
-    base = {"type": _read_kind(node)} if isinstance(node, Leaf) else _fixed(names, node.size)
+    base = {"type": _WIDE.get(node.kind, node.kind)} if isinstance(node, Leaf) else _fixed(names, node.size)
     precision = read_precision(node) if node.logical == "decimal" else None
     if precision is not None:
         return {**base, "logicalType": "decimal", "precision": precision, "scale": node.scale}
@@ -184,10 +187,12 @@ def _leaf_schema(node: Leaf | Fixed, names: Iterator[str]) -> Any:
 
 
 def _union_schema(union: Union, names: Iterator[str]) -> Any:
+    if merged_numbers(union):
+        return [branch.kind for branch in union.branches if isinstance(branch, Leaf)]
     several = len(union.values) > 1
     branches = []
     for branch in union.branches:
-        schema = {"type": "int"} if several and is_int(branch) else _schema(branch, names)
+        schema = _schema(branch, names)
         branches.append(_record(names, [_field("box", schema)]) if several and is_boxed(branch) else schema)
     return [*branches, _fixed(names, 1)] if _kept_apart(union) else branches
 
@@ -200,16 +205,9 @@ def _decoded_leaf(node: Leaf | Fixed) -> ColumnType:
         return BINARY if precision is None else decimal(precision, node.scale)
     if node.logical in _READ_BY_SPARK:
         return _READ_BY_SPARK[node.logical]
-    return BINARY if isinstance(node, Fixed) or node.kind == "bytes" else Primitive(_read_kind(node))
-
-
-def _read_kind(node: Leaf) -> str:
-    return "long" if is_int(node) else node.kind
-
-
-def is_int(node: Node) -> bool:
-    """An int of any meaning: a number of 32 bits, in bytes that may hold more."""
-    return isinstance(node, Leaf) and node.kind == "int"
+    if isinstance(node, Fixed) or node.kind == "bytes":
+        return BINARY
+    return Primitive(_WIDE.get(node.kind, node.kind))
 
 
 def _decoded_union(union: Union) -> ColumnType:
@@ -227,7 +225,7 @@ def _decoded_union(union: Union) -> ColumnType:
 
 
 def _decoded_branch(branch: Node) -> ColumnType:
-    kind = Primitive("int") if is_int(branch) else decoded_type(branch)
+    kind = decoded_type(branch)
     return Struct((Field("box", kind),)) if is_boxed(branch) else kind
 
 

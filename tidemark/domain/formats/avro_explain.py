@@ -18,6 +18,7 @@ _VARINT_BYTES = {"int": 5, "long": 10}
 _BITS = {"int": 32, "long": 64}
 _A = {"int": "an int", "long": "a long"}
 _SIZES = {"boolean": 1, "float": 4, "double": 8}
+_INT = 1 << 31
 _FLOATING = {4: "<f", 8: "<d"}
 _MILLIS_LIMIT = ((1 << 63) - 1) // 1000
 _MAX_EMPTY_ITEMS = 1 << 24
@@ -88,8 +89,8 @@ class _Walk:
         match node.kind:
             case "int" | "long":
                 number = self._varint("long", path)
-                if node.kind == "int" and not -(1 << 31) <= number < 1 << 31:
-                    raise self._fault("value_out_of_range", path, f"{number} is no int, which has 32 bits")
+                if node.kind == "int" and not -_INT <= number < _INT:
+                    raise self._fault("value_out_of_range", path, f"{number} in an int of 32 bits")
                 if node.logical.endswith("timestamp-millis") and abs(number) > _MILLIS_LIMIT:
                     raise self._fault(
                         "value_out_of_range", path, f"{number} ms is no timestamp in microseconds"

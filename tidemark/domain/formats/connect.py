@@ -36,7 +36,7 @@ MAX_SCALE = 20_000
 ZONED_TIME = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.][0-9]{1,6}0*)?(?:Z|[+-][0-9]{2}:[0-9]{2})"
 )
-"""ISO 8601 as Debezium writes ZonedTimestamp, no finer than microseconds; the whole text."""
+"""ISO 8601 as Debezium writes ZonedTimestamp, no finer than microseconds; of the whole text."""
 
 
 def is_zoned_time(text: str) -> bool:

@@ -46,6 +46,7 @@ MEANINGS = {kind: REMARKS[kind] for kind in ("timestamp_nanos", "json")} | {"var
 _SCALARS: Mapping[ScalarKind, ColumnType] = {
     "boolean": BOOLEAN,
     "int": INT,
+    "uint": LONG,
     "long": LONG,
     "ulong": decimal(20, 0),
     "float": FLOAT,

@@ -7,13 +7,13 @@ have this package. What a node becomes as a column is in `protobuf_columns`.
 from dataclasses import dataclass
 from typing import Literal
 
-ScalarKind = Literal["boolean", "int", "long", "ulong", "float", "double", "string", "binary"]
+ScalarKind = Literal["boolean", "int", "uint", "long", "ulong", "float", "double", "string", "binary"]
 KnownKind = Literal["timestamp", "timestamp_nanos", "duration", "json", "variant", "empty"]
 
 
 @dataclass(frozen=True)
 class Scalar:
-    """A number, text or bytes; `ulong` is one of 64 bits without sign."""
+    """A number, text or bytes; `uint` and `ulong` are of 32 and 64 bits without sign."""
 
     kind: ScalarKind
 

@@ -32,7 +32,6 @@ from tidemark.domain.formats.avro_decoder import (
     default_schema,
     has_number_keys,
     is_boxed,
-    is_int,
 )
 from tidemark.domain.formats.avro_default import plain_default
 from tidemark.domain.formats.avro_nodes import (
@@ -68,7 +67,7 @@ def shaped(  # noqa: C901, PLR0911 - one case per kind of node
     if isinstance(reader, Union) and len(reader.values) == 1:
         reader = reader.values[0]
     if _is_castable(node, target):
-        return value.try_cast(spark_ddl(target))  # a long that is no int is NULL, and a check's to find
+        return value.try_cast(spark_ddl(target))
     match node, target:
         case Union(), _ if len(node.values) == 1:
             return shaped(value, node.values[0], target, reader)
@@ -89,7 +88,7 @@ def shaped(  # noqa: C901, PLR0911 - one case per kind of node
         case Union(), Struct():
             return F.when(value.isNotNull(), F.struct(*_branches(value, node, target, reader)))
         case Enum(_, symbols), _:
-            return F.get(F.array(*(F.lit(symbol) for symbol in symbols)), value.try_cast("int"))
+            return F.get(F.array(*(F.lit(symbol) for symbol in symbols)), value)
         case ((Leaf() | Fixed()), _):
             return _converted(value, node, target)
     raise ValueError(f"a {target} holds no {node}")
@@ -165,9 +164,10 @@ def _has_rules(node: Node) -> bool:
 def _is_castable(node: Node, target: ColumnType) -> bool:  # noqa: PLR0911 - one case per kind of node
     """True when a CAST, which goes by position, gives exactly the target: same fields in the same order."""
     match node, target:
+        case Leaf("int", ""), Primitive():
+            return widens(INT, target)
         case ((Leaf() | Fixed()), Primitive()):
-            own = INT if is_int(node) and not node.logical else decoded_type(node)
-            return not _has_rules(node) and node != NULL and widens(own, target)
+            return not _has_rules(node) and node != NULL and widens(decoded_type(node), target)
         case Enum(), _:
             return is_same(node, target)
         case Record(_, fields), Struct():
@@ -208,14 +208,15 @@ def _branches(value: Column, node: Union, target: Struct, reader: Node | None) -
 def member(value: Column, position: int, branch: Node) -> Column:
     """The value of a union's branch; `position` counts the branches that are not null."""
     member = value[f"member{position}"]
-    if is_int(branch):  # as everywhere else
-        return member.cast("bigint")
     return member["box"] if is_boxed(branch) else member
 
 
 def _map(value: Column, node: Entries, target: MapType, reader: Entries | None) -> Column:
     pairs = value
-    if not (is_same(node.key, target.key) and is_same(node.value, target.value)):
+    if _is_castable(node.key, target.key) and _is_castable(node.value, target.value):
+        pair = Struct((Field("key", target.key), Field("value", target.value)))
+        pairs = value.try_cast(spark_ddl(ListType(pair)))
+    elif not (is_same(node.key, target.key) and is_same(node.value, target.value)):
         pairs = F.transform(
             value,
             lambda pair: F.struct(
@@ -225,7 +226,10 @@ def _map(value: Column, node: Entries, target: MapType, reader: Entries | None) 
                 ),
             ),
         )
-    return F.when(keys_are_unique(value, node), F.map_from_entries(pairs))
+    sound = keys_are_unique(value, node)
+    if not is_same(node.key, target.key):
+        sound &= ~F.exists(value["key"], lambda key: shaped(key, node.key, target.key).isNull())
+    return F.when(sound, F.map_from_entries(pairs))
 
 
 def keys_are_unique(entries: Column, node: Entries) -> Column:

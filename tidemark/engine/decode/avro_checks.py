@@ -13,13 +13,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 from tidemark.domain.columns.spark_types import spark_ddl
 from tidemark.domain.columns.types import Primitive
 from tidemark.domain.formats.avro_columns import element_type
-from tidemark.domain.formats.avro_decoder import decoded_names, has_legal_symbols, has_number_keys, is_int
+from tidemark.domain.formats.avro_decoder import decoded_names, has_legal_symbols, has_number_keys
 from tidemark.domain.formats.avro_nodes import (
     Array,
     Entries,
     Enum,
     Fixed,
     Leaf,
+    LeafKind,
     Node,
     Record,
     RecordField,
@@ -30,7 +31,7 @@ from tidemark.engine.decode.avro import is_same, keys_are_unique, member
 from tidemark.engine.decode.connect import document, is_variable_decimal, zoned_timestamp
 
 Check = Callable[[Column, Node], Column | None]
-_INTS = -(1 << 31), (1 << 31) - 1
+_INT = (-(1 << 31), (1 << 31) - 1)
 _APART = " "
 """Between joined strings: no byte of it can be part of another character."""
 
@@ -50,19 +51,19 @@ def sound(value: Column, node: Node) -> Column | None:
     return _nested(value, node, sound)
 
 
-def fits(value: Column, node: Node) -> Column | None:  # noqa: PLR0911 - one per kind of node
-    """False for a value outside the range of its declared type: an int, a decimal with too many digits, a key -0.0.
+def fits(value: Column, node: Node) -> Column | None:  # noqa: PLR0911 - one return per kind of node
+    """False for a value outside the range of its declared type: a decimal with too many digits, a time, a key -0.0.
 
     NULL or true otherwise; None when nothing of the node needs a check.
     """
     match node:
-        case Leaf("int"):
-            return value.between(*_INTS)
         case Leaf() | Fixed() if node.logical == "decimal":
             declared = element_type(node)
             if is_same(node, declared) or not isinstance(declared, Primitive) or declared.decimal is None:
                 return None
             return value.isNull() | value.try_cast(spark_ddl(declared)).isNotNull()
+        case Leaf("int"):
+            return value.between(*_INT)
         case Leaf(logical="zoned-timestamp" | "document"):
             convert = document if node.logical == "document" else zoned_timestamp
             return value.isNull() | convert(value).isNotNull()
@@ -90,8 +91,7 @@ def _nested(value: Column, node: Node, check: Check) -> Column | None:
         case Union() if len(node.values) == 1:
             return check(value, node.values[0])
         case Union() if merged_numbers(node) is None:
-            branches = [(i, b) for i, b in enumerate(node.values) if check != fits or not is_int(b)]
-            return _all([check(member(value, i, branch), branch) for i, branch in branches])
+            return _all([check(member(value, i, branch), branch) for i, branch in enumerate(node.values)])
     return None
 
 
@@ -103,43 +103,32 @@ def _each(value: Column, node: Node, check: Check) -> Column | None:
     """The check of every element; None when elements need none."""
     if not _is_needed(node, check):
         return None
-    texts = _texts(value, node) if check == sound else None
-    if texts is not None:
-        return _all([F.is_valid_utf8(F.array_join(text, _APART)) for text in texts])
-    if check == fits and (numbers := _numbers(value, node)) is not None:
-        return _all([edge(each).between(*_INTS) for each in numbers for edge in (F.array_min, F.array_max)])
+    kind: LeafKind = "string" if check == sound else "int"
+    found = _leaves(value, node, check, kind)
+    if found is not None and kind == "string":
+        return _all([F.is_valid_utf8(F.array_join(texts, _APART)) for texts in found])
+    if found is not None:
+        bounds = [each for ints in found for each in (F.array_min(ints), F.array_max(ints))]
+        return _all([F.coalesce(each.between(*_INT), F.lit(True)) for each in bounds])
     return F.forall(value, lambda item: _required(check(item, node)))
 
 
-def _numbers(values: Column, node: Node) -> list[Column] | None:
-    """All ints of the elements, lists of them; None where anything else can be out of its range. As in `_texts`."""
-    match node:
-        case Leaf("int"):
-            return [values]
-        case Record(_, fields):
-            parts = zip(decoded_names(node), fields, strict=True)
-            found = [_numbers(values[name], field.type) for name, field in parts]
-            return None if None in found else [each for several in found for each in several or ()]
-        case Union() if len(node.values) == 1:
-            return _numbers(values, node.values[0])
-    return None if _is_needed(node, fits) else []
+def _leaves(values: Column, node: Node, check: Check, kind: LeafKind) -> list[Column] | None:
+    """All strings, or ints, of the elements, lists of them; None where something else can be wrong with an element.
 
-
-def _texts(values: Column, node: Node) -> list[Column] | None:
-    """All strings of the elements, lists of them; None where more than UTF-8 can be wrong with an element.
-
-    Joined they are valid when each is, and Spark compiles that; a lambda it interprets, at ten times the cost.
+    Strings joined are valid when each is, ints fit when the least and the greatest do, and Spark compiles that; a
+    lambda it interprets, at ten times the cost.
     """
     match node:
-        case Leaf("string"):
+        case Leaf(found, _) if found == kind:
             return [values]
-        case Record(_, fields):
+        case Record(_, fields, logical=""):
             parts = zip(decoded_names(node), fields, strict=True)
-            found = [_texts(values[name], field.type) for name, field in parts]
-            return None if None in found else [text for texts in found for text in texts or ()]
+            inner = [_leaves(values[name], field.type, check, kind) for name, field in parts]
+            return None if None in inner else [each for lists in inner for each in lists or ()]
         case Union() if len(node.values) == 1:
-            return _texts(values, node.values[0])
-    return None if _is_needed(node, sound) else []
+            return _leaves(values, node.values[0], check, kind)
+    return None if _is_needed(node, check) else []
 
 
 @lru_cache(maxsize=1024)

@@ -16,16 +16,21 @@ from tidemark.engine.decode.shipping import shippable
 _FIRST, _LAST = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
 
 
+def whole(text: Column, pattern: str) -> Column:
+    r"""Whether all of the text is as the pattern says; Java's `$` would let a line end follow."""
+    return F.rlike(text, F.lit(rf"\A(?:{pattern})\z"))
+
+
 def zoned_timestamp(text: Column) -> Column:
     """ISO 8601 with its zone, years 1 to 9999 in UTC, no finer than microseconds: Spark itself would cut digits off."""
     at = text.try_cast("timestamp")
     inside = at.between(F.lit(_FIRST).cast("timestamp"), F.lit(_LAST).cast("timestamp"))
-    return F.when(F.rlike(text, F.lit(rf"\A(?:{ZONED_TIME})\z")) & inside, at)
+    return F.when(whole(text, ZONED_TIME) & inside, at)
 
 
 def variable_decimal(value: Column) -> Column:
     """Plain digits of struct<scale, value>, a number of any length."""
-    return F.when(is_variable_decimal(value), digits_of(value["value"], value["scale"].try_cast("int")))
+    return F.when(is_variable_decimal(value), digits_of(value["value"], value["scale"]))
 
 
 def is_variable_decimal(value: Column) -> Column:

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 
 from tidemark.domain.columns.spark_types import spark_ddl
 from tidemark.domain.columns.types import ColumnType, Primitive
-from tidemark.engine.decode.connect import zoned_timestamp
+from tidemark.engine.decode.connect import whole, zoned_timestamp
 
 _WHOLE = "(?:0|-?[1-9][0-9]*)"
 _SPELLINGS = {
@@ -34,7 +34,7 @@ def exactly(text: Column, target: Primitive) -> Column:
     if target.name == "timestamptz":
         return zoned_timestamp(text)
     spelling = _decimal(target.decimal[1]) if target.decimal else _SPELLINGS[target.name]
-    return F.when(F.rlike(text, F.lit(rf"\A(?:{spelling})\z")), text.try_cast(spark_ddl(target)))
+    return F.when(whole(text, spelling), text.try_cast(spark_ddl(target)))
 
 
 def _decimal(scale: int) -> str:

@@ -44,7 +44,7 @@ _SCALARS: Mapping[int, ScalarKind] = {
     FieldDescriptor.TYPE_INT64: "long",
     FieldDescriptor.TYPE_SINT64: "long",
     FieldDescriptor.TYPE_SFIXED64: "long",
-    FieldDescriptor.TYPE_UINT32: "long",
+    FieldDescriptor.TYPE_UINT32: "uint",
     FieldDescriptor.TYPE_FIXED32: "long",
     FieldDescriptor.TYPE_UINT64: "ulong",
     FieldDescriptor.TYPE_FIXED64: "ulong",

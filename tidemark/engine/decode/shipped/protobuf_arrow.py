@@ -19,7 +19,16 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from tidemark.domain.formats.protobuf_nodes import Entries, Enum, Known, Message, Node, Repeated, Wrapper
+from tidemark.domain.formats.protobuf_nodes import (
+    Entries,
+    Enum,
+    Known,
+    Message,
+    Node,
+    Repeated,
+    Scalar,
+    Wrapper,
+)
 
 Array = Any
 Type = Any
@@ -28,7 +37,17 @@ Cause = Literal["undecodable", "value_out_of_range", "invalid_against_schema", "
 
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 """The years 1 to 9999."""
+_INT = Scalar("int")
+_OF_32_BITS = {"int": pa.int32(), "uint": pa.uint32()}
+_LIMITS = {"int": (-(1 << 31), (1 << 31) - 1), "uint": (0, (1 << 32) - 1)}
 _BILLION = 1_000_000_000
+_WIDE = {
+    FieldDescriptorProto.TYPE_ENUM: FieldDescriptorProto.TYPE_INT64,
+    FieldDescriptorProto.TYPE_INT32: FieldDescriptorProto.TYPE_INT64,
+    FieldDescriptorProto.TYPE_SINT32: FieldDescriptorProto.TYPE_SINT64,
+    FieldDescriptorProto.TYPE_UINT32: FieldDescriptorProto.TYPE_UINT64,
+}
+"""Types of the same bytes."""
 _MAX_DEPTH = 16
 """Of a message index: messages nest less."""
 
@@ -128,7 +147,7 @@ class Reader:
                 original.AddSerializedFile(file.SerializeToString())
                 file.ClearField("extension")
                 for message in file.message_type:
-                    _open_enums(message)
+                    _as_written(message)
                 plain.AddSerializedFile(file.SerializeToString())
             self._made = GetMessageClass(plain.FindMessageTypeByName(root.name)), original
         return self._made
@@ -164,10 +183,9 @@ class Reader:
                     [value if value is None else names.get(value, str(value)) for value in values], target
                 )
             case Known() | Wrapper():
-                return pa.array(
-                    [None if value is None else self._value(node, value) for value in values], target
-                )
-        return pa.array(values, target)
+                found = [None if value is None else self._value(node, value) for value in values]
+                return pa.array(found, _arrow(node, target)).cast(target)
+        return pa.array(values, _arrow(node, target)).cast(target)
 
     def _struct(self, node: Message, values: Sequence[Any], target: Type) -> Array:
         _nothing_unknown(values)
@@ -189,16 +207,20 @@ class Reader:
             arrays.append(self._column(part.node, found, field.type))
         return pa.StructArray.from_arrays(arrays, fields=list(target), mask=_nulls(values))
 
-    def _value(self, node: Node, value: Any) -> Any:
-        """One value that needs converting. Raises ProtobufFault."""
+    def _value(self, node: Node, value: Any) -> Any:  # noqa: PLR0911 - one case per kind of node
+        """One value that needs converting or checking. Raises ProtobufFault."""
+        if isinstance(node, Scalar):
+            return _of_32_bits(node, value)
         _nothing_unknown([value])
         match node:
             case Wrapper():
-                return value.value
+                return _of_32_bits(node.value, value.value)
             case Known("timestamp"):
                 return _micros(value)
             case Known("timestamp_nanos"):
                 return _nanos(value)
+            case Known("duration"):
+                _of_32_bits(_INT, value.nanos)
             case Known("empty"):
                 return True
             case Known("json" | "variant"):
@@ -234,9 +256,10 @@ class Reader:
                 for item in value:
                     self._check(node.item, item, f"{path}.element")
             case Entries():
-                for item in value.values():
+                for key, item in value.items():
+                    self._check(node.key, key, f"{path}.key")
                     self._check(node.value, item, f"{path}.value")
-            case Known() | Wrapper():
+            case Scalar() | Known() | Wrapper():
                 try:
                     self._value(node, value)
                 except ProtobufFault as fault:
@@ -263,6 +286,19 @@ def _nothing_unknown(values: Sequence[Any], path: str = "") -> None:
             )
 
 
+def _arrow(node: Node, target: Type) -> Type:
+    """The type in which a number that is beyond its own type raises, although a wider column would hold it."""
+    scalar = node.value if isinstance(node, Wrapper) else node
+    return _OF_32_BITS.get(scalar.kind, target) if isinstance(scalar, Scalar) else target
+
+
+def _of_32_bits(scalar: Scalar, value: Any) -> Any:
+    """The value. Raises ProtobufFault where its type has 32 bits and it needs more."""
+    if scalar.kind in _LIMITS and not _LIMITS[scalar.kind][0] <= value <= _LIMITS[scalar.kind][1]:
+        raise ProtobufFault("value_out_of_range", f"{value} in a number of 32 bits")
+    return value
+
+
 def _micros(value: Any) -> int:
     _in_range(value)
     return int(value.seconds) * 1_000_000 + int(value.nanos) // 1000
@@ -283,16 +319,19 @@ def _in_range(value: Any) -> None:
         )
 
 
-def _open_enums(message: DescriptorProto) -> None:
-    """Enums as numbers, so that none goes to the unknown fields; extensions are not fields of the message."""
+def _as_written(message: DescriptorProto) -> None:
+    """Fields as their bytes say, whose decoder would keep the low 32 bits of a longer number in silence.
+
+    Enums are numbers, so that none goes to the unknown fields; extensions are not fields of the message.
+    """
     message.ClearField("extension")
     for field in message.field:
         if field.type == FieldDescriptorProto.TYPE_ENUM:
-            field.type = FieldDescriptorProto.TYPE_INT32
             field.ClearField("type_name")
             field.ClearField("default_value")
+        field.type = _WIDE.get(field.type, field.type)
     for nested in message.nested_type:
-        _open_enums(nested)
+        _as_written(nested)
 
 
 def _varint(number: int) -> bytes:
