@@ -77,9 +77,9 @@ def evaluations(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckE
         if outcome.commits or rule.title in blocked:  # of the others a batch that was blocked says nothing
             yield _of_rule(contract, rule, outcome, blocked)
     if outcome.state == "quarantine_flood" and error.get("read"):
-        yield _rate(contract, sum(error["causes"].values()), error["read"], error["causes"])
+        yield _rate(contract, sum(error["causes"].values()), error["read"], error["causes"], published=False)
     elif outcome.commits:
-        yield _rate(contract, outcome.rows.quarantined, outcome.rows.read, outcome.causes)
+        yield _rate(contract, outcome.rows.quarantined, outcome.rows.read, outcome.causes, published=True)
     if outcome.commits:
         yield _reconciled(contract, outcome)
         yield _freshness(contract, outcome)
@@ -154,7 +154,9 @@ def _of_rule(
     )
 
 
-def _rate(contract: Contract, bad: int, read: int, causes: Mapping[str, int]) -> dg.AssetCheckEvaluation:
+def _rate(
+    contract: Contract, bad: int, read: int, causes: Mapping[str, int], *, published: bool
+) -> dg.AssetCheckEvaluation:
     share, limits = bad / max(1, read), contract.quarantine
     severity = dg.AssetCheckSeverity.ERROR if share > limits.fail else dg.AssetCheckSeverity.WARN
     metadata: dict[str, Any] = {"share": round(share, 6), "rows_quarantined": bad, "rows_read": read}
@@ -163,9 +165,7 @@ def _rate(contract: Contract, bad: int, read: int, causes: Mapping[str, int]) ->
     if share > limits.warn:
         metadata["next"] = f"tidemark status {contract.table} --quarantine"
     listed = ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items(), key=lambda each: -each[1]))
-    kept = (
-        "nothing of the batch is published" if share > limits.fail else "their bytes are kept in quarantine"
-    )
+    kept = "their bytes are kept in quarantine" if published else "nothing of the batch is published"
     return _evaluation(
         contract,
         QUARANTINE_RATE,
@@ -199,6 +199,8 @@ def _reconciled(contract: Contract, outcome: Outcome) -> dg.AssetCheckEvaluation
 def _broken(rule: QualityRule, found: Mapping[str, Any], read: int) -> str:
     where = ", ".join(f"{each['partition']}:{each['offset']}" for each in found["samples"])
     at = f" at {where}" if where else ""
+    if rule.check == "min_rows":
+        return f"{rule.expectation}: {found['failed']} are missing"
     return f"{found['failed']} of {read} rows break {rule.expectation}{at}; {_DONE[found['on_failure']]}"
 
 

@@ -25,6 +25,7 @@ MISTAKES = [
     ("{check: unique, column: a, on_failure: quarantine}", "on_failure", "block or warn"),
     ("{check: min_rows, min: 1, on_failure: quarantine}", "on_failure", "block or warn"),
     ("{check: min_rows, min: -1}", "min", "-1 is no whole number"),
+    ("{check: min_rows, min: 99999999}", "min", "no batch has so many rows: ingest.max_records is"),
     ("{check: not_null, column: a, name: 'a b'}", "name", "letters, digits and _"),
     ("{check: not_null, column: a, name: freshness}", "name", "every table has a check called freshness"),
     ("{sql: 'a > 1', column: a}", "column", "does not go with `sql`"),

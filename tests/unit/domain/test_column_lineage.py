@@ -40,6 +40,7 @@ def test_what_is_made_of_a_struct_has_the_tags_of_its_parts():
         "cust.email": {"tags": ["pii"], "allow": ["marts.a", "marts.b"]},
         "`cust`.card": {"tags": ["pci"], "allow": ["marts.b"]},
         "cust": {"description": "who"},
+        "x y": {"description": "no path"},
     }
     orders = Contract(topic="orders", table="shop.orders", columns=parts)
     lineage = {name: {"who": [("shop.orders", "cust")]} for name in ("marts.a", "marts.b")}
@@ -59,7 +60,7 @@ def test_leave_for_one_table_is_no_leave_for_what_is_made_of_it():
 
 
 def test_kafka_metadata_is_no_field_of_the_record():
-    assert dict(topic_fields(ORDERS, ["id", "_kafka", "_cdc"])) == {"id": "id"}
+    assert dict(topic_fields(ORDERS, ["id", "_id", "_kafka", "_cdc", "_extra"])) == {"id": "id", "_id": "_id"}
     lines = Contract(topic="log", table="a.log", value={"format": "string"})
     assert dict(topic_fields(lines, ["line", "_kafka"])) == {"line": "value"}
 

@@ -174,13 +174,14 @@ def test_values_near_personal_data_are_not_shown(path, hidden, shown):
         ("value_out_of_range", "/items/0/sku: 4111", True),
         ("type_mismatch", "/attrs/alice@example.org: 1 is no text", False),
         ("type_mismatch", "/a~1b: 1 is no text", False),
+        ("type_mismatch", "/x y: 1 is no text", False),
         ("undecodable", "3 bytes follow the value", True),
     ],
 )
 def test_no_detail_quotes_a_hidden_value(cause, detail, shown):
-    paths = ("SSN", "cust.email", "items.element.card", "attrs.value", "`a/b`")
+    paths = ("x y", "SSN", "cust.email", "items.element.card", "attrs.value", "`a/b`")
     hidden = hidden_columns(
-        Contract(topic="t", table="s.t", columns={path: {"tags": ["pii"]} for path in paths})
+        Contract(topic="t", table="s.t", columns={path: {"tags": ["PII"]} for path in paths})
     )
     found = told(Explanation(cause, detail), hidden)
     assert (found.detail == detail, found.cause) == (shown, cause)

@@ -12,7 +12,7 @@ from pyiceberg.types import LongType, NestedField
 
 from tidemark.domain.columns.types import LONG
 from tidemark.domain.plan.schema_plan import Change
-from tidemark.engine.schema.history import BEGUN, HISTORY, begun, is_rest, told, unfinished
+from tidemark.engine.schema.history import BEGUN, HISTORY, KEPT, begun, is_rest, told, unfinished
 
 
 def change(*path: str) -> Change:
@@ -88,3 +88,12 @@ def test_what_fails_again_and_again_is_noted_once(metadata: Any) -> None:
     assert begun(made.properties, entry("2", "a", "b")) == {}
     assert begun(made.properties, entry("2", "a", "b", by="ann"))
     assert after(made, entry("2", "a", "b")) == ([("2", ["a", "b"])], [])
+
+
+def test_what_somebody_approved_outlives_what_the_contract_let_through(metadata: Any) -> None:
+    """Given a full history, when edits of the contract follow, then they push each other out, and nobody's approval."""
+    approved = entry("0", "a", by="ann")
+    full = [approved, *(entry(f"r{n}", "b", plan=f"p{n}") for n in range(KEPT - 1))]
+    found, _ = after(metadata(known=full), entry("new", "c", plan="q"))
+    assert len(found) == KEPT
+    assert [found[0], found[1], found[-1]] == [("0", ["a"]), ("r1", ["b"]), ("new", ["c"])]

@@ -60,6 +60,14 @@ def column_parts(path: str) -> tuple[str, ...]:
     raise ValueError(f"{path!r} is not a column name or a dotted path to one")
 
 
+def path_of(name: str) -> tuple[str, ...]:
+    """The parts of a column path as a note of `columns` says it; text that is none is the name of a column."""
+    try:
+        return column_parts(name)
+    except ValueError:
+        return (name,)
+
+
 def quoted(path: str) -> str:
     """A column path as Spark SQL reads it: parts that are not plain words in backticks."""
     return quoted_parts(column_parts(path))

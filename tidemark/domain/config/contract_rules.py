@@ -47,6 +47,9 @@ def setting_findings(said: ContractKeys) -> Iterator[Finding]:
         yield Finding(("schema_changes", "incompatible"), message, "review")
     for place, rule in enumerate(said.quality):
         yield from (Finding(("quality", place, key), message) for key, message in rule_faults(rule))
+        if rule.check == "min_rows" and isinstance(rule.min, int) and rule.min > said.ingest.max_records:
+            message = f"no batch has so many rows: ingest.max_records is {said.ingest.max_records}"
+            yield Finding(("quality", place, "min"), message)
     yield from (Finding(("quality", place), message) for place, message in same_names(said.quality))
     yield from upsert_findings(said)
     yield from key_findings(said)

@@ -224,7 +224,7 @@ def _check_faults(rule: QualityRule, given: set[str]) -> Iterator[tuple[str, str
 
 def _argument_faults(rule: QualityRule) -> Iterator[tuple[str, str]]:
     if rule.pattern is not None:
-        yield from (("pattern", fault) for fault in [regex_fault(rule.pattern)] if fault)
+        yield from (("pattern", fault) for fault in [regex_fault(rule.pattern, java=True)] if fault)
     for key in ("min", "max"):
         bound = getattr(rule, key)
         if rule.check in _COUNTS and bound is not None and (not isinstance(bound, int) or bound < 0):
@@ -236,13 +236,13 @@ def _argument_faults(rule: QualityRule) -> Iterator[tuple[str, str]]:
 _UNCLOSED = ("missing )", "unbalanced", "unterminated", "nothing to repeat")
 
 
-def regex_fault(pattern: str) -> str | None:
-    """Why `pattern` is no regular expression of any kind, or None: Java's own words are looked at by Spark."""
+def regex_fault(pattern: str, *, java: bool = False) -> str | None:
+    """Why `pattern` is no regular expression, or None; of Java's only what is none of any kind: Spark says the rest."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             re.compile(pattern)
     except re.error as error:
-        if error.msg.startswith(_UNCLOSED):
+        if not java or error.msg.startswith(_UNCLOSED):
             return f"{pattern!r} is not a regular expression: {error}"
     return None

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tidemark.domain.columns.partitioning import column_parts
+from tidemark.domain.columns.partitioning import path_of
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.quality import QualityRule
@@ -110,7 +110,9 @@ def staged_rules(contract: Contract, columns: Struct, *, accepted: bool = False)
 
 def hidden_columns(contract: Contract) -> frozenset[str]:
     """Paths that the contract tags as personal data, in lower case; with any, key and headers, which may repeat it."""
-    tagged = frozenset(path.lower() for path, note in contract.columns.items() if PII in note.tags)
+    tagged = frozenset(
+        path.lower() for path, note in contract.columns.items() if PII in map(str.lower, note.tags)
+    )
     return tagged | _BESIDE if tagged else tagged
 
 
@@ -136,7 +138,7 @@ def told(explanation: Explanation, hidden: Collection[str]) -> Explanation:
 def _is_hidden(parts: Sequence[str], hidden: Collection[str]) -> bool:
     """Whether a place lies in a hidden column or holds it, whatever the places of elements and keys of maps are."""
     names = _named([part.lower().replace("~1", "/").replace("~0", "~") for part in parts])
-    known = [_named(column_parts(path)) for path in hidden]
+    known = [_named(path_of(path)) for path in hidden]
     return any(names[: len(each)] == each[: len(names)] for each in known) if names else False
 
 

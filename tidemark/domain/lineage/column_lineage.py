@@ -8,13 +8,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidemark.domain.columns.partitioning import column_parts
+from tidemark.domain.columns.partitioning import path_of
 from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import SOFT_COLUMN, currents
+from tidemark.domain.formats.debezium import CDC
+from tidemark.domain.formats.json_nodes import EXTRA
 
 Origin = tuple[str, str]
 """(table, column)."""
+_OURS = frozenset({KAFKA_COLUMN.name, CDC.name, EXTRA})
+"""Columns that are no field of a record."""
 Lineage = Mapping[str, Mapping[str, Collection[Origin]]]
 """Table -> column -> what it is made of, one step up. Tables that are nobody's product are not in it."""
 
@@ -126,7 +130,7 @@ def exposures(lineage: Lineage, contracts: Iterable[Contract], table: str) -> li
 def topic_fields(contract: Contract, columns: Iterable[str]) -> Iterator[tuple[str, str]]:
     """(column, field of the record) for the columns that come from the record's value; `_kafka` and `_cdc` do not."""
     for name in columns:
-        if not name.startswith("_"):
+        if name not in _OURS:
             yield name, "value" if contract.value.format in {"string", "raw"} else name
 
 
@@ -143,7 +147,7 @@ def _notes(contracts: Iterable[Contract]) -> dict[Origin, tuple[tuple[str, ...],
     """(tags, allowed tables) of each column that a contract speaks of; its upsert table inherits them by lineage."""
     found: dict[Origin, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     for contract in contracts:
-        for name in {column_parts(path)[0] for path in contract.columns}:
+        for name in {path_of(path)[0] for path in contract.columns}:
             found[contract.table, name] = note_of(contract, name)
     return found
 
@@ -153,7 +157,7 @@ def note_of(contract: Contract, column: str) -> tuple[tuple[str, ...], tuple[str
 
     A table is allowed where everyone that tags a part of the column allows it.
     """
-    notes = [note for path, note in contract.columns.items() if column_parts(path)[0] == column]
+    notes = [note for path, note in contract.columns.items() if path_of(path)[0] == column]
     tags = {tag for note in notes for tag in note.tags}
     leaves = [set(note.allow) for note in notes if note.tags] or [set(note.allow) for note in notes]
     return tuple(sorted(tags)), tuple(sorted(set.intersection(*leaves))) if leaves else ()

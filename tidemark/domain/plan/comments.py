@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from tidemark.domain.columns.partitioning import column_parts
+from tidemark.domain.columns.partitioning import path_of
 from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Struct
 from tidemark.domain.config.contract import ColumnNote
 from tidemark.domain.plan.schema_plan import Change, WriterColumns
@@ -19,7 +19,7 @@ def wanted_comments(writers: Iterable[WriterColumns], notes: Mapping[str, Column
         found |= {path: field.doc for path, field in fields_of(writer.columns) if field.doc}
     for name, note in notes.items():
         if note.description:
-            found[_parts(name)] = note.description
+            found[path_of(name)] = note.description
     return found
 
 
@@ -30,7 +30,7 @@ def lost_notes(columns: Struct, notes: Mapping[str, ColumnNote]) -> list[str]:
         f"columns: there is no column {name}{f' (did you mean {near}?)' if near else ''}; "
         "its tags protect nothing and its description is shown nowhere"
         for name in notes
-        if ".".join(_parts(name)) not in known
+        if ".".join(path_of(name)) not in known
         for near in [nearest(name, known)]
     ]
 
@@ -80,10 +80,3 @@ def fields_of(kind: ColumnType, at: Path = ()) -> Iterator[tuple[Path, Field]]:
         case MapType(key, value):
             yield from fields_of(key, (*at, "key"))
             yield from fields_of(value, (*at, "value"))
-
-
-def _parts(name: str) -> Path:
-    try:
-        return column_parts(name)
-    except ValueError:
-        return (name,)

@@ -83,7 +83,18 @@ def told(
         claimed |= set(map(_key, made))
         added += [{**each, "changes": made}] if made else []
     entries = [*known, *sorted(added, key=lambda each: str(each["at"]))]
-    return {HISTORY: json.dumps(entries[-KEPT:]), **({BEGUN: json.dumps(waiting)} if others else {})}
+    return {HISTORY: json.dumps(_kept(entries)), **({BEGUN: json.dumps(waiting)} if others else {})}
+
+
+def _kept(entries: list[Entry]) -> list[Entry]:
+    """The newest; what the contract alone let through goes before what somebody has approved."""
+    over = max(0, len(entries) - KEPT)
+    routine = [n for n, each in enumerate(entries) if each["by"] == "contract"]
+    gone = {
+        *routine[:over],
+        *[n for n in range(len(entries)) if n not in routine][: over - len(routine[:over])],
+    }
+    return [each for n, each in enumerate(entries) if n not in gone]
 
 
 def _waits(entry: Entry, left: Collection[tuple[Any, ...]]) -> bool:

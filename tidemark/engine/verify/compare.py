@@ -4,7 +4,7 @@ For the parallel run of a migration: the other table may be anyone's, with or wi
 snapshot; checksums do not depend on the order of rows and compare values of one type only (`fingerprint`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +17,7 @@ from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.upsert import currents
 from tidemark.domain.errors import Refused
+from tidemark.domain.ledger.quality_results import hidden_columns
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
@@ -158,9 +159,16 @@ def compare(lake: Lake, table: str, other: str, wanted: Wanted) -> Comparison:
     inside = F.col(GROUP).isin([g for g in apart if g is not None])
     inside = (inside | F.col(GROUP).isNull()) if None in apart else inside
     one_part, other_part = marked[0].where(inside), marked[1].where(inside)
-    return replace(
-        found, closer=look_closer(one_part, other_part, columns.compared, wanted.keys, wanted.sample)
-    )
+    closer = look_closer(one_part, other_part, columns.compared, wanted.keys, wanted.sample)
+    return replace(found, closer=closer.without(_hidden(lake.configuration, {table, other})))
+
+
+def _hidden(configuration: Configuration, tables: Collection[str]) -> frozenset[str]:
+    """The columns that a contract of one of the tables tags as personal data."""
+    merged = currents(configuration.contracts)
+    contracts = [each for each in configuration.contracts if each.table in tables]
+    contracts += [merged[table].append for table in tables if table in merged]
+    return frozenset(path for contract in contracts for path in hidden_columns(contract))
 
 
 @dataclass(frozen=True, slots=True)

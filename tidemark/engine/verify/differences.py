@@ -1,18 +1,20 @@
 """Which keys differ between two sets of rows, counted by kind, and some of them with their values."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 from pyspark.sql.types import DataType
 
+from tidemark.domain.ledger.quality_results import PII, may_show
 from tidemark.engine.verify.fingerprint import fingerprint, located, summed
 
 KEY, ROW = "_tidemark_key", "_tidemark_row"
 """Columns with the fingerprints of a row's key and of its values."""
+NOT_SHOWN = f"not shown: {PII}"
 _MICROSECONDS = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
@@ -29,6 +31,15 @@ class Difference:
     other_rows: int
     columns: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
+    def without(self, hidden: Collection[str]) -> "Difference":
+        """The same without the values of columns that may not be shown; that they differ is told."""
+        key = {name: value if may_show(name, hidden) else NOT_SHOWN for name, value in self.key.items()}
+        columns = {
+            name: both if may_show(name, hidden) else (NOT_SHOWN, NOT_SHOWN)
+            for name, both in self.columns.items()
+        }
+        return replace(self, key=key, columns=columns)
+
     def as_json(self) -> dict[str, Any]:
         """Plain JSON."""
         columns = {name: list(values) for name, values in self.columns.items()}
@@ -44,6 +55,10 @@ class Differences:
     only_in_other: int
     changed: int
     sample: tuple[Difference, ...]
+
+    def without(self, hidden: Collection[str]) -> "Differences":
+        """The same without the values of columns that may not be shown."""
+        return replace(self, sample=tuple(each.without(hidden) for each in self.sample))
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON."""
