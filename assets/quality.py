@@ -200,7 +200,8 @@ def _broken(rule: QualityRule, found: Mapping[str, Any], read: int) -> str:
     where = ", ".join(f"{each['partition']}:{each['offset']}" for each in found["samples"])
     at = f" at {where}" if where else ""
     if rule.check == "min_rows":
-        return f"{rule.expectation}: {found['failed']} are missing"
+        then = _DONE["block"] if found["on_failure"] == "block" else "it is published"
+        return f"{rule.expectation}: {found['failed']} are missing; {then}"
     return f"{found['failed']} of {read} rows break {rule.expectation}{at}; {_DONE[found['on_failure']]}"
 
 

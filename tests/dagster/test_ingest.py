@@ -285,13 +285,15 @@ def test_a_batch_that_was_blocked_or_flooded_fails_its_check_by_name(run, checks
 
 
 def test_a_rule_that_someone_let_pass_says_what_became_of_its_rows(run, checks_of):
-    """Given a batch that was accepted although a rule blocks it, when it is published, then its rows are in quarantine."""
+    """Given a batch that was accepted although rules block it, when it is published, then no check says that it is not."""
     FakeWork.waiting = {"shop.audit": 4}
-    FakeWork.quality = {"min_rows": RuleResult("min_rows", "quarantine", "", 2)}
-    found = checks_of(run("shop.audit"))["min_rows"]
+    FakeWork.quality = {"min_rows": RuleResult("min_rows", "warn", "", 2)}
+    checks = checks_of(run("shop.audit"))
+    found = checks["min_rows"]
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert found.description.endswith("they are in quarantine")
+    assert found.description.endswith("2 are missing; it is published")
     assert "--quarantine-batch" not in found.metadata["next"].value
+    assert "nothing of the batch" not in checks["quarantine_rate"].description
 
 
 def test_the_freshness_check_passes_when_nothing_waits(run):
