@@ -6,10 +6,13 @@ import httpx
 import pytest
 from topics import ORDER, order
 
+from tidemark.domain.config.upsert import current_of
 from tidemark.domain.errors import Refused
 from tidemark.domain.plan.proposal import propose
+from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.preview.foresee import compatibility_findings, foresee
+from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.preview.schema_report import schema_report
 from tidemark.engine.preview.survey import survey
 from tidemark.engine.table.operations import Signature
@@ -67,10 +70,10 @@ def test_a_table_renamed_in_the_contract_is_renamed_once_approved_and_goes_on(la
     topic = lakehouse.cluster.topic("renamed")
     topic.send(range(20))
     topic.send_raw([(None, b"poison", 0)])
-    old = lakehouse.table(topic, quarantine={"fail": 0.5})
+    old = lakehouse.table(topic, quarantine={"fail": 0.5}, upsert=["id"])
     old.run()
-    old.iceberg()
-    new = lakehouse.table(topic, f"{topic.name}_now", quarantine={"fail": 0.5})
+    merge_up(lakehouse.lake, current_of(old.contract), "test")
+    new = lakehouse.table(topic, f"{topic.name}_now", quarantine={"fail": 0.5}, upsert=["id"])
     (lakehouse.contracts / f"{new.name}.yaml").rename(lakehouse.contracts / f"{old.name}.yaml")
     topic.send(range(20, 30))
     lake = lakehouse.open_lake()
@@ -79,11 +82,16 @@ def test_a_table_renamed_in_the_contract_is_renamed_once_approved_and_goes_on(la
     assert not lakehouse.catalog.table_exists(new.name)
     plan = foresee(lake, new.contract)
     assert [(c["kind"], c["from"], c["verdict"]) for c in plan.changes] == [("rename", old.name, "review")]
+    assert f"{old.name}_current to {new.name}_current" in plan.changes[0]["reason"]
     assert waits.error["plan"] == plan.plan
     approve(lake, new.contract, plan.plan, ANN)
     assert new.run(lake=lake).state == "fresh"
     assert new.ids() == list(range(30))
     assert new.holds_everything().quarantined == 1
+    merged = merge_up(lake, current_of(new.contract), "test")
+    assert (merged.state, merged.changes.read, merged.changes.inserted) == ("fresh", 10, 10)
+    assert lakehouse.catalog.load_table(f"{new.name}_current").scan().count() == 30
+    assert foresee_upsert(lake, current_of(new.contract)).changes == ()
     told = schema_report(lake, new.contract)
     assert [(e["by"], e["changes"][0]["kind"]) for e in told["history"]] == [("ann", "rename")]
     assert {c["path"]: c["type"] for c in told["columns"]}["amount"] == "double"

@@ -1,5 +1,6 @@
 """A table belongs to the topic of its ledger: renamed in the contract it is renamed, without one it is released."""
 
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +13,11 @@ from tidemark.domain.columns.types import LONG, STRING, Field, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.layering import Origin
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
+from tidemark.domain.plan.contract_record import RECORD, contract_edits, record_text
 from tidemark.engine.access.table_state import read_state
 from tidemark.engine.schema.evolve import Approval, begin_rename, finish
 from tidemark.engine.schema.history import history
+from tidemark.engine.table import takeover
 from tidemark.engine.table.takeover import adoption, releases, rename, renaming, taken_folder
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
@@ -45,14 +48,40 @@ class Lake:
         ledger = Ledger(cluster_id="c", topic_id="t", topic=topic, next={0: 2})
         made.append(ROWS, snapshot_properties={LEDGER_PROPERTY: ledger.to_json()})
 
+    def upsert(self, table: str, of: str, *, memory: bool = True) -> None:
+        """An upsert table as merges leave it, and what it remembers of deletes."""
+        self.catalog.create_namespace_if_not_exists(table.partition(".")[0])
+        for each in (table, f"{table}_deleted")[: 1 + memory]:
+            self.catalog.create_table(each, ROWS.schema, properties={"tidemark.upsert-of": of})
+
+    def remember(self, said: Contract) -> None:
+        """The table knows the contract that it was last loaded by."""
+        _set(self, said.table, {RECORD: record_text(said)})
+
+    def upserts(self) -> dict[str, str]:
+        """Upsert tables and their memories, by name: whose they are."""
+        loaded = (
+            self.catalog.load_table(each)
+            for spaces in self.catalog.list_namespaces()
+            for each in self.catalog.list_tables(spaces)
+        )
+        of = {".".join(each.name()): each.properties.get("tidemark.upsert-of") for each in loaded}
+        return {name: append for name, append in of.items() if append}
+
     def declare(self, *contracts: Contract) -> None:
         declared = Origin("contract", "/contracts/orders.yaml", 1)
         origins = {each.table: {"topic": declared} for each in contracts}
         self.configuration = SimpleNamespace(contracts=contracts, origins=origins)
 
 
+def _set(lake: Any, table: str, properties: dict[str, str]) -> None:
+    with lake.catalog.load_table(table).transaction() as transaction:
+        transaction.set_properties(properties)
+
+
 @pytest.fixture
-def lake(tmp_path: Path) -> Any:
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(takeover, "set_properties", _set)  # without Spark
     return Lake(tmp_path)
 
 
@@ -90,6 +119,87 @@ class TestATableThatTheContractNamesAnew:
         assert again.id == plan.id
         rename(lake, now, again)
         assert lake.state("shop.bought").exists
+
+    def test_takes_its_upsert_table_along_wherever_that_was_and_nothing_that_only_looks_like_it(
+        self, lake: Any
+    ) -> None:
+        was = contract("shop.orders", upsert={"keys": ["id"], "table": "shop.state"})
+        now = contract("sales.orders", upsert={"keys": ["id"], "table": "marts.orders_state"})
+        other = contract("shop.orders_current", topic="clicks")
+        lake.load("shop.orders")
+        lake.load("shop.orders_current", topic="clicks")
+        lake.upsert("shop.state", "shop.orders")
+        lake.remember(was)
+        lake.declare(now, other)
+        plan = renaming(lake, now)
+        assert (
+            "shop.state_deleted to marts.orders_state_deleted, shop.state to marts" in plan.changes[0].reason
+        )
+        assert "orders_current" not in plan.changes[0].reason
+        rename(lake, now, plan)
+        assert lake.upserts() == dict.fromkeys(
+            ("marts.orders_state", "marts.orders_state_deleted"), "sales.orders"
+        )
+        assert lake.state("shop.orders_current").ledger.topic == "clicks"
+        assert list(contract_edits(now, lake.state("sales.orders").properties)) == []
+
+    def test_lets_its_upsert_table_know_though_that_keeps_its_name(self, lake: Any) -> None:
+        now = contract("sales.orders", upsert={"keys": ["id"], "table": "shop.state"})
+        lake.load("shop.orders")
+        lake.upsert("shop.state", "shop.orders")
+        lake.declare(now)
+        rename(lake, now, renaming(lake, now))
+        assert lake.upserts() == dict.fromkeys(("shop.state", "shop.state_deleted"), "sales.orders")
+
+    def test_does_not_take_an_upsert_table_that_another_contract_names_or_in_whose_place_one_is(
+        self, lake: Any
+    ) -> None:
+        now = contract("shop.bought", upsert={"keys": ["id"], "table": "shop.bought_current"})
+        lake.load("shop.orders")
+        lake.upsert("shop.orders_current", "shop.orders", memory=False)
+        lake.upsert("shop.bought_current", "shop.elsewhere", memory=False)
+        lake.declare(now)
+        assert "_current" not in renaming(lake, now).changes[0].reason
+        lake.catalog.drop_table("shop.bought_current")
+        lake.declare(now, contract("shop.orders_current", topic="clicks"))
+        assert "_current" not in renaming(lake, now).changes[0].reason
+
+    @pytest.mark.parametrize("steps", range(9))
+    def test_may_die_after_any_step_and_ends_the_same_when_it_is_approved_again(
+        self, lake: Any, monkeypatch: pytest.MonkeyPatch, steps: int
+    ) -> None:
+        was = contract("shop.orders", upsert={"keys": ["id"], "table": "shop.orders_current"})
+        now = contract("sales.orders", upsert={"keys": ["id"], "table": "sales.orders_current"})
+        lake.load("shop.orders")
+        lake.catalog.create_table("shop.orders_quarantine", ROWS.schema)
+        lake.upsert("shop.orders_current", "shop.orders")
+        lake.remember(was)
+        lake.declare(now)
+        plan, left = renaming(lake, now), iter(range(steps))
+
+        def dying(act: Any) -> Any:
+            def step(*arguments: Any) -> None:
+                if next(left, None) is None:
+                    raise KeyboardInterrupt
+                act(*arguments)
+
+            return step
+
+        with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+            patched.setattr(lake.catalog, "rename_table", dying(lake.catalog.rename_table))
+            patched.setattr(takeover, "set_properties", dying(_set))
+            rename(lake, now, plan)
+        again = renaming(lake, now)
+        assert (again is None) == (steps >= 7)
+        if again is not None:
+            assert again.id == plan.id
+            rename(lake, now, again)
+        assert lake.upserts() == dict.fromkeys(
+            ("sales.orders_current", "sales.orders_current_deleted"), "sales.orders"
+        )
+        assert lake.catalog.table_exists("sales.orders_quarantine")
+        assert list(contract_edits(now, lake.state("sales.orders").properties)) == []
+        assert list(lake.catalog.list_tables("shop")) == []
 
     def test_leaves_a_name_behind_that_no_other_table_gets_its_files_under(self, lake: Any) -> None:
         lake.load("shop.orders")

@@ -24,6 +24,8 @@ from tidemark.engine.access.shape import shape_of
 
 OWNED = "tidemark.topic"
 """A table that carries this property was loaded, or is being loaded, by Tidemark."""
+UPSERT_OF = "tidemark.upsert-of"
+"""The append table of an upsert table, or of its memory of deletes."""
 PAUSED = "tidemark.paused"
 HELD_BATCH = "tidemark.held-batch"
 RESUMED = "tidemark.resumed"

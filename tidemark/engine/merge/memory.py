@@ -13,8 +13,7 @@ from pyspark.sql import DataFrame
 
 from tidemark.domain.config.upsert import DELETED_FOR_DAYS, Current
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import OWNED, ancestors, load, summary_of
-from tidemark.engine.merge.table import UPSERT_OF
+from tidemark.engine.access.table_state import OWNED, UPSERT_OF, ancestors, load, summary_of
 from tidemark.engine.table.create import base_properties
 
 ATTEMPT = "tidemark.attempt"

@@ -19,11 +19,10 @@ from tidemark.domain.plan.schema_plan import Change, SchemaPlan, WriterColumns, 
 from tidemark.domain.plan.table_plan import with_layout
 from tidemark.domain.plan.table_properties import BASE
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import OWNED, TableState
+from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState
 from tidemark.engine.schema.evolve import apply_changes
 from tidemark.engine.table.create import base_properties, create
 
-UPSERT_OF = "tidemark.upsert-of"
 KEYS = "tidemark.keys"
 ORDER = "tidemark.order-by"
 DELETES = "tidemark.deletes"

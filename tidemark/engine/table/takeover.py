@@ -5,6 +5,7 @@ topic exists that the same contract file has made and no contract names any more
 it anew would lose its history. Another file is another table, for others may share topic and catalog.
 """
 
+import json
 from collections.abc import Iterator
 
 from pyiceberg.catalog import Catalog
@@ -16,13 +17,13 @@ from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.domain.ledger.backfill import BACKFILL
-from tidemark.domain.plan.contract_record import EVENT, remembered
+from tidemark.domain.plan.contract_record import EVENT, RECORD, remembered
 from tidemark.domain.plan.meanings import known
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import OWNED, TableState, load, read_state
-from tidemark.engine.table.create import DECLARED_IN, contract_file, table_columns
+from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState, load, read_state
+from tidemark.engine.table.create import DECLARED_IN, contract_file, set_properties, table_columns
 
 CLUSTER = "tidemark.cluster"
 GIVEN_UP = "tidemark.renamed."
@@ -43,9 +44,12 @@ def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
         return SchemaPlan(
             contract.table, (Change("rename", (), names, contract.table, "impossible", reason),)
         )
+    others = [f"{a} to {b}" for a, b in _with_it(lake, contract, former[0]) if a != b]
+    along = f", and {', '.join(others)}" if others else ""
     reason = (
         f"{names} holds topic {contract.topic} and this contract no longer names it; approved, it is renamed with its "
-        f"ledger and history. To load {contract.table} anew instead: tidemark accept {contract.table} --first-load"
+        f"ledger and history{along}. To load {contract.table} anew instead: tidemark accept {contract.table} "
+        "--first-load"
     )
     return SchemaPlan(contract.table, (Change("rename", (), names, contract.table, "review", reason),))
 
@@ -55,14 +59,65 @@ def rename(lake: Lake, contract: Contract, plan: SchemaPlan) -> None:
     [change] = plan.changes
     old = str(change.old)
     catalog = lake.catalog
-    catalog.create_namespace_if_not_exists(contract.namespace)
-    moves = [(f"{old}_quarantine", contract.quarantine_table)]
-    if contract.upsert and contract.upsert.table:
-        moves.append((f"{old}_current", contract.upsert.table))
-    for source, target in [*moves, (old, contract.table)]:
-        if catalog.table_exists(source) and not catalog.table_exists(target):
-            give_up(catalog, source, target)
-            catalog.rename_table(source, target)
+    for source, target in _with_it(lake, contract, lake.state(old, ledger=False)):
+        _move(catalog, source, target)
+        if _upsert_of(catalog, target) == old:
+            set_properties(lake, target, {UPSERT_OF: contract.table})
+    _remember_upsert(lake, contract, old)
+    _move(catalog, old, contract.table)
+
+
+def _move(catalog: Catalog, source: str, target: str) -> None:
+    if catalog.table_exists(source) and not catalog.table_exists(target):
+        catalog.create_namespace_if_not_exists(target.partition(".")[0])
+        give_up(catalog, source, target)
+        catalog.rename_table(source, target)
+
+
+def _with_it(lake: Lake, contract: Contract, former: TableState) -> list[tuple[str, str]]:
+    """(old name, new name) of what is renamed before the table `former`, as far as no contract names it.
+
+    Equal names stand for an upsert table that stays, or that a process which died has renamed: it is yet to be told.
+    """
+    catalog, taken = lake.catalog, _names(lake.configuration)
+    moves = [(f"{former.table}_quarantine", contract.quarantine_table), *_upsert(catalog, contract, former)]
+    return [
+        (source, target)
+        for source, target in moves
+        if source == target
+        or (source.lower() not in taken and catalog.table_exists(source) and not catalog.table_exists(target))
+    ]
+
+
+def _upsert(catalog: Catalog, contract: Contract, former: TableState) -> list[tuple[str, str]]:
+    """The same of the upsert table, which says itself whose it is, and of its memory of deletes, which goes first."""
+    now = contract.upsert.table if contract.upsert else None
+    if now is None:
+        return []
+    last = remembered(former.properties).get("upsert.table")
+    names = (
+        [now] if catalog.table_exists(now) else [each for each in (last, f"{former.table}_current") if each]
+    )
+    mine = next((each for each in names if _upsert_of(catalog, each) == former.table), None)
+    if mine is None:
+        return []
+    memories = [f"{each}_deleted" for each in (now, mine)]
+    memory = [(each, memories[0]) for each in memories if _upsert_of(catalog, each) == former.table]
+    return [*memory[:1], (mine, now)]
+
+
+def _upsert_of(catalog: Catalog, table: str) -> str | None:
+    """The append table whose upsert table, or memory of deletes, this is."""
+    loaded = load(catalog, table)
+    return loaded.properties.get(UPSERT_OF) if loaded else None
+
+
+def _remember_upsert(lake: Lake, contract: Contract, old: str) -> None:
+    """Let the table know its upsert table by the new name, or the next run takes that for another one."""
+    before = remembered(lake.state(old, ledger=False).properties)
+    now = contract.upsert.table if contract.upsert else None
+    if now and before.get("upsert.table", now) != now and _upsert_of(lake.catalog, now) == contract.table:
+        set_properties(lake, old, {RECORD: json.dumps({**before, "upsert.table": now}, sort_keys=True)})
 
 
 def give_up(catalog: Catalog, name: str, now: str) -> None:
