@@ -100,9 +100,9 @@ REMEDIES: dict[State, Remedy] = {
         "The rows that were published stay; the other tables go on.",
     ),
     "topic_recreated": Remedy(
-        "Topic {topic} was deleted and created again: its offsets no longer mean the records that were read.",
+        "Topic {topic} is not the one that was read: its offsets mean other records.",
         "tidemark accept {table} --new-epoch --reason …",
-        "The rows that were published stay, nothing of the new topic was read; what the old one held unread is gone.",
+        "The rows that were published stay, and nothing of the new topic was read.",
     ),
     "transaction_open": Remedy(
         "An open transaction of a producer holds back the last stable offset.",

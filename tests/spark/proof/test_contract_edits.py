@@ -161,6 +161,8 @@ def test_a_contract_that_names_another_topic_stops_until_a_new_epoch_is_accepted
     outcome = edited.run()
     assert (outcome.state, edited.ids()) == ("topic_recreated", list(range(10)))
     assert "--new-epoch" in outcome.error["next_step"]
+    assert f"offsets of {topic.name}, the contract names {other.name}" in outcome.error["message"]
+    assert "created again" not in outcome.error["message"]
     accept(lakehouse.lake, edited.contract, "new-epoch", Signature("ann", "moved"))
     assert (edited.run().state, edited.ids()) == ("fresh", [*range(10), 100, 101, 102])
     assert foresee(lakehouse.lake, edited.contract).verdict == "nothing"

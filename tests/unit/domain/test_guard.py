@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import Topic, examine, expired_ranges
 from tidemark.domain.ledger.ledger import Ledger
 
@@ -40,6 +41,18 @@ def test_a_new_topic_id_stops_even_when_the_topic_has_more_records_than_the_ledg
     )
     assert finding.state == "topic_recreated"
     assert finding.fields["next"] == {0: 10, 1: 20}
+
+
+def test_another_topic_in_the_contract_is_told_as_that_and_not_as_one_that_was_recreated():
+    finding = examine(LEDGER, replace(TOPIC, name="clicks", topic_id="t2"))
+    assert finding.state == "topic_recreated"
+    assert "The ledger counts offsets of orders, the contract names clicks" in finding.detail
+    assert finding.fields == {"ledger_topic": "orders", "next": {0: 10, 1: 20}}
+    told = Stopped(finding.state, "lake.orders", finding.detail, topic="clicks", **finding.fields)
+    assert "created again" not in str(told)
+    assert "unread" not in told.fields["safe"]
+    assert "created again" in examine(LEDGER, replace(TOPIC, topic_id="t2")).detail
+    assert state(LEDGER, replace(TOPIC, name="clicks", topic_id=None)) == "topic_recreated"
 
 
 def test_another_cluster_is_named_before_another_topic_id():

@@ -49,10 +49,18 @@ def _identity(ledger: Ledger, topic: Topic) -> Finding | None:
             f"The ledger names cluster {ledger.cluster_id}, the broker says {topic.cluster_id}.",
             {"ledger_cluster_id": ledger.cluster_id, "cluster_id": topic.cluster_id},
         )
+    if ledger.topic != topic.name:
+        return Finding(
+            "topic_recreated",
+            f"The ledger counts offsets of {ledger.topic}, the contract names {topic.name}: mend `topic` if "
+            "that is not meant.",
+            {"ledger_topic": ledger.topic, "next": dict(ledger.next)},
+        )
     if ledger.topic_id and topic.topic_id and ledger.topic_id != topic.topic_id:
         return Finding(
             "topic_recreated",
-            f"The ledger names topic id {ledger.topic_id}, the broker says {topic.topic_id}.",
+            f"It was deleted and created again: the ledger names topic id {ledger.topic_id}, the broker says "
+            f"{topic.topic_id}. What the old one held unread is gone.",
             {"ledger_topic_id": ledger.topic_id, "topic_id": topic.topic_id, "next": dict(ledger.next)},
         )
     return None
