@@ -9,6 +9,7 @@ from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.history import history
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.operations import Signature
+from tidemark.engine.verify.where import where_offset
 
 
 def planned(lakehouse, table):
@@ -163,6 +164,8 @@ def test_a_contract_that_names_another_topic_stops_until_a_new_epoch_is_accepted
     assert "--new-epoch" in outcome.error["next_step"]
     assert f"offsets of {topic.name}, the contract names {other.name}" in outcome.error["message"]
     assert "created again" not in outcome.error["message"]
+    found = where_offset(lakehouse.lake, edited.contract, 0, 0)
+    assert [(each.topic, each.fate) for each in found] == [(other.name, "not_yet"), (topic.name, "published")]
     accept(lakehouse.lake, edited.contract, "new-epoch", Signature("ann", "moved"))
     assert (edited.run().state, edited.ids()) == ("fresh", [*range(10), 100, 101, 102])
     assert foresee(lakehouse.lake, edited.contract).verdict == "nothing"

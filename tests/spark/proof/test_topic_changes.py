@@ -4,6 +4,7 @@ import oracle
 from lakehouse import until
 
 from tidemark.engine.operate.accept import Signature, accept
+from tidemark.engine.verify.where import where_offset
 
 ONCALL = Signature("oncall", "seen and agreed")
 
@@ -73,6 +74,14 @@ def test_a_recreated_topic_stops_and_a_new_epoch_loads_all_of_it(lakehouse):
     assert outcome.state == "topic_recreated"
     assert "--new-epoch" in outcome.error["next_step"]
     assert table.head == head
+    found = where_offset(lakehouse.lake, table.contract, 0, 3)
+    assert [(each.fate, "another one now" in each.why) for each in found] == [
+        ("not_yet", False),
+        ("published", True),
+    ]
+    assert "created again" in found[0].why
+    assert "--new-epoch" in found[0].as_json()["next_step"]
+    assert [each.fate for each in where_offset(lakehouse.lake, table.contract, 0, 400)] == ["not_yet"]
     accept(lakehouse.lake, table.contract, "new-epoch", ONCALL)
     assert table.run().state == "fresh"
     assert table.ids() == [*range(100), *range(500, 530)]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.guard import Finding, Topic
 from tidemark.domain.ledger.ledger import Ledger
 
 Fate = Literal[
@@ -49,6 +49,12 @@ def by_offset(
             return "expired_unread", f"offsets {gap.start} to {gap.end - 1} were accepted as a gap"
     first = ledger.start.get(partition, 0)
     return ("before_start", f"the first load began at {first}") if offset < first else None
+
+
+def of_another(finding: Finding, topic: Topic | None, partition: int, offset: int) -> tuple[Fate, str]:
+    """The fate of a record of the topic as it is now, of which nothing is read: it is another one than was read."""
+    fate, why = _unread(0, topic, partition, offset)
+    return fate, f"{finding.detail} Of the topic as it is now {why}"
 
 
 def _unread(following: int, topic: Topic | None, partition: int, offset: int) -> tuple[Fate, str]:

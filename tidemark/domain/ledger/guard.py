@@ -42,6 +42,13 @@ def examine(ledger: Ledger, topic: Topic) -> Finding | None:
     return None
 
 
+def another(ledger: Ledger | None, topic: Topic | None) -> Finding | None:
+    """Why the offsets of the topic mean other records than those that were read; None while nothing says so."""
+    if ledger is None or topic is None:
+        return None
+    return _identity(ledger, topic) or _partitions(ledger, topic)
+
+
 def _identity(ledger: Ledger, topic: Topic) -> Finding | None:
     if ledger.cluster_id and topic.cluster_id and ledger.cluster_id != topic.cluster_id:
         return Finding(

@@ -16,10 +16,11 @@ from pyiceberg.expressions import BooleanExpression, EqualTo
 from tidemark.domain.columns.far_times import told
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, TidemarkError
-from tidemark.domain.ledger.fate import MEANINGS, Fate, by_offset, reader_of, without_row
-from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.fate import MEANINGS, Fate, by_offset, of_another, reader_of, without_row
+from tidemark.domain.ledger.guard import Finding, Topic, another
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.domain.maintenance.retention import expired_before
+from tidemark.domain.states import remedy
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState, ancestors, ledger_of, load, summary_of
@@ -92,6 +93,8 @@ class _Table:
     state: TableState
     topic: Topic | None
     receipts: Sequence[tuple[int, datetime, Ledger]]
+    another: Finding | None
+    """Why the topic is not the one of the ledger's epoch."""
 
     @property
     def ledger(self) -> Ledger | None:
@@ -99,7 +102,7 @@ class _Table:
 
 
 def where_offset(lake: Lake, contract: Contract, partition: int, offset: int) -> list[Answer]:
-    """The fate of one offset in the topic's current epoch; then what the table has of it from other epochs.
+    """The fate of one offset in the topic as it is now; then what the table has of it from other epochs.
 
     Raises:
         Refused: the topic has no such partition.
@@ -117,6 +120,10 @@ def where_offset(lake: Lake, contract: Contract, partition: int, offset: int) ->
         )
     others = sorted({r["epoch"] for r in (*rows, *held)} - {now}, reverse=True)
     found = [_in_epoch(lake, table, replace(place), rows, held, epoch) for epoch in (now, *others)]
+    if table.another:
+        fate, why = of_another(table.another, table.topic, partition, offset)
+        step = remedy(table.another.state, table=contract.table, cluster=contract.cluster)
+        found.insert(0, replace(place, fate=fate, why=why, facts={"next_step": step}))
     return [each for each in found if each is not None]
 
 
@@ -128,7 +135,7 @@ def _in_epoch(
     held: list[dict[str, Any]],
     epoch: int,
 ) -> Answer | None:
-    """None for an epoch of the past of which nothing is left but resolved quarantine rows."""
+    """None for an epoch of another topic of which nothing is left but resolved quarantine rows."""
     rows = [r for r in rows if r["epoch"] == epoch]
     held = [r for r in held if r["epoch"] == epoch]
     if rows:
@@ -136,7 +143,7 @@ def _in_epoch(
     waits = [r for r in held if r[OPEN]]
     if waits:
         return _held(lake, table, answer, waits[0])
-    if table.ledger is not None and epoch != table.ledger.epoch:
+    if table.another or (table.ledger is not None and epoch != table.ledger.epoch):
         return None
     decided = by_offset(table.ledger, table.topic, answer.partition, answer.offset)
     if decided is not None:
@@ -177,7 +184,8 @@ def _look(lake: Lake, contract: Contract) -> _Table:
             for s in chain
             if LEDGER_PROPERTY in summary_of(s)
         ]
-        return _Table(contract, state, _quietly(lambda: lake.topic(contract)), receipts)
+        topic = _quietly(lambda: lake.topic(contract))
+        return _Table(contract, state, topic, receipts, another(state.ledger, topic))
 
 
 def _rows(lake: Lake, table: _Table, where: str | BooleanExpression) -> list[dict[str, Any]]:
@@ -205,7 +213,7 @@ def _published(
     lake: Lake, table: _Table, answer: Answer, rows: list[dict[str, Any]], held: list[dict[str, Any]]
 ) -> Answer:
     row = rows[0]
-    answer.fate = "published"
+    answer.fate, answer.topic = "published", row["topic"] if row["epoch"] >= 0 else answer.topic
     if len(rows) > 1 and row["epoch"] >= 0:
         answer.why = f"{len(rows)} times: tidemark reconcile {answer.table}"
     else:
@@ -239,6 +247,8 @@ def _of_another(table: _Table, row: dict[str, Any]) -> str:
         return f"loaded by a backfill from {row['topic']}"
     if table.ledger is not None and row["epoch"] != table.ledger.epoch:
         return f"of epoch {row['epoch']}: the topic was another one then, now is epoch {table.ledger.epoch}"
+    if table.another:
+        return f"of epoch {row['epoch']}, topic {row['topic']}: the topic is another one now"
     return ""
 
 
@@ -267,6 +277,7 @@ def _publisher(
 def _held(lake: Lake, table: _Table, answer: Answer, row: dict[str, Any]) -> Answer:
     words = (f"{row['cause']}: {row['detail'] or 'no detail'}", _of_another(table, row))
     answer.fate, answer.why = "quarantined", "; ".join(each for each in words if each)
+    answer.topic = row["topic"]
     value = row["value"]
     answer.facts = {
         "cause": row["cause"],
