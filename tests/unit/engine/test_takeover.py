@@ -12,12 +12,16 @@ from pyiceberg.catalog.sql import SqlCatalog
 from tidemark.domain.columns.types import LONG, STRING, Field, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.layering import Origin
+from tidemark.domain.config.upsert import Current
+from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.domain.plan.contract_record import RECORD, contract_edits, record_text
 from tidemark.engine.access.table_state import read_state
+from tidemark.engine.merge.table import prepare
 from tidemark.engine.schema.evolve import Approval, begin_rename, finish
 from tidemark.engine.schema.history import history
 from tidemark.engine.table import takeover
+from tidemark.engine.table.create import table_columns
 from tidemark.engine.table.takeover import adoption, releases, rename, renaming, taken_folder
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
@@ -209,6 +213,19 @@ class TestATableThatTheContractNamesAnew:
         assert taken_folder(lake, "shop.orders") == "shop.bought"
         lake.catalog.drop_table("shop.bought")
         assert taken_folder(lake, "shop.orders") is None
+
+    def test_leaves_no_name_behind_for_another_upsert_table_either(self, lake: Any) -> None:
+        now = contract("shop.bought", upsert={"keys": ["id"], "table": "shop.bought_current"})
+        lake.load("shop.orders")
+        lake.upsert("shop.orders_current", "shop.orders")
+        lake.declare(now)
+        rename(lake, now, renaming(lake, now))
+        other = contract("shop.clicks", upsert={"keys": ["id"], "table": "shop.orders_current"})
+        none = lake.state("shop.orders_current")
+        with pytest.raises(Stopped, match=r"shop\.bought_current had this name before"):
+            prepare(
+                lake, Current(other, other.upsert), none, table_columns(Struct((Field("id", LONG),))), "r"
+            )
 
     def test_is_not_guessed_among_several(self, lake: Any) -> None:
         lake.load("shop.orders")

@@ -29,7 +29,7 @@ from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 from tidemark.engine.table.branch import Attempt
 from tidemark.engine.table.create import prepare, table_columns
 from tidemark.engine.table.settle import settle
-from tidemark.engine.table.takeover import renaming, taken_folder
+from tidemark.engine.table.takeover import renaming, require_free_folder
 
 MANY_VERSIONS = 16
 """Of a subject; up to so many are looked for in every batch."""
@@ -357,13 +357,7 @@ def _first_of_its_name(lake: Lake, contract: Contract) -> None:
     if moved is not None:
         why = "; ".join(change.reason for change in moved.changes)
         raise Stopped("schema_review", contract.table, f"Plan {moved.id} waits. {why}", plan=moved.id)
-    other = taken_folder(lake, contract.table)
-    if other is not None:
-        raise Stopped(
-            "misconfigured",
-            contract.table,
-            f"{other} had this name before, and its files lie in the folder of it. Name another table.",
-        )
+    require_free_folder(lake, contract.table)
 
 
 def _accepted_ends(state: TableState) -> Offsets | None:

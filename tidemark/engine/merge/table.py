@@ -22,6 +22,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState
 from tidemark.engine.schema.evolve import apply_changes
 from tidemark.engine.table.create import base_properties, create
+from tidemark.engine.table.takeover import require_free_folder
 
 KEYS = "tidemark.keys"
 ORDER = "tidemark.order-by"
@@ -44,6 +45,7 @@ def prepare(lake: Lake, current: Current, state: TableState, append: Struct, run
     if faults:
         raise Stopped("misconfigured", contract.table, "; ".join(faults))
     if not state.exists:
+        require_free_folder(lake, contract.table)
         _create(lake, current, columns)
         return lake.state(contract.table)
     _same_table(current, state)

@@ -136,6 +136,17 @@ def taken_folder(lake: Lake, table: str) -> str | None:
     return str(now) if now and load(lake.catalog, str(now)) is not None else None
 
 
+def require_free_folder(lake: Lake, table: str) -> None:
+    """Raises Stopped(`misconfigured`) when a new `table` would get the folder that another table's files lie in."""
+    other = taken_folder(lake, table)
+    if other is not None:
+        raise Stopped(
+            "misconfigured",
+            table,
+            f"{other} had this name before, and its files lie in the folder of it. Name another table.",
+        )
+
+
 def adoption(contract: Contract, state: TableState, wanted: Struct | None) -> Change | None:
     """Taking over a table that Tidemark did not make: its rows and its layout stay, its columns must fit."""
     if state.owned:
