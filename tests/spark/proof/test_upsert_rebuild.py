@@ -45,7 +45,8 @@ def accept(made):
 
 def test_history_that_is_gone_is_made_anew_and_never_of_less_without_a_word(lakehouse):
     """Given an append table that was dropped and loaded again, then the map is rebuilt; given rows that retention took,
-    or an upsert table that is gone, then it stops until that is accepted, and is made of what is there."""
+    rows that someone else wrote, or an upsert table that is gone, then it stops until that is accepted, and is made of
+    what is there."""
     made = Upserted(lakehouse, partitions=1)
     made.both((1, "a"), (2, "b"), (2, None), (4, "d"))
     new_append_table(made)
@@ -69,13 +70,20 @@ def test_history_that_is_gone_is_made_anew_and_never_of_less_without_a_word(lake
     assert made.rows() == {1: "c", 3: "x"}
     assert (newest(made)["action"], newest(made)["why"]) == ("rebuild", "accepted by ada: a test")
 
+    lakehouse.spark().sql(f"INSERT INTO {made.name} SELECT * FROM {made.name} WHERE id = 1")
+    made.send((1, "d"))
+    made.append.run()
+    error = merge_up(lakehouse.lake, made.current, "test").error
+    assert (error["state"], "holds 3 rows of 2 keys" in error["message"]) == ("table_incompatible", True)
+    assert f"Drop it, then tidemark accept {made.name} --first-load" in error["message"]
+
     lakehouse.spark().sql(f"DROP TABLE {made.name} PURGE")
     assert stops_with(made, known=True) == "table_missing"
     assert stops_with(made) == "ledger_missing", "also for whoever does not know that it was there"
     assert "silent for longer" in foresee_upsert(lakehouse.lake, made.current).changes[-1]["reason"]
     accept(made)
     made.both((5, "e"))
-    assert made.rows() == {1: "c", 3: "x", 5: "e"}
+    assert made.rows() == {1: "d", 3: "x", 5: "e"}
 
 
 def test_an_upsert_table_that_is_declared_later_knows_what_it_was_not_told(lakehouse):

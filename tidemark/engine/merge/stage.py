@@ -217,21 +217,45 @@ def _audit(lake: Lake, plan: MergePlan, snapshots: list[Snapshot], tally: _Tally
         return
     summary = summary_of(snapshots[-1])
     found = _live(int(summary.get("total-records", 0)), int(summary.get("total-position-deletes", 0)))
-    if found == wanted:
+    if found == wanted and _updated_once(snapshots[0], tally):
         return
-    branch = lake.spark().table(branch_identifier(lake, plan.attempt))
-    keys = [F.col(quoted_name(*path)) for path in plan.current.keys]
-    counted = branch.agg(F.count("*").alias("n"), F.count_distinct(F.struct(*keys)).alias("keys")).collect()[
-        0
-    ]
-    before = 0 if plan.action == "rebuild" or head.head is None else target(lake, plan).count()
-    if counted["n"] != counted["keys"] or counted["n"] != before + tally.insert - gone:
+    rows, keys = _counted(lake.spark().table(branch_identifier(lake, plan.attempt)), plan)
+    before, known = (
+        (0, 0) if plan.action == "rebuild" or head.head is None else _counted(target(lake, plan), plan)
+    )
+    if rows == keys == known + tally.insert - gone:
+        return
+    if before != known:
         raise Stopped(
-            "failed",
+            "table_incompatible",
             head.table,
-            f"The stage holds {counted['n']} rows of {counted['keys']} keys; {before} were there, {tally.insert} were "
-            f"to be inserted and {gone} to be deleted. It was dropped.",
+            f"It holds {before} rows of {known} keys: somebody else wrote to it, for no merge leaves a key two rows. "
+            f"Drop it, then tidemark accept {head.table} --first-load --reason …: it is made anew from the append "
+            "table.",
         )
+    raise Stopped(
+        "failed",
+        head.table,
+        f"The stage holds {rows} rows of {keys} keys; {before} were there, {tally.insert} were "
+        f"to be inserted and {gone} to be deleted. It was dropped.",
+    )
+
+
+def _updated_once(merged: Snapshot, tally: _Tally) -> bool:
+    """Whether the MERGE, if it rewrote no files, wrote one row for each key that it updated: none had two."""
+    summary = summary_of(merged)
+    return (
+        not tally.update
+        or "deleted-records" in summary
+        or int(summary.get("added-records", 0)) == tally.update
+    )
+
+
+def _counted(table: DataFrame, plan: MergePlan) -> tuple[int, int]:
+    """Rows and keys."""
+    keys = F.struct(*(F.col(quoted_name(*path)) for path in plan.current.keys))
+    [found] = table.agg(F.count("*").alias("n"), F.count_distinct(keys).alias("keys")).collect()
+    return found["n"], found["keys"]
 
 
 def _live(rows: int, deleted: int) -> int:
