@@ -12,7 +12,7 @@ import yaml
 
 from tidemark.cli.in_dagster import config_of, dagster_instance, execute
 from tidemark.cli.output import console, print_json
-from tidemark.domain.errors import Outage, Overtaken, Refused, Stopped, TidemarkError
+from tidemark.domain.errors import NO_TABLE, Outage, Overtaken, Refused, Stopped, TidemarkError
 from tidemark.engine.config.configuration import load_from_environment
 
 _KINDS: dict[str, type[TidemarkError]] = {"Refused": Refused}
@@ -108,7 +108,7 @@ def remade(kind: str, message: str, next_step: str, fields: Mapping[str, Any]) -
     if kind in {"Stopped", "Outage"}:
         rest = {k: v for k, v in fields.items() if k not in {"state", "table", "detail"}}
         known: type[Stopped | Outage] = Stopped if kind == "Stopped" else Outage
-        return known(fields["state"], fields["table"], fields.get("detail", ""), **rest)
+        return known(fields["state"], fields["table"] or NO_TABLE, fields.get("detail", ""), **rest)
     if kind == "Overtaken":
         return Overtaken(fields["table"], fields["planned"], fields["found"])
     return _KINDS.get(kind, TidemarkError)(message, next_step=next_step, **fields)

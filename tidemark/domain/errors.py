@@ -15,6 +15,9 @@ from typing import Any
 
 from tidemark.domain.states import State, meaning, remedy, safe
 
+NO_TABLE = "-"
+"""The table of an error that was raised where none is known: whoever asked for a table puts its name in."""
+
 
 class TidemarkError(Exception):
     """Base of the tree. `fields` are plain JSON values; `next_step` is what a person does now."""
@@ -77,14 +80,16 @@ class _TableError(TidemarkError):
     ) -> None:
         self.state: State = state
         self.table = table
-        says = meaning(state, table=table, topic=topic, cluster=cluster)
+        named = "TABLE" if table == NO_TABLE else table
+        says = meaning(state, table=named, topic=topic, cluster=cluster)
+        subject = state if table == NO_TABLE else f"{table} is {state}"
         super().__init__(
-            f"{table} is {state}: {says} {detail}".rstrip(),
-            next_step=remedy(state, table=table, topic=topic, cluster=cluster),
+            f"{subject}: {says} {detail}".rstrip(),
+            next_step=remedy(state, table=named, topic=topic, cluster=cluster),
             state=state,
-            table=table,
+            table=None if table == NO_TABLE else table,
             detail=detail,
-            **{**fields, "safe": safe(state, table=table, topic=topic, cluster=cluster)},
+            **{**fields, "safe": safe(state, table=named, topic=topic, cluster=cluster)},
         )
 
 

@@ -92,7 +92,7 @@ REMEDIES: dict[State, Remedy] = {
     ),
     "permission_denied": Remedy(
         "A service refused our credentials.",
-        "grant what the message names (read and describe on topic {topic}), then tidemark run {table}",
+        "grant what the message names (on a topic: read and describe), then tidemark run {table}",
     ),
     "topic_missing": Remedy(
         "Topic {topic} does not exist on cluster {cluster}.",

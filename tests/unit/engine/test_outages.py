@@ -1,10 +1,16 @@
 """An exception of a client library becomes one named state, with words that help."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 
-from tidemark.domain.errors import Stopped
+from tidemark.domain.errors import Outage, Stopped
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
 
@@ -52,3 +58,58 @@ def test_a_partition_value_too_long_for_a_path_says_how_to_partition(says):
 def test_a_disk_says_so_itself(tmp_path):
     with pytest.raises(Stopped, match="partition_by makes folders"), named("shop.orders"):
         (tmp_path / f"country={'x' * 300}").mkdir()
+
+@contextmanager
+def answering(code: int) -> Iterator[str]:
+    """A server that answers everything with one status and a page, as a proxy does."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(code)
+            self.end_headers()
+            self.wfile.write(b"<html>no</html>")
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "state"),
+    [
+        (200, Outage, "catalog_down"),
+        (401, Stopped, "permission_denied"),
+        (403, Stopped, "permission_denied"),
+        (404, Outage, "catalog_down"),
+        (500, Outage, "catalog_down"),
+        (503, Outage, "catalog_down"),
+    ],
+)
+def test_what_a_rest_catalog_answers_becomes_a_state_of_the_catalog(
+    code: int, kind: type[Exception], state: str
+) -> None:
+    """Given a REST catalog, or a proxy before it, that answers with a status or a page, when it is opened, then the state is the catalog's: retried, but for a refusal."""
+    with answering(code) as uri, pytest.raises(kind) as told, named("shop.orders"):
+        load_catalog("lake", type="rest", uri=uri)
+    assert told.value.state == state
+    assert "tidemark run TABLE" not in told.value.next_step
+
+
+@pytest.mark.parametrize("uri", ["http://127.0.0.1:1/", "http://no-such-host.invalid/"])
+def test_a_rest_catalog_that_is_not_there_is_not_taken_for_spark(uri: str) -> None:
+    with pytest.raises(Outage) as told, named("-"):
+        load_catalog("lake", type="rest", uri=uri)
+    assert told.value.state == "catalog_down"
+    assert told.value.as_json()["table"] is None
+    assert not told.value.message.startswith("-")
+    with pytest.raises(Outage, match=r"^shop\.orders is catalog_down"), named("shop.orders"):
+        raise told.value

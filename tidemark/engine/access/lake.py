@@ -47,7 +47,7 @@ class Lake:
         with self._lock:
             if self._catalog is None:
                 block = self.platform.catalog
-                with named(block.name):
+                with named("-"):
                     spare_parsing()
                     properties = {PY_IO_IMPL: FILE_IO, **block.pyiceberg_properties()}
                     self._catalog = tolerant(load_catalog(block.name, **properties))

@@ -7,7 +7,11 @@ through Spark Connect).
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tidemark.domain.errors import Outage, Overtaken, Stopped, TidemarkError
+from pydantic import ValidationError
+from pyiceberg.exceptions import BadRequestError, ForbiddenError, OAuthError, RESTError, UnauthorizedError
+from requests.exceptions import RequestException
+
+from tidemark.domain.errors import NO_TABLE, Outage, Overtaken, Stopped, TidemarkError
 from tidemark.domain.states import OUTAGES, State
 
 _SPARK_GONE = (
@@ -44,6 +48,8 @@ _DENIED = (
     "SaslAuthenticationException",
     "AccessDenied",
     "ACCESS_DENIED",
+    "NotAuthorizedException",
+    "ForbiddenException",
 )
 _CATALOG_GONE = (
     "SQLITE_BUSY",
@@ -98,6 +104,21 @@ def state_of(text: str) -> State:
     return "failed"
 
 
+def state_of_error(error: Exception) -> State:
+    """The state of an exception: by its class where a REST catalog raised it, else by its text.
+
+    Nothing else here speaks through requests, or reads an answer with pydantic.
+    """
+    if isinstance(error, UnauthorizedError | ForbiddenError | OAuthError):
+        return "permission_denied"
+    no_catalog = isinstance(error, ValidationError) and error.title.endswith("Response")
+    if no_catalog or (
+        isinstance(error, RequestException | RESTError) and not isinstance(error, BadRequestError)
+    ):
+        return "catalog_down"
+    return state_of(f"{type(error).__name__}: {error}")
+
+
 @contextmanager
 def named(table: str, *, topic: str = "?", cluster: str = "main") -> Iterator[None]:
     """Turn what client libraries raise inside the block into our errors, named after `table`.
@@ -110,7 +131,7 @@ def named(table: str, *, topic: str = "?", cluster: str = "main") -> Iterator[No
     try:
         yield
     except (Outage, Stopped) as error:
-        if error.table != "-":
+        if error.table != NO_TABLE:
             raise
         fields = {k: v for k, v in error.fields.items() if k not in {"state", "table", "detail"}}
         detail = str(error.fields.get("detail", ""))
@@ -128,7 +149,7 @@ def named(table: str, *, topic: str = "?", cluster: str = "main") -> Iterator[No
             raise Stopped("misconfigured", table, _CUT_PARTITIONS, topic=topic, cluster=cluster) from error
         if any(sign in text for sign in _OVERTAKEN):
             raise Overtaken(table) from error
-        state = state_of(text)
+        state = state_of_error(error)
         kind = Stopped if state in {"failed", "permission_denied", "offsets_expired"} else Outage
         raise kind(state, table, _first_lines(text), topic=topic, cluster=cluster) from error
 
