@@ -41,7 +41,8 @@ def run(tables: Sequence[str], *, as_json: bool) -> None:
             result = execute(instance, INGEST, run_id=run_ids[0], assets=keys, checks=late)
             told, why, cut_off = _told_of(result)
             outcomes += [
-                told.get(each.table) or _unfinished(configuration, each, run_ids[0], why)
+                told.get(each.table)
+                or (_unfinished(configuration, each, run_ids[0], why) if why else _nothing_to_do(each.table))
                 for each in contracts
             ]
         if upserts and not cut_off:
@@ -49,7 +50,8 @@ def run(tables: Sequence[str], *, as_json: bool) -> None:
             result = execute(instance, MERGE, run_id=run_ids[1], assets=keys)
             told, why, cut_off = _told_of(result)
             outcomes += [
-                told.get(table) or _unmerged(table, None if result.success else why) for table in upserts
+                told.get(table) or (_unmerged(table, why) if why else _nothing_to_do(table))
+                for table in upserts
             ]
     if as_json:
         print_json(outcomes)
@@ -61,17 +63,20 @@ def run(tables: Sequence[str], *, as_json: bool) -> None:
         raise typer.Exit(FINDING)
 
 
-def _told_of(result: dg.ExecuteInProcessResult) -> tuple[dict[str, Outcome], str, bool]:
-    """Outcomes by table, why there are no more, and whether the run was interrupted."""
+def _told_of(result: dg.ExecuteInProcessResult) -> tuple[dict[str, Outcome], str | None, bool]:
+    """Outcomes by table, why there are no more if it ended early, and whether the run was interrupted."""
     cut_off = interrupted(result)
-    why = "it was interrupted" if cut_off else _failure(result.all_events)
+    why = "it was interrupted" if cut_off else ended_early(result.all_events)
     return told_by(result.all_events), why, cut_off
 
 
-def _unmerged(table: str, why: str | None) -> Outcome:
-    """Of an upsert table without a word: nothing to merge yet, or a run that was cut off."""
-    if why is None:
-        return core.Outcome(table, state="fresh").as_json()
+def _nothing_to_do(table: str) -> Outcome:
+    """Of a table that a whole run has no word of: an empty topic without a schema, or nothing to merge."""
+    return core.Outcome(table, state="fresh").as_json()
+
+
+def _unmerged(table: str, why: str) -> Outcome:
+    """Of an upsert table without a word in a run that was cut off."""
     error = {
         "kind": "Unfinished",
         "message": f"{table}: the run ended before everything was merged: {why}",
@@ -98,12 +103,19 @@ def _told(event: dg.DagsterEvent) -> Iterator[Outcome]:
             yield from stopped.value  # type: ignore[misc]
 
 
-def _failure(events: Sequence[dg.DagsterEvent]) -> str:
+def ended_early(events: Sequence[dg.DagsterEvent]) -> str | None:
+    """Why a run may have left tables without a word; None when it came to its end, be it that it names what stopped."""
+    named = False
     for event in events:
-        error = event.step_failure_data.error if event.is_step_failure else None
-        if error is not None:
-            return (error.cause or error).message.strip()
-    return next((event.message or "" for event in events if event.is_run_failure), "it was cut off")
+        if not event.is_step_failure:
+            continue
+        if not any(True for _ in _told(event)):
+            error = event.step_failure_data.error
+            return (error.cause or error).message.strip() if error else "it was cut off"
+        named = True
+    if named or any(event.event_type is dg.DagsterEventType.RUN_SUCCESS for event in events):
+        return None
+    return next((event.message or "" for event in events if event.is_run_failure), None) or "it was cut off"
 
 
 def _unfinished(configuration: Configuration, contract: Contract, run_id: str, why: str) -> Outcome:

@@ -6,14 +6,14 @@ from typing import Any
 import dagster as dg
 
 from tidemark.cli.change import remade
-from tidemark.cli.run import told_by
+from tidemark.cli.run import ended_early, told_by
 from tidemark.domain.errors import Outage, Overtaken, Refused, Stopped, TidemarkError
 from tidemark.domain.outcome import Outcome
 
 KEYS = ["table", "state", "commits", "rows", "from", "next", "snapshot_id", "seconds", "error"]
 
 
-def events(*, stopped: bool) -> Any:
+def events(*, stopped: bool, crashed: bool = False) -> Any:
     good = Outcome("shop.orders", "fresh", commits=2, from_={0: 0}, next={0: 9}).as_json()
     bad = Outcome("shop.bad", "topic_missing", error={"message": "gone"}).as_json()
 
@@ -22,6 +22,8 @@ def events(*, stopped: bool) -> Any:
     )
     def ingest() -> Iterator[dg.MaterializeResult[None]]:
         yield dg.MaterializeResult(asset_key=["shop", "orders"], metadata={"tidemark/outcome": good})
+        if crashed:
+            raise RuntimeError("out of memory")
         if stopped:
             raise dg.Failure("stopped", metadata={"tidemark/outcomes": dg.MetadataValue.json([bad])})
 
@@ -39,6 +41,14 @@ def test_outcomes_come_from_materializations_and_from_the_failure() -> None:
 
 def test_a_run_that_went_well_tells_of_its_tables_alone() -> None:
     assert list(told_by(events(stopped=False))) == ["shop.orders"]
+
+
+def test_a_run_has_its_say_on_each_table_unless_it_crashed_or_was_cut_off() -> None:
+    """Given a run that says nothing of a table, when it came to its end, then there was nothing to do: what another table stopped for is not its error."""
+    assert ended_early(events(stopped=False)) is None
+    assert ended_early(events(stopped=True)) is None
+    assert ended_early(events(stopped=False, crashed=True)) == "RuntimeError: out of memory"
+    assert ended_early([]) == "it was cut off"
 
 
 def test_an_error_that_came_through_dagster_is_the_kind_it_was() -> None:
