@@ -14,6 +14,7 @@ from assets import watching
 from assets.handover import Handover
 from assets.names import STOPPED_TAG, pool_of
 from assets.report import observation
+from tidemark.cli import dagster_records
 from tidemark.domain.cadence.events import report_period, run_length
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import Topic
@@ -334,3 +335,18 @@ def test_three_hundred_busy_tables_write_less_than_a_gigabyte_a_day(run, instanc
         runs = timedelta(days=1) / run_length(timedelta(minutes=5), tables, tables * checks)
         results = tables * runs * (result_bytes + checks * evaluated)
         assert results + 2 * tables * reports * observed + ticks < 1e9
+
+
+def test_status_knows_a_stop_state_however_many_runs_came_after_it(run, instance, monkeypatch):
+    """Given a table that stopped, when more runs of other tables have ended than are looked back at, then its state is still known."""
+    monkeypatch.setattr(dagster_records, "LOOK_BACK", 1)
+    FakeWork.trouble["shop.orders"] = Stopped("schema_review", "shop.orders", "a plan waits")
+    run("shop.orders")
+    FakeWork.trouble.clear()
+    for _ in range(2):
+        run("web.clicks")
+    last = dagster_records._last_runs(instance, ["shop.orders", "web.clicks"])
+    assert {table: state for table, (state, _) in last.items()} == {
+        "shop.orders": "schema_review",
+        "web.clicks": None,
+    }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dagster import DagsterInstance, RunRecord
 
 LOOK_BACK = 100
-"""Ended runs that are looked at; a table whose last run lies further back gets no hint from runs."""
+"""Ended runs that are looked at for tables whose newest run has not ended; what lies further back gives no hint."""
 
 
 def hints(home: Path, tables: Sequence[str]) -> Mapping[str, Hint]:
@@ -50,11 +50,22 @@ def hints(home: Path, tables: Sequence[str]) -> Mapping[str, Hint]:
 
 
 def _last_runs(instance: "DagsterInstance", tables: Sequence[str]) -> dict[str, tuple[Any, datetime]]:
-    """State (None: it went well) and end of the newest ended run of each table."""
+    """State (None: it went well) and end of the newest ended run of each table.
+
+    Dagster knows the newest run of an asset, however long ago it was; if that one goes on, the one before it counts.
+    """
     from dagster import DagsterRunStatus, RunsFilter  # noqa: PLC0415
 
-    ended = RunsFilter(statuses=[DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE])
-    records = [each for each in instance.get_run_records(ended, limit=LOOK_BACK) if each.end_time]
+    from assets.names import table_key  # noqa: PLC0415
+
+    done = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE]
+    known = instance.get_asset_records([table_key(table) for table in tables])
+    newest = {run_id for each in known if (run_id := each.asset_entry.last_run_id)}
+    records = (
+        list(instance.get_run_records(RunsFilter(run_ids=sorted(newest), statuses=done))) if newest else []
+    )
+    if len(records) < len(newest):
+        records += instance.get_run_records(RunsFilter(statuses=done), limit=LOOK_BACK)
     found: dict[str, tuple[Any, datetime]] = {}
     for record in sorted(records, key=lambda each: -(each.end_time or 0)):
         at = datetime.fromtimestamp(record.end_time or 0, UTC)
