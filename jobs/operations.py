@@ -121,12 +121,15 @@ def change_table(
     Raises:
         dg.Failure: it was refused, or a service does not answer.
     """
+    from tidemark.engine.access.outages import named  # noqa: PLC0415
+
     signature = signed(context, config)
     try:
         with resource.open() as lake:
             known = resource.configuration
             contract = known.any_table(config.table) if upserts else known.contract(config.table)
-            operation = change(lake, contract, signature).as_json()
+            with named(config.table, topic=contract.topic, cluster=contract.cluster):
+                operation = change(lake, contract, signature).as_json()
     except TidemarkError as error:
         raise shown_failure(error) from error
     metadata = {"tidemark/operation": dg.MetadataValue.json(operation)}

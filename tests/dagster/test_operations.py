@@ -113,3 +113,16 @@ def test_an_unknown_table_is_refused_by_name(defs, instance, lake, calls):
 def _why(result):
     (failed,) = [e for e in result.all_events if e.event_type_value == "STEP_FAILURE"]
     return failed.step_failure_data.user_failure_data.description
+
+
+def test_what_a_client_library_raises_under_a_verb_gets_its_state(defs, instance, lake, monkeypatch):
+    """Given a catalog that does not answer, when a verb is run, then its failure names the state and the table."""
+
+    def locked(*_):
+        raise RuntimeError("OperationalError: database is locked")
+
+    monkeypatch.setattr(pause_module, "pause", locked)
+    result = execute(defs, instance, "pause")
+    (failed,) = [e for e in result.all_events if e.is_step_failure]
+    error = failed.step_failure_data.user_failure_data.metadata["error"].value
+    assert (error["kind"], error["state"], error["table"]) == ("Outage", "catalog_down", "shop.orders")

@@ -72,7 +72,8 @@ def report(error: Exception, *, as_json: bool) -> int:
         _say(error, as_json=as_json)
         return FINDING
     _say(error, as_json=as_json)
-    return FINDING if isinstance(error, Stopped | Outage | Overtaken) else BAD_USE
+    found = isinstance(error, Stopped | Outage | Overtaken) or error.fields.get("state") == "failed"
+    return FINDING if found else BAD_USE
 
 
 def _say(error: TidemarkError, *, as_json: bool) -> None:

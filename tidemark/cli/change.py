@@ -96,8 +96,10 @@ def _error(event: dg.DagsterEvent) -> TidemarkError:
     failure = event.step_failure_data.user_failure_data
     told = failure.metadata.get("error") if failure else None
     if told is None:
-        cause = event.step_failure_data.error
-        return TidemarkError(cause.message if cause else "the job failed", next_step="try again with --debug")
+        wrapper = event.step_failure_data.error
+        cause = (wrapper.cause or wrapper) if wrapper else None
+        why = cause.message.strip() if cause else "the job failed"
+        return TidemarkError(why, next_step="try again with --debug", state="failed")
     fields = dict(cast("Mapping[str, Any]", told.value))
     kind, message, next_step = (fields.pop(key, "") for key in ("kind", "message", "next_step"))
     return remade(kind, message, next_step, fields)

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
+import pytest
 
-from tidemark.cli.change import remade
+from tidemark.cli.border import FINDING, report
+from tidemark.cli.change import _operation, remade
 from tidemark.cli.run import ended_early, told_by
 from tidemark.domain.errors import Outage, Overtaken, Refused, Stopped, TidemarkError
 from tidemark.domain.outcome import Outcome
@@ -66,3 +68,22 @@ def test_an_error_that_came_through_dagster_is_the_kind_it_was() -> None:
         told = again.as_json()
         assert told["next_step"] == error.as_json()["next_step"]
         assert told.get("state") == error.as_json().get("state")
+
+
+def test_a_verb_tells_the_cause_of_a_fault_and_not_dagster_s_wrapper(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Given a verb that fails by a fault of ours, when its run is read, then the error has the cause's words, and it is no bad use."""
+
+    @dg.op
+    def breaks() -> None:
+        raise KeyError("tidemark")
+
+    @dg.job
+    def verb() -> None:
+        breaks()
+
+    with pytest.raises(TidemarkError, match="KeyError: 'tidemark'") as told:
+        _operation(verb.execute_in_process(raise_on_error=False))
+    assert report(told.value, as_json=True) == FINDING
+    capsys.readouterr()

@@ -7,6 +7,8 @@ from threading import Thread
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 
@@ -113,3 +115,26 @@ def test_a_rest_catalog_that_is_not_there_is_not_taken_for_spark(uri: str) -> No
     assert not told.value.message.startswith("-")
     with pytest.raises(Outage, match=r"^shop\.orders is catalog_down"), named("shop.orders"):
         raise told.value
+
+
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [
+        (KafkaError._TRANSPORT, "kafka_down"),
+        (KafkaError.REQUEST_TIMED_OUT, "kafka_down"),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, "topic_missing"),
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, "permission_denied"),
+        (KafkaError.POLICY_VIOLATION, "failed"),
+    ],
+)
+def test_what_librdkafka_raises_has_a_state(code: int, state: str) -> None:
+    with pytest.raises((Outage, Stopped)) as told, named("shop.orders"):
+        raise KafkaException(KafkaError(code, retriable=code == KafkaError.REQUEST_TIMED_OUT))
+    assert told.value.state == state
+
+
+def test_a_client_that_librdkafka_refuses_to_make_is_misconfigured() -> None:
+    """Given a platform file that names a certificate that is not there, when a client is made, then it is no fault without a name."""
+    with pytest.raises(Stopped, match=r"ssl\.ca\.location failed") as told, named("shop.orders"):
+        AdminClient({"security.protocol": "ssl", "ssl.ca.location": "/nope.pem", "log_level": 0})
+    assert told.value.state == "misconfigured"

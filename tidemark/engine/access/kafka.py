@@ -22,22 +22,11 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
+from tidemark.engine.access.outages import KAFKA_DENIES, KAFKA_LACKS
 
 TIMEOUT = 10.0
 """Seconds that one request to a broker may take."""
 
-_DENIED = {
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-    KafkaError._AUTHENTICATION,  # noqa: SLF001 - librdkafka's own name
-}
-_MISSING = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
-    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
-}
 _ELECTING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 ELECTION = 10.0
 """Seconds that a partition may be without a leader: just after it was made, or while a broker comes back."""
@@ -65,7 +54,7 @@ class KafkaAdmin:
         )
 
     def _remember(self, error: KafkaError) -> None:
-        self._auth_failed = error.code() in _DENIED
+        self._auth_failed = error.code() in KAFKA_DENIES
         self._errors = [*self._errors[-2:], error.str()]
 
     def cluster_id(self) -> str | None:
@@ -196,9 +185,9 @@ class KafkaAdmin:
 
     def _translated(self, error: KafkaException) -> Outage | Stopped:
         fault = error.args[0]
-        if fault.code() in _MISSING:
+        if fault.code() in KAFKA_LACKS:
             return Stopped("topic_missing", "-", fault.str(), cluster=self.cluster)
-        if fault.code() in _DENIED or self._auth_failed:
+        if fault.code() in KAFKA_DENIES or self._auth_failed:
             return Stopped("permission_denied", "-", self._why(fault.str()), cluster=self.cluster)
         outage = _NoLeader if fault.code() in _ELECTING else Outage
         return outage("kafka_down", "-", self._why(fault.str()), cluster=self.cluster)

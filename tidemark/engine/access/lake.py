@@ -6,6 +6,7 @@ Made once by the shell or the command line and passed as an argument; safe to sh
 from collections.abc import Callable
 from threading import RLock
 
+from confluent_kafka import KafkaException
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.io import PY_IO_IMPL
 from pyspark.sql import SparkSession
@@ -98,10 +99,19 @@ class Lake:
             self._spark = None
 
     def kafka(self, cluster: str) -> KafkaAdmin:
-        """The admin client of a cluster of platform.yaml."""
+        """The admin client of a cluster of platform.yaml.
+
+        Raises:
+            Stopped: `misconfigured` when librdkafka refuses what platform.yaml says, a file that is not there say.
+        """
         with self._lock:
             if cluster not in self._kafka:
-                self._kafka[cluster] = KafkaAdmin(cluster, self.platform.kafka[cluster].client_properties())
+                properties = self.platform.kafka[cluster].client_properties()
+                try:
+                    self._kafka[cluster] = KafkaAdmin(cluster, properties)
+                except KafkaException as error:
+                    why = f"kafka.{cluster} in platform.yaml: {error.args[0].str()}"
+                    raise Stopped("misconfigured", "-", why, cluster=cluster) from error
             return self._kafka[cluster]
 
     def registry(self, cluster: str) -> Registry:

@@ -7,6 +7,7 @@ through Spark Connect).
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from confluent_kafka import KafkaError, KafkaException
 from pydantic import ValidationError
 from pyiceberg.exceptions import BadRequestError, ForbiddenError, OAuthError, RESTError, UnauthorizedError
 from requests.exceptions import RequestException
@@ -88,6 +89,20 @@ _OVERTAKEN = (*LOST_RACE, "TableAlreadyExists", "TABLE_OR_VIEW_ALREADY_EXISTS")
 """Another writer was faster; not a state, the plan is made again."""
 
 
+KAFKA_DENIES = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError._AUTHENTICATION,  # noqa: SLF001 - librdkafka's own name
+}
+KAFKA_LACKS = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+}
+
+
 def state_of(text: str) -> State:
     """The state that an error text of Spark, Kafka or a catalog stands for; `failed` when none is known."""
     signs: tuple[tuple[State, tuple[str, ...]], ...] = (
@@ -105,10 +120,12 @@ def state_of(text: str) -> State:
 
 
 def state_of_error(error: Exception) -> State:
-    """The state of an exception: by its class where a REST catalog raised it, else by its text.
+    """The state of an exception: by its class where a REST catalog or librdkafka raised it, else by its text.
 
-    Nothing else here speaks through requests, or reads an answer with pydantic.
+    Nothing but a REST catalog is spoken to through requests, or answers to pydantic.
     """
+    if isinstance(error, KafkaException):
+        return _of_kafka(error.args[0])
     if isinstance(error, UnauthorizedError | ForbiddenError | OAuthError):
         return "permission_denied"
     no_catalog = isinstance(error, ValidationError) and error.title.endswith("Response")
@@ -117,6 +134,17 @@ def state_of_error(error: Exception) -> State:
     ):
         return "catalog_down"
     return state_of(f"{type(error).__name__}: {error}")
+
+
+def _of_kafka(fault: KafkaError) -> State:
+    code = fault.code()
+    if code == KafkaError._INVALID_ARG:  # noqa: SLF001
+        return "misconfigured"
+    if code in KAFKA_DENIES:
+        return "permission_denied"
+    if code in KAFKA_LACKS:
+        return "topic_missing"
+    return "kafka_down" if code < 0 or fault.retriable() else "failed"
 
 
 @contextmanager
@@ -150,7 +178,7 @@ def named(table: str, *, topic: str = "?", cluster: str = "main") -> Iterator[No
         if any(sign in text for sign in _OVERTAKEN):
             raise Overtaken(table) from error
         state = state_of_error(error)
-        kind = Stopped if state in {"failed", "permission_denied", "offsets_expired"} else Outage
+        kind = Outage if state in OUTAGES else Stopped
         raise kind(state, table, _first_lines(text), topic=topic, cluster=cluster) from error
 
 
