@@ -116,3 +116,13 @@ def test_a_look_that_finds_nothing_to_do_asks_once_reads_no_schema_and_commits_n
     assert server.asked == ["/subjects/orders-value/versions"]
     assert writer_of.cache_info().misses == parsed
     assert spent < 1, f"{spent * 1000:.0f} ms"
+
+
+def test_a_page_that_is_no_answer_of_a_registry_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a proxy that answers 200 with a page of its own, when a subject is asked for, then the registry is down."""
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    registry = Registry("main", SchemaRegistry(url="http://registry"))
+    page = httpx.MockTransport(lambda _: httpx.Response(200, text="<html>sign in</html>"))
+    registry._client = httpx.Client(transport=page)
+    with pytest.raises(Outage, match="no JSON from http://registry"):
+        registry.versions("orders-value")

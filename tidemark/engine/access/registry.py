@@ -213,7 +213,10 @@ class Registry:
             )
         if answer.is_error:
             raise _ServerError(f"status {answer.status_code} for {url}: {answer.text[:200]}")
-        return answer.json()
+        try:
+            return answer.json()
+        except ValueError as error:
+            raise _ServerError(f"no JSON from {url}: {answer.text[:200]}") from error
 
 
 def _mode(found: Mapping[str, Any] | None) -> str | None:
@@ -229,4 +232,4 @@ def _tls(block: SchemaRegistry) -> ssl.SSLContext:
 
 
 class _ServerError(Exception):
-    """An answer that says the registry itself is in trouble."""
+    """An answer that says the registry itself is in trouble, or that is none of a registry (a proxy's page)."""
