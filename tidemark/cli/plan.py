@@ -1,6 +1,7 @@
 """`tidemark plan`: what would change about the tables, and its verdict."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import typer
@@ -9,7 +10,8 @@ from rich.table import Table as RichTable
 
 from tidemark.cli.border import FINDING
 from tidemark.cli.choice import chosen_both
-from tidemark.cli.output import console, print_json
+from tidemark.cli.output import console, print_json, show_error
+from tidemark.domain.errors import Outage, Stopped
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment
 from tidemark.engine.preview.foresee import Foresight, foresee, foresee_releases
@@ -18,19 +20,44 @@ from tidemark.engine.preview.sample import FATES
 
 
 def plan(tables: Sequence[str], *, sample: int, as_json: bool) -> None:
-    """Exit code 1 when something awaits review or cannot be done."""
+    """Exit code 1 when something awaits review or cannot be done, or the plan of a table cannot be made now.
+
+    Raises:
+        Stopped, Outage: no plan can be made at all.
+    """
     configuration = load_from_environment()
     lake = Lake(configuration)
     contracts, upserts = chosen_both(configuration, tables)
-    found = [foresee(lake, contract, sample=sample) for contract in contracts]
-    found += [foresee_upsert(lake, current) for current in upserts.values()]
+    asked = [partial(foresee, lake, contract, sample=sample) for contract in contracts]
+    asked += [partial(foresee_upsert, lake, current) for current in upserts.values()]
+    answers = [_answer(each) for each in asked]
+    found = [each for each in answers if isinstance(each, Foresight)]
+    unknown = [each for each in answers if not isinstance(each, Foresight)]
+    if unknown and not found:
+        raise unknown[0]
     found += [] if tables else foresee_releases(lake)
     if as_json:
-        print_json([each.as_json() for each in found])
+        print_json([*(each.as_json() for each in found), *map(_unknown, unknown)])
     else:
         _show(found)
-    if any(each.verdict in {"review", "impossible"} for each in found):
+        for error in unknown:
+            show_error(error.message, error.next_step)
+    if unknown or any(each.verdict in {"review", "impossible"} for each in found):
         raise typer.Exit(FINDING)
+
+
+def _answer(ask: Callable[[], Foresight]) -> Foresight | Stopped | Outage:
+    """The plan of one table, or why there is none: what one table waits for hides no other's plan."""
+    try:
+        return ask()
+    except (Stopped, Outage) as error:
+        return error
+
+
+def _unknown(error: Stopped | Outage) -> Mapping[str, Any]:
+    """The shape of `plan --json` for a table whose plan cannot be made now."""
+    nothing = Foresight(error.table, "", "nothing", ()).as_json()
+    return {**nothing, "verdict": None, "error": error.as_json()}
 
 
 def _show(found: Sequence[Foresight]) -> None:
