@@ -135,3 +135,22 @@ def test_a_topic_that_is_gone_stops_its_table(lakehouse):
     topic.delete()
     until(lambda: table.run().state == "topic_missing", "the topic to be gone", 20)
     assert table.ids() == list(range(10))
+
+
+def test_a_record_with_a_time_beyond_spark_s_stops_where_it_stands_and_says_what_to_do(lakehouse):
+    """Given a producer that writes nanoseconds where milliseconds belong, when run, then all before such a record is published, it is named, and once the log begins beyond it an accepted gap goes on."""
+    topic = lakehouse.cluster.topic("nanoseconds", 2, message_timestamp_after_max_ms=str(2**63 - 1))
+    topic.send(range(4))
+    topic.send_at([5], 1_700_000_000_000_000_000)
+    topic.send([6], 1)
+    topic.send([4], 0)
+    table = lakehouse.table(topic)
+    outcome = table.run()
+    assert (outcome.state, outcome.error["ranges"]) == ("misconfigured", {1: [2, 3]})
+    assert "kafka-delete-records" in outcome.error["detail"]
+    assert table.ids() == [0, 1, 2, 3, 4]
+    topic.delete_records({1: 3})
+    assert table.run().state == "offsets_expired"
+    accept(lakehouse.lake, table.contract, "record-gap", ONCALL)
+    assert table.run().state == "fresh"
+    assert table.ids() == [0, 1, 2, 3, 4, 6]

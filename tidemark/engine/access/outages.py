@@ -41,6 +41,7 @@ _KAFKA_GONE = (
     "KafkaTimeoutException",
     "Timeout of",
     "Cannot fetch offset",
+    "UnknownTopicOrPartitionException",
 )
 _KAFKA_LOST = ("KAFKA_DATA_LOSS", "OffsetOutOfRangeException", "Some data may have been lost")
 _DENIED = (

@@ -44,6 +44,7 @@ from tidemark.engine.ingest.quarantine_repair import repair
 from tidemark.engine.ingest.quarantine_rows import quarantined_rows
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.stage import Staged, stage
+from tidemark.engine.ingest.unreadable import explain
 from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.subjects import reading_of
 from tidemark.engine.schema.writers import read_schemas
@@ -125,6 +126,10 @@ def _attempt(
             drop_branch(lake, plan.attempt)
         with suppress(Exception):
             hold_back(lake, plan.state, plan.ranges, error)
+        if isinstance(error, Exception) and not isinstance(error, TidemarkError):
+            readable = explain(lake, contract, plan.ledger, plan.ranges, error)
+            if readable:
+                raise _PlanAgain(readable) from error
         raise
 
 
