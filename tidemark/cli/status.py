@@ -1,13 +1,14 @@
 """`tidemark status`: how every table stands, worst first, each line with what to do next."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import typer
+from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -25,6 +26,12 @@ from tidemark.engine.look.quarantined import Cause, causes
 from tidemark.engine.look.status import Facts, Status, judge, waiting_records
 from tidemark.engine.look.tables import look
 from tidemark.engine.look.upserts import upsert_statuses
+
+_SPARE = ("files", "stream", "headroom", "rows", "published", "quarantined")
+"""Columns that a narrow terminal goes without, the first ones first; --json has them all."""
+NEXT = 30
+"""Character columns that the next command needs beside its table; with fewer it has a line of its own."""
+_ANY_WIDTH = 10_000
 
 
 def status(tables: Sequence[str], *, as_json: bool) -> None:
@@ -72,16 +79,14 @@ def _needs_hint(facts: Facts) -> bool:
 
 
 def _show(found: Sequence[Status]) -> None:
-    table = RichTable(box=None, pad_edge=False)
-    table.add_column("table", overflow="fold")
-    table.add_column("state", no_wrap=True)
-    for heading in ("lag", "behind", "stream", "published", "headroom", "rows", "files", "quarantined"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("next", overflow="fold")
-    for each in found:
-        table.add_row(each.table, state_text(each.state), *_cells(each), Text(each.remedy))
     out = console()
-    out.print(table)
+    headings, needed = _fitting(found, out)
+    beside = needed + NEXT <= out.width
+    out.width = max(out.width, needed)
+    out.print(_table(found, headings, with_next=beside))
+    for each in found:
+        if each.remedy and not beside:
+            out.print(f"{each.table}: {each.remedy}", markup=False, soft_wrap=True)
     calm = sum(each.state == "fresh" for each in found)
     out.print(f"{calm} of {len(found)} fresh", style="dim")
     for each in found:
@@ -99,20 +104,45 @@ def _show_backfills(configuration: Configuration, tables: Sequence[str]) -> None
         )
 
 
-def _cells(each: Status) -> list[str]:
-    files = number(each.data_files)
-    if each.delete_files:
-        files += f" +{each.delete_files}"
-    return [
-        number(each.lag_records),
-        age(each.lag_seconds),
-        ago(each.stream_clock),
-        ago(each.last_commit),
-        age(each.headroom),
-        number(each.rows),
-        files,
-        number(each.quarantined),
-    ]
+def _fitting(found: Sequence[Status], out: Console) -> tuple[Sequence[str], int]:
+    """The columns that have room beside whole names, and the width that they take without the remedies."""
+    unbounded = out.options.update(max_width=_ANY_WIDTH)
+    for left_out in range(len(_SPARE) + 1):
+        headings = [name for name in _COLUMNS if name not in _SPARE[:left_out]]
+        needed = out.measure(_table(found, headings), options=unbounded).maximum
+        if needed <= out.width:
+            break
+    return headings, needed
+
+
+def _table(found: Sequence[Status], headings: Sequence[str], *, with_next: bool = False) -> RichTable:
+    table = RichTable("table", "state", box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for column in table.columns:
+        column.no_wrap = True
+    if with_next:
+        table.add_column("next", overflow="fold")
+    for each in found:
+        cells = [_COLUMNS[heading](each) for heading in headings]
+        table.add_row(each.table, state_text(each.state), *cells, *([Text(each.remedy)] if with_next else ()))
+    return table
+
+
+def _files(each: Status) -> str:
+    return number(each.data_files) + (f" +{each.delete_files}" if each.delete_files else "")
+
+
+_COLUMNS: Mapping[str, Callable[[Status], str]] = {
+    "lag": lambda each: number(each.lag_records),
+    "behind": lambda each: age(each.lag_seconds),
+    "stream": lambda each: ago(each.stream_clock),
+    "published": lambda each: ago(each.last_commit),
+    "headroom": lambda each: age(each.headroom),
+    "rows": lambda each: number(each.rows),
+    "files": _files,
+    "quarantined": lambda each: number(each.quarantined),
+}
 
 
 def quarantine(tables: Sequence[str], *, as_json: bool) -> None:

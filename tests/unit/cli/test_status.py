@@ -5,7 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from tidemark.cli import status as status_module
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.guard import Topic
@@ -197,3 +199,19 @@ def test_a_first_load_from_latest_has_nothing_to_catch_up_with() -> None:
 
 def test_states_are_those_of_the_contract() -> None:
     assert {status(topic=topic(e)).state for e in (0, 50, 100, 150)} <= set(STATES)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
+def test_names_and_next_commands_can_be_read_on_a_terminal_of_any_width(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given a narrow terminal, when the status is shown, then names are whole, and the next command is in one piece or beside its table in readable lines."""
+    monkeypatch.setattr(status_module, "console", lambda: Console(width=width, highlight=False))
+    long = replace(status(topic=topic(999_999)), table="warehouse.orders_of_the_shop_in_2026")
+    status_module._show([long, status(topic=topic(200, start=150))])
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("warehouse.orders_of_the_shop_in_2026 ") for line in lines)
+    assert max(map(len, lines)) <= max(width, 75)
+    whole = "shop.orders: tidemark accept shop.orders --record-gap --reason …"
+    beside = any(line.startswith("shop.orders ") and " tidemark accept shop.orders" in line for line in lines)
+    assert beside or any(line == whole for line in lines)
