@@ -135,6 +135,8 @@ MISTAKES = [
     ("maintenance: {compaction: '@dayly'}", 5, "maintenance.compaction", "is not a cron schedule", "@daily"),
     ("report_every: 1 minute", 5, "report_every", "is not a duration", "1m"),
     ("openlineage: {transport: {kind: http}}", 5, "openlineage.transport", "needs a type", None),
+    ("openlineage: {transport: {type: carrier}}", 5, "openlineage.transport", "does not know", None),
+    ("openlineage: {transport: {type: http}}", 5, "openlineage.transport", "needs url", None),
     ("defaults:\n  tabel: x", 6, "defaults.tabel", "unknown key", "table"),
     ("defaults:\n  lane: defalt", 6, "defaults.lane", "has no lane 'defalt'", "default"),
     ("defaults: {topic: x}", 5, "defaults.topic", "is not a default", None),

@@ -80,6 +80,14 @@ MISTAKES = [
     ("table: orders", 2, "table", "'orders' is not a table name", None),
     ("table: shop.order-lines", 2, "table", "'shop.order-lines' is not a table name", None),
     ("table: Kafka.orders", 2, "table", "namespace 'Kafka' is reserved", None),
+    ("table: lake.tidemark_operations", 2, "table", "is the name of the operations log", None),
+    (
+        "maintenance: {compaction: {target_file_size: 0}}",
+        2,
+        "maintenance.compaction.target_file_size",
+        "nothing",
+        "256MB",
+    ),
     ("topics: '^a$'", 2, "topics", "stands beside `topic`", None),
     ("cluster: mian", 2, "cluster", "has no Kafka cluster 'mian'", "main"),
     ("lane: defalt", 2, "lane", "has no lane 'defalt'", "default"),
@@ -376,3 +384,20 @@ def test_declared_fields_are_accepted(installation):
         "topic: orders\nvalue: {format: json, fields: {id: bigint, at: timestamp, tags: 'array<string>'}}\n"
     )
     assert installation.contract(text).load().contracts[0].value.fields["tags"] == "array<string>"
+
+
+def test_the_default_table_of_a_topic_is_not_the_operations_log_either(installation):
+    found = installation.contract("topic: tidemark_operations\n").problem()
+    assert "is the name of the operations log: name a table in the contract" in found.message
+
+
+def test_a_contract_that_is_not_read_for_its_suffix_is_named(installation):
+    """Given a file that a person takes for a contract, when it is not read, then it is said."""
+    found = installation.contract("topic: orders\n", "orders.YAML").problem()
+    assert (found.file, found.suggestion) == ("contracts/orders.YAML", "orders.yaml")
+
+
+def test_a_folder_that_leads_back_to_itself_is_read_once(installation):
+    installation.contract("topic: orders\n")
+    (installation.root / "contracts" / "again").symlink_to(installation.root / "contracts")
+    assert installation.problem().file == "contracts/again"

@@ -150,6 +150,10 @@ def _thresholds(said: ContractKeys) -> Iterator[Finding]:
     warn, fail = said.freshness.warn, said.freshness.fail
     if warn and fail and warn > fail:
         yield Finding(("freshness", "warn"), f"is above freshness.fail ({format_duration(fail)})")
+    if not said.maintenance.compaction.target_file_size:
+        yield Finding(
+            ("maintenance", "compaction", "target_file_size"), "is nothing: files need a size", "256MB"
+        )
     snapshots = said.maintenance.snapshots
     if snapshots.min_keep > snapshots.max_count:
         yield Finding(("maintenance", "snapshots", "min_keep"), f"is above max_count ({snapshots.max_count})")

@@ -10,6 +10,8 @@ from tidemark.domain.config.section import PropertyValue
 
 RESERVED_NAMESPACES = frozenset({"kafka", "schema", "maintenance"})
 """First parts of asset keys that are not tables (DESIGN.md, Assets)."""
+OPERATIONS_LOG = "tidemark_operations"
+"""The table of the default namespace that says who changed what; no contract may write into it."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -43,6 +45,8 @@ def table_fault(table: str) -> str | None:
         )
     if namespace.lower() in RESERVED_NAMESPACES:
         return f"namespace {namespace!r} is reserved"
+    if name.lower() == OPERATIONS_LOG:
+        return f"{name!r} is the name of the operations log"
     return None
 
 

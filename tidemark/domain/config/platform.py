@@ -31,9 +31,37 @@ def _user_info(value: str) -> str:
     return value
 
 
+_TRANSPORTS: Mapping[str, tuple[str, ...]] = {
+    "amazon_datazone_api": (),
+    "async_http": ("url",),
+    "composite": ("transports",),
+    "console": (),
+    "datadog": (),
+    "file": ("log_file_path",),
+    "gcplineage": (),
+    "http": ("url",),
+    "kafka": ("config",),
+    "msk-iam": ("config",),
+    "noop": (),
+    "transform": (),
+}
+"""The transports of OpenLineage's client, and the keys that each certainly needs."""
+
+
 def _transport(value: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(value.get("type"), str):
         raise PydanticCustomError("transport", "needs a type: http, kafka, file, console …")
+    kind = value["type"]
+    if kind not in _TRANSPORTS and "." not in kind:
+        known = ", ".join(sorted(_TRANSPORTS))
+        raise PydanticCustomError(
+            "transport",
+            "has the type {type}, which OpenLineage does not know: {known}, or a class as in package.Class",
+            {"type": repr(kind), "known": known},
+        )
+    lacking = next((key for key in _TRANSPORTS.get(kind, ()) if not value.get(key)), None)
+    if lacking is not None:
+        raise PydanticCustomError("transport", "of type {type} needs {key}", {"type": kind, "key": lacking})
     return value
 
 

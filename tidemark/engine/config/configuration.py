@@ -106,8 +106,15 @@ class _Reading:
                 above = (*above, document)
                 self.defaults.append(above)
         for entry in entries:
-            if entry.is_dir():
+            if entry.is_dir() and entry.resolve() in [folder.resolve(), *folder.resolve().parents]:
+                self.problems.append(Problem(str(entry), None, "", f"leads back to {entry.resolve()}"))
+            elif entry.is_dir():
                 self.folder(entry, above)
+            elif entry.suffix not in SUFFIXES:
+                meant = entry.stem + entry.suffix.lower()
+                self.problems.append(
+                    Problem(str(entry), None, "", "only files that end in .yaml or .yml are read", meant)
+                )
             elif entry.name.startswith("_") and entry.name not in DEFAULTS:
                 message = (
                     "files that begin with _ are not contracts, and only _defaults.yaml is read otherwise"
@@ -120,5 +127,5 @@ class _Reading:
 def _entries(folder: Path) -> Iterator[Path]:
     if folder.is_dir():
         for entry in folder.iterdir():
-            if not entry.name.startswith(".") and (entry.suffix in SUFFIXES or entry.is_dir()):
+            if not entry.name.startswith(".") and (entry.suffix.lower() in SUFFIXES or entry.is_dir()):
                 yield entry

@@ -11,11 +11,11 @@ from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, EqualTo, 
 
 from tidemark import __version__
 from tidemark.domain.columns.spark_types import quoted_name
+from tidemark.domain.config.naming import OPERATIONS_LOG
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
 
-LOG_NAME = "tidemark_operations"
 _COLUMNS = (
     "at timestamp, `by` string, verb string, `table` string, arguments string, reason string, "
     "before_snapshot bigint, after_snapshot bigint, run_id string, tidemark string, authenticated string"
@@ -81,7 +81,7 @@ class Operation:
 
 def log_table(lake: Lake) -> str:
     """`namespace.name` of the operations log."""
-    return f"{lake.platform.default_namespace}.{LOG_NAME}"
+    return f"{lake.platform.default_namespace}.{OPERATIONS_LOG}"
 
 
 def record(lake: Lake, operation: Operation) -> None:
