@@ -252,7 +252,7 @@ def test_a_default_is_encoded_as_any_value(schema: Any, value: Any) -> None:
     ("schema", "value"),
     [
         ("int", 2**31), ("int", True), ("int", "1"), ("boolean", 0), ("string", 1), ("bytes", "€"), ("null", 0),
-        ("double", "1"), ({"type": "fixed", "name": "F", "size": 2}, "a"), (["null", "int"], "x"),
+        ("double", "1"), ("float", 1e40), ({"type": "fixed", "name": "F", "size": 2}, "a"), (["null", "int"], "x"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, "B"), (record(("x", "int")), {}), ({"type": "map", "values": "int"}, 5),
     ],
 )  # fmt: skip

@@ -93,7 +93,10 @@ def _leaf(node: Leaf, value: Any) -> bytes:
         case "int" | "long":
             return zigzag(_in_range(value, *_RANGES[node.kind]))
         case "float" | "double":
-            return struct.pack("<f" if node.kind == "float" else "<d", _number(value))
+            try:
+                return struct.pack("<f" if node.kind == "float" else "<d", _number(value))
+            except OverflowError as error:
+                raise ValueError(f"{value!r} is beyond any {node.kind}") from error
         case "bytes":
             encoded = _latin(value)
             return zigzag(len(encoded)) + encoded
