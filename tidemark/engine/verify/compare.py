@@ -18,6 +18,7 @@ from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.upsert import currents
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.quality_results import hidden_columns
+from tidemark.domain.suggest import nearest
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
@@ -149,6 +150,7 @@ def compare(lake: Lake, table: str, other: str, wanted: Wanted) -> Comparison:
     """
     one, another = _opened(lake, table), _opened(lake, other)
     wanted = _completed(lake.configuration, one, another, wanted)
+    _require_meaning(one, another, wanted)
     columns = _columns(one.rows.schema, another.rows.schema, wanted.ignore)
     marked = [_marked(each.rows, columns.compared, wanted) for each in (one, another)]
     sides = [_side(each, rows, wanted) for each, rows in zip((one, another), marked, strict=True)]
@@ -180,6 +182,8 @@ class _Opened:
 
 
 def _opened(lake: Lake, table: str) -> _Opened:
+    if not all(table.partition(".")):
+        raise Refused(f"{table} is no table: namespace.name", table=table)
     with named(table):
         loaded = load(lake.catalog, table)
         if loaded is None:
@@ -215,6 +219,34 @@ def _completed(configuration: Configuration, one: _Opened, other: _Opened, wante
         keys=next((each for each in keys if each and all(_shared(one, other, k) for k in each)), ()),
         by=next((each for each in times if each and _shared(one, other, each)), ""),
     )
+
+
+def _require_meaning(one: _Opened, other: _Opened, wanted: Wanted) -> None:
+    """Nothing that was asked for is passed over, or left to Spark to choke on.
+
+    Raises:
+        Refused: an ignored column is in neither table; `since` or `until` without a time to hold them against.
+    """
+    names = {*one.rows.schema.names, *other.rows.schema.names}
+    unknown = sorted(wanted.ignore - names)
+    if unknown:
+        meant = nearest(unknown[0], names)
+        raise Refused(
+            f"neither table has a column {unknown[0]}" + (f"; did you mean {meant}?" if meant else ""),
+            table=one.table,
+            other=other.table,
+        )
+    if wanted.since is None and wanted.until is None:
+        return
+    found = located(one.rows.schema, wanted.by) if wanted.by else None
+    if found is None or not isinstance(found[1], _TIMES):
+        why = f"{wanted.by} is none" if wanted.by else "no such column of both tables is known"
+        raise Refused(
+            f"--from and --until need a time, and {why}",
+            next_step="--by names a column of times",
+            table=one.table,
+            other=other.table,
+        )
 
 
 def _shared(one: _Opened, other: _Opened, name: str) -> bool:

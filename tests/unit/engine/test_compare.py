@@ -1,0 +1,45 @@
+"""Rule: what `compare` is asked for and cannot do is refused, not passed over and not left to Spark."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from tidemark.domain.config.configuration import Configuration
+from tidemark.domain.errors import Refused
+from tidemark.engine.verify.compare import Wanted, _Opened, compare
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+COLUMNS = StructType(
+    [StructField("id", LongType()), StructField("email", StringType()), StructField("at", TimestampType())]
+)
+
+
+@pytest.fixture
+def lake(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Every table has COLUMNS; none can be read."""
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    rows: Any = SimpleNamespace(schema=COLUMNS)
+    module = "tidemark.engine.verify.compare._opened"
+    monkeypatch.setattr(module, lambda _, table: _Opened(table, None, None, rows))
+    return SimpleNamespace(configuration=Configuration(SimpleNamespace()))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        (Wanted(by="email", since=NOON), "need a time, and email is none"),
+        (Wanted(until=NOON), "need a time, and no such column"),
+        (Wanted(ignore=frozenset({"emial"})), "neither table has a column emial; did you mean email"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(lake: Any, wanted: Wanted, says: str) -> None:
+    with pytest.raises(Refused, match=says):
+        compare(lake, "shop.a", "shop.b", wanted)
+
+
+def test_a_word_is_no_table() -> None:
+    with pytest.raises(Refused, match=r"nope is no table: namespace\.name"):
+        compare(SimpleNamespace(), "nope", "shop.b", Wanted())  # type: ignore[arg-type]
