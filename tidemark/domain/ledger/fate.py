@@ -65,6 +65,8 @@ def _unread(following: int, topic: Topic | None, partition: int, offset: int) ->
         )
     if topic is not None and offset >= topic.end.get(partition, 0):
         return "not_yet", f"the partition ends at {topic.end.get(partition, 0)}: no such record is committed"
+    if topic is None:
+        return "not_yet", f"the table has read up to {following}; Kafka could not be asked for the topic"
     return "not_yet", f"the table has read up to {following}"
 
 
