@@ -9,7 +9,7 @@ import yaml
 
 from tidemark.cli.border import FINDING
 from tidemark.cli.output import console, number, print_json
-from tidemark.domain.config.naming import default_table
+from tidemark.domain.config.naming import default_table, is_topic
 from tidemark.domain.errors import Refused
 from tidemark.domain.plan.proposal import Proposal, propose
 from tidemark.engine.access.lake import Lake
@@ -25,6 +25,11 @@ def new(topic: str, *, cluster: str, sample: int, dry_run: bool, as_json: bool) 
     Raises:
         Refused: no such topic, or it has a contract, or the file is there.
     """
+    if not is_topic(topic):
+        raise Refused(
+            f"{topic!r} is not a topic name: letters, digits, dot, _ and -, at most 249",
+            next_step="name a topic of the cluster",
+        )
     configuration = load_from_environment()
     taken = [c.table for c in configuration.contracts if (c.topic, c.cluster) == (topic, cluster)]
     if taken:

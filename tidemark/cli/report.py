@@ -6,9 +6,10 @@ from pathlib import Path
 
 from tidemark.cli.choice import chosen_both
 from tidemark.cli.output import console, print_json
+from tidemark.domain.errors import Refused
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment, places
-from tidemark.review.collect import reviews
+from tidemark.review.collect import Review, reviews
 from tidemark.review.write import write
 
 
@@ -19,8 +20,18 @@ def report(tables: Sequence[str], out: Path | None, *, as_json: bool) -> None:
     contracts, upserts = chosen_both(configuration, tables)
     wanted = {each.table: each for each in (*contracts, *(each.append for each in upserts.values()))}
     found = reviews(lake, list(wanted.values()), places(os.environ).home)
+    if out is not None or not as_json:
+        file = _written(found, lake, out or Path("review"))
+        console(as_json=as_json).print(f"{file}  ({len(found)} tables, {file.stat().st_size / 1024:,.0f} KB)")
     if as_json:
         print_json([each.as_json() for each in found])
-    if out is not None or not as_json:
-        file = write(found, lake.platform.catalog.name, out or Path("review"))
-        console(as_json=as_json).print(f"{file}  ({len(found)} tables, {file.stat().st_size / 1024:,.0f} KB)")
+
+
+def _written(found: Sequence[Review], lake: Lake, folder: Path) -> Path:
+    try:
+        return write(found, lake.platform.catalog.name, folder)
+    except OSError as error:
+        raise Refused(
+            f"{folder} cannot hold the page: {error.strerror or error}",
+            next_step="--out names a folder that you may write to",
+        ) from error

@@ -30,6 +30,11 @@ def as_identifier(text: str) -> str:
     return text.replace(".", "_").replace("-", "_")
 
 
+def is_topic(name: str) -> bool:
+    """Whether Kafka takes the name."""
+    return bool(_TOPIC.fullmatch(name)) and name not in {".", ".."}
+
+
 def default_table(namespace: str, topic: str) -> str:
     """The table of a topic whose contract names none."""
     return f"{namespace}.{as_identifier(topic)}"
@@ -69,7 +74,7 @@ def _identifier(value: str) -> str:
 
 
 def _topic(value: str) -> str:
-    if not _TOPIC.fullmatch(value) or value in {".", ".."}:
+    if not is_topic(value):
         raise _fault("topic", "is not a topic name: letters, digits, dot, _ and -, at most 249", value)
     return value
 
