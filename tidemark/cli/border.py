@@ -3,11 +3,13 @@
 Exit codes: 0 fine, 1 a finding (also: a service does not answer), 2 bad use or configuration, 130 interrupted.
 """
 
+import errno
 import json
 import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
 from typing import Any
 
 import typer
@@ -18,6 +20,7 @@ from tidemark.domain.errors import Outage, Overtaken, Stopped, TidemarkError
 FINDING = 1
 BAD_USE = 2
 INTERRUPTED = 130
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _UsageError: Any = typer.BadParameter.__base__
 
 
@@ -39,8 +42,13 @@ class Commands(TyperGroup):
             words.remove("--debug")
             os.environ["TIDEMARK_DEBUG"] = "1"
         as_json = "--json" in words
+        words = _json_last(words)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="replace")  # a dash that a terminal cannot show is no error
         try:
             code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
+            sys.stdout.flush()
         except (KeyboardInterrupt, typer.Abort):
             code = INTERRUPTED
         except BrokenPipeError:
@@ -48,7 +56,11 @@ class Commands(TyperGroup):
         except _UsageError as error:
             code = _bad_use(error, as_json=as_json)
         except Exception as error:  # noqa: BLE001 - this is the border
-            code = report(error, as_json=as_json)
+            if _unwritten(error):
+                sys.stderr.write(f"the output cannot be written: {error}\n")
+                code = _reader_left()
+            else:
+                code = report(error, as_json=as_json)
         if standalone_mode:
             sys.exit(code or 0)
         return code
@@ -98,6 +110,21 @@ def _bad_use(error: Any, *, as_json: bool) -> int:
 
     rich_format_error(error)
     return BAD_USE
+
+
+def _json_last(words: list[str]) -> list[str]:
+    """`tidemark --json status a.b` as the command wants it: `tidemark status a.b --json`."""
+    command = next((place for place, word in enumerate(words) if not word.startswith("-")), 0)
+    if "--json" not in words[:command]:
+        return words
+    rest = [word for word in words[:command] if word != "--json"] + words[command:]
+    end = rest.index("--") if "--" in rest else len(rest)
+    return [*rest[:end], "--json", *rest[end:]]
+
+
+def _unwritten(error: Exception) -> bool:
+    """Whether stdout takes nothing more (a full disk)."""
+    return isinstance(error, OSError) and error.errno in _FULL and error.filename is None
 
 
 def _reader_left() -> int:

@@ -166,7 +166,7 @@ def report(
 def metrics(
     tables: Tables = None,
     *,
-    port: Annotated[int, typer.Option("--port", help="On 127.0.0.1.")] = 9464,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="On 127.0.0.1.")] = 9464,
     once: Annotated[bool, typer.Option("--once", help="Print the figures and stop.")] = False,
 ) -> None:
     """The figures of status for Prometheus, at /metrics."""

@@ -16,7 +16,8 @@ WIDE = 200
 
 def print_json(content: Any) -> None:
     """One JSON document on stdout."""
-    sys.stdout.write(json.dumps(content, default=str, ensure_ascii=False) + "\n")
+    plain = not (sys.stdout.encoding or "").lower().startswith("utf")
+    sys.stdout.write(json.dumps(content, default=str, ensure_ascii=plain) + "\n")
 
 
 def console(*, as_json: bool = False) -> Console:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from tidemark.cli.border import report
 from tidemark.cli.main import app
+from tidemark.cli.output import print_json
 from tidemark.domain.errors import Outage, Refused, Stopped, TidemarkError
 
 HEAVY = {
@@ -138,3 +140,39 @@ def test_what_a_command_leaves_goes_with_its_process_unsearched() -> None:
     program = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0)); import tidemark.cli.main"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout == "True\n"
+
+
+def test_json_holds_before_the_command_as_well_as_behind_it() -> None:
+    told = CliRunner().invoke(app, ["--json", "status", "shop.order"])
+    assert (told.exit_code, json.loads(told.stdout)["error"]["kind"]) == (2, "Refused")
+
+
+def test_a_topic_that_no_cluster_could_have_is_bad_use() -> None:
+    told = CliRunner().invoke(app, ["new", "a b", "--json"])
+    assert told.exit_code == 2
+    assert "'a b' is not a topic name" in json.loads(told.stdout)["error"]["message"]
+
+
+def test_a_port_that_no_machine_has_is_bad_use() -> None:
+    assert CliRunner().invoke(app, ["metrics", "--port", "99999999"]).exit_code == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
+def test_output_that_cannot_be_written_is_said_in_one_line() -> None:
+    """Given a full disk behind stdout, when a command prints, then there is no traceback, and the exit code is no success."""
+    command = [sys.executable, "-m", "tidemark.cli.main", "check", "--json"]
+    with Path("/dev/full").open("w") as full:
+        told = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert told.returncode == 1
+    assert told.stderr == "the output cannot be written: [Errno 28] No space left on device\n"
+
+
+def test_a_terminal_that_knows_only_ascii_is_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given an output without dashes and ellipses, when a command prints them, then words lose them and JSON spells them."""
+    monkeypatch.setattr(sys, "stdout", TextIOWrapper(written := BytesIO(), encoding="ascii"))
+    with pytest.raises(SystemExit):
+        app(["check", "--json"])
+    print_json({"next": "–"})
+    print("–")
+    sys.stdout.flush()
+    assert written.getvalue().decode().endswith('{"next": "\\u2013"}\n?\n')
