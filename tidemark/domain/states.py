@@ -87,8 +87,8 @@ REMEDIES: dict[State, Remedy] = {
         "fix the contract's format or rules, or tidemark accept {table} --quarantine-batch --reason …",
     ),
     "misconfigured": Remedy(
-        "The contract does not fit what is there.",
-        "mend the contract, then tidemark check and tidemark run {table}",
+        "The contract or the platform file does not fit what is there.",
+        "mend the contract or the platform file, then tidemark check and tidemark run {table}",
     ),
     "permission_denied": Remedy(
         "A service refused our credentials.",

@@ -183,7 +183,7 @@ class _Opened:
 
 def _opened(lake: Lake, table: str) -> _Opened:
     if not all(table.partition(".")):
-        raise Refused(f"{table} is no table: namespace.name", table=table)
+        raise Refused(f"{table} is no table", next_step="name it as namespace.name", table=table)
     with named(table):
         loaded = load(lake.catalog, table)
         if loaded is None:
@@ -233,6 +233,7 @@ def _require_meaning(one: _Opened, other: _Opened, wanted: Wanted) -> None:
         meant = nearest(unknown[0], names)
         raise Refused(
             f"neither table has a column {unknown[0]}" + (f"; did you mean {meant}?" if meant else ""),
+            next_step="--ignore names columns of one of the tables",
             table=one.table,
             other=other.table,
         )
@@ -242,7 +243,7 @@ def _require_meaning(one: _Opened, other: _Opened, wanted: Wanted) -> None:
     if found is None or not isinstance(found[1], _TIMES):
         why = f"{wanted.by} is none" if wanted.by else "no such column of both tables is known"
         raise Refused(
-            f"--from and --until need a time, and {why}",
+            f"--from and --to need a time, and {why}",
             next_step="--by names a column of times",
             table=one.table,
             other=other.table,
