@@ -124,7 +124,7 @@ def test_a_click_knows_since_when_the_sensor_has_seen_what_waits(check, instance
     lake.ends["orders"] = {0: 11}
     lake.tables["shop.orders"] = {"next": {0: 10}}
     assert check("freshness").passed, "nobody has seen it before: it is seen now for the first time"
-    seen = Entry({0: 10}, sightings=[Sighting(NOW - timedelta(minutes=5), {0: 11})])
+    seen = Entry({0: 10}, sightings=[Sighting(datetime.now(UTC) - timedelta(minutes=5), {0: 11})])
     data = SensorInstigatorData(cursor=dump(Cache({"shop.orders": seen})))
     origin = RemoteInstigatorOrigin(ORIGIN, "kafka_lag")
     instance.add_instigator_state(
