@@ -61,6 +61,7 @@ def test_a_disk_says_so_itself(tmp_path):
     with pytest.raises(Stopped, match="partition_by makes folders"), named("shop.orders"):
         (tmp_path / f"country={'x' * 300}").mkdir()
 
+
 @contextmanager
 def answering(code: int) -> Iterator[str]:
     """A server that answers everything with one status and a page, as a proxy does."""
