@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest, start_http_ser
 from prometheus_client.core import GaugeMetricFamily
 
 from tidemark.cli.choice import chosen_both
+from tidemark.cli.dagster_records import hints
 from tidemark.cli.output import console
 from tidemark.cli.status import statuses_of
 from tidemark.domain.states import STATES
@@ -62,8 +63,10 @@ class TableFigures:
     def _statuses(self) -> list[Status]:
         if time.monotonic() - self._at > FRESH_FOR:
             contracts, upserts = chosen_both(self._lake.configuration, self._tables)
-            found = statuses_of(self._lake, contracts, places(os.environ).home)
-            self._seen = [*found, *upsert_statuses(self._lake, upserts.values())]
+            home = places(os.environ).home
+            found = statuses_of(self._lake, contracts, home, ask_dagster=True)
+            merged = upsert_statuses(self._lake, upserts.values(), lambda late: hints(home, late))
+            self._seen = [*found, *merged]
             self._at = time.monotonic()
         return self._seen
 

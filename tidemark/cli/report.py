@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tidemark.cli.choice import chosen_both
+from tidemark.cli.dagster_records import hints
 from tidemark.cli.output import console, print_json
 from tidemark.domain.errors import Refused
 from tidemark.engine.access.lake import Lake
@@ -19,7 +20,8 @@ def report(tables: Sequence[str], out: Path | None, *, as_json: bool) -> None:
     lake = Lake(configuration)
     contracts, upserts = chosen_both(configuration, tables)
     wanted = {each.table: each for each in (*contracts, *(each.append for each in upserts.values()))}
-    found = reviews(lake, list(wanted.values()), places(os.environ).home)
+    home = places(os.environ).home
+    found = reviews(lake, list(wanted.values()), home, lambda tables: hints(home, tables))
     if out is not None or not as_json:
         file = _written(found, lake, out or Path("review"))
         console(as_json=as_json).print(f"{file}  ({len(found)} tables, {file.stat().st_size / 1024:,.0f} KB)")

@@ -1,9 +1,9 @@
 """One table as reviewers ask about it, from catalog, Kafka and contract; Spark and Dagster may be down."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from tidemark.engine.access.table_state import load
 from tidemark.engine.config import discovery
 from tidemark.engine.look import sightings
 from tidemark.engine.look.quarantined import causes
-from tidemark.engine.look.status import Facts, Status, judge
+from tidemark.engine.look.status import Facts, Hint, Status, judge
 from tidemark.engine.look.tables import asked, look
 from tidemark.engine.look.upserts import upsert_statuses
 from tidemark.engine.marts import read_project
@@ -85,10 +85,16 @@ class Review:
         }
 
 
-def reviews(lake: Lake, contracts: Sequence[Contract], home: Path) -> list[Review]:
+Hints = Callable[[Sequence[str]], Mapping[str, Hint]]
+"""What somebody else knows of tables, by name: how their last runs ended."""
+
+
+def reviews(lake: Lake, contracts: Sequence[Contract], home: Path, hints: Hints = lambda _: {}) -> list[Review]:
     """In the order given."""
     seen = discovery.read(home)
     facts = look(lake, contracts, sightings.read(home))
+    known = hints([each.contract.table for each in facts])
+    facts = [replace(each, hint=known.get(each.contract.table, each.hint)) for each in facts]
     project = read_project()
     marts = project.marts_for(lake.configuration.contracts) if project else []
     upserts = currents(contracts)
