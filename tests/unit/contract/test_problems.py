@@ -91,6 +91,13 @@ MISTAKES = [
     ("topics: '^a$'", 2, "topics", "stands beside `topic`", None),
     ("cluster: mian", 2, "cluster", "has no Kafka cluster 'mian'", "main"),
     ("lane: defalt", 2, "lane", "has no lane 'defalt'", "default"),
+    (
+        "ingest: {start: {offsets: {0: 1, '00': 5}}}",
+        2,
+        "ingest.start.offsets",
+        "names a partition twice",
+        None,
+    ),
     ("ingest: {start: 2026-01-01}", 2, "ingest.start", "is not a time with its zone", None),
     ("ingest: {start: 2026-01-01T00:00:00}", 2, "ingest.start", "is not a time with its zone", None),
     (

@@ -122,6 +122,15 @@ class StartOffsets(Section):
 
     offsets: dict[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = Field(min_length=1)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _each_once(cls, value: Any) -> Any:
+        offsets = value.get("offsets") if isinstance(value, dict) else None
+        named = [int(str(p)) for p in offsets if str(p).isdecimal()] if isinstance(offsets, dict) else []
+        if len(set(named)) < len(named):
+            raise PydanticCustomError("offsets", "names a partition twice")
+        return value
+
 
 class StartConsumerGroup(Section):
     """First load from what this consumer group has committed."""
