@@ -89,7 +89,9 @@ Hints = Callable[[Sequence[str]], Mapping[str, Hint]]
 """What somebody else knows of tables, by name: how their last runs ended."""
 
 
-def reviews(lake: Lake, contracts: Sequence[Contract], home: Path, hints: Hints = lambda _: {}) -> list[Review]:
+def reviews(
+    lake: Lake, contracts: Sequence[Contract], home: Path, hints: Hints = lambda _: {}
+) -> list[Review]:
     """In the order given."""
     seen = discovery.read(home)
     facts = look(lake, contracts, sightings.read(home))

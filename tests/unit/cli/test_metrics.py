@@ -38,7 +38,7 @@ def test_upsert_tables_have_figures_too(monkeypatch):
     contract = SimpleNamespace(table="shop.orders")
     monkeypatch.setattr(metrics, "chosen_both", lambda *_: ([contract], {current.table: current}))
     monkeypatch.setattr(metrics, "statuses_of", lambda *_, **how: asked.append(how) or [FRESH])
-    monkeypatch.setattr(metrics, "upsert_statuses", lambda _, upserts, hints: list(upserts))
+    monkeypatch.setattr(metrics, "upsert_statuses", lambda _, upserts, __: list(upserts))
     figures = metrics.TableFigures.__new__(metrics.TableFigures)
     figures._lake, figures._tables, figures._at = SimpleNamespace(configuration=None), (), float("-inf")
     registry = CollectorRegistry()
@@ -46,7 +46,7 @@ def test_upsert_tables_have_figures_too(monkeypatch):
     shown = generate_latest(registry).decode()
     assert 'tidemark_rows{table="shop.orders_current",topic="orders"} 50.0' in shown
     assert 'tidemark_state{state="fresh",table="shop.orders_current"} 1.0' in shown
-    assert len(asked) == 1
+    assert asked == [{"ask_dagster": True}]
 
 
 def test_what_could_not_be_asked_is_absent_and_the_state_says_why(scraped):
