@@ -2,11 +2,13 @@
 
 import json
 from collections import defaultdict
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 import pytest
 from dagster import AssetKey, DagsterEventType
+from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._serdes import serialize_value
 
 import assets.run as run_module
@@ -31,7 +33,7 @@ class FakeWork:
     """Publishes what `waiting` says, once; tables in `trouble` stop."""
 
     waiting: dict[str, int]
-    trouble: dict[str, Exception]
+    trouble: dict[str, BaseException]
     known: set[str]
     quality: dict[str, RuleResult]
 
@@ -350,3 +352,13 @@ def test_status_knows_a_stop_state_however_many_runs_came_after_it(run, instance
         "shop.orders": "schema_review",
         "web.clicks": None,
     }
+
+
+def test_a_run_that_was_asked_to_end_is_no_fault_of_its_tables(run, instance):
+    """Given Dagster that stops while a run is at work, when status looks at the run, then the table has not failed."""
+    for error, state in ((DagsterExecutionInterruptedError(), None), (RuntimeError("a bug"), "failed")):
+        FakeWork.trouble["shop.orders"] = error
+        with suppress(DagsterExecutionInterruptedError):
+            run("shop.orders")
+        [(found, _)] = dagster_records._last_runs(instance, ["shop.orders"]).values()
+        assert found == state

@@ -69,12 +69,14 @@ def _last_runs(instance: "DagsterInstance", tables: Sequence[str]) -> dict[str, 
     found: dict[str, tuple[Any, datetime]] = {}
     for record in sorted(records, key=lambda each: -(each.end_time or 0)):
         at = datetime.fromtimestamp(record.end_time or 0, UTC)
-        for table, state in _ends(record, tables):
+        for table, state in _ends(instance, record, tables):
             found.setdefault(table, (state, at))
     return found
 
 
-def _ends(record: "RunRecord", tables: Sequence[str]) -> Iterable[tuple[str, Any]]:
+def _ends(
+    instance: "DagsterInstance", record: "RunRecord", tables: Sequence[str]
+) -> Iterable[tuple[str, Any]]:
     from assets.names import STOPPED_TAG, table_of  # noqa: PLC0415
 
     run = record.dagster_run
@@ -82,8 +84,18 @@ def _ends(record: "RunRecord", tables: Sequence[str]) -> Iterable[tuple[str, Any
         return []
     chosen = {table_of(key) for key in run.asset_selection} & set(tables)
     stopped = json.loads(run.tags.get(STOPPED_TAG, "{}"))
-    crashed = "failed" if not run.is_success and not stopped else None
-    return [(table, stopped.get(table, crashed)) for table in chosen]
+    crashed = chosen and not run.is_success and not stopped and not _interrupted(instance, run.run_id)
+    return [(table, stopped.get(table, "failed" if crashed else None)) for table in chosen]
+
+
+def _interrupted(instance: "DagsterInstance", run_id: str) -> bool:
+    """Whether the run was asked to end, as when Dagster itself is stopped: no fault of its tables."""
+    from dagster import DagsterEventType  # noqa: PLC0415
+
+    found = instance.get_records_for_run(run_id, of_type=DagsterEventType.RUN_FAILURE, limit=1).records
+    event = found[0].event_log_entry.dagster_event if found else None
+    error = getattr(event.event_specific_data, "error", None) if event else None
+    return error is not None and "DagsterExecutionInterruptedError" in error.message
 
 
 def _loaded(instance: "DagsterInstance", tables: Sequence[str]) -> set[str]:
