@@ -1,6 +1,6 @@
 """The plan of one batch: read from the truth (table, topic, registry) and nothing else (DESIGN.md, step 3)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
@@ -99,7 +99,7 @@ class Plan:
             return self._plain_decoding()
         covered = self._covered()
         newest = max(covered.values(), key=lambda w: w.version, default=None)
-        left_out = self.left_out
+        left_out = self._left_out(covered)
         return Decoding(
             format=self.schemas.format,
             columns=self.columns,
@@ -120,7 +120,9 @@ class Plan:
         Each version costs every batch, so of many only the newest and those seen are looked for. The others' records
         are met once, and the batch is planned again with them.
         """
-        covered = self._covered()
+        return self._left_out(self._covered())
+
+    def _left_out(self, covered: Mapping[int, Writer]) -> frozenset[int]:
         if self.seen is None or len(covered) <= MANY_VERSIONS:
             return frozenset()
         newest = sorted(covered, key=lambda i: covered[i].version)[-MANY_VERSIONS // 2 :]

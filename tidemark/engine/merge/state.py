@@ -9,7 +9,7 @@ from pyiceberg.table.metadata import TableMetadata
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import Current, current_of
-from tidemark.domain.ledger.backfill import CUTOVER
+from tidemark.domain.ledger.backfill import CUTOVER, Cutover
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
 from tidemark.domain.ledger.merge_plan import (
@@ -92,7 +92,7 @@ def read_pair(lake: Lake, current: Current, *, ledger: bool = True) -> Pair:
     history = read_history(append.metadata, current.append.table, named)
     cut = expired_before(append.metadata.properties)
     accepted = state.merged is not None and state.merged.own_topic_only
-    elsewhere = not accepted and _holds_others(append)
+    elsewhere = not accepted and _holds_others(append, state.committed_at)
     return Pair(current, history, state, _columns(append, history.head), cut, elsewhere)
 
 
@@ -184,9 +184,15 @@ def remembered_snapshots(lake: Lake, current: Current) -> frozenset[int]:
     return frozenset(each for each in named if each)
 
 
-def _holds_others(append: Table) -> bool:
-    """Whether a backfill from elsewhere has left rows. Statistics of files tell; they are only read where one was."""
-    if CUTOVER not in append.metadata.properties or append.metadata.current_snapshot_id is None:
+def _holds_others(append: Table, merged_at: datetime | None) -> bool:
+    """Whether a backfill from elsewhere has left rows.
+
+    Statistics of files tell, which are read only after a cutover that no merge has followed: each merge has asked.
+    """
+    text = append.metadata.properties.get(CUTOVER)
+    if not text or append.metadata.current_snapshot_id is None:
+        return False
+    if merged_at is not None and Cutover.model_validate_json(text).at < merged_at:
         return False
     return next(iter(append.scan(row_filter="_kafka.epoch < 0").plan_files()), None) is not None
 
