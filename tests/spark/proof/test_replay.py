@@ -6,6 +6,7 @@ import pytest
 from topics import ORDER, Topic, order
 
 from tidemark.domain.errors import Refused
+from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.table.operations import Signature
@@ -106,6 +107,33 @@ def test_a_range_is_read_again_and_replaces_its_rows(lakehouse, table):
     table.topic.send(range(105, 120))
     table.run()
     assert table.holds_everything().rows == 120
+
+
+def test_a_replay_leaves_in_the_quarantine_what_a_blocking_rule_holds_back(lakehouse):
+    """Given a blocking rule, when the quarantine of an accepted batch is replayed, then what breaks it stays and the rest moves; where records break a rule of the whole table, the replay is refused with a way out."""
+    topic = lakehouse.cluster.topic("blocking", schema=ORDER)
+    priced = {"sql": "id <> 3", "name": "not_three", "on_failure": "block"}
+    made = lakehouse.table(topic, quality=[priced])
+    topic.send(range(10))
+    topic.schema_id = lakehouse.cluster.topic("stranger", schema=NEWER).schema_id
+    topic.send_raw([(None, topic.encode(order(n)), 0) for n in (9, 10)])
+    assert made.run().state == "quality_blocked"
+    accept(lakehouse.lake, made.contract, "quarantine-batch", ADA)
+    assert made.run().rows.quarantined == 3
+    topic.use(NEWER)
+    once = {"check": "unique", "column": "id", "within": "table"}
+    made = lakehouse.table(topic, quality=[priced, once])
+    head = made.head
+    with pytest.raises(Refused, match="unique_id") as refused:
+        replay_quarantine(lakehouse.open_lake(), made.contract, Selection(), ADA)
+    assert "--cause" in refused.value.next_step
+    assert "accept" not in refused.value.next_step
+    assert (made.head, made.branches) == (head, set())
+    made = lakehouse.table(topic, quality=[priced])
+    told = replay_quarantine(lakehouse.open_lake(), made.contract, Selection(), ADA).arguments
+    assert (told["moved"], told["stays"]) == (2, {"quality:not_three": 1})
+    assert made.ids() == [0, 1, 2, *range(4, 10), 9, 10]
+    made.holds_everything()
 
 
 def test_what_cannot_be_replayed_is_refused_by_name(lakehouse, table):

@@ -100,9 +100,15 @@ def row_rules(contract: Contract, columns: Struct, *, accepted: bool = False) ->
     return Rules(tuple(rules), columns, hidden_columns(contract)) if rules else None
 
 
-def staged_rules(contract: Contract, columns: Struct, *, accepted: bool = False) -> Rules | None:
-    """The rules that are judged on the stage; None when there are none. In an `accepted` batch none blocks."""
-    rules = [rule for rule in contract.quality if rule.staged and not (accepted and rule.of_rows)]
+def staged_rules(
+    contract: Contract, columns: Struct, *, accepted: bool = False, of_rows: bool = True
+) -> Rules | None:
+    """The rules that are judged on the stage; None when there are none. In an `accepted` batch none blocks.
+
+    Those of rows are among them unless rows were judged before: always in an accepted batch, or without `of_rows`.
+    """
+    judged = accepted or not of_rows
+    rules = [rule for rule in contract.quality if rule.staged and not (judged and rule.of_rows)]
     if accepted:
         rules = [rule.model_copy(update={"on_failure": "warn"}) for rule in rules]
     return Rules(tuple(rules), columns, hidden_columns(contract)) if rules else None

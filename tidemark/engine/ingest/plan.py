@@ -54,6 +54,8 @@ class Plan:
     """Schema ids that records are known to carry; None: any that the table covers may come."""
     act: str | None = None
     """What its receipt says of the person who asked for it."""
+    from_quarantine: bool = False
+    """Its records lie in the quarantine, and those that break a rule stay there, one that blocks a batch too."""
 
     @property
     def attempt(self) -> Attempt:
@@ -68,17 +70,21 @@ class Plan:
     @property
     def accepted(self) -> bool:
         """Someone has accepted this very batch as it is (`accept --quarantine-batch`): it was cut to that."""
-        return accepted_batch(self.state) is not None
+        return accepted_batch(self.state) is not None and all(
+            each.start >= self.ledger.next.get(p, 0) for p, each in self.ranges.items()
+        )
 
     @property
     def row_rules(self) -> Rules | None:
         """The contract's rules that are judged while decoding."""
-        return row_rules(self.contract, table_columns(self.columns), accepted=self.accepted)
+        lenient = self.accepted or self.from_quarantine
+        return row_rules(self.contract, table_columns(self.columns), accepted=lenient)
 
     @property
     def staged_rules(self) -> Rules | None:
         """The contract's rules that are judged on the stage."""
-        return staged_rules(self.contract, table_columns(self.columns), accepted=self.accepted)
+        columns, of_rows = table_columns(self.columns), not self.from_quarantine
+        return staged_rules(self.contract, columns, accepted=self.accepted, of_rows=of_rows)
 
     def decoding(self) -> Decoding:
         """How records become rows: every writer schema that the table holds exactly, in one pass.

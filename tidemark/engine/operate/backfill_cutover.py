@@ -118,7 +118,7 @@ def _replace(
     staged = _stage(lake, plan, planned, add_up(c for w in loaded for c in w.counts.values()).written)
     if source.records:
         check_each_once(lake, _of_epoch(plan, planned.epoch), only=staged.rows)
-    judge_replay(lake, plan, staged, frozenset({"min_rows", "unique"}))
+    judge_replay(lake, plan, staged, frozenset({"min_rows", "unique"}), "backfill other times")
     waits = waiting(lake, contract, planned.epoch, placed.within)
     change = UNCOUNTED
     if source.kind == "own":

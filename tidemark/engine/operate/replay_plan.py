@@ -112,16 +112,25 @@ def persistent(contract: Contract, attempt: Callable[[], T]) -> T:
     raise Stopped("failed", contract.table, f"It was overtaken {ATTEMPTS} times: {last}")
 
 
-def judge_replay(lake: Lake, plan: Plan, staged: Staged, without: frozenset[str]) -> None:
+def judge_replay(lake: Lake, plan: Plan, staged: Staged, without: frozenset[str], remedy: str) -> None:
     """The contract's rules on the stage, but for checks that a part of a batch, or rows that are replaced, cannot meet.
 
     Raises:
-        Stopped: `quality_blocked`.
+        Refused: a blocking rule does not hold; `remedy` is what to do beside changing it.
     """
-    if plan.staged_rules:
-        from tidemark.engine.ingest.quality_stage import judge_stage  # noqa: PLC0415 - only tables with rules pay for it
+    if not plan.staged_rules:
+        return
+    from tidemark.engine.ingest.quality_stage import judge_stage  # noqa: PLC0415 - only tables with rules pay for it
 
+    try:
         judge_stage(lake, plan, staged, without)
+    except Stopped as stopped:
+        raise Refused(
+            f"{plan.contract.table}: a blocking quality rule does not hold for what would be published: "
+            f"{stopped.fields['detail']}",
+            next_step=f"{remedy}, or change the rule in the contract",
+            **{key: stopped.fields[key] for key in ("state", "table", "rules")},
+        ) from stopped
 
 
 def check_staged(plan: Plan, rows: int, expected: int) -> None:

@@ -221,7 +221,7 @@ class _Fates:
     def __init__(self, on: Ground, waiting: DataFrame, selection: Selection) -> None:
         bounds = waiting.groupBy("partition").agg(F.min("offset").alias("a"), F.max("offset").alias("b"))
         covered = {r["partition"]: OffsetRange(r["a"], r["b"] + 1) for r in bounds.collect()}
-        self.plan: Plan = on.plan(covered)
+        self.plan: Plan = replace(on.plan(covered), from_quarantine=True)
         self.decoded = decode(waiting.where(selection.condition()), self.plan.decoding())
         columns = (
             "_kafka.partition",
@@ -302,7 +302,13 @@ def _publish(
         staged = stage(lake, plan, fates.decoded.where(_among(leaving)))
         check_staged(plan, staged.rows, add_up(after.values()).written)
         check_each_once(lake, plan)
-        judge_replay(lake, plan, staged, frozenset({"min_rows"}))
+        judge_replay(
+            lake,
+            plan,
+            staged,
+            frozenset({"min_rows"}),
+            "leave these records out with --cause, or with --partition, --from and --to",
+        )
         pause_point("audited")
         settlement = Settlement(
             id=plan.batch_id,

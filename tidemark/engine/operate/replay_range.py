@@ -44,6 +44,8 @@ from tidemark.engine.table.operations import Operation, Signature, record
 
 _ABANDONED = f"resolved_by LIKE '{STAGED}%' AND resolved_at < current_timestamp() - INTERVAL 1 DAY"
 """What replays that died had staged; one whose receipt stands was carried out before another may begin."""
+_OTHER_RULES = frozenset({"min_rows", "unique"})
+"""Rules about a batch: a range is part of one, or has records of many."""
 _PLACE = ("partition", "offset")
 
 
@@ -176,7 +178,7 @@ def _replace(
     _respect(plan, groups)
     counts = audit(lake, staged, groups, epoch=plan.ledger.epoch, ranges=plan.ranges)
     check_each_once(lake, plan, only=staged.rows)
-    judge_replay(lake, plan, staged, frozenset({"min_rows", "unique"}))
+    judge_replay(lake, plan, staged, _OTHER_RULES, "replay ranges without these records")
     waits = waiting(lake, plan.contract, plan.ledger.epoch, plan.ranges)
     _keep_every_record(lake, plan, decoded, waits)
     gone = {p: sum(g.count for g in groups if g.partition == p and g.fate == "tombstone") for p in counts}
