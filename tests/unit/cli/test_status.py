@@ -153,11 +153,11 @@ def test_a_stop_state_that_only_a_run_can_see_comes_from_the_last_run() -> None:
         {"hint": Hint(stopped="kafka_down", at=NOW)},
         {
             "hint": Hint(stopped="quarantine_flood", at=NOW),
-            "table": table(properties={ACCEPTED_BATCH: "0:100"}),
+            "table": table(properties={ACCEPTED_BATCH: "epoch 0,0:100-150"}),
         },
         {
             "hint": Hint(stopped="quality_blocked", at=NOW),
-            "table": table(properties={ACCEPTED_BATCH: "0:100"}),
+            "table": table(properties={ACCEPTED_BATCH: "epoch 0,0:100-150"}),
         },
     ],
     ids=[

@@ -1,18 +1,18 @@
-"""The batch that was held back, and whether someone has accepted it: two notes on the table, `p:from-to` per partition.
+"""The batch that was held back, and whether someone has accepted it: two notes on the table.
 
-Both are about one stand of the ledger: once it has moved, they say nothing.
+`epoch e`, then `p:from-to` per partition. Both are about one stand of the ledger: once it has moved, they say nothing.
 """
 
 import re
 
 from tidemark.domain.errors import Stopped
-from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import OffsetRange, Ranges
 from tidemark.domain.states import HELD_BACK
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import ACCEPTED_BATCH, HELD_BATCH, TableState
 from tidemark.engine.table.create import set_properties
 
+_EPOCH = re.compile(r"epoch (\d+),")
 _RANGE = re.compile(r"(\d+):(\d+)-(\d+)")
 
 
@@ -28,8 +28,10 @@ def accepted_batch(state: TableState) -> dict[int, OffsetRange] | None:
 
 def hold_back(lake: Lake, state: TableState, ranges: Ranges, error: BaseException) -> None:
     """Note which batch was stopped for what is in it, so that this one and no other can be accepted."""
-    text = spelled(ranges)
-    if isinstance(error, Stopped) and error.state in HELD_BACK and state.properties.get(HELD_BATCH) != text:
+    if not isinstance(error, Stopped) or error.state not in HELD_BACK or state.ledger is None:
+        return
+    text = spelled(ranges, state.ledger.epoch)
+    if state.properties.get(HELD_BATCH) != text:
         set_properties(lake, state.table, {HELD_BATCH: text})
 
 
@@ -40,17 +42,18 @@ def forget(lake: Lake, state: TableState) -> None:
         set_properties(lake, state.table, dict.fromkeys(noted))
 
 
-def spelled(ranges: Ranges) -> str:
-    """`0:100-140,1:7-9`."""
-    return ",".join(f"{p}:{each.start}-{each.end}" for p, each in sorted(ranges.items()))
+def spelled(ranges: Ranges, epoch: int) -> str:
+    """`epoch 0,0:100-140,1:7-9`."""
+    return ",".join(
+        [f"epoch {epoch}", *(f"{p}:{each.start}-{each.end}" for p, each in sorted(ranges.items()))]
+    )
 
 
 def _noted(state: TableState, name: str) -> dict[int, OffsetRange] | None:
-    found = {
-        int(p): OffsetRange(int(a), int(b)) for p, a, b in _RANGE.findall(state.properties.get(name, ""))
-    }
-    return found if found and _is_next(found, state.ledger) else None
-
-
-def _is_next(ranges: Ranges, ledger: Ledger | None) -> bool:
-    return ledger is not None and all(each.start == ledger.next.get(p, 0) for p, each in ranges.items())
+    text, ledger = state.properties.get(name, ""), state.ledger
+    epoch = _EPOCH.match(text)
+    if ledger is None or epoch is None or int(epoch[1]) != ledger.epoch:
+        return None
+    found = {int(p): OffsetRange(int(a), int(b)) for p, a, b in _RANGE.findall(text)}
+    is_next = all(each.start == ledger.next.get(p, 0) for p, each in found.items())
+    return found if found and is_next else None

@@ -13,7 +13,8 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.guard import Finding, Topic, examine
 from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.domain.states import FINE, HELD_BACK, OUTAGES, STATES, State, remedy
-from tidemark.engine.access.table_state import ACCEPTED_BATCH, TableState
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.ingest.held import accepted_batch
 from tidemark.engine.look.sightings import Memory
 
 HELD = timedelta(minutes=1)
@@ -192,7 +193,7 @@ def _still_stopped(facts: Facts) -> State | None:
     stopped, table = facts.hint.stopped, facts.table
     if stopped is None or stopped not in STATES or stopped in FINE | OUTAGES or table is None:
         return None
-    if stopped in HELD_BACK and ACCEPTED_BATCH in table.properties:
+    if stopped in HELD_BACK and accepted_batch(table) is not None:
         return None
     since = facts.hint.at or datetime.fromtimestamp(0, UTC)
     return None if table.committed_at and table.committed_at > since else stopped

@@ -124,11 +124,11 @@ def _record_gap(lake: Lake, contract: Contract, signature: Signature) -> Operati
 
 def _quarantine_batch(lake: Lake, contract: Contract, signature: Signature) -> Operation:
     state = lake.state(contract.table)
-    _ledger(contract, state)
+    epoch = _ledger(contract, state).epoch
     held = held_batch(state)
     if held is None:
         raise _nothing(contract, "the last run held no batch back", "quarantine-batch")
-    batch = spelled(held)
+    batch = spelled(held, epoch)
     return _done(
         lake,
         contract,
