@@ -1,12 +1,14 @@
 """Rule: a rollback takes rows, offsets and quarantine back together, and what is read again is read once."""
 
 import struct
+from itertools import pairwise
 
 import pytest
 from lakehouse import until
 from topics import ORDER, order
 
 from tidemark.domain.errors import Refused
+from tidemark.engine.access.table_state import ancestors, summary_of
 from tidemark.engine.look.quarantined import unresolved
 from tidemark.engine.operate.pause import resume
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
@@ -82,6 +84,27 @@ def test_a_rollback_to_what_is_gone_is_refused_and_changes_nothing(lakehouse):
     dry = Signature("ada", "a test", dry_run=True)
     assert rollback(lakehouse.lake, table.contract, Target(heads[1]), dry).arguments["next"] == {"0": 20}
     assert (table.head, table.run().state) == (heads[2], "fresh")
+
+
+def test_main_taken_by_hand_to_half_of_a_commit_stops_until_that_half_is_undone(lakehouse):
+    """Given two batches, when somebody rolls main back to the rows of the first without their receipt, then nothing is read over them, and the rollback that the state names loads each record once."""
+    topic = lakehouse.cluster.topic("half")
+    table = lakehouse.table(topic)
+    for batch in range(2):
+        topic.send(range(batch * 10, batch * 10 + 10))
+        table.run()
+    chain = list(ancestors(table.iceberg().metadata, table.head))
+    half, first = next((a, b) for a, b in pairwise(chain[2:]) if "tidemark.batch" in summary_of(a))
+    lakehouse.spark().sql(f"CALL lake.system.rollback_to_snapshot('{table.name}', {half.snapshot_id})")
+    outcome = table.run()
+    assert (outcome.state, outcome.commits, table.head) == ("ledger_missing", 0, half.snapshot_id)
+    assert f"tidemark rollback {table.name} --snapshot {first.snapshot_id}" in outcome.error["message"]
+    rollback(lakehouse.lake, table.contract, Target(first.snapshot_id), ADA)
+    assert table.ids() == []
+    resume(lakehouse.lake, table.contract, ADA)
+    assert table.run().rows.written == 20
+    assert table.ids() == list(range(20))
+    assert reconcile(lakehouse.lake, table.contract).sound
 
 
 def test_the_fate_of_every_record_can_be_told_without_spark(lakehouse):

@@ -32,5 +32,6 @@ def test_once_the_ledger_has_moved_the_note_says_nothing() -> None:
         assert held_batch(state(HELD_BATCH, spelled(BATCH, 2), **stand)) is None
     assert held_batch(state(HELD_BATCH, "", p0=100)) is None
     assert (
-        held_batch(TableState("shop.orders", exists=False, properties={HELD_BATCH: spelled(BATCH, 2)})) is None
+        held_batch(TableState("shop.orders", exists=False, properties={HELD_BATCH: spelled(BATCH, 2)}))
+        is None
     )

@@ -18,6 +18,8 @@ from tidemark.domain.ledger.settlement import Settlement
 
 LEDGER_PROPERTY = "tidemark.ledger"
 LEDGER_TAG = "tidemark_ledger"
+BATCH_PROPERTY = "tidemark.batch"
+"""Of a snapshot with the rows of a batch; its receipt is the next one."""
 LEDGER_VERSION = 1
 BRANCH_PREFIX = "tidemark_"
 

@@ -17,7 +17,13 @@ from pyiceberg.table.snapshots import Snapshot
 from tidemark.domain.columns.shape import Shape
 from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY, Struct
 from tidemark.domain.errors import Stopped
-from tidemark.domain.ledger.ledger import BRANCH_PREFIX, LEDGER_PROPERTY, LEDGER_TAG, Ledger
+from tidemark.domain.ledger.ledger import (
+    BATCH_PROPERTY,
+    BRANCH_PREFIX,
+    LEDGER_PROPERTY,
+    LEDGER_TAG,
+    Ledger,
+)
 from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
 from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.shape import shape_of
@@ -86,8 +92,8 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
     """Everything a plan needs to know about `table`, from one load.
 
     Raises:
-        Stopped: `ledger_missing` when the table is ours, has snapshots, and no ledger can be found (if `required`);
-            `misconfigured` when a newer Tidemark made it.
+        Stopped: `ledger_missing` when the table is ours, has snapshots, and no ledger can be found, or none of its
+            newest rows (if `required`); `misconfigured` when a newer Tidemark made it.
     """
     loaded = load(catalog, table)
     if loaded is None:
@@ -104,6 +110,8 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         raise Stopped(
             "ledger_missing", table, f"Looked through {len(metadata.snapshots)} snapshots and the tag."
         )
+    if required:
+        require_whole(metadata, table)
     head = metadata.current_snapshot()
     summary = _summary(head)
     merges = is_merge_ledger(_summary(receipt).get(LEDGER_PROPERTY, "{}"))
@@ -128,6 +136,27 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         shape=shape_of(metadata),
         staged=_staged(metadata, head),
     )
+
+
+def require_whole(metadata: TableMetadata, table: str) -> None:
+    """Main only ever moves to a receipt: rows of a batch above the newest one are half of a commit.
+
+    Raises:
+        Stopped: `ledger_missing`: somebody took main back to such rows; their offsets would be read again.
+    """
+    newer: list[int] = []
+    for snapshot in ancestors(metadata, metadata.current_snapshot_id):
+        if LEDGER_PROPERTY in _summary(snapshot):
+            if newer:
+                raise Stopped(
+                    "ledger_missing",
+                    table,
+                    f"Main was taken back to snapshot {newer[0]}, rows of a batch without the receipt that says so: "
+                    f"tidemark rollback {table} --snapshot {snapshot.snapshot_id} --reason … undoes that half.",
+                )
+            return
+        if BATCH_PROPERTY in _summary(snapshot):
+            newer.append(snapshot.snapshot_id)
 
 
 def _require_known_rules(metadata: TableMetadata, table: str) -> None:

@@ -9,6 +9,7 @@ from tidemark.domain.columns.layout import TIMES, resolve
 from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.columns.types import KAFKA_COLUMN, Primitive
 from tidemark.domain.ledger.evidence import Evidence
+from tidemark.domain.ledger.ledger import BATCH_PROPERTY
 from tidemark.domain.ledger.offsets import total
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import summary_of
@@ -18,8 +19,6 @@ from tidemark.engine.ingest.observe import EventTime, Observed, evidence, observ
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.read import SMALL_BATCH
 from tidemark.engine.table.branch import Attempt, branch_head, branch_identifier
-
-BATCH_PROPERTY = "tidemark.batch"
 
 
 @dataclass(frozen=True, slots=True)

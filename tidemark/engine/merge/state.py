@@ -33,6 +33,7 @@ from tidemark.engine.access.table_state import (
     load,
     newest_receipt,
     read_state,
+    require_whole,
     summary_of,
 )
 
@@ -82,13 +83,15 @@ def read_pair(lake: Lake, current: Current, *, ledger: bool = True) -> Pair:
     """Both tables as they are now.
 
     Raises:
-        Stopped: `ledger_missing` (if `ledger` is needed).
+        Stopped: `ledger_missing` of either (if `ledger` is needed).
     """
     state = read_state(lake.catalog, current.contract.table, required=ledger)
     append = load(lake.catalog, current.append.table)
     if append is None or newest_receipt(append.metadata) is None:
         return Pair(current, None, state, Struct(()))
     named = state.merged.append_snapshot if state.merged else None
+    if ledger:
+        require_whole(append.metadata, current.append.table)
     history = read_history(append.metadata, current.append.table, named)
     cut = expired_before(append.metadata.properties)
     accepted = state.merged is not None and state.merged.own_topic_only

@@ -14,13 +14,13 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.backfill import CUTOVER, SHADOW, Backfill, Cutover, Placement, Source, place
 from tidemark.domain.ledger.evidence import Evidence
-from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, add_up, batch_id
+from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY, Counts, add_up, batch_id
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState, ancestors, ledger_of, load, summary_of
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.plan import Plan
-from tidemark.engine.ingest.stage import BATCH_PROPERTY, Staged
+from tidemark.engine.ingest.stage import Staged
 from tidemark.engine.operate.backfill_shadow import Window, shadow_rows
 from tidemark.engine.operate.replaced import counted_rows, counts_before, rows_within, waiting
 from tidemark.engine.operate.replay_plan import (

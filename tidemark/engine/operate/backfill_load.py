@@ -13,13 +13,12 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.domain.ledger.guard import Topic
-from tidemark.domain.ledger.ledger import Counts, Entry, batch_id, branch_name
+from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Counts, Entry, batch_id, branch_name
 from tidemark.domain.ledger.offsets import OffsetRange, Offsets
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState, summary_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.microbatch import microbatch
-from tidemark.engine.ingest.stage import BATCH_PROPERTY
 from tidemark.engine.operate.backfill_source import Opened, window_rows
 from tidemark.engine.operate.replay_plan import persistent
 from tidemark.engine.schema.evolve import value_columns

@@ -19,13 +19,19 @@ from tidemark import __version__
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.guard import Topic, examine, expired_ranges
-from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Entry, Ledger, batch_id, branch_name
+from tidemark.domain.ledger.ledger import (
+    BATCH_PROPERTY,
+    LEDGER_PROPERTY,
+    Entry,
+    Ledger,
+    batch_id,
+    branch_name,
+)
 from tidemark.domain.ledger.replay import rewound
 from tidemark.domain.ledger.settlement import Settlement, taken_back
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import PAUSED, TableState, ancestors, ledger_of, load, summary_of
-from tidemark.engine.ingest.stage import BATCH_PROPERTY
 from tidemark.engine.operate.replay_plan import now_us, persistent
 from tidemark.engine.operate.unlogged import act_of, log_what_died
 from tidemark.engine.table.branch import Attempt, drop_branch, open_branch
@@ -82,7 +88,7 @@ def rollback(
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         if not signature.dry_run:
             log_what_died(lake, contract.table)
-        before = lake.state(contract.table).head
+        before = _stands(lake, contract).head
         step, after = persistent(contract, lambda: _attempt(lake, contract, target, signature, downstream))
         operation = Operation(
             by=signature.by,
@@ -108,7 +114,7 @@ def rollback(
 def _attempt(
     lake: Lake, contract: Contract, target: Target, signature: Signature, downstream: Sequence[str]
 ) -> tuple[_Step, int | None]:
-    state = lake.state(contract.table)
+    state = _stands(lake, contract)
     if state.ledger is None:
         raise Refused(
             f"{contract.table} has never been loaded",
@@ -128,6 +134,12 @@ def _attempt(
     told = {**step.as_json(), "already_there": False, "stale": sorted(downstream)}
     act = act_of(signature, "rollback", step.head, **told)
     return step, _publish(lake, contract, step, signature.run_id, act)
+
+
+def _stands(lake: Lake, contract: Contract) -> TableState:
+    """The table as it is now, also when somebody took main back to half of a commit: this is the way out."""
+    state = lake.state(contract.table, ledger=False)
+    return state if state.ledger is not None else lake.state(contract.table)
 
 
 def _step(lake: Lake, contract: Contract, state: TableState, target: Target) -> _Step:
