@@ -1,9 +1,12 @@
 """Rule: a topic that goes on is read on; a topic that does not is a named stop with one remedy that works."""
 
 import oracle
+import pytest
 from lakehouse import until
 
+from tidemark.domain.errors import Refused
 from tidemark.engine.operate.accept import Signature, accept
+from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.verify.where import where_offset
 
 ONCALL = Signature("oncall", "seen and agreed")
@@ -38,7 +41,7 @@ def test_a_compacted_topic_leaves_gaps_that_are_not_losses(lakehouse):
     topic.send_tombstones(range(5))
     _compact(lakehouse, topic, fewer_than=300)
     assert table.run().state == "fresh"
-    first = table.holds_everything()
+    first, head = table.holds_everything(), table.head
     for _ in range(3):
         topic.send(range(100, 300))
     _compact(lakehouse, topic, fewer_than=first.rows + 500)
@@ -49,6 +52,13 @@ def test_a_compacted_topic_leaves_gaps_that_are_not_losses(lakehouse):
     assert outcome.rows.read == outcome.rows.written == len(new)
     rows = oracle.rows_by_pyiceberg(table.iceberg())["offset"].to_pylist()
     assert len(rows) == len(set(rows)) == first.rows + len(new)
+    for _ in range(3):
+        topic.send(range(100, 300))
+    _compact(lakehouse, topic, fewer_than=first.rows + 500)
+    stands = table.head
+    with pytest.raises(Refused, match=r"compacted\): 0:\d+"):
+        rollback(lakehouse.lake, table.contract, Target(head), ONCALL)
+    assert (table.head, table.run().state) == (stands, "fresh"), "rows that only the table has are kept"
 
 
 def _compact(lakehouse, topic, *, fewer_than):

@@ -17,7 +17,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from tidemark import __version__
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Refused
+from tidemark.domain.errors import Outage, Refused
 from tidemark.domain.ledger.guard import Topic, examine, expired_ranges
 from tidemark.domain.ledger.ledger import (
     BATCH_PROPERTY,
@@ -27,11 +27,15 @@ from tidemark.domain.ledger.ledger import (
     batch_id,
     branch_name,
 )
+from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.replay import rewound
 from tidemark.domain.ledger.settlement import Settlement, taken_back
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import PAUSED, TableState, ancestors, ledger_of, load, summary_of
+from tidemark.engine.ingest.read import read_ranges
+from tidemark.engine.look.headroom import compacted
+from tidemark.engine.operate.replaced import rows_within, waiting
 from tidemark.engine.operate.replay_plan import now_us, persistent
 from tidemark.engine.operate.unlogged import act_of, log_what_died
 from tidemark.engine.table.branch import Attempt, drop_branch, open_branch
@@ -124,7 +128,9 @@ def _attempt(
     if not signature.dry_run:
         settle(lake, contract, state.ledger)
     step = _step(lake, contract, state, target)
-    _check_kafka(contract, step, lake.topic(contract))
+    topic = lake.topic(contract)
+    _check_kafka(contract, step, topic)
+    _check_compaction(lake, contract, step, topic)
     if signature.dry_run:
         return step, None
     if not state.paused:
@@ -219,6 +225,36 @@ def _check_kafka(contract: Contract, step: _Step, topic: Topic) -> None:
         found=finding.state,
         ranges={str(p): list(r) for p, r in lost.items()},
     )
+
+
+def _check_compaction(lake: Lake, contract: Contract, step: _Step, topic: Topic) -> None:
+    """Raises Refused, naming the first offsets, when Kafka has compacted away what would have to be read again."""
+    with suppress(Outage):  # a client that may not ask for the topic's configuration looks at its records
+        if not compacted(lake.platform.kafka[contract.cluster], contract.topic):
+            return
+    following = {p: step.old.next.get(p, step.ledger.start.get(p, 0)) for p in step.ledger.next}
+    again = {p: OffsetRange(a, topic.end[p]) for p, a in following.items() if a < topic.end[p]}
+    if not again:
+        return
+    rows = lake.spark().sql(
+        f"SELECT _kafka.partition, _kafka.offset FROM {lake.identifier(contract.table)} "
+        f"VERSION AS OF {step.head} WHERE {rows_within(step.ledger.epoch, again)}"
+    )
+    waits = waiting(lake, contract, step.ledger.epoch, again)
+    there = rows if waits is None else rows.union(waits)
+    kept = read_ranges(lake, contract, again).select("partition", "offset")
+    places = ["partition", "offset"]
+    lost = there.join(kept, places, "left_anti").distinct().orderBy(*places).limit(10).collect()
+    if lost:
+        listed = ", ".join(f"{r['partition']}:{r['offset']}" for r in lost)
+        raise Refused(
+            f"Kafka no longer has records that {contract.table} holds and would have to read again (the topic is "
+            f"compacted): {listed} …",
+            next_step="name a newer state, or replay ranges without them: "
+            f"tidemark where {contract.topic} P:O tells of one",
+            table=contract.table,
+            offsets=[[r["partition"], r["offset"]] for r in lost],
+        )
 
 
 def _publish(lake: Lake, contract: Contract, step: _Step, run_id: str, act: str) -> int:
