@@ -71,6 +71,10 @@ def run_tables(
             if outcome.stopped:
                 stopped.append(outcome)
                 context.log.error("%s stopped: %s", outcome.table, outcome.state)
+            elif not outcome.next and outcome.lag_records:
+                context.log.info(
+                    "%s: the run ended before its turn; the next one begins with it", outcome.table
+                )
             elif not outcome.next:
                 context.log.info("%s: %s has neither records nor a schema yet", outcome.table, contract.topic)
             elif outcome.commits or not _by_sensor(context):

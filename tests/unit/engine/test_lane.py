@@ -294,6 +294,29 @@ def test_a_stopped_table_leaves_the_others_published_and_is_reported_at_once():
     assert world.at - NOON < timedelta(seconds=5)
 
 
+def test_a_stopped_table_among_many_first_loads_does_not_end_the_run_before_each_had_its_turn():
+    """Given more first loads than a run makes in a quarter of a minute and one that stops, when run, then all are loaded."""
+    world = World()
+    names = [f"t{n:03}" for n in range(200)]
+    world.ends = dict.fromkeys(names, 5)
+    world.trouble["shop.t000"] = Stopped("topic_recreated", "shop.t000", "")
+    final, _ = run(world, [contract(name) for name in names], rules=lane(parallel=1))
+    assert world.at - NOON > timedelta(seconds=15), "not all of them were waiting at once"
+    assert {each.table for each in final if not each.commits} == {"shop.t000"}
+
+
+def test_long_backlogs_do_not_starve_the_others():
+    """Given as many long backlogs as batches that run at once, when records trickle into another table, then it has its turn after each of their batches."""
+    world = World(growth={"quick": 10})
+    world.ends = {"big1": 100_000, "big2": 100_000, "quick": 0}
+    big = {"ingest": {"max_records": 1000}, "target_lag": "1s"}
+    tables = [contract("big1", **big), contract("big2", **big), contract("quick", target_lag="1s")]
+    run(world, tables, rules=lane(parallel=2, max_run="20s", linger="1s"))
+    times = [at for at, table, _ in world.commits if table == "shop.quick"]
+    assert len(times) >= 5
+    assert max(b - a for a, b in pairwise(times)) <= 3
+
+
 def test_an_outage_is_tried_again_inside_the_run():
     world = World()
     world.ends["orders"] = 5

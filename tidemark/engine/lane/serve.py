@@ -25,9 +25,6 @@ LOOKS, OFTEN = 8, timedelta(seconds=0.25)
 """A run looks so many times within the shortest target lag of its tables where the lane's `poll` is longer; not more
 often than that."""
 HANDOVER_EVERY = timedelta(seconds=2)
-FIRST_PASS = timedelta(seconds=15)
-"""Before it has served every table once, or for so long, a run does not make room and does not end for a stopped
-table: else runs might only pass the baton."""
 GRACE = 10.0
 """Seconds that interrupted batches get to drop their stage."""
 
@@ -170,8 +167,9 @@ class _Run:
     def _begin(self, now: datetime) -> None:
         free = self.lane.parallel - len(self._busy())
         due = [each for each in self.tables if each.verdict(now).due]
-        due.sort(key=lambda each: -each.lag(now).seconds)
+        due.sort(key=lambda each: (each.begun is None, each.waits(now)), reverse=True)
         for each in due[:free]:
+            each.begun = now
             each.working = self.pool.submit(self._step, each.contract, batch=not each.asks_first)
 
     def _step(self, contract: Contract, *, batch: bool) -> Commit | Standing:
@@ -182,14 +180,16 @@ class _Run:
         if self.stop.is_set():
             return "stopped"
         stopped = [each.contract.table for each in self.tables if each.error]
-        if stopped and self._all_served(now):
+        if stopped and self._all_begun:
             return f"{', '.join(stopped)} stopped"
         if now - self.started >= self.lane.max_run:
             return "max_run is over"
         return self._nothing_more(now) or self._called_away(now)
 
-    def _all_served(self, now: datetime) -> bool:
-        return now - self.started >= FIRST_PASS or all(t.over or t.committed is not None for t in self.tables)
+    @property
+    def _all_begun(self) -> bool:
+        """Before that a run does not make room, nor end for a stopped table: else runs might only pass the baton."""
+        return all(each.over or each.begun for each in self.tables)
 
     def _nothing_more(self, now: datetime) -> str | None:
         if self.quiet_since is None and all(each.idle(now) for each in self.tables):
@@ -201,7 +201,7 @@ class _Run:
         return "nothing more came" if over or lingered else None
 
     def _called_away(self, now: datetime) -> str | None:
-        if not self._all_served(now):
+        if not self._all_begun:
             return None
         if self.asked_at is not None and now - self.asked_at < HANDOVER_EVERY:
             return None

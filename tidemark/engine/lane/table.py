@@ -44,6 +44,8 @@ class Serving:
     retry_at: datetime | None = None
     paused: bool = False
     clock: datetime | None = None
+    begun: datetime | None = None
+    """When its last batch, or look at where it stands, began."""
     working: "Future[Commit | Standing] | None" = None
     reported_at: datetime | None = None
     reported: int = 0
@@ -68,6 +70,11 @@ class Serving:
         """How far the table is behind, by this run's own clock."""
         end = self.topic.end if self.topic else {}
         return measure(self.committed or {}, end, self.sightings, now)
+
+    def waits(self, now: datetime) -> float:
+        """Seconds since it could have been served: a long backlog waits from its last batch on, behind all others."""
+        lag = self.lag(now).seconds
+        return lag if self.begun is None else min(lag, (now - self.begun).total_seconds())
 
     def verdict(self, now: datetime) -> Verdict:
         """Whether a batch should be made now."""
