@@ -312,8 +312,8 @@ def test_long_backlogs_do_not_starve_the_others():
     big = {"ingest": {"max_records": 1000}, "target_lag": "1s"}
     tables = [contract("big1", **big), contract("big2", **big), contract("quick", target_lag="1s")]
     run(world, tables, rules=lane(parallel=2, max_run="20s", linger="1s"))
-    times = [at for at, table, _ in world.commits if table == "shop.quick"]
-    assert len(times) >= 5
+    times = [0.0, *(at for at, table, _ in world.commits if table == "shop.quick")]
+    assert len(times) > 5
     assert max(b - a for a, b in pairwise(times)) <= 3
 
 
