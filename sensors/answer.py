@@ -12,6 +12,7 @@ from sensors.cursor import dump, parse
 from sensors.discover import discover
 from sensors.kafka_lag import digest_of, run_request
 from sensors.observations import freshness_changes, topic_observations
+from sensors.on_disk import runnable
 from sensors.runs import attempts, bury
 from sensors.tick import Tick
 from tidemark.domain.cadence.events import report_period
@@ -36,7 +37,7 @@ def answer(
             bury(context.instance, resource.places.home, pool)
         lake = resource.shared()
         tick = Tick(lake, context.instance, name, lane, contracts, parse(context.cursor))
-        decision = tick.decide()
+        decision, remark = runnable(resource, name, tick.decide())
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))
     every = report_period(report_every, 2 * len(lake.configuration.contracts))
@@ -44,7 +45,7 @@ def answer(
         *topic_observations(tick, decision, every),
         *freshness_changes(tick, decision),
     ]
-    remarks = [*tick.down, decision.reason, discover(tick, resource.places.home, served)]
+    remarks = [*tick.down, remark or decision.reason, discover(tick, resource.places.home, served)]
     requests = [requested(context, tick, decision, _first_seen(tick, decision))] if decision.tables else []
     return dg.SensorResult(
         run_requests=requests,

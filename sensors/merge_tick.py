@@ -12,6 +12,7 @@ from assets.names import pool_of
 from resources.lake import LakeResource
 from sensors.answer import requested
 from sensors.cursor import dump, parse
+from sensors.on_disk import runnable
 from sensors.runs import bury
 from sensors.tick import Tick
 from tidemark.domain.cadence.lag import Sighting
@@ -124,12 +125,12 @@ def answer(
         tick = MergeTick(
             resource.shared(), context.instance, lane_name, lane, tables, parse(context.cursor), now
         )
-        decision = tick.decide()
+        decision, remark = runnable(resource, lane_name, tick.decide())
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))
     events = list(freshness_changes(tick))
     requests = [requested(context, tick, decision)] if decision.tables else []
-    skipped = "; ".join([*tick.down, decision.reason])
+    skipped = "; ".join([*tick.down, remark or decision.reason])
     return dg.SensorResult(
         run_requests=requests,
         skip_reason=None if requests else skipped,

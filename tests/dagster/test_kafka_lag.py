@@ -102,6 +102,31 @@ def test_a_new_table_is_loaded_at_once_even_from_an_empty_topic(tick, lake):
     assert tables_of(request) == ["web/clicks"]
 
 
+def test_no_run_is_requested_that_could_not_read_its_contracts(tick, lake, where):
+    """Given a contract that is broken on disk, or gone, when records wait, then no run is asked for that would die of it, and the reason says what to do."""
+    tick()
+    lake.ends["clicks"] = {0: 1000}
+    tick()
+    broken = where.contracts_dir / "clicks.yaml"
+    whole = broken.read_text()
+    broken.write_text(whole + "tabel: x\n")
+    found = tick(later=600)
+    assert found.run_requests == []
+    assert f"{broken}:4" in found.skip_message
+    assert "did you mean table" in found.skip_message
+    broken.unlink()
+    found = tick(later=600)
+    assert found.run_requests == []
+    assert "web.clicks: no contract of lane default on disk any more" in found.skip_message
+    lake.ends["orders"] = {0: 1000}
+    tick(later=600)
+    (request,) = tick(later=1200).run_requests
+    assert tables_of(request) == ["shop/orders"], "the others go on"
+    broken.write_text(whole)
+    (request,) = tick(later=1200).run_requests
+    assert tables_of(request) == ["shop/orders", "web/clicks"]
+
+
 def test_the_same_offsets_again_are_another_attempt(tick, lake, run_of):
     tick()
     lake.ends["orders"] = {0: 25}

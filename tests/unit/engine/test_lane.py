@@ -305,6 +305,14 @@ def test_a_stopped_table_among_many_first_loads_does_not_end_the_run_before_each
     assert {each.table for each in final if not each.commits} == {"shop.t000"}
 
 
+def test_of_many_first_loads_those_in_a_hurry_come_first():
+    world = World()
+    world.ends = dict.fromkeys("abcd", 5)
+    lags = {"a": "10m", "b": "10m", "c": "30s", "d": "10m"}
+    run(world, [contract(name, target_lag=lag) for name, lag in lags.items()], rules=lane(parallel=1))
+    assert [table for _, table, _ in world.commits].index("shop.c") <= 1
+
+
 def test_long_backlogs_do_not_starve_the_others():
     """Given as many long backlogs as batches that run at once, when records trickle into another table, then it has its turn after each of their batches."""
     world = World(growth={"quick": 10})

@@ -167,7 +167,7 @@ class _Run:
     def _begin(self, now: datetime) -> None:
         free = self.lane.parallel - len(self._busy())
         due = [each for each in self.tables if each.verdict(now).due]
-        due.sort(key=lambda each: (each.begun is None, each.waits(now)), reverse=True)
+        due.sort(key=lambda each: (each.begun is None, each.urgency(now)), reverse=True)
         for each in due[:free]:
             each.begun = now
             each.working = self.pool.submit(self._step, each.contract, batch=not each.asks_first)

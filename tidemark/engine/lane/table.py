@@ -71,10 +71,11 @@ class Serving:
         end = self.topic.end if self.topic else {}
         return measure(self.committed or {}, end, self.sightings, now)
 
-    def waits(self, now: datetime) -> float:
-        """Seconds since it could have been served: a long backlog waits from its last batch on, behind all others."""
+    def urgency(self, now: datetime) -> float:
+        """How long it waits to be served, as a share of its target lag; a long backlog waits from its last batch on."""
         lag = self.lag(now).seconds
-        return lag if self.begun is None else min(lag, (now - self.begun).total_seconds())
+        waits = lag if self.begun is None else min(lag, (now - self.begun).total_seconds())
+        return waits / self.contract.target_lag.total_seconds()
 
     def verdict(self, now: datetime) -> Verdict:
         """Whether a batch should be made now."""
