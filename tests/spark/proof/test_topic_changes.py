@@ -2,6 +2,7 @@
 
 import oracle
 import pytest
+from dying import dying_at
 from lakehouse import until
 
 from tidemark.domain.errors import Refused
@@ -99,15 +100,25 @@ def test_a_recreated_topic_stops_and_a_new_epoch_loads_all_of_it(lakehouse):
     assert table.holds_everything().rows == 30
 
 
-def test_a_recreated_topic_with_more_records_than_the_ledger_stops_as_well(lakehouse):
+def test_a_recreated_topic_with_more_records_than_the_ledger_stops_as_well(lakehouse, monkeypatch):
+    """Given a batch that died before it was published, its quarantine written, when the topic is made anew, then that epoch is over and nothing of the batch counts."""
     topic = lakehouse.cluster.topic("orders", 2)
     topic.send(range(20))
+    topic.send_raw([(None, b"poison", 0)])
     table = lakehouse.table(topic)
     table.run()
+    topic.send_raw([(None, b"poison", p) for p in (0, 1, 1)])
+    with dying_at(monkeypatch, "publishing"):
+        table.run()
     topic.recreate(2)
     topic.send(range(500, 700))
     assert table.run().state == "topic_recreated"
     assert table.ids() == list(range(20))
+    written = lakehouse.spark().table(f"{table.name}_quarantine").count()
+    assert written == 4, "the attempt died after it wrote them"
+    accept(lakehouse.lake, table.contract, "new-epoch", ONCALL)
+    table.run()
+    assert table.causes() == {"no_magic_byte": 1}
 
 
 def test_records_that_expired_unread_stop_and_an_accepted_gap_is_on_record(lakehouse):

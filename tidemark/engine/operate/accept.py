@@ -18,6 +18,7 @@ from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import ACCEPTED, ACCEPTED_BATCH, TableState
 from tidemark.engine.ingest.held import held_batch, spelled
+from tidemark.engine.ingest.quarantine import drop_unpublished
 from tidemark.engine.merge.lacking import unmade
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.create import first_ledger, prepare, publish_receipt, set_properties
@@ -91,15 +92,12 @@ def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operatio
         }
     )
     found = {"state": finding.state, "epoch": following.epoch, "start": start, **finding.fields}
-    return _done(
-        lake,
-        contract,
-        state,
-        signature,
-        "new-epoch",
-        found,
-        lambda: publish_receipt(lake, contract, state, following),
-    )
+
+    def begin() -> None:
+        drop_unpublished(lake, contract.quarantine_table, ledger.epoch, ledger.next)
+        publish_receipt(lake, contract, state, following)
+
+    return _done(lake, contract, state, signature, "new-epoch", found, begin)
 
 
 def _record_gap(lake: Lake, contract: Contract, signature: Signature) -> Operation:
