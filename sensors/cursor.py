@@ -44,6 +44,8 @@ class Entry:
     active: datetime | None = None
     observed_at: datetime | None = None
     observed: int = -1
+    lagged: bool = False
+    """The last observation told of records that wait."""
     grade: Grade | None = None
     staged: bool = False
     """Of this tick's reading alone; not kept."""
@@ -104,14 +106,14 @@ def _entry_to_json(entry: Entry, keep: int) -> dict[str, Any]:
         "e": [trouble.state, trouble.failures, _seconds(trouble.since), trouble.mark] if trouble else None,
         "d": _seconds(entry.tried),
         "a": _seconds(entry.active),
-        "o": [_seconds(entry.observed_at), entry.observed] if entry.observed_at else None,
+        "o": [_seconds(entry.observed_at), entry.observed, int(entry.lagged)] if entry.observed_at else None,
         "g": GRADES.index(entry.grade) if entry.grade else None,
     }
     return {key: value for key, value in found.items() if value is not None}
 
 
 def _entry_from_json(found: Mapping[str, Any]) -> Entry:
-    observed_at, observed = found.get("o", (None, -1))
+    observed_at, observed, lagged = found.get("o", (None, -1, 0))
     committed = _offsets_from(found["c"]) if "c" in found else None
     return Entry(
         committed=committed,
@@ -127,6 +129,7 @@ def _entry_from_json(found: Mapping[str, Any]) -> Entry:
         active=_time(found.get("a")),
         observed_at=_time(observed_at),
         observed=int(observed),
+        lagged=bool(lagged),
         grade=GRADES[found["g"]] if "g" in found else None,
     )
 

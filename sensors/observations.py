@@ -19,7 +19,7 @@ from tidemark.domain.ledger.guard import Topic
 
 
 def topic_observations(tick: Tick, decision: Ask, every: timedelta) -> Iterator[dg.AssetObservation]:
-    """One observation per topic that moved since the last one."""
+    """One observation per topic that moved since the last one, or has been caught up with since."""
     told: set[dg.AssetKey] = set()
     for contract in tick.contracts:
         topic = tick.topics.get(contract.cluster, {}).get(contract.topic)
@@ -29,10 +29,11 @@ def topic_observations(tick: Tick, decision: Ask, every: timedelta) -> Iterator[
         told.add(key)
         end = sum(topic.end.values())
         early = entry.observed_at is not None and tick.now - entry.observed_at < every
-        if entry.observed == end or early:
+        lag = _lag(tick, contract, decision)
+        if early or (entry.observed == end and not (entry.lagged and not lag.records)):
             continue
-        entry.observed_at, entry.observed = tick.now, end
-        yield dg.AssetObservation(key, metadata=_metadata(tick, contract, topic, decision))
+        entry.observed_at, entry.observed, entry.lagged = tick.now, end, lag.records > 0
+        yield dg.AssetObservation(key, metadata=_metadata(tick, contract, topic, lag))
 
 
 def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvaluation]:
@@ -48,14 +49,19 @@ def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvalua
             yield evaluation(contract, found, lag)
 
 
-def _metadata(tick: Tick, contract: Contract, topic: Topic, decision: Ask) -> dict[str, Any]:
+def _lag(tick: Tick, contract: Contract, decision: Ask) -> Lag:
+    """That of the table that is furthest behind its topic."""
     lags = [decision.lags.get(c.table, Lag(0, 0.0)) for c in tick.contracts if c.topic == contract.topic]
+    return Lag(max(lag.records for lag in lags), max(lag.seconds for lag in lags))
+
+
+def _metadata(tick: Tick, contract: Contract, topic: Topic, lag: Lag) -> dict[str, Any]:
     found: dict[str, Any] = {
         "end_offset": sum(topic.end.values()),
         "partitions": len(topic.end),
         "end_offsets": dg.MetadataValue.json({str(p): o for p, o in sorted(topic.end.items())}),
-        "lag_records": max(lag.records for lag in lags),
-        "lag_seconds": round(max(lag.seconds for lag in lags), 1),
+        "lag_records": lag.records,
+        "lag_seconds": round(lag.seconds, 1),
     }
     clock: datetime | None = None
     with suppress(TidemarkError):

@@ -75,6 +75,6 @@ def test_three_hundred_busy_tables_fit_into_what_the_event_budget_allows():
         digest = hashlib.sha256(str(n).encode()).hexdigest()
         tables[f"namespace.some_table_{n}"] = Entry(
             committed, topic_id=digest[:8], mark=digest[8:16], read_at=NOON, sightings=[Sighting(NOON, end)] * 3,
-            tried=NOON, active=NOON, observed_at=NOON, observed=sum(end.values()), grade="fresh",
+            tried=NOON, active=NOON, observed_at=NOON, observed=sum(end.values()), lagged=True, grade="fresh",
         )  # fmt: skip
     assert len(dump(Cache(tables))) < 29_000

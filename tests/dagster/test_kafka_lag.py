@@ -324,6 +324,12 @@ def test_topics_are_observed_when_they_move_and_not_more_often_than_reports_are_
     assert metadata["end_offset"].value == 25
     assert metadata["lag_records"].value == 15
     assert metadata["stream_clock"].value == datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+    loaded(lake, "shop.orders", 25, 25)
+    found = tick(later=200)
+    assert observed(found) == ["kafka/main/orders"], "what was told of its lag is no longer so"
+    metadata = next(e for e in found.asset_events if isinstance(e, dg.AssetObservation)).metadata
+    assert metadata["lag_records"].value == 0
+    assert observed(tick(later=300)) == []
 
 
 def test_freshness_is_evaluated_when_its_grade_changes(tick, lake):

@@ -39,7 +39,7 @@ def plan(tables: Sequence[str], *, sample: int, as_json: bool) -> None:
     if as_json:
         print_json([*(each.as_json() for each in found), *map(_unknown, unknown)])
     else:
-        _show(found)
+        _show(found, sources=bool(tables))
         for error in unknown:
             show_error(error.message, error.next_step)
     if unknown or any(each.verdict in {"review", "impossible"} for each in found):
@@ -60,7 +60,7 @@ def _unknown(error: Stopped | Outage) -> Mapping[str, Any]:
     return {**nothing, "verdict": None, "error": error.as_json()}
 
 
-def _show(found: Sequence[Foresight]) -> None:
+def _show(found: Sequence[Foresight], *, sources: bool) -> None:
     out = console()
     for each in found:
         heading = f"{each.table}: {each.verdict}" + (f", plan {each.plan}" if each.plan else "")
@@ -72,8 +72,18 @@ def _show(found: Sequence[Foresight]) -> None:
             out.print(f"note: {finding}", style="yellow", markup=False)
         if each.sample is not None:
             _show_sample(out, each.sample)
+        for source, keys in _by_source(each).items() if sources else ():
+            out.print(f"{', '.join(keys)}: from {source}", style="dim", markup=False)
         if each.verdict == "review":
             out.print(f"Next: tidemark approve {each.table} {each.plan} --reason …", markup=False)
+
+
+def _by_source(found: Foresight) -> dict[str, list[str]]:
+    """The keys that each file sets; what is in none is built in."""
+    by_file: dict[str, list[str]] = {}
+    for key, origin in found.origins.items():
+        by_file.setdefault(origin.rpartition(":")[0] or origin, []).append(key)
+    return by_file
 
 
 def _table(found: Foresight) -> RichTable:

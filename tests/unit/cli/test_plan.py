@@ -49,3 +49,14 @@ def test_where_no_plan_can_be_made_the_error_is_all_there_is() -> None:
     told = CliRunner().invoke(app, ["plan", "shop.asks", "--json"])
     assert told.exit_code == 1
     assert json.loads(told.stdout)["error"]["state"] == "registry_down"
+
+
+def test_the_plan_says_which_file_set_each_value(home: Path) -> None:
+    """Given an owner from the folder's defaults, when the table is planned, then that file is named with its line, and what is built in is not."""
+    (home / "contracts" / "_defaults.yaml").write_text("owners: {data: team:sales}\n")
+    (found,) = json.loads(CliRunner().invoke(app, ["plan", "shop.known", "--json"]).stdout)
+    assert found["origins"]["owners.data"].endswith("contracts/_defaults.yaml:1")
+    assert found["origins"]["value.format"].endswith("contracts/known.yaml:3")
+    assert "target_lag" not in found["origins"]
+    shown = CliRunner().invoke(app, ["plan", "shop.known"], env={"COLUMNS": "400"})
+    assert "_defaults.yaml" in shown.stdout

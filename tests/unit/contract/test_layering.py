@@ -1,9 +1,11 @@
 """The nearest layer wins, and every value knows where it came from."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.domain.config.layering import Document, Layer, leaves, merge
+from tidemark.domain.errors import ConfigurationError
 
 KEYS = st.sampled_from(["a", "b", "c"])
 TREES = st.recursive(
@@ -81,6 +83,14 @@ def test_four_layers_with_their_origins(installation):
         "contract",
         "built-in",
     ]
+
+
+def test_a_folder_has_one_file_of_defaults(installation):
+    installation.contract("target_lag: 2h", "_defaults.yaml")
+    installation.contract("target_lag: 3h", "_defaults.yml")
+    installation.contract("topic: orders", "orders.yaml")
+    with pytest.raises(ConfigurationError, match=r"_defaults.yml: stands beside _defaults.yaml"):
+        installation.load()
 
 
 def test_defaults_of_one_folder_do_not_reach_another(installation):

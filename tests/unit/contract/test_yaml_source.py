@@ -66,3 +66,19 @@ def test_every_key_and_item_knows_its_line(tmp_path):
 
 def test_aliases_are_followed(tmp_path):
     assert read(tmp_path, "a: &x [1, 2]\nb: *x").tree == {"a": [1, 2], "b": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: " + "9" * 5000, "is no number that means anything here (5000 characters)"),
+        ("a: 1.0e+400", "is no number that means anything here"),
+        ("a: " + "[" * 3000 + "]" * 3000, "is nested too deep to be read"),
+    ],
+    ids=["many digits", "beyond a float", "deep"],
+)
+def test_what_python_cannot_hold_is_a_problem_of_the_file(tmp_path, text, message):
+    path = tmp_path / "a.yaml"
+    path.write_text(text, encoding="utf-8")
+    [problem] = read_document(path)[1]
+    assert message in problem.message

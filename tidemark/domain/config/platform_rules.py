@@ -33,6 +33,10 @@ def platform_findings(platform: Platform) -> Iterator[Finding]:
         yield from _spark(platform.spark, platform.catalog.name)
     for name, lane in platform.lanes.items():
         yield from _lane(lane, ("lanes", name))
+        if name == "maintenance" or name.endswith("_upsert"):
+            yield Finding(
+                ("lanes", name), "is taken: runs of maintenance, or of the upsert tables of a lane, go by it"
+            )
     for key in ("topic", "topics"):
         if key in platform.defaults:
             yield Finding(("defaults", key), "is not a default: it says what one contract is about")

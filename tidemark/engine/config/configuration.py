@@ -101,6 +101,13 @@ class _Reading:
     def folder(self, folder: Path, above: tuple[Document, ...]) -> None:
         """A folder of contracts, with the defaults of the folders around it."""
         entries = sorted(entry for entry in _entries(folder))
+        defaults = [entry.name for entry in entries if entry.name in DEFAULTS]
+        if len(defaults) > 1:
+            self.problems.append(
+                Problem(
+                    str(folder / defaults[1]), None, "", f"stands beside {defaults[0]}: keep one of the two"
+                )
+            )
         for entry in entries:
             if entry.name in DEFAULTS and (document := self.document(entry)):
                 above = (*above, document)

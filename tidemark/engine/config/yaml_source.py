@@ -5,6 +5,7 @@ and so do dates. Refused, because they would silently drop or hide settings: a k
 tags, aliases that contain themselves, a second document.
 """
 
+import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,9 @@ _PLAIN_TAGS = frozenset(
 )
 _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
 _BROKEN = re.compile(r"[-+]?([0-9][0-9_]*)?\.[0-9]+([eE][-+]?[0-9]+)?|[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
+_LONGEST_NUMBER = 400
+"""Characters of a number; Python reads none of more than 4,300 digits."""
+_NO_NUMBER = object()
 
 
 @dataclass(slots=True)
@@ -42,7 +46,13 @@ class _Reader:
             self.refuse(node, path, "an alias contains itself")
             return None
         if isinstance(node, yaml.ScalarNode):
-            return _scalar(node)
+            found = _scalar(node)
+            if found is _NO_NUMBER:
+                self.refuse(
+                    node, path, f"is no number that means anything here ({len(node.value)} characters)"
+                )
+                return None
+            return found
         self.within.append(node)
         try:
             return self._collection(node, path)
@@ -76,13 +86,19 @@ def read_document(path: Path) -> tuple[Document | None, list[Problem]]:
     """The file as a Document (None when it cannot be read as a mapping), and what is wrong with it."""
     file = str(path)
     try:
-        node = yaml.CSafeLoader(path.read_text(encoding="utf-8")).get_single_node()
+        return _read(file, path.read_text(encoding="utf-8"))
     except OSError as error:
         return None, [Problem(file, None, "", f"cannot be read: {error.strerror}")]
     except UnicodeDecodeError:
         return None, [Problem(file, None, "", "is not UTF-8 text")]
     except yaml.YAMLError as error:
         return None, [_syntax(file, error)]
+    except RecursionError:
+        return None, [Problem(file, None, "", "is nested too deep to be read")]
+
+
+def _read(file: str, text: str) -> tuple[Document | None, list[Problem]]:
+    node = yaml.CSafeLoader(text).get_single_node()
     if node is None:
         return Document(file, {}, {(): 1}), []
     reader = _Reader(file)
@@ -99,9 +115,10 @@ def _scalar(node: yaml.ScalarNode) -> Any:
     if node.tag == f"{_TAG}bool" and text.lower() in {"true", "false"}:
         return text.lower() == "true"
     if node.tag == f"{_TAG}int" and _WHOLE.fullmatch(text):
-        return int(text.replace("_", ""))
+        return int(text.replace("_", "")) if len(text) <= _LONGEST_NUMBER else _NO_NUMBER
     if node.tag == f"{_TAG}float" and _BROKEN.fullmatch(text):
-        return float(text.replace("_", ""))
+        found = float(text.replace("_", ""))
+        return found if math.isfinite(found) else _NO_NUMBER
     return text
 
 

@@ -1,7 +1,7 @@
 """What the next run would change about a table, without changing it (`tidemark plan`, the `schema/…` asset)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tidemark.domain.columns.layout import layout_faults
@@ -42,9 +42,11 @@ class Foresight:
     affects: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
     sample: Mapping[str, Any] | None = None
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Dotted key of the contract -> `file:line` that set it; what is not named is built in."""
 
     def as_json(self) -> dict[str, Any]:
-        """{"table", "plan", "verdict", "changes", "affects"}, and "findings" and "sample" where there are any."""
+        """{"table", "plan", "verdict", "changes", "affects"}; "findings", "sample", "origins" where there are any."""
         found: dict[str, Any] = {
             "table": self.table,
             "plan": self.plan,
@@ -56,6 +58,8 @@ class Foresight:
             found["findings"] = list(self.findings)
         if self.sample is not None:
             found["sample"] = dict(self.sample)
+        if self.origins:
+            found["origins"] = dict(self.origins)
         return found
 
 
@@ -125,8 +129,12 @@ def _complete(lake: Lake, contract: Contract, found: Foresight) -> Foresight:
     project = read_project()
     marts = downstream(contract, project.marts_for(lake.configuration.contracts)) if project else []
     affects = [contract.table, *currents([contract]), *marts]
+    origins = lake.configuration.origins.get(contract.table, {})
     return replace(
-        found, affects=tuple(asset(each) for each in affects), findings=compatibility_findings(lake, contract)
+        found,
+        affects=tuple(asset(each) for each in affects),
+        findings=compatibility_findings(lake, contract),
+        origins={key: str(origin) for key, origin in origins.items() if origin.file},
     )
 
 
