@@ -212,6 +212,31 @@ def test_unique_looks_at_the_batch_or_at_the_whole_table_and_a_null_equals_nothi
     assert len(table.ids()) == 9
 
 
+def test_unique_in_the_table_knows_a_column_that_came_with_the_batch(lakehouse):
+    """Given a table, when a batch brings a column that must be unique in the whole table, then older rows are NULL
+    there and equal nothing."""
+    topic = lakehouse.cluster.topic("unique_new", schema=PAYMENT)
+    table = lakehouse.table(topic)
+    topic.send_raw((None, topic.encode(payment(n)), 0) for n in range(3))
+    assert table.run().error is None
+    address = {"type": "record", "name": "Place", "fields": [{"name": "zip", "type": "string"}]}
+    topic.use(
+        {
+            **PAYMENT,
+            "fields": [*PAYMENT["fields"], {"name": "place", "type": ["null", address], "default": None}],
+        }
+    )
+    rule = {"check": "unique", "columns": ["place.zip"], "within": "table", "on_failure": "warn"}
+    lakehouse.table(topic, quality=[rule])
+    topic.send_raw(
+        (None, topic.encode(payment(n, place={"zip": text})), 0) for n, text in enumerate("aab", start=3)
+    )
+    outcome = table.run()
+    assert outcome.error is None, outcome.error["message"]
+    assert [each.failed for each in outcome.quality.values()] == [2]
+    assert len(table.ids()) == 6
+
+
 UNPLANNABLE = [
     ({"column": "amuont", "check": "not_null"}, "there is no column amuont (did you mean amount?)"),
     ({"sql": "amuont > 1"}, "amuont"),

@@ -55,6 +55,8 @@ class TableState:
     receipt: int | None = None
     ledger: Ledger | None = None
     columns: Struct | None = None
+    head_columns: Struct | None = None
+    """Those of main's head: what Spark reads when it is pinned to it. Columns that came since are not among them."""
     properties: Mapping[str, str] = field(default_factory=dict)
     location: str = ""
     data_files: int = 0
@@ -123,6 +125,7 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         receipt=receipt.snapshot_id if receipt else None,
         ledger=ledger_of(receipt, table) if receipt and not merges else None,
         columns=columns_of(metadata.schema()),
+        head_columns=columns_at(metadata, head),
         properties=dict(metadata.properties),
         location=metadata.location,
         data_files=int(summary.get("total-data-files", 0)),
@@ -189,6 +192,13 @@ def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snap
         snapshot = by_id[snapshot_id]
         yield snapshot
         snapshot_id = snapshot.parent_snapshot_id
+
+
+def columns_at(metadata: TableMetadata, snapshot: Snapshot | None) -> Struct:
+    """The columns as of a snapshot: what Spark reads when it is pinned to it."""
+    schema_id = snapshot.schema_id if snapshot else None
+    found = next((each for each in metadata.schemas if each.schema_id == schema_id), None)
+    return columns_of(found or metadata.schema())
 
 
 def newest_receipt(metadata: TableMetadata) -> Snapshot | None:

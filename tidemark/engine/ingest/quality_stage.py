@@ -21,6 +21,7 @@ from tidemark.engine.decode.quality_rows import broken, is_judged, sample
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.stage import Staged
 from tidemark.engine.table.create import table_columns
+from tidemark.engine.table.head_rows import head_rows
 
 _SAMPLE = "_tidemark_sample"
 
@@ -152,10 +153,5 @@ def _staged_rows(lake: Lake, plan: Plan, staged: Staged) -> DataFrame:
 
 
 def _published_rows(lake: Lake, plan: Plan) -> DataFrame:
-    """The table as the plan found it.
-
-    By VERSION AS OF, for within one query Spark does not tell reads of a table apart that differ in options only.
-    """
-    table = lake.identifier(plan.contract.table)
-    rows = lake.spark().sql(f"SELECT * FROM {table} VERSION AS OF {plan.state.head}")
-    return rows.where(is_judged(table_columns(plan.columns)))
+    """The table as the plan found it."""
+    return head_rows(lake, plan.state).where(is_judged(table_columns(plan.columns)))

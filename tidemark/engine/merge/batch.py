@@ -36,6 +36,7 @@ from tidemark.engine.merge.rows import (
     reduced,
     remembered,
 )
+from tidemark.engine.table.head_rows import head_rows
 
 FEW = 200
 """Keys up to which they are named one by one; Iceberg compares no more with a file's statistics."""
@@ -111,8 +112,7 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
 
 def target(lake: Lake, plan: MergePlan) -> DataFrame:
     """The upsert table as the plan saw it."""
-    reader = lake.spark().read.option("versionAsOf", str(plan.state.head))
-    return reader.table(lake.identifier(plan.current.contract.table))
+    return head_rows(lake, plan.state)
 
 
 def _append(lake: Lake, plan: MergePlan, condition: str) -> DataFrame:

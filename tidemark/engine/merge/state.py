@@ -25,11 +25,11 @@ from tidemark.domain.ledger.merge_plan import (
     unmerged_offsets,
 )
 from tidemark.domain.maintenance.retention import expired_before
-from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import (
     TableState,
     ancestors,
+    columns_at,
     load,
     newest_receipt,
     read_state,
@@ -96,7 +96,14 @@ def read_pair(lake: Lake, current: Current, *, ledger: bool = True) -> Pair:
     cut = expired_before(append.metadata.properties)
     accepted = state.merged is not None and state.merged.own_topic_only
     elsewhere = not accepted and _holds_others(append, state.committed_at)
-    return Pair(current, history, state, _columns(append, history.head), cut, elsewhere)
+    return Pair(
+        current,
+        history,
+        state,
+        columns_at(append.metadata, append.metadata.current_snapshot()),
+        cut,
+        elsewhere,
+    )
 
 
 def read_history(metadata: TableMetadata, table: str, named: int | None) -> AppendHistory:
@@ -198,11 +205,3 @@ def _holds_others(append: Table, merged_at: datetime | None) -> bool:
     if merged_at is not None and Cutover.model_validate_json(text).at < merged_at:
         return False
     return next(iter(append.scan(row_filter="_kafka.epoch < 0").plan_files()), None) is not None
-
-
-def _columns(append: Table, snapshot_id: int) -> Struct:
-    """The columns as of a snapshot: what Spark reads when it is pinned to it."""
-    snapshot = append.metadata.snapshot_by_id(snapshot_id)
-    schema_id = snapshot.schema_id if snapshot else None
-    found = next((s for s in append.metadata.schemas if s.schema_id == schema_id), None)
-    return columns_of(found or append.metadata.schema())

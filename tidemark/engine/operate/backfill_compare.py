@@ -17,6 +17,7 @@ from tidemark.engine.operate.backfill_shadow import Window, fit, shadow_rows
 from tidemark.engine.operate.backfill_source import Opened, time_of
 from tidemark.engine.operate.replaced import rows_within
 from tidemark.engine.schema.evolve import value_columns
+from tidemark.engine.table.head_rows import head_rows
 from tidemark.engine.verify.compare import NONE, Figures, figures, figures_of, prints_of
 from tidemark.engine.verify.differences import KEY, ROW
 from tidemark.engine.verify.fingerprint import located
@@ -67,8 +68,7 @@ def compare_windows(
     other: dict[int, Figures] | None = None
     if source.kind == "own" and target.head is not None and target.ledger is not None:
         epoch = target.ledger.epoch
-        table = f"{lake.identifier(contract.table)} VERSION AS OF {target.head}"
-        there = lake.spark().sql(f"SELECT * FROM {table} WHERE {rows_within(epoch, plan.ranges)}")
+        there = head_rows(lake, target).where(rows_within(epoch, plan.ranges))
         other = _by_window(lake, there, loaded, keys)
     elif opened is not None:
         other = _of_source(opened, contract, target, plan, keys)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.columns.partitioning import column_parts
@@ -16,6 +17,7 @@ from tidemark.engine.access.table_state import TableState
 from tidemark.engine.operate.backfill_load import Pace
 from tidemark.engine.operate.backfill_source import Opened, check_time, open_source, time_of
 from tidemark.engine.schema.evolve import value_columns
+from tidemark.engine.table.head_rows import head_rows
 
 DAY = 86_400
 
@@ -177,9 +179,8 @@ def check_overlap(lake: Lake, work: Work) -> None:
         column_parts(work.plan.time_column)[0]
     )
     column = work.plan.time_column if shared else "_kafka.timestamp"
-    table = f"{lake.identifier(work.contract.table)} VERSION AS OF {work.target.head}"
-    time = time_of(column)
-    live = lake.spark().sql(f"SELECT * FROM {table} WHERE _kafka.epoch >= 0")
+    time, there = time_of(column), head_rows(lake, work.target)
+    live = there.where("_kafka.epoch >= 0")
     inside = live.where((time >= F.lit(work.plan.since)) & (time < F.lit(work.plan.until)))
     found = inside.agg(F.count("*").alias("n"), F.min(time).cast("string").alias("first")).collect()[0]
     if found["n"]:
@@ -192,12 +193,12 @@ def check_overlap(lake: Lake, work: Work) -> None:
             first=found["first"],
         )
     if shared:
-        _check_same_time(lake, work, table)
+        _check_same_time(work, there)
 
 
-def _check_same_time(lake: Lake, work: Work, table: str) -> None:
+def _check_same_time(work: Work, there: DataFrame) -> None:
     """Raises Refused when an earlier load of this source went by another time: a cutover replaces rows by theirs."""
-    mine = lake.spark().sql(f"SELECT * FROM {table} WHERE _kafka.epoch = {work.plan.epoch}")
+    mine = there.where(f"_kafka.epoch = {work.plan.epoch}")
     other = ~time_of(work.plan.time_column).cast("timestamp").eqNullSafe(time_of("_kafka.timestamp"))
     if found := mine.where(other).count():
         raise Refused(

@@ -20,8 +20,8 @@ from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.plan.table_properties import GC_ENABLED
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState, ancestors, ledger_of, load, summary_of
-from tidemark.engine.merge.rows import conformed
 from tidemark.engine.schema.evolve import value_columns
+from tidemark.engine.table.head_rows import conformed, head_rows
 
 _OF_THE_WHOLE = frozenset({"min_rows", "unique"})
 """Rules that one window of a backfill cannot be judged by; the others are judged as the rows come."""
@@ -103,11 +103,8 @@ def shadow_rows(lake: Lake, contract: Contract, target: TableState, epoch: int) 
         Refused: the table does not hold the shadow's columns.
     """
     state = lake.state(contract.table + SHADOW)
-    rows = lake.spark().sql(f"SELECT * FROM {lake.identifier(state.table)} VERSION AS OF {state.head}")
     kafka = F.col(KAFKA_COLUMN.name).withField("epoch", F.lit(epoch).cast("int"))
-    there = set(rows.columns)  # a column that came after the last window is not in its snapshot
-    loaded = Struct(tuple(field for field in value_columns(state).fields if field.name in there))
-    fitted = fit(rows, loaded, value_columns(target), contract.table)
+    fitted = fit(head_rows(lake, state), value_columns(state), value_columns(target), contract.table)
     names = [quoted_name(field.name) for field in value_columns(target).fields]
     return fitted.select(*names, kafka.alias(KAFKA_COLUMN.name))
 

@@ -1,0 +1,84 @@
+"""Rule: an upsert table follows the columns of its append table, whatever its merges read of the rows that are there."""
+
+from datetime import UTC, datetime
+
+import pytest
+from append_log import AppendLog
+
+from tidemark.domain.columns.types import INT, KAFKA_COLUMN, LONG, STRING, Field, ListType, Struct
+from tidemark.engine.lane.merge_catch_up import merge_up
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+PART, WIDER_PART = Struct((Field("p", INT),)), Struct((Field("p", LONG), Field("q", STRING)))
+BEFORE = Struct(
+    (
+        Field("id", LONG),
+        Field("v", INT),
+        Field("n", PART),
+        Field("l", ListType(PART)),
+        KAFKA_COLUMN,
+    )
+)
+AFTER = Struct(
+    (
+        Field("id", LONG),
+        Field("v", LONG),
+        Field("n", WIDER_PART),
+        Field("l", ListType(WIDER_PART)),
+        KAFKA_COLUMN,
+        Field("note", STRING),
+    )
+)
+GROWTH = (
+    "ALTER COLUMN v TYPE bigint",
+    "ALTER COLUMN n.p TYPE bigint",
+    "ALTER COLUMN l.element.p TYPE bigint",
+    "ADD COLUMN n.q string",
+    "ADD COLUMN l.element.q string",
+    "ADD COLUMN note string",
+)
+
+
+def kafka(offset, *, tombstone=False):
+    return ("t", 0, offset, NOON, 0, None, None, None, tombstone, 0)
+
+
+@pytest.mark.parametrize(
+    ("deletes", "envelope"), [("soft", "none"), ("hard", "debezium_flat"), ("hard", "none")]
+)
+def test_a_merge_after_new_and_wider_columns_knows_the_rows_of_before(lakehouse, deletes, envelope):
+    """Given stored rows, when the append table gets columns and wider types and one of the rows is deleted,
+    one changed and one left alone, then the next merge does it, and a later one too."""
+    log = AppendLog(
+        lakehouse,
+        BEFORE,
+        value={"format": "avro", "envelope": envelope},
+        upsert={"keys": ["id"], "deletes": deletes},
+    )
+
+    def merged():
+        outcome = merge_up(log.lake, log.current, "test")
+        assert outcome.error is None, outcome.error["message"]
+        found = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
+        return {
+            row["id"]: (row["v"], row["n"], row["l"], row.get("note"), row.get("_is_deleted", False))
+            for row in found
+        }
+
+    log.commit([(n, n, (n,), [(n,)], kafka(n)) for n in range(4)], {0: 4})
+    merged()
+    for change in GROWTH:
+        log.lake.spark().sql(f"ALTER TABLE {log.lake.identifier(log.contract.table)} {change}")
+    log.columns = AFTER
+    changed = (1, 2**40, (2**41, "q"), [(2**42, "r")], kafka(4), "note")
+    log.commit([changed, (2, None, None, None, kafka(5, tombstone=True), None)], {0: 6})
+    gone = (2, {"p": 2, "q": None}, [{"p": 2, "q": None}], None, True)
+    expected = {n: (n, {"p": n, "q": None}, [{"p": n, "q": None}], None, False) for n in (0, 3)} | {
+        1: (2**40, {"p": 2**41, "q": "q"}, [{"p": 2**42, "q": "r"}], "note", False)
+    }
+    assert merged() == expected | ({2: gone} if deletes == "soft" else {})
+
+    log.commit([(3, None, None, None, kafka(6, tombstone=True), None)], {0: 7})
+    left = merged()
+    assert left[0] == expected[0]
+    assert (3 in left) == (deletes == "soft")
