@@ -419,6 +419,29 @@ def test_a_missing_field_is_the_default_of_the_newest_schema(spark: SparkSession
     assert all(tombstone[field.name] is None for field in decoding.columns.fields)
 
 
+def test_what_could_only_be_null_is_null_beside_later_types_and_defaults(spark: SparkSession) -> None:
+    """A field of type null is there: no default of a newer schema takes its place, at the top and nested."""
+    inner = record(("a", "null"), ("b", ["null"]), ("k", "int"), name="In")
+    old = record(("n", "null"), ("m", ["null"]), ("list", array(["null"])), ("in", inner), ("s", ["null"]))
+    later = record(("a", ["long", "null"], 1), ("b", ["null", "string"], None), ("k", "int"), name="In")
+    new = record(
+        ("n", ["string", "null"], "DEF"),
+        ("m", "long", 77),
+        ("list", array(["null", "boolean"])),
+        ("in", later),
+        ("s", ["null", "long", "string"], None),
+    )
+    reader = schema_of(new)
+    decoding = Decoding("avro", columns_of(new), 0, {1: schema_of(old), 2: reader}, reader=reader)
+    nothing = {"n": None, "m": None, "list": [None], "in": {"a": None, "b": None, "k": 1}, "s": None}
+    told = {"n": "x", "m": 5, "list": [None, True], "in": {"a": 6, "b": "y", "k": 2}, "s": 7}
+    first, second = rows_of(
+        spark, decoding, [framed(1, encoded(old, nothing)), framed(2, encoded(new, told))]
+    )
+    assert {name: first[name] for name in nothing} == nothing
+    assert {name: second[name] for name in told} == {**told, "s": {"long": 7, "string": None}}
+
+
 def test_bare_values_have_no_header(spark: SparkSession) -> None:
     schema = record(("n", ["null", "int"]))
     decoding = Decoding("avro", columns_of(schema), 0, {9: schema_of(schema)}, framing="bare")

@@ -14,7 +14,6 @@ from pyspark.sql.avro.functions import from_avro
 
 from tidemark.domain.columns.spark_types import spark_ddl
 from tidemark.domain.columns.types import (
-    BOOLEAN,
     INT,
     ColumnType,
     Field,
@@ -54,16 +53,19 @@ AVRO_OPTIONS = {"mode": "PERMISSIVE", "datetimeRebaseMode": "CORRECTED"}
 """CORRECTED is the default, but a session may say otherwise, and dates must not depend on it."""
 
 
-def shaped(  # noqa: C901, PLR0911 - one case per kind of node
+def shaped(  # noqa: C901, PLR0911, PLR0912 - one case per kind of node
     value: Column, node: Node, target: ColumnType, reader: Node | None = None
 ) -> Column:
     """`value`, decoded as `node` under `decoder_schema`, as a column of the type `target` that covers it.
 
     Fields that the writer lacks are the default that `reader`, the newest schema, declares for them, else
-    NULL. Raises ValueError where `target` does not cover the node.
+    NULL; one that can only be null is not lacking, and NULL. Raises ValueError where `target` does not cover the
+    node.
     """
     if is_same(node, target):
         return value
+    if column_type(node) is None:
+        return F.lit(None).cast(spark_ddl(target))
     if isinstance(reader, Union) and len(reader.values) == 1:
         reader = reader.values[0]
     if _is_castable(node, target):
@@ -97,7 +99,7 @@ def shaped(  # noqa: C901, PLR0911 - one case per kind of node
 def record_field(value: Column, node: Record, field: Field, reader: Node | None) -> Column:
     """One column of a decoded record; where the writer lacks it, the reader's default, else NULL."""
     for name, found in zip(decoded_names(node), node.fields, strict=True):
-        if found.name == field.name and found.type != NULL:
+        if found.name == field.name:
             inner = _reader_field(reader, field.name)
             return shaped(value[name], found.type, field.type, inner.type if inner else None)
     return _missing(value, field, reader)
@@ -264,8 +266,6 @@ def _converted(  # noqa: PLR0911 - one return per logical type
             return document(value)
         case "duration":
             return F.when(value.isNotNull(), _duration(value))
-        case _ if node == NULL and target == BOOLEAN:
-            return F.lit(None).cast("boolean")
     raise ValueError(f"a {target} holds no {node}")
 
 
