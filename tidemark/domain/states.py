@@ -141,7 +141,8 @@ REMEDIES: dict[State, Remedy] = {
     ),
     "table_incompatible": Remedy(
         "A table of this name exists and its columns do not fit the topic.",
-        "name another `table` in the contract, or add the missing columns",
+        "declare the types that it has, name another `table` in the contract, or add the missing columns; one without "
+        "rows: drop it, then tidemark accept {table} --first-load --reason …",
         "The table that is there was not touched; records stay in Kafka.",
     ),
     "registry_down": Remedy(

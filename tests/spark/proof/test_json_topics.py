@@ -6,6 +6,12 @@ import uuid
 import pytest
 from topics import Topic
 
+from tidemark.domain.errors import Refused
+from tidemark.engine.operate.accept import accept
+from tidemark.engine.operate.approve import approve
+from tidemark.engine.preview.foresee import foresee
+from tidemark.engine.table.operations import Signature
+
 
 def json_topic(lakehouse, partitions=2):
     topic = Topic(lakehouse.cluster, f"json_{uuid.uuid4().hex[:6]}", {})
@@ -83,6 +89,30 @@ def test_a_declared_type_that_no_change_leads_to_stops_the_table(lakehouse, fiel
     outcome = declared_later(lakehouse, fields)
     assert outcome.state == "table_incompatible"
     assert reason in str(outcome.error)
+
+
+def test_a_table_that_a_wrong_contract_has_made_without_rows_is_made_anew(lakehouse):
+    """Given a first load of which nothing could be read, when the contract is mended, then run and plan say the same,
+    and doing what they say loads every record."""
+    topic = json_topic(lakehouse)
+    send(topic, *({"id": n} for n in range(20)))
+    wrong = lakehouse.table(topic, value={"format": "json", "fields": {"id": "string"}})
+    assert (wrong.run().state, wrong.iceberg().scan().to_arrow().num_rows) == ("misconfigured", 0)
+    table = lakehouse.table(topic, value={"format": "json", "fields": {"id": "bigint", "b": "bigint"}})
+    stopped = table.run()
+    assert (stopped.state, "drop it" in stopped.error["message"]) == ("table_incompatible", True)
+    found = foresee(lakehouse.lake, table.contract)
+    assert found.verdict == "impossible"
+    assert any("no approval helps" in change["reason"] for change in found.changes)
+    signature = Signature("ada", "a test", run_id="r")
+    with pytest.raises(Refused):
+        approve(lakehouse.lake, table.contract, found.plan, signature)
+    lakehouse.spark().sql(f"DROP TABLE {table.name}")
+    assert table.run(known=True).state == "table_missing"
+    accept(lakehouse.lake, table.contract, "first-load", signature)
+    assert table.run(known=True).state == "fresh"
+    assert sorted(row["id"] for row in table.iceberg().scan().to_arrow().to_pylist()) == list(range(20))
+    table.holds_everything()
 
 
 def test_a_declared_column_waits_for_review_when_the_contract_says_so(lakehouse):

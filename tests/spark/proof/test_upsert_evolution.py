@@ -7,6 +7,8 @@ from append_log import AppendLog
 
 from tidemark.domain.columns.types import INT, KAFKA_COLUMN, LONG, STRING, Field, ListType, Struct
 from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.operate.accept_upsert import accept_upsert
+from tidemark.engine.table.operations import Signature
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PART, WIDER_PART = Struct((Field("p", INT),)), Struct((Field("p", LONG), Field("q", STRING)))
@@ -82,3 +84,23 @@ def test_a_merge_after_new_and_wider_columns_knows_the_rows_of_before(lakehouse,
     left = merged()
     assert left[0] == expected[0]
     assert (3 in left) == (deletes == "soft")
+
+
+def test_a_column_that_became_another_stops_the_merge_with_a_way_out(lakehouse):
+    """Given an upsert table one of whose columns someone made anew in another type, when merged, then it stops by
+    name, and dropped it is made anew."""
+    log = AppendLog(lakehouse, BEFORE, value={"format": "json"}, upsert=["id"])
+    name = log.lake.identifier(log.current.contract.table)
+    log.commit([(1, 1, None, None, kafka(0))], {0: 1})
+    assert merge_up(log.lake, log.current, "test").error is None
+    for change in ("DROP COLUMN v", "ADD COLUMN v string"):
+        log.lake.spark().sql(f"ALTER TABLE {name} {change}")
+    log.commit([(2, 2, None, None, kafka(1))], {0: 2})
+    stopped = merge_up(log.lake, log.current, "test")
+    assert stopped.state == "table_incompatible"
+    assert "append rows make it anew" in stopped.error["message"]
+    log.lake.spark().sql(f"DROP TABLE {name}")
+    accept_upsert(log.lake, log.current, "first-load", Signature("ada", "a test", run_id="r"))
+    assert merge_up(log.lake, log.current, "test").error is None
+    found = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
+    assert {row["id"]: row["v"] for row in found} == {1: 1, 2: 2}

@@ -85,6 +85,15 @@ class TestAPlan:
         other = plan_schema("u", table, [WriterColumns(7, 2, Struct((Field("a", STRING),)))], APPLY)
         assert plan.id != other.id
 
+    def test_a_type_that_the_contract_declares_anew_is_no_matter_of_approval(self) -> None:
+        """Approved, it would be the contract's own columns that are set aside, with all that are declared later."""
+        declared = WriterColumns(0, 1, Struct((Field("a", STRING), Field("b", LONG))))
+        for policy in (APPLY, SchemaChanges(incompatible="quarantine")):
+            plan = plan_schema("t", Struct((Field("a", LONG),)), [declared], policy)
+            verdicts = {c.path: c.verdict for c in plan.changes}
+            assert verdicts == {("a",): "impossible", ("b",): "apply"}
+            assert "no approval helps" in next(c.reason for c in plan.of("impossible"))
+
     def test_what_would_mean_something_else_is_incompatible_in_words(self) -> None:
         """The type stays or widens, the unit does not: one column would hold both, and nothing would tell them apart."""
         micros, nanos = (f"{unit}seconds since midnight" for unit in ("micro", "nano"))

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from tidemark.domain.columns.coverage import Difference, covers
 from tidemark.domain.columns.evolution import extended
 from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Struct
-from tidemark.domain.config.contract import OnChange, SchemaChanges
+from tidemark.domain.config.contract import SchemaChanges
 from tidemark.domain.errors import SchemaUnsupported
 
 Kind = Literal[
@@ -36,6 +36,7 @@ Kind = Literal[
 ]
 Verdict = Literal["apply", "review", "quarantine", "impossible"]
 _OF_WRITERS = frozenset({"incompatible", "remove_column"})
+_KEEPS = "a column keeps its type, and no approval helps: declare the one that it has, or name another table"
 _KINDS: Mapping[str, Kind] = {
     "missing": "add_column",
     "narrower": "widen_type",
@@ -180,16 +181,19 @@ def applied(columns: Struct, changes: Iterable[Change]) -> Struct:
 
 def _change(difference: Difference, writer: WriterColumns, policy: SchemaChanges) -> Change:
     kind = _KINDS[difference.kind]
-    verdict: OnChange = getattr(policy, kind)
+    verdict: Verdict = getattr(policy, kind)
     old, new = difference.ends
     means = ": its values mean something else than those that are there" if difference.meanings else ""
+    reason = f"{writer.named}{means}; the contract says {kind}: {verdict}"
+    if kind == "incompatible" and not writer.id:
+        verdict, reason = "impossible", f"{writer.named}{means}; {_KEEPS}"
     return Change(
         kind=kind,
         path=difference.path,
         old=old,
         new=new,
         verdict=verdict,
-        reason=f"{writer.named}{means}; the contract says {kind}: {verdict}",
+        reason=reason,
         schema_id=writer.id,
         doc=difference.doc,
         meaning=difference.meaning,

@@ -33,6 +33,7 @@ from tidemark.engine.table.takeover import renaming, require_free_folder
 
 MANY_VERSIONS = 16
 """Of a subject; up to so many are looked for in every batch."""
+_WITHOUT_ROWS = "It has no rows: drop it, then tidemark accept {table} --first-load --reason … makes it anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +319,8 @@ def _with_declared(
         contract.table,
         ("" if hopeless else f"Plan {evolution.plan.id} waits. ")
         + "The contract declares what the table does not hold: "
-        + "; ".join(f"{d.dotted}: {d.kind} (table {d.found}, contract {d.wanted})" for d in missing),
+        + "; ".join(f"{d.dotted}: {d.kind} (table {d.found}, contract {d.wanted})" for d in missing)
+        + (f". {_WITHOUT_ROWS.format(table=contract.table)}" if hopeless and not state.rows else ""),
         plan=evolution.plan.id,
         topic=contract.topic,
     )

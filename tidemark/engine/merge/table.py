@@ -29,6 +29,9 @@ ORDER = "tidemark.order-by"
 DELETES = "tidemark.deletes"
 _LAYOUT = frozenset({"partition_spec", "sort_order", "format_version"})
 """What may wait for a person, or be impossible, while merges go on."""
+_MADE_ANEW = (
+    "Name another `upsert.table`, or drop this one and accept its first load: append rows make it anew."
+)
 
 
 def prepare(lake: Lake, current: Current, state: TableState, append: Struct, run_id: str) -> TableState:
@@ -51,6 +54,11 @@ def prepare(lake: Lake, current: Current, state: TableState, append: Struct, run
     _same_table(current, state)
     plan = plan_follow(current, state, columns)
     waits = [c for c in plan.of("review", "impossible") if c.kind not in _LAYOUT]
+    if clashing := [c for c in waits if c.kind == "incompatible"]:
+        listed = "; ".join(f"{'.'.join(c.path)}: {c.old}, there {c.new}" for c in clashing)
+        raise Stopped(
+            "table_incompatible", contract.table, f"{listed} in {current.append.table}. {_MADE_ANEW}"
+        )
     if waits:
         listed = "; ".join(f"{'.'.join(c.path)}: {c.old} -> {c.new} ({c.reason})" for c in waits)
         raise Stopped("schema_review", contract.table, f"Plan {plan.id} waits. {listed}", plan=plan.id)
@@ -72,7 +80,7 @@ def plan_follow(current: Current, state: TableState, wanted: Struct) -> SchemaPl
 
 
 def _guarded(change: Change, current: Current) -> Change:
-    if change.path not in current.keys:
+    if change.path not in current.keys or change.kind == "incompatible":
         return change
     why = "a key identifies rows that are there already"
     return Change(change.kind, change.path, change.old, change.new, "review", why, change.schema_id)
@@ -121,6 +129,5 @@ def _same_table(current: Current, state: TableState) -> None:
             "table_incompatible",
             current.contract.table,
             f"It was made with {other}, the contract says { ({key: wanted[key] for key in other}) }. "
-            "Name another `upsert.table`, or drop this one and accept its first load: it is made anew from the append "
-            "table.",
+            f"{_MADE_ANEW}",
         )

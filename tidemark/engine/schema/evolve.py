@@ -195,8 +195,8 @@ def removed_paths(state: TableState) -> frozenset[str]:
 
 
 def settled_ids(state: TableState) -> frozenset[int]:
-    """Schema ids that an approval has sent to quarantine."""
-    return frozenset(noted(state.properties, SETTLED))
+    """Schema ids that an approval has sent to quarantine; the contract's own columns cannot be among them."""
+    return frozenset(noted(state.properties, SETTLED)) - {NO_ID}
 
 
 def writer_columns(state: TableState, schemas: TopicSchemas) -> list[WriterColumns]:
