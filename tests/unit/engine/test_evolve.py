@@ -365,6 +365,46 @@ class TestTwoAtOnce:
         assert settled_ids(lake.state()) == {2}
 
 
+class TestAColumnThatSomebodyTookAwayByHand:
+    @pytest.mark.parametrize(
+        ("path", "name", "says"),
+        [
+            (("who",), None, "dropped it by hand. Approve"),
+            (("who",), "customer", "renamed it to customer by hand. Rename it back by hand, or approve"),
+            (("items", "element", "n"), "amount", "renamed it to items.element.amount by hand"),
+        ],
+    )
+    def test_is_not_made_anew_without_a_word(
+        self, lake: Lake, path: Any, name: str | None, says: str
+    ) -> None:
+        """Rows that are there would be NULL under a name that readers know."""
+        lake.evolve(contract(), topic(FIRST))
+        with lake.catalog.load_table(TABLE).update_schema() as update:
+            update.rename_column(path, name) if name else update.delete_column(path)
+        found = lake.evolve(contract(), topic(FIRST))
+        assert [(c.kind, c.path) for c in found.parked] == [("add_column", path)]
+        assert says in found.parked[0].reason
+        assert found.done == ()
+        lake.evolve(contract(), topic(FIRST), approval=Approval(found.plan.id, "ann", "known"))
+        assert plan_evolution(contract(), lake.state(), topic(FIRST)).changes == ()
+        assert says in history(lake.state())[-1]["changes"][0]["reason"]
+
+    def test_fits_again_once_it_is_renamed_back(self, lake: Lake) -> None:
+        lake.evolve(contract(), topic(FIRST))
+        for old, new in (("who", "customer"), ("customer", "who")):
+            with lake.catalog.load_table(TABLE).update_schema() as update:
+                update.rename_column(old, new)
+        assert plan_evolution(contract(), lake.state(), topic(FIRST)).changes == ()
+
+    def test_of_other_columns_nothing_waits(self, lake: Lake) -> None:
+        lake.evolve(contract(), topic(FIRST))
+        with lake.catalog.load_table(TABLE).update_schema() as update:
+            update.delete_column("who")
+        found = lake.evolve(contract(), topic(FIRST, SECOND))
+        assert [c.path for c in found.parked] == [("who",)]
+        assert ("ship",) in [c.path for c in found.done]
+
+
 REMOVED = (FIRST[0], FIRST[1], FIRST[3])
 
 

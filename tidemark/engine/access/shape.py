@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import IcebergType, NestedField, StructType
 from pyiceberg.types import ListType as IcebergList
@@ -55,7 +56,12 @@ def partition_names(metadata: TableMetadata) -> dict[str, str]:
 
 def fields(metadata: TableMetadata) -> Iterator[tuple[Path, NestedField]]:
     """Every field of the current schema with its path; elements, keys and values of lists and maps are fields too."""
-    for field in metadata.schema().fields:
+    yield from schema_fields(metadata.schema())
+
+
+def schema_fields(schema: Schema) -> Iterator[tuple[Path, NestedField]]:
+    """The same of any schema."""
+    for field in schema.fields:
         yield from _fields(field, (field.name,))
 
 

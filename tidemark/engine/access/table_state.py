@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
@@ -68,6 +69,8 @@ class TableState:
     merged: MergeLedger | None = None
     delete_rows: int = 0
     shape: Shape = field(default_factory=Shape)
+    schemas: tuple[Schema, ...] = field(default=(), repr=False, compare=False)
+    """All that the table has had, the present one last."""
     staged: bool = False
     """An attempt's branch is ahead of main: rows are written and not published."""
 
@@ -137,6 +140,10 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         merged=merge_ledger_of(receipt, table) if receipt and merges else None,
         delete_rows=int(summary.get("total-position-deletes", 0)),
         shape=shape_of(metadata),
+        schemas=(
+            *(s for s in metadata.schemas if s.schema_id != metadata.current_schema_id),
+            metadata.schema(),
+        ),
         staged=_staged(metadata, head),
     )
 

@@ -20,6 +20,7 @@ from tidemark.domain.plan.table_plan import with_layout
 from tidemark.domain.plan.table_properties import BASE
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState
+from tidemark.engine.schema.by_hand import reviewed
 from tidemark.engine.schema.evolve import apply_changes
 from tidemark.engine.table.create import base_properties, create
 from tidemark.engine.table.takeover import require_free_folder
@@ -74,7 +75,7 @@ def plan_follow(current: Current, state: TableState, wanted: Struct) -> SchemaPl
     """
     contract, columns = current.contract, state.columns or Struct(())
     follows = SchemaChanges(add_column="apply", widen_type="apply", incompatible="review")
-    plan = plan_schema(contract.table, columns, [WriterColumns(0, 1, wanted)], follows)
+    plan = reviewed(plan_schema(contract.table, columns, [WriterColumns(0, 1, wanted)], follows), state)
     guarded = SchemaPlan(plan.table, tuple(_guarded(change, current) for change in plan.changes))
     return with_layout(guarded, contract, columns, state.shape, {**BASE, **MERGE_PROPERTIES})
 

@@ -32,6 +32,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.records import NO_ID
 from tidemark.engine.schema.alter import Notes, alter
+from tidemark.engine.schema.by_hand import reviewed
 from tidemark.engine.schema.history import Entry, begun, history, noted, told, unfinished
 from tidemark.engine.schema.writers import VARIANT_FORMAT, TopicSchemas
 
@@ -76,7 +77,7 @@ def plan_evolution(contract: Contract, state: TableState, schemas: TopicSchemas)
     )
     clashing = {c.schema_id for c in plan.changes if c.kind == "incompatible"} | settled
     sound = [w for w in writers if w.id not in clashing]
-    return with_table(plan, contract, columns, state.shape, sound)
+    return with_table(reviewed(plan, state), contract, columns, state.shape, sound)
 
 
 def refused_ids(contract: Contract, state: TableState, schemas: TopicSchemas) -> frozenset[int]:
