@@ -94,6 +94,12 @@ class TestAPlan:
             assert verdicts == {("a",): "impossible", ("b",): "apply"}
             assert "no approval helps" in next(c.reason for c in plan.of("impossible"))
 
+    def test_a_change_names_the_writer_that_needs_it_and_no_other_that_differs_there(self) -> None:
+        kinds = {4: STRING, 5: INT, 6: LONG}
+        writers = [WriterColumns(n, n, Struct((Field("a", kind),))) for n, kind in kinds.items()]
+        plan = plan_schema("t", Struct((Field("a", INT),)), writers, APPLY)
+        assert {c.kind: c.schema_id for c in plan.changes} == {"incompatible": 4, "widen_type": 6}
+
     def test_what_would_mean_something_else_is_incompatible_in_words(self) -> None:
         """The type stays or widens, the unit does not: one column would hold both, and nothing would tell them apart."""
         micros, nanos = (f"{unit}seconds since midnight" for unit in ("micro", "nano"))

@@ -203,9 +203,11 @@ def _change(difference: Difference, writer: WriterColumns, policy: SchemaChanges
 def _first_to_need(
     difference: Difference, columns: Struct, writers: Iterable[WriterColumns]
 ) -> WriterColumns:
-    """The oldest writer that asks for something at this path."""
+    """The oldest writer that asks for this at this path; one whose type does not fit there asks for nothing."""
+    wanted = difference.path, difference.kind
     for writer in writers:
-        if not writer.fault and any(d.path == difference.path for d in _differences(columns, writer.columns)):
+        found = () if writer.fault else _differences(columns, writer.columns)
+        if any((d.path, d.kind) == wanted for d in found):
             return writer
     raise ValueError(f"no writer needs {difference.dotted}")
 

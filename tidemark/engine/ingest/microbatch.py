@@ -244,7 +244,8 @@ def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
 
 
 def _why_parked(plan: Plan, parked: SchemaPlan, schema_id: int) -> str:
-    removed = [c.reason for c in parked.changes if c.kind == "remove_column" and schema_id in plan.parked]
+    gone = [c for c in parked.changes if c.kind == "remove_column" and schema_id in plan.parked]
+    removed = [f"{'.'.join(c.path)}: {c.reason}" for c in gone]
     return plan.schemas.why_uncovered(plan.columns, schema_id) or "; ".join(removed)
 
 
