@@ -241,6 +241,13 @@ JSON_DEFAULTS = [
 ]
 
 
+ENTRIES = {
+    "type": "array",
+    "logicalType": "map",
+    "items": record(("key", "int"), ("value", "int"), name="Pair"),
+}
+
+
 @pytest.mark.parametrize(("schema", "value"), JSON_DEFAULTS)
 def test_a_default_is_encoded_as_any_value(schema: Any, value: Any) -> None:
     read = fastavro.schemaless_reader(io.BytesIO(encode_default(schema_of(schema).root, value)), schema, None)
@@ -254,11 +261,28 @@ def test_a_default_is_encoded_as_any_value(schema: Any, value: Any) -> None:
         ("int", 2**31), ("int", True), ("int", "1"), ("boolean", 0), ("string", 1), ("bytes", "€"), ("null", 0),
         ("double", "1"), ("float", 1e40), ({"type": "fixed", "name": "F", "size": 2}, "a"), (["null", "int"], "x"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, "B"), (record(("x", "int")), {}), ({"type": "map", "values": "int"}, 5),
+        ({"type": "map", "values": "int"}, [1]), (ENTRIES, [1]), (ENTRIES, [{"key": 1}]), (ENTRIES, {"1": 1}),
     ],
 )  # fmt: skip
 def test_a_default_that_does_not_fit_is_no_default(schema: Any, value: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
         encode_default(schema_of(schema).root, value)
+
+
+@pytest.mark.parametrize("logical", [["duration"], {"x": 1}, 5, None])
+def test_a_logical_type_that_is_no_text_is_ignored(logical: Any) -> None:
+    schema = record(
+        ("l", {"type": "long", "logicalType": logical}),
+        ("f", {"type": "fixed", "name": "F", "size": 12, "logicalType": logical}),
+    )
+    assert column_types(schema) == {"l": "long", "f": "binary"}
+    said = {
+        "type": "bytes",
+        "connect.name": "org.apache.kafka.connect.data.Decimal",
+        "connect.parameters": [1],
+    }
+    read = parse(json.dumps(record(("d", said))), connect=True)
+    assert str(columns(read).struct.fields[0].type) == "binary"
 
 
 def test_a_field_knows_its_default() -> None:

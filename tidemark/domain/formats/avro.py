@@ -214,7 +214,7 @@ class _Reader:
         size = schema.get("size")
         if not isinstance(size, int) or size < 0:
             raise SchemaUnsupported(_dotted(path), f"no size of a fixed: {size!r}")
-        logical = schema.get("logicalType", "")
+        logical = _logical(schema)
         if logical == "decimal" and self._is_decimal(schema, path, max_decimal_precision(size)):
             return Fixed(name, size, "decimal", schema["precision"], schema.get("scale", 0))
         if _FIXED_SIZE_OF.get(logical) == size:
@@ -250,7 +250,7 @@ class _Reader:
     def _leaf(self, kind: LeafKind, schema: dict[str, Any], path: Path) -> Leaf:
         if self.connect and (semantic := semantic_leaf(kind, schema, documents=self.variants)):
             return semantic
-        logical = schema.get("logicalType", "")
+        logical = _logical(schema)
         if kind == "bytes" and logical == "decimal" and self._is_decimal(schema, path, None):
             return Leaf(kind, "decimal", schema["precision"], schema.get("scale", 0))
         if logical in _LOGICAL_ON.get(kind, ()):
@@ -281,6 +281,12 @@ class _Reader:
 
 def _full_name(name: str, namespace: str | None) -> str:
     return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _logical(schema: dict[str, Any]) -> str:
+    """The logical type; what is no text is none that anybody knows."""
+    logical = schema.get("logicalType")
+    return logical if isinstance(logical, str) else ""
 
 
 def _doc(schema: dict[str, Any]) -> str:

@@ -29,7 +29,7 @@ def encode_default(node: Node, value: Any) -> bytes:  # noqa: PLR0911 - one per 
         case Array(items):
             return _blocks([encode_default(items, item) for item in _of(list, value)])
         case Entries(key, item):
-            return _blocks([encode_default(key, k) + encode_default(item, v) for k, v in _pairs(value)])
+            return _blocks([encode_default(key, k) + encode_default(item, v) for k, v in _pairs(node, value)])
         case Union(branches):
             return _first_fit(branches, value)
 
@@ -128,14 +128,16 @@ def _blocks(items: list[bytes]) -> bytes:
     return (zigzag(len(items)) if items else b"") + b"".join(items) + _NOTHING
 
 
-def _pairs(value: Any) -> list[tuple[Any, Any]]:
-    if isinstance(value, dict):
-        return list(value.items())
-    return [
-        (_of(dict, item)["key"], item["value"])
-        for item in _of(list, value)
-        if {"key", "value"} <= item.keys()
-    ]
+def _pairs(node: Entries, value: Any) -> list[tuple[Any, Any]]:
+    if node.written_as == "map":
+        return list(_of(dict, value).items())
+    return [(_part(item, "key"), _part(item, "value")) for item in _of(list, value)]
+
+
+def _part(item: Any, name: str) -> Any:
+    if name not in _of(dict, item):
+        raise ValueError(f"{item!r} has no {name}")
+    return item[name]
 
 
 def _of(kind: type, value: Any) -> Any:

@@ -67,7 +67,8 @@ def semantic_leaf(kind: LeafKind, schema: Mapping[str, Any], *, documents: bool 
 
 def _decimal(schema: Mapping[str, Any]) -> Leaf | None:
     """Digits as `connect.decimal.precision` says, 38 where it is silent; more than 38 become text."""
-    parameters = schema.get("connect.parameters") or {}
+    said = schema.get("connect.parameters")
+    parameters = said if isinstance(said, Mapping) else {}
     scale, precision = number(parameters.get("scale")), number(parameters.get("connect.decimal.precision"))
     if scale is None or scale < 0:
         return None
