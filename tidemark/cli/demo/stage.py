@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 
@@ -11,9 +11,12 @@ import psutil
 from rich.console import Console
 
 from tidemark.cli.dagster_services import DagsterServices
+from tidemark.cli.demo.hold import held
 from tidemark.engine.config.configuration import Configuration, load_from_environment, places
 from tidemark.services.progress import on_console
 from tidemark.services.stack import Stack
+
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +42,64 @@ def stage(console: Console) -> Iterator[Stage]:
     """Bring everything up; when the block ends, however it ends, nothing that was started here runs on.
 
     Raises:
+        Refused: another demo or dev holds the home.
         ConfigurationError, ServiceError.
     """
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    _end_as_by_ctrl_c()
     found = places(os.environ)
-    stack = Stack(found.home) if load_from_environment().platform.embedded else None
-    dagster = DagsterServices(found)
-    ours = stack is not None and not all(stack.status()["processes"].values())
+    with held(found.home.absolute()):
+        stack = Stack(found.home) if load_from_environment().platform.embedded else None
+        dagster = DagsterServices(found)
+        ours = stack is not None and not all(stack.status()["processes"].values())
+        try:
+            if stack:
+                with on_console(console) as show:
+                    stack.up(show)
+            with console.status("Dagster: code server, webserver, daemon"):
+                dagster.up()
+            yield Stage(load_from_environment(), dagster, stack)
+        finally:
+            with _undisturbed():
+                _say(console, "Stopping …")
+                try:
+                    dagster.down()
+                finally:
+                    if stack and ours:
+                        stack.down()
+                _say(console, f"{_left(stack, ours=ours)} The data stays in {found.home}.")
+
+
+def _left(stack: Stack | None, *, ours: bool) -> str:
+    """What runs on, in words: a stack that was up before is not ours to end."""
+    if stack is None:
+        return "Dagster has ended."
+    if ours:
+        return "Nothing runs any more."
+    return "Dagster has ended; Kafka, registry and Spark were up before and run on (tidemark services down ends them)."
+
+
+def _end_as_by_ctrl_c() -> None:
+    """SIGTERM and a terminal that is closed end everything as Ctrl-C does; what nohup has ignored stays ignored."""
+    for number in ENDS:
+        if number is not signal.SIGINT and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _as_interrupt)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A second signal does not end the ending: it would leave processes behind."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDS}
     try:
-        if stack:
-            with on_console(console) as show:
-                stack.up(show)
-        with console.status("Dagster: code server, webserver, daemon"):
-            dagster.up()
-        yield Stage(load_from_environment(), dagster, stack)
+        yield
     finally:
-        patient = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        console.print("Stopping …", style="dim")
-        dagster.down()
-        if stack and ours:
-            stack.down()
-        signal.signal(signal.SIGINT, patient)
-        console.print(f"Nothing runs any more. The data stays in {found.home}.", style="dim")
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _say(console: Console, text: str) -> None:
+    """The terminal may be closed already."""
+    with suppress(OSError):
+        console.print(text, style="dim", soft_wrap=True)
 
 
 def _as_interrupt(_number: int, _frame: FrameType | None) -> None:

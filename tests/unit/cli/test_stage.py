@@ -1,0 +1,129 @@
+"""Rules: a home has one demo or dev at a time; one that ends leaves nothing behind and says what runs on."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+import tidemark.cli.demo.stage as stage_module
+from tidemark.cli.demo.hold import held
+from tidemark.cli.demo.stage import ENDS, stage
+from tidemark.domain.errors import Refused
+
+HOLD = "import sys, time\nfrom pathlib import Path\nfrom tidemark.cli.demo.hold import held\n"
+HOLD += "with held(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(60)"
+
+
+class Dagster:
+    """Notes what is asked of it; a signal may come while it goes down."""
+
+    def __init__(self, _places: object) -> None:
+        self.calls: list[str] = []
+        world.append(self)
+
+    def up(self) -> None:
+        self.calls.append("up")
+
+    def down(self) -> None:
+        for number in ENDS:
+            os.kill(os.getpid(), number)
+        self.calls.append("down")
+
+
+class Stack:
+    """Runs already, or does not."""
+
+    running = False
+
+    def __init__(self, _home: Path) -> None:
+        self.calls: list[str] = []
+        world.append(self)
+
+    def status(self) -> dict[str, object]:
+        return {"processes": {"kafka": 1 if self.running else None}}
+
+    def up(self, _show: object) -> None:
+        self.calls.append("up")
+
+    def down(self) -> None:
+        self.calls.append("down")
+
+
+world: list[Dagster | Stack] = []
+
+
+@pytest.fixture
+def out(tmp_path, monkeypatch):
+    """Where the stage speaks; its services are those above."""
+    world.clear()
+    before = {number: signal.getsignal(number) for number in ENDS}
+    monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(stage_module, "DagsterServices", Dagster)
+    monkeypatch.setattr(stage_module, "Stack", Stack)
+    embedded = SimpleNamespace(platform=SimpleNamespace(embedded=True))
+    monkeypatch.setattr(stage_module, "load_from_environment", lambda: embedded)
+    monkeypatch.setattr(Stack, "running", False)
+    yield Console(file=io.StringIO(), width=200)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def said(out: Console) -> str:
+    return out.file.getvalue()
+
+
+def test_a_second_one_is_refused_by_pid_and_may_begin_when_the_first_is_killed(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout.readline() == "held\n"
+        with (
+            pytest.raises(Refused, match=f"process {first.pid} runs a demo or dev") as refused,
+            held(tmp_path),
+        ):
+            pass
+        assert f"kill {first.pid}" in refused.value.next_step
+        os.kill(first.pid, signal.SIGKILL)
+        first.wait()
+    with held(tmp_path):
+        assert (tmp_path / "dev.lock").read_text() == str(os.getpid())
+
+
+def test_a_second_one_touches_nothing_of_the_first(out, tmp_path):
+    with held(tmp_path / "home"), pytest.raises(Refused), stage(out):
+        pass
+    assert world == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_all_of_it_and_further_ones_do_not_disturb(out, number):
+    with pytest.raises(KeyboardInterrupt), stage(out):
+        signal.raise_signal(number)
+    assert [each.calls for each in world] == [["up", "down"], ["up", "down"]]
+    assert "Nothing runs any more." in said(out)
+
+
+def test_a_closed_terminal_does_not_keep_it_from_ending(out, monkeypatch):
+    with stage(out):
+        monkeypatch.setattr(out.file, "write", lambda _text: (_ for _ in ()).throw(OSError(5, "closed")))
+    assert [each.calls for each in world] == [["up", "down"], ["up", "down"]]
+
+
+def test_a_stack_that_was_up_before_runs_on_and_is_named(out, monkeypatch):
+    monkeypatch.setattr(Stack, "running", True)
+    with stage(out):
+        pass
+    assert [each.calls for each in world] == [["up"], ["up", "down"]]
+    assert "Nothing runs any more" not in said(out)
+    assert "tidemark services down" in said(out)
+
+
+def test_a_hangup_that_nohup_ignores_stays_ignored(out):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with stage(out):
+        os.kill(os.getpid(), signal.SIGHUP)
+    assert "Nothing runs any more." in said(out)
