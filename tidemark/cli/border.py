@@ -15,7 +15,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tidemark.domain.errors import Outage, Overtaken, Stopped, TidemarkError
+from tidemark.domain.errors import Interrupted, Outage, Overtaken, Stopped, TidemarkError
 
 FINDING = 1
 BAD_USE = 2
@@ -84,6 +84,8 @@ def report(error: Exception, *, as_json: bool) -> int:
         _say(error, as_json=as_json)
         return FINDING
     _say(error, as_json=as_json)
+    if isinstance(error, Interrupted):
+        return INTERRUPTED
     found = isinstance(error, Stopped | Outage | Overtaken) or error.fields.get("state") == "failed"
     return FINDING if found else BAD_USE
 

@@ -2,6 +2,8 @@
 
 import getpass
 import logging
+import shlex
+import sys
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,9 +12,9 @@ from typing import Any, cast
 import dagster as dg
 import yaml
 
-from tidemark.cli.in_dagster import config_of, dagster_instance, execute
+from tidemark.cli.in_dagster import config_of, dagster_instance, execute, interrupted
 from tidemark.cli.output import console, print_json
-from tidemark.domain.errors import NO_TABLE, Outage, Overtaken, Refused, Stopped, TidemarkError
+from tidemark.domain.errors import NO_TABLE, Interrupted, Outage, Overtaken, Refused, Stopped, TidemarkError
 from tidemark.engine.config.configuration import load_from_environment
 
 _KINDS: dict[str, type[TidemarkError]] = {"Refused": Refused}
@@ -52,12 +54,13 @@ def launched(
     """The operation as it was logged, the config that does the same in the launchpad, and the id of the run.
 
     Raises:
+        Interrupted: by Ctrl-C or SIGTERM; names the command that does it again.
         TidemarkError: as the engine raised it.
     """
     with dagster_instance() as instance, _told(as_json=as_json):
         config = config_of(verb, asked)
         result = execute(instance, verb, run_id=str(uuid.uuid4()), run_config=config)
-    return _operation(result), config, result.run_id
+    return _operation(result, verb), config, result.run_id
 
 
 @contextmanager
@@ -81,7 +84,9 @@ def _told(*, as_json: bool) -> Iterator[None]:
         log.removeHandler(handler)
 
 
-def _operation(result: dg.ExecuteInProcessResult) -> Mapping[str, Any]:
+def _operation(result: dg.ExecuteInProcessResult, verb: str) -> Mapping[str, Any]:
+    if interrupted(result):
+        raise Interrupted(verb, shlex.join(["tidemark", *sys.argv[1:]]))
     for event in result.all_events:
         if event.is_successful_output:
             told = event.step_output_data.metadata.get("tidemark/operation")

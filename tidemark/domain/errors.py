@@ -6,6 +6,7 @@ TidemarkError
 ├── Stopped                 a table is in a stop state; a new attempt alone does not help
 ├── Outage                  a service does not answer; a new attempt from the plan may succeed
 ├── Overtaken               main moved under an attempt; plan again
+├── Interrupted             Ctrl-C or SIGTERM ended a verb; the same again completes it
 └── SchemaUnsupported       a schema has no exact column types
 """
 
@@ -112,6 +113,17 @@ class Overtaken(TidemarkError):
             table=table,
             planned=planned,
             found=found,
+        )
+
+
+class Interrupted(TidemarkError):
+    """A person ended a verb before its end: what it had committed stays, all else is as it was."""
+
+    def __init__(self, verb: str, command: str) -> None:
+        super().__init__(
+            f"{verb} was interrupted: what it had committed stays, the rest was not done",
+            next_step=command,
+            verb=verb,
         )
 
 

@@ -1,15 +1,18 @@
 """`run --json` is read from the events of the Dagster run, whatever became of it."""
 
+import json
+import signal
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
 import pytest
 
-from tidemark.cli.border import FINDING, report
+from tidemark.cli.border import FINDING, INTERRUPTED, report
 from tidemark.cli.change import _operation, remade
 from tidemark.cli.run import ended_early, told_by
-from tidemark.domain.errors import Outage, Overtaken, Refused, Stopped, TidemarkError
+from tidemark.domain.errors import Interrupted, Outage, Overtaken, Refused, Stopped, TidemarkError
 from tidemark.domain.outcome import Outcome
 
 KEYS = ["table", "state", "commits", "rows", "from", "next", "snapshot_id", "seconds", "error"]
@@ -84,6 +87,28 @@ def test_a_verb_tells_the_cause_of_a_fault_and_not_dagster_s_wrapper(
         breaks()
 
     with pytest.raises(TidemarkError, match="KeyError: 'tidemark'") as told:
-        _operation(verb.execute_in_process(raise_on_error=False))
+        _operation(verb.execute_in_process(raise_on_error=False), "verb")
     assert report(told.value, as_json=True) == FINDING
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_verb_that_is_interrupted_names_the_command_that_does_it_again(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a verb at work, when Ctrl-C or SIGTERM ends it, then that is what it says, with exit code 130, and no fault of ours."""
+    monkeypatch.setattr(sys, "argv", ["tidemark", "replay", "shop.orders", "--reason", "as agreed"])
+
+    @dg.op
+    def works() -> None:
+        signal.raise_signal(number)
+
+    @dg.job
+    def replay() -> None:
+        works()
+
+    with pytest.raises(Interrupted) as told:
+        _operation(replay.execute_in_process(raise_on_error=False), "replay")
+    assert report(told.value, as_json=True) == INTERRUPTED
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["next_step"] == "tidemark replay shop.orders --reason 'as agreed'"
