@@ -111,6 +111,18 @@ class DagsterServices:
             for stopped in [pool.submit(stop, self._mark(name), patience=5) for name in (DAEMON, WEB, CODE)]:
                 stopped.result()
 
+    def require_alive(self) -> None:
+        """Without one of the three tables fall behind, and nothing else says so.
+
+        Raises:
+            ServiceFailed: one has ended by itself, or was killed.
+        """
+        for name, pid in self._pids.items():
+            if has_ended(pid) or (name == CODE and not _serves(pid)):
+                raise self._failed(
+                    name, "has ended by itself or was killed; tables would fall behind in silence"
+                )
+
     def _end(self, runs: Sequence[psutil.Process]) -> None:
         for each in runs:
             with suppress(psutil.Error):
@@ -135,6 +147,9 @@ class DagsterServices:
     def _log(self, name: str) -> Path:
         return self.home / "logs" / f"{name}.log"
 
+    def _failed(self, name: str, reason: str) -> ServiceFailed:
+        return ServiceFailed(name, reason, self._log(name), "tidemark dev")
+
     def _start(self, name: str, main: tuple[str, ...], environment: Mapping[str, str]) -> None:
         # -X takes any word: here the mark by which a process is found again
         command = Command(Path(sys.executable), ("-X",), main, self.home, environment)
@@ -145,9 +160,9 @@ class DagsterServices:
         until = time.monotonic() + PATIENCE
         while not accepts(port):
             if has_ended(self._pids[name]):
-                raise ServiceFailed(name, "ended while starting", self._log(name))
+                raise self._failed(name, "ended while starting")
             if time.monotonic() > until:
-                raise ServiceFailed(name, f"did not answer within {PATIENCE:.0f} s", self._log(name))
+                raise self._failed(name, f"did not answer within {PATIENCE:.0f} s")
             time.sleep(0.2)
 
     def _await_location(self) -> None:
@@ -159,10 +174,10 @@ class DagsterServices:
                 found = entries[0]["locationOrLoadError"] if entries else None
             except (OSError, LookupError) as error:
                 if time.monotonic() > until:
-                    raise ServiceFailed(WEB, f"does not answer: {error}", self._log(WEB)) from error
+                    raise self._failed(WEB, f"does not answer: {error}") from error
                 found = None
             if found and found["__typename"] == "PythonError":
-                raise ServiceFailed(CODE, f"cannot load the definitions: {found['message']}", self._log(CODE))
+                raise self._failed(CODE, f"cannot load the definitions: {found['message']}")
             if found:
                 return
             time.sleep(0.2)
@@ -192,6 +207,14 @@ def _ask(url: str, query: str) -> dict[str, Any]:
 def _script(name: str) -> str:
     """Of the environment that runs this."""
     return str(Path(sys.executable).with_name(name))
+
+
+def _serves(pid: int) -> bool:
+    """The code server answers through a child, and goes on without an answer when that is gone."""
+    try:
+        return any("grpc" in _words(child) for child in psutil.Process(pid).children())
+    except psutil.Error:
+        return False
 
 
 def _words(process: psutil.Process) -> list[str]:

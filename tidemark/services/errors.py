@@ -20,10 +20,10 @@ class DownloadFailed(ServiceError):
 class ServiceFailed(ServiceError):
     """A process ended while starting, or did not answer in time. `log` holds its own words."""
 
-    def __init__(self, service: str, reason: str, log: Path) -> None:
+    def __init__(self, service: str, reason: str, log: Path, again: str = "tidemark services up") -> None:
         super().__init__(
             f"{service} {reason}{_last_words(log)}",
-            next_step=f"read {log}, then: tidemark services up",
+            next_step=f"read {log}, then: {again}",
             service=service,
             log=str(log),
         )

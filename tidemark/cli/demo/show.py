@@ -45,7 +45,7 @@ def demo(*, script: bool, keep: bool) -> None:
             if alone:
                 right = _by_itself(tour, right)
             if keep or not alone:
-                _by_keys(tour) if not alone else _wait()
+                _by_keys(tour) if not alone else _wait(made)
         finally:
             traffic.stop()
     if alone and not right:
@@ -53,7 +53,11 @@ def demo(*, script: bool, keep: bool) -> None:
 
 
 def dev() -> None:
-    """The same for your own contracts, until Ctrl-C."""
+    """The same for your own contracts, until Ctrl-C.
+
+    Raises:
+        ServiceFailed: one of Dagster's processes is gone; all of it is stopped.
+    """
     out = console()
     load_from_environment()
     with stage(out) as made:
@@ -63,10 +67,15 @@ def dev() -> None:
         if not made.configuration.contracts:
             out.print("There is no contract yet: write contracts/<topic>.yaml with one line, topic: <topic>")
         if not out.is_terminal:
-            _wait()
+            _wait(made)
             return
+
+        def pause() -> None:
+            made.dagster.require_alive()
+            time.sleep(EVERY)
+
         with suppress(KeyboardInterrupt):
-            _watch(out, board, Counter(), Text(hint), lambda: time.sleep(EVERY))
+            _watch(out, board, Counter(), Text(hint), pause)
 
 
 def _by_itself(tour: Tour, right: bool) -> bool:  # noqa: FBT001
@@ -103,6 +112,7 @@ def _by_keys(tour: Tour) -> None:
 
     def key() -> bool:
         nonlocal chosen
+        tour.stage.dagster.require_alive()
         chosen = pressed(EVERY)
         return chosen in {*steps, "q"}
 
@@ -125,10 +135,11 @@ def _watch(
                 return
 
 
-def _wait() -> None:
+def _wait(made: Stage) -> None:
     with suppress(KeyboardInterrupt):
         while True:
-            time.sleep(1)
+            made.dagster.require_alive()
+            time.sleep(EVERY)
 
 
 def _traffic(made: Stage) -> Traffic:

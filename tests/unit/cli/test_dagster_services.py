@@ -1,0 +1,63 @@
+"""Rule: Dagster's processes are looked after: one that is gone is named, with its log."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tidemark.cli.dagster_services import CODE, DAEMON, DagsterServices
+from tidemark.engine.config.configuration import Places
+from tidemark.services.errors import ServiceFailed
+
+SLEEP = "import time; time.sleep(60)"
+PARENT = f"import subprocess, sys; c = subprocess.Popen([sys.executable, '-c', {SLEEP!r}, 'grpc']); "
+PARENT += "print(c.pid, flush=True); c.wait(); import time; time.sleep(60)"
+
+
+@pytest.fixture
+def services(tmp_path: Path):
+    """A daemon, and a code server that answers through its child, as Dagster's does; also the pid of that child."""
+    made = DagsterServices(Places(None, tmp_path / "contracts", tmp_path))
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / f"{CODE}.log").write_text("its last words\n")
+    with (
+        subprocess.Popen([sys.executable, "-c", SLEEP]) as daemon,
+        subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as code,
+    ):
+        made._pids = {DAEMON: daemon.pid, CODE: code.pid}
+        child = int(code.stdout.readline())
+        yield made, child
+        for pid in (daemon.pid, code.pid, child):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def kill(pid: int) -> None:
+    process = psutil.Process(pid)
+    process.kill()
+    process.wait(10)
+
+
+def test_all_is_well_while_they_live(services) -> None:
+    services[0].require_alive()
+
+
+def test_a_daemon_that_was_killed_is_named(services) -> None:
+    """Given a daemon that was killed, when dev looks, then it names it and its log: no table would be read again."""
+    made, _ = services
+    kill(made._pids[DAEMON])
+    with pytest.raises(ServiceFailed, match=f"{DAEMON} has ended") as told:
+        made.require_alive()
+    assert "tidemark dev" in told.value.next_step
+
+
+def test_a_code_server_without_its_child_does_not_serve(services) -> None:
+    made, child = services
+    kill(child)
+    with pytest.raises(ServiceFailed, match="its last words"):
+        made.require_alive()
