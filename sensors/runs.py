@@ -1,7 +1,8 @@
 """What Dagster's run records say about a lane: runs under way, and how those that ended left their tables."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import cast
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
+from dagster._core.storage.tags import GRPC_INFO_TAG
 
 from assets.names import (
     OFFSETS_TAG,
@@ -89,6 +91,27 @@ def _explain(instance: dg.DagsterInstance, home: Path, run_id: str) -> None:
     if run is not None and run.status == DagsterRunStatus.FAILURE:
         instance.report_engine_event(DIED, run)
     forget(home, run_id)
+
+
+@contextmanager
+def canceled(instance: dg.DagsterInstance, port: int) -> Iterator[None]:
+    """The runs of the code server at `port` end within this block because somebody wants it: canceled, not failed."""
+    launched = [
+        run for run in instance.get_runs(RunsFilter(statuses=list(BEGUN)), limit=100) if _port(run) == port
+    ]
+    for run in launched:
+        instance.report_run_canceling(run)
+    yield
+    for run in launched:
+        left = instance.get_run_by_id(run.run_id)
+        if left and left.status == DagsterRunStatus.CANCELING:
+            instance.report_run_canceled(left, "It was killed, for it had not ended in time.")
+
+
+def _port(run: dg.DagsterRun) -> int | None:
+    """Of the code server that runs it; None of a run of the command line."""
+    port: int | None = json.loads(run.tags.get(GRPC_INFO_TAG, "{}")).get("port")
+    return port
 
 
 def ended(

@@ -1,9 +1,12 @@
 """Rule: a run whose process died says so in its own log: what happened, what is not lost, what to do next."""
 
+import json
+
 import pytest
 from dagster import DagsterRunStatus
+from dagster._core.storage.tags import GRPC_INFO_TAG
 
-from sensors.runs import DIED, bury
+from sensors.runs import DIED, bury, canceled
 from tidemark.engine.alive import FOLDER, alive
 
 
@@ -36,3 +39,21 @@ def test_a_run_that_ended_well_is_not_explained(defs, instance, tmp_path):
     bury(instance, tmp_path)
     assert not any(DIED in each for each in log_of(instance, run))
     assert list((tmp_path / FOLDER).iterdir()) == []
+
+
+def test_runs_that_end_with_their_code_server_are_canceled_and_those_of_others_go_on(defs, instance):
+    """Given runs of this code server, of another one and of the command line, when this one is stopped, then its own are canceled, killed ones too."""
+    job = defs.resolve_job_def("ingest")
+
+    def started(port):
+        tags = {GRPC_INFO_TAG: json.dumps({"host": "127.0.0.1", "port": port})} if port else {}
+        return instance.create_run_for_job(job, status=DagsterRunStatus.STARTED, tags=tags)
+
+    obedient, killed, foreign, by_hand = started(1), started(1), started(2), started(None)
+    with canceled(instance, 1):
+        assert instance.get_run_by_id(obedient.run_id).status == DagsterRunStatus.CANCELING, (
+            "so its end is no failure"
+        )
+        instance.report_run_canceled(obedient)
+    found = [instance.get_run_by_id(each.run_id).status for each in (obedient, killed, foreign, by_hand)]
+    assert found == [DagsterRunStatus.CANCELED] * 2 + [DagsterRunStatus.STARTED] * 2

@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 
 from orchestration.instance import prepare_dagster_home
-from sensors.runs import bury
+from sensors.runs import bury, canceled
 from tidemark.cli.in_dagster import dagster_instance
 from tidemark.engine.config.configuration import Places
 from tidemark.services.errors import ServiceFailed
@@ -105,11 +105,18 @@ class DagsterServices:
         self._await_location()
 
     def down(self) -> None:
-        """Stop the runs they have started, which drop what they have staged, then all three."""
-        self._end(self.run_processes())
-        with ThreadPoolExecutor(3) as pool:
-            for stopped in [pool.submit(stop, self._mark(name), patience=5) for name in (DAEMON, WEB, CODE)]:
-                stopped.result()
+        """Cancel the runs they have started, which drop what they have staged, then stop all three."""
+        runs = self.run_processes()
+        try:
+            if runs:
+                with dagster_instance() as instance, canceled(instance, self.ports[CODE]):
+                    self._end(runs)
+        finally:
+            with ThreadPoolExecutor(3) as pool:
+                for stopped in [
+                    pool.submit(stop, self._mark(each), patience=5) for each in (DAEMON, WEB, CODE)
+                ]:
+                    stopped.result()
 
     def require_alive(self) -> None:
         """Without one of the three tables fall behind, and nothing else says so.
