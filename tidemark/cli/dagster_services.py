@@ -18,9 +18,12 @@ from typing import Any
 
 import psutil
 
+from assets.names import table_key
+from jobs.ingest import INGEST
 from orchestration.instance import prepare_dagster_home
 from sensors.runs import bury, canceled
 from tidemark.cli.in_dagster import dagster_instance
+from tidemark.engine.alive import held_by
 from tidemark.engine.config.configuration import Places
 from tidemark.services.errors import ServiceFailed
 from tidemark.services.ports import LOOPBACK, Ports, accepts
@@ -142,6 +145,19 @@ class DagsterServices:
         if code is None:
             return []
         return [each for each in code.children(recursive=True) if _RUN_PROCESS in " ".join(_words(each))]
+
+    def ingests(self, process: psutil.Process, table: str) -> bool:
+        """Whether a process executes a run that reads records into a table."""
+        try:
+            run_id = held_by(self.home, [each.path for each in process.open_files()])
+        except psutil.Error:
+            return False
+        if run_id is None:
+            return False
+        with dagster_instance() as instance:
+            run = instance.get_run_by_id(run_id)
+        chosen = run.asset_selection if run else None
+        return run is not None and (run.job_name == INGEST if chosen is None else table_key(table) in chosen)
 
     def processes(self) -> list[psutil.Process]:
         """All of them, with what they have started."""

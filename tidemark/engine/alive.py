@@ -4,7 +4,7 @@ A machine that went down leaves runs behind that Dagster takes for running; they
 """
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -46,6 +46,14 @@ def is_dead(home: Path, run_id: str) -> bool:
 def is_held(home: Path, run_id: str) -> bool:
     """A process of this machine holds the lock of the run."""
     return _state(home, run_id) == "held"
+
+
+def held_by(home: Path, files: Iterable[str]) -> str | None:
+    """The run whose lock is among the files that a process has open."""
+    folder = (home / FOLDER).resolve()
+    return next(
+        (path.name for file in files if (path := Path(file)).parent == folder and not path.suffix), None
+    )
 
 
 def dead(home: Path) -> list[str]:

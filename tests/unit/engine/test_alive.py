@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 
-from tidemark.engine.alive import alive, forget, is_dead, is_held
+import psutil
+
+from tidemark.engine.alive import alive, forget, held_by, is_dead, is_held
 
 HOLD = "import sys, time\nfrom pathlib import Path\nfrom tidemark.engine.alive import alive\n"
 HOLD += "with alive(Path(sys.argv[1]), 'run'):\n    print('held', flush=True)\n    time.sleep(60)"
@@ -44,3 +46,11 @@ def test_a_step_within_its_own_run_does_not_let_go_of_it(tmp_path):
             assert is_held(tmp_path, "run")
         assert is_held(tmp_path, "run")
     assert not is_held(tmp_path, "run")
+
+
+def test_a_process_is_known_by_the_run_whose_lock_it_holds(tmp_path):
+    (tmp_path / "elsewhere").touch()
+    with (tmp_path / "elsewhere").open(), alive(tmp_path, "run"):
+        files = [each.path for each in psutil.Process().open_files()]
+        assert held_by(tmp_path, files) == "run"
+        assert held_by(tmp_path / "other", files) is None

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -87,11 +86,12 @@ class Tour:
     def kill(self) -> bool:
         """SIGKILL to the run while it writes; the next one continues, and the offsets are counted."""
         self.title("3  kill -9 in the middle of a batch")
+        left_behind = self._attempt_branches()
         self.traffic.add(TOPIC, BURST)
-        victims = self._in_mid_batch()
-        for victim in victims:
+        victim = self._in_mid_batch(left_behind)
+        if victim:
             with suppress(psutil.Error):
-                victim.send_signal(signal.SIGKILL)
+                victim.kill()
                 self.console.print(
                     f"$ kill -9 {victim.pid}    # the run, with a batch staged and not published"
                 )
@@ -99,23 +99,26 @@ class Tour:
         self.console.print("The sensor asks for another run; it plans from what the table says.")
         level = self.until(lambda: self._readable() >= sent)
         answer = self.run(["tidemark", "reconcile", TABLE])
-        right = bool(victims) and level and answer.returncode == 0
+        right = victim is not None and level and answer.returncode == 0
         return self.verdict(right, "0 gaps, 0 duplicates after the kill")
 
-    def _in_mid_batch(self) -> list[psutil.Process]:
-        """The processes of the runs, caught while an attempt's branch is on the table."""
+    def _in_mid_batch(self, left_behind: set[str]) -> psutil.Process | None:
+        """The process of the run that ingests the orders, caught while a branch of its attempt is on the table."""
+        dagster = self.stage.dagster
+        ours: psutil.Process | None = None
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            processes = self.stage.dagster.run_processes()
-            if processes and self._attempt_branches():
-                return processes
+            if ours is None or not ours.is_running():
+                ours = next((each for each in dagster.run_processes() if dagster.ingests(each, TABLE)), None)
+            elif self._attempt_branches() - left_behind:
+                return ours
             time.sleep(0.02)
-        return []
+        return None
 
-    def _attempt_branches(self) -> bool:
+    def _attempt_branches(self) -> set[str]:
         table = load(self.board.lake.catalog, TABLE)
         refs = table.metadata.refs if table else {}
-        return any(name.startswith(BRANCH_PREFIX) and name != LEDGER_TAG for name in refs)
+        return {name for name in refs if name.startswith(BRANCH_PREFIX) and name != LEDGER_TAG}
 
     def _readable(self) -> int:
         """Orders that are in the table or in its quarantine."""
