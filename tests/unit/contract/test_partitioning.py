@@ -78,3 +78,24 @@ def test_every_field_is_read_back_from_its_text(transform: str, column: str, num
     parameter = number if transform in {"bucket", "truncate"} else None
     field = PartitionField(transform, column, parameter)
     assert parse_partition_field(str(field)) == field
+
+
+@pytest.mark.parametrize("key", ["{key}: {says}", "upsert: {{keys: [id], {key}: {says}}}"])
+def test_a_comma_within_parentheses_needs_no_quotes(installation, key: str) -> None:
+    """Given a list in one line, as every example writes it, then bucket(16, order_id) is one field although YAML splits it."""
+    says = "[day(ordered_at), bucket(16, order_id), truncate(4,name), country]"
+    contract = installation.contract("topic: orders\n" + key.format(key="partition_by", says=says)).only()
+    fields = contract.upsert.partition_by if contract.upsert else contract.partition_by
+    assert [str(each) for each in fields] == [
+        "day(ordered_at)",
+        "bucket(16, order_id)",
+        "truncate(4, name)",
+        "country",
+    ]
+
+
+@pytest.mark.parametrize("says", ["[day(at, country]", "[bucket(16, 4, id)]", "[bucket(16, {a: id}, b)]"])
+def test_parts_that_make_no_field_are_refused(installation, says: str) -> None:
+    problems = installation.contract(f"topic: orders\npartition_by: {says}").problems()
+    assert problems
+    assert all("partition_by" in each.key for each in problems)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from tidemark.domain.suggest import nearest
@@ -103,6 +103,26 @@ def parse_partition_field(value: Any) -> PartitionField:
     return _field(name, arguments[1], int(arguments[0]), value)
 
 
+def rejoined(value: Any) -> Any:
+    """A list as it was meant: in `[day(a), bucket(16, b)]` YAML splits at the comma within the parentheses, too.
+
+    Exact, for an item that opens a parenthesis and does not close it is nothing by itself.
+    """
+    if not isinstance(value, list):
+        return value
+    found: list[Any] = []
+    for each in value:
+        if isinstance(each, str) and found and _is_open(found[-1]):
+            found[-1] = f"{found[-1]}, {each}"
+        else:
+            found.append(each)
+    return found
+
+
+def _is_open(item: Any) -> bool:
+    return isinstance(item, str) and "(" in item and ")" not in item
+
+
 def _meant_call(name: Transform, arguments: list[str]) -> str:
     number = next((each for each in arguments if each.isdecimal() and int(each)), "16")
     column = next((each for each in reversed(arguments) if each and not each.isdecimal()), "column")
@@ -156,4 +176,5 @@ PartitionSpec = Annotated[
         }
     ),
 ]
+PartitionSpecs = Annotated[tuple[PartitionSpec, ...], BeforeValidator(rejoined)]
 ColumnPath = Annotated[str, PlainValidator(_parse_column), WithJsonSchema({"type": "string", "minLength": 1})]

@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from tidemark.domain.columns.partitioning import ColumnPath, PartitionField, PartitionSpec
+from tidemark.domain.columns.partitioning import ColumnPath, PartitionField, PartitionSpec, PartitionSpecs
 from tidemark.domain.config.naming import Owner, TagKey, TagValue, Topic
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.config.section import REVEAL, PropertyValue, Section
@@ -87,7 +87,7 @@ class Upsert(Section):
     order_by: tuple[ColumnPath, ...] = Field(("_kafka.offset",), min_length=1)
     deletes: Literal["hard", "soft"] = "hard"
     on_truncate: Literal["stop", "apply"] = "stop"
-    partition_by: tuple[PartitionSpec, ...] | None = None
+    partition_by: PartitionSpecs | None = None
     sort_by: tuple[ColumnPath, ...] | None = None
     format_version: Literal[2, 3] | None = None
     target_lag: PositiveDuration | None = None
@@ -222,7 +222,7 @@ class ContractKeys(Section):
     key: Key = Key()
     events: dict[str, str] | None = None
     columns: dict[str, ColumnNote] = Field(default_factory=dict)
-    partition_by: tuple[PartitionSpec, ...] = ()
+    partition_by: PartitionSpecs = ()
     sort_by: tuple[ColumnPath, ...] = ()
     format_version: Literal[2, 3] = 2
     table_properties: dict[str, PropertyValue] = Field(default_factory=dict)
