@@ -13,7 +13,7 @@ from rich.console import Console
 
 import tidemark.cli.demo.stage as stage_module
 from tidemark.cli.demo.hold import held
-from tidemark.cli.demo.stage import ENDS, stage
+from tidemark.cli.demo.stage import ENDS, in_another_terminal, stage
 from tidemark.domain.errors import Refused
 
 HOLD = "import sys, time\nfrom pathlib import Path\nfrom tidemark.cli.demo.hold import held\n"
@@ -127,3 +127,23 @@ def test_a_hangup_that_nohup_ignores_stays_ignored(out):
     with stage(out):
         os.kill(os.getpid(), signal.SIGHUP)
     assert "Nothing runs any more." in said(out)
+
+
+def test_the_printed_commands_work_in_another_terminal_after_one_line(tmp_path, monkeypatch):
+    """Given a demo in a clone, or with settings of its own, then what it prints once brings a fresh shell to the same place."""
+    clone = tmp_path / "my clone"
+    (clone / ".venv" / "bin").mkdir(parents=True)
+    (clone / ".venv" / "bin" / "activate").write_text("ACTIVE=yes\n")
+    monkeypatch.chdir(clone)
+    monkeypatch.setattr(sys, "executable", str(clone / ".venv" / "bin" / "python"))
+    for name in ("TIDEMARK_HOME", "TIDEMARK_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TIDEMARK_CONTRACTS", str(clone / "contracts"))
+    assert in_another_terminal() == f"cd '{clone}' && . .venv/bin/activate"
+    monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TIDEMARK_CONTRACTS", "mine")
+    told = subprocess.run(
+        ["sh", "-c", f"{in_another_terminal()} && echo $ACTIVE && pwd && echo $TIDEMARK_HOME $TIDEMARK_CONTRACTS"],
+        capture_output=True, text=True, check=True, env={}, cwd="/",
+    ).stdout.splitlines()  # fmt: skip
+    assert told == ["yes", str(clone), f"{tmp_path / 'home'} {clone / 'mine'}"]

@@ -18,7 +18,7 @@ from tidemark.cli.border import FINDING
 from tidemark.cli.demo.board import Board
 from tidemark.cli.demo.changes import new_column, parked_change, what_reviewers_see
 from tidemark.cli.demo.keys import pressed, single_keys
-from tidemark.cli.demo.stage import Stage, stage
+from tidemark.cli.demo.stage import Stage, in_another_terminal, stage
 from tidemark.cli.demo.tour import TABLE, Tour
 from tidemark.cli.demo.traffic import Traffic
 from tidemark.cli.output import console
@@ -41,6 +41,7 @@ def demo(*, script: bool, keep: bool) -> None:
         tour = Tour(made, traffic, Board(made.configuration), out)
         try:
             out.print(f"Dagster's UI: [bold]{made.dagster.url}[/]")
+            _say_where_commands_work(out)
             right = tour.first_rows()
             if alone:
                 right = _by_itself(tour, right)
@@ -64,6 +65,7 @@ def dev() -> None:
         board = Board(made.configuration)
         hint = f"Dagster's UI: {made.dagster.url}   Ctrl-C stops everything; the data stays."
         out.print(hint)
+        _say_where_commands_work(out)
         if not made.configuration.contracts:
             out.print("There is no contract yet: write contracts/<topic>.yaml with one line, topic: <topic>")
         if not out.is_terminal:
@@ -76,6 +78,11 @@ def dev() -> None:
 
         with suppress(KeyboardInterrupt):
             _watch(out, board, Counter(), Text(hint), pause)
+
+
+def _say_where_commands_work(out: Console) -> None:
+    out.print("The commands that follow work in another terminal, after this:")
+    out.print(f"$ {in_another_terminal()}", style="bold cyan", soft_wrap=True, markup=False)
 
 
 def _by_itself(tour: Tour, right: bool) -> bool:  # noqa: FBT001

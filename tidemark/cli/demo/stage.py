@@ -1,10 +1,13 @@
 """Everything that `demo` and `dev` run on: the embedded stack and Dagster, brought up, and taken down behind them."""
 
 import os
+import shlex
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 import psutil
@@ -16,6 +19,7 @@ from tidemark.engine.config.configuration import Configuration, load_from_enviro
 from tidemark.services.progress import on_console
 from tidemark.services.stack import Stack
 
+SETTINGS = {"TIDEMARK_HOME": ".tidemark", "TIDEMARK_CONTRACTS": "contracts", "TIDEMARK_CONFIG": None}
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -67,6 +71,21 @@ def stage(console: Console) -> Iterator[Stage]:
                     if stack and ours:
                         stack.down()
                 _say(console, f"{_left(stack, ours=ours)} The data stays in {found.home}.")
+
+
+def in_another_terminal() -> str:
+    """What makes the commands that are printed work there: this folder, this environment, the same settings."""
+    here = Path.cwd()
+    words = [f"cd {shlex.quote(str(here))}"]
+    activate = Path(sys.executable).with_name("activate")
+    if activate.is_file():
+        near = activate.relative_to(here) if activate.is_relative_to(here) else activate
+        words.append(f". {shlex.quote(str(near))}")
+    for name, default in SETTINGS.items():
+        said = os.environ.get(name)
+        if said and (default is None or Path(said).absolute() != here / default):
+            words.append(f"export {name}={shlex.quote(str(Path(said).absolute()))}")
+    return " && ".join(words)
 
 
 def _left(stack: Stack | None, *, ours: bool) -> str:
