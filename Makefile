@@ -23,7 +23,7 @@ demo: $(ONLY) java ## A tour with everything real: Kafka, registry, Spark, Icebe
 dev: $(ONLY) java ## The same for your own contracts, without sample traffic
 	@$(RUN) tidemark dev
 
-test: $(VENV) java ## All tests, two classes at a time, the fast ones first
+test: $(VENV) java ## All tests but those of test-long, two classes at a time, the fast ones first
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going test-unit test-dagster test-spark test-e2e
 
 test-long: $(VENV) java ## What repeats the rules in more variations, or for longer: before a release

@@ -22,7 +22,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Kafka topics as governed Apache Iceberg tables.",
-    epilog="Exit codes: 0 fine, 1 a finding, 2 bad use or configuration. --debug shows tracebacks.",
+    epilog="Exit codes: 0 fine, 1 a finding, 2 bad use or configuration, 130 interrupted. --debug shows tracebacks.",
 )
 app.add_typer(
     typer.Typer(
