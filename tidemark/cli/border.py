@@ -6,6 +6,7 @@ Exit codes: 0 fine, 1 a finding (also: a service does not answer), 2 bad use or 
 import errno
 import json
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,8 @@ _UsageError: Any = typer.BadParameter.__base__
 class Commands(TyperGroup):
     """The commands, with the one place where errors end. `--debug` and `--json` hold wherever they stand."""
 
+    _asked: Sequence[str] = ()
+
     def main(
         self,
         args: Sequence[str] | None = None,
@@ -47,6 +50,7 @@ class Commands(TyperGroup):
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="replace")  # a dash that a terminal cannot show is no error
         try:
+            self._asked = words
             code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
         except (KeyboardInterrupt, typer.Abort):
@@ -64,6 +68,16 @@ class Commands(TyperGroup):
         if standalone_mode:
             sys.exit(code or 0)
         return code
+
+    def invoke(self, ctx: Any) -> Any:
+        """The command itself. Who reads JSON reads of an interrupt too."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            if "--json" not in self._asked:
+                raise
+            command = next(word for word in self._asked if not word.startswith("-"))
+            raise Interrupted(command, shlex.join(["tidemark", *self._asked])) from None
 
 
 def debugging() -> bool:

@@ -176,3 +176,16 @@ def test_a_terminal_that_knows_only_ascii_is_written_to(monkeypatch: pytest.Monk
     print("–")
     sys.stdout.flush()
     assert written.getvalue().decode().endswith('{"next": "\\u2013"}\n?\n')
+
+
+def test_an_interrupted_command_answers_under_json_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_args: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tidemark.cli.status.status", interrupted)
+    told = CliRunner().invoke(app, ["status", "shop.orders", "--json"])
+    assert told.exit_code == 130
+    error = json.loads(told.stdout)["error"]
+    assert (error["kind"], error["next_step"]) == ("Interrupted", "tidemark status shop.orders --json")
+    told = CliRunner().invoke(app, ["status"])
+    assert (told.exit_code, told.stdout) == (130, "")
