@@ -98,6 +98,15 @@ MISTAKES = [
         "names a partition twice",
         None,
     ),
+    (
+        "ingest: {start: 123}",
+        2,
+        "ingest.start",
+        "a number alone does not say what it counts: a time is written",
+        None,
+    ),
+    ("ingest: {start: -1.5}", 2, "ingest.start", "offsets as {offsets: {0: 123}}", None),
+    ("ingest: {start: '1735689600'}", 2, "ingest.start", "a number alone does not say", None),
     ("ingest: {start: 2026-01-01}", 2, "ingest.start", "is not a time with its zone", None),
     ("ingest: {start: 2026-01-01T00:00:00}", 2, "ingest.start", "is not a time with its zone", None),
     (

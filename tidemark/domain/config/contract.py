@@ -146,9 +146,23 @@ def _start_form(value: Any) -> str:
     return "word" if isinstance(value, str) and not value[:1].isdigit() else "time"
 
 
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _one_form(value: Any) -> Any:
     if isinstance(value, dict) and {"offsets", "consumer_group"} <= set(value):
         raise PydanticCustomError("start", "has two forms: give either offsets or consumer_group")
+    if _is_number(value):
+        raise PydanticCustomError(  # pydantic would take it for seconds or milliseconds since 1970
+            "start",
+            "a number alone does not say what it counts: a time is written as 2026-01-01T00:00:00Z, offsets as "
+            "{offsets: {0: 123}}",
+        )
     return value
 
 
