@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.platform import EmbeddedPlatform
+from tidemark.domain.config.platform import EmbeddedPlatform, stack_connections
 from tidemark.domain.ledger.ledger import Counts, Ledger
 from tidemark.engine.look.status import Status
 from tidemark.review.collect import Review
@@ -65,6 +65,6 @@ def review(contract=CONTRACT, receipts=None, state="fresh", **said):
         receipts=receipts,
         fates=fates_of(receipts),
         recovery=recovery_of(receipts),
-        promises=promises(contract, EmbeddedPlatform.from_stack(None)),
+        promises=promises(contract, EmbeddedPlatform.model_validate(stack_connections({}))),
         **given,
     )

@@ -90,12 +90,6 @@ def test_python_and_java_are_spared_each_others_classes():
     assert not {"io-impl", "jdbc.user"} & catalog.pyiceberg_properties().keys()
 
 
-def test_a_server_also_needs_icebergs_extensions():
-    catalog = Catalog.model_validate({"type": "rest", "uri": "u"})
-    assert "spark.sql.extensions" in catalog.spark_server_conf()
-    assert "spark.sql.extensions" not in catalog.spark_conf()
-
-
 @pytest.mark.parametrize(
     ("more", "region"), [({}, "eu-west-1"), ({"client.region": "us-east-1"}, "us-east-1")]
 )

@@ -14,7 +14,6 @@ from tidemark.domain.ledger.replay import (
     replayed,
     rewound,
     runs_between,
-    unavailable,
     within,
 )
 from tidemark.domain.ledger.settlement import Resolution, Settlement, taken_back
@@ -148,11 +147,6 @@ def test_a_rollback_takes_back_what_replays_did_to_the_quarantine():
         ["again"],
         [Resolution("one", 7), Resolution("two", 8)],
     )
-
-
-def test_what_kafka_has_deleted_is_named():
-    wanted = {0: OffsetRange(3, 9), 1: OffsetRange(5, 6), 2: OffsetRange(1, 4)}
-    assert unavailable(wanted, {0: 5, 1: 5, 2: 9}) == {0: (3, 5), 2: (1, 4)}
 
 
 def test_a_settlement_survives_the_way_through_a_snapshot_summary():

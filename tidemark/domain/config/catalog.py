@@ -12,7 +12,6 @@ from tidemark.domain.config.section import PropertyValue, Section
 from tidemark.domain.errors import TidemarkError
 
 CatalogType = Literal["rest", "glue", "hive", "sql"]
-EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 PLAIN_KEYS = frozenset(
     {"credential", "token", "scope", "audience", "resource", "prefix", "auth", "ssl", "pool_pre_ping"}
 )
@@ -91,10 +90,6 @@ class Catalog(Section):
             f"{prefix}.{key}": value for key, value in {**java, **extras, "cache-enabled": "false"}.items()
         }
         return {prefix: "org.apache.iceberg.spark.SparkCatalog", **settings}
-
-    def spark_server_conf(self) -> dict[str, str]:
-        """`spark_conf` and what a server must be started with: Iceberg's SQL extensions."""
-        return {"spark.sql.extensions": EXTENSIONS, **self.spark_conf()}
 
     def _place(self) -> dict[str, str]:
         if not self.uri and not self.warehouse:

@@ -1,7 +1,7 @@
 """Where things run: the platform file, or the embedded stack in its place (CONTRACT.md)."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -190,14 +190,12 @@ class EmbeddedPlatform(Platform):
 
     embedded: ClassVar[bool] = True
 
-    @classmethod
-    def from_stack(cls, stack: Mapping[str, Any] | None, settings: Mapping[str, Any] | None = None) -> Self:
-        """`stack` as `services status --json` prints it; `settings` are the other keys of a platform file."""
-        return cls.model_validate({**(settings or {}), **stack_connections(stack or {})})
-
 
 def stack_connections(stack: Mapping[str, Any]) -> dict[str, Any]:
-    """The connection blocks of a platform file for an embedded stack; what has no address yet is left out."""
+    """The connection blocks of a platform file for an embedded stack, as `services status --json` prints it.
+
+    What has no address yet is left out.
+    """
     catalog = _known(stack.get("catalog"))
     properties = {key: value for key, value in _known(catalog.get("properties")).items() if key != "type"}
     return {

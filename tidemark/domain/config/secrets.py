@@ -39,7 +39,7 @@ def redact(value: Any, key: str = "") -> Any:
 
 
 class Properties(Mapping[str, str]):
-    """Client properties: reads like a mapping, prints without secrets; `reveal` copies it for a client."""
+    """Client properties: reads like a mapping, prints without secrets. A copy as a dict has them in the clear."""
 
     __slots__ = ("_values",)
 
@@ -57,7 +57,3 @@ class Properties(Mapping[str, str]):
 
     def __repr__(self) -> str:
         return repr(redact(self._values))
-
-    def reveal(self) -> dict[str, str]:
-        """A plain dict with the secrets in it: hand it to a client, never to a log."""
-        return dict(self._values)

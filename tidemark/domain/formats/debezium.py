@@ -40,7 +40,6 @@ TRUNCATE = "truncate"
 """The cause of a record that says that the source was emptied, where no upsert table is to follow it: it is skipped."""
 META = "__"
 """Names of the fields that ExtractNewRecordState adds to a row begin with it."""
-ROW_OPS = frozenset({"c", "r", "u"})
 _BOOKKEEPING = frozenset({"Heartbeat", "TransactionMetadataValue", "SchemaChangeValue", "MessageValue"})
 
 

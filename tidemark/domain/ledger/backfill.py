@@ -8,7 +8,7 @@ goes by the ledger's epoch ever meets them.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 from zlib import crc32
 
@@ -183,8 +183,3 @@ def place(ledger: Ledger, wanted: Ranges, table: str) -> Placement:
 def windows_between(since: datetime, until: datetime, seconds: int) -> int:
     """How many windows of rows there are."""
     return max(0, -int((since - until).total_seconds() // seconds))
-
-
-def utc(at: datetime) -> datetime:
-    """The same moment in UTC."""
-    return at.astimezone(UTC)

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from tidemark.domain.ledger.ledger import LEDGER_VERSION, Counts, Entry, Ledger, later
-from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.settlement import Settlement
 
 MOST_RANGES = 200
@@ -156,14 +155,3 @@ def joined(known: Runs, more: Runs, most: int = MOST_RANGES) -> dict[int, list[t
             runs = [(runs[a][0], runs[b - 1][1]) for a, b in pairwise(cuts)]
         found[partition] = runs
     return found
-
-
-def unavailable(
-    wanted: Mapping[int, OffsetRange], log_start: Mapping[int, int]
-) -> dict[int, tuple[int, int]]:
-    """The parts of `wanted` that Kafka no longer has: [start, log start), per partition."""
-    return {
-        p: (each.start, min(each.end, log_start.get(p, each.end)))
-        for p, each in sorted(wanted.items())
-        if len(each) and each.start < log_start.get(p, each.end)
-    }

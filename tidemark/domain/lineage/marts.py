@@ -4,7 +4,7 @@ The file is made from dbt's manifest (`python -m tidemark.cli.marts`) and commit
 needs neither dbt nor a parse.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -88,7 +88,3 @@ def downstream(contract: Contract, marts: Sequence[Mart]) -> list[str]:
     for _ in marts:
         reached |= {mart.table for mart in marts if reached & set(mart.upstream)}
     return sorted(reached - own)
-
-
-ColumnLineage = Mapping[str, Collection[tuple[str, str]]]
-"""Column of a table -> the (table, column) pairs that it is made of."""

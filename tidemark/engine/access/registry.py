@@ -98,11 +98,6 @@ class Registry:
             self._by_id[schema_id] = self._registered(found, schema_id, 0)
         return self._by_id[schema_id]
 
-    def subjects(self, schema_id: int) -> tuple[str, ...]:
-        """The subjects under which the registry lists a schema id."""
-        found = self._get(f"/schemas/ids/{schema_id}/versions")
-        return tuple(sorted({str(each["subject"]) for each in found or []}))
-
     def exists(self, schema_id: int) -> bool:
         """Whether any subject has a schema of this id."""
         return self._get(f"/schemas/ids/{schema_id}") is not None
