@@ -33,7 +33,6 @@ from tidemark.engine.table.takeover import renaming, require_free_folder
 
 MANY_VERSIONS = 16
 """Of a subject; up to so many are looked for in every batch."""
-_WITHOUT_ROWS = "It has no rows: drop it, then tidemark accept {table} --first-load --reason … makes it anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,9 +319,18 @@ def _with_declared(
         ("" if hopeless else f"Plan {evolution.plan.id} waits. ")
         + "The contract declares what the table does not hold: "
         + "; ".join(f"{d.dotted}: {d.kind} (table {d.found}, contract {d.wanted})" for d in missing)
-        + (f". {_WITHOUT_ROWS.format(table=contract.table)}" if hopeless and not state.rows else ""),
+        + (f". {made_anew(state)}" if hopeless and made_anew(state) else ""),
         plan=evolution.plan.id,
         topic=contract.topic,
+    )
+
+
+def made_anew(state: TableState) -> str:
+    """The way out of a table that a wrong contract has made, and no row was ever written to; empty for any other."""
+    if state.rows or (state.ledger and any(each.written for each in state.ledger.totals.values())):
+        return ""
+    return (
+        f"It has no rows: drop it, then tidemark accept {state.table} --first-load --reason … makes it anew"
     )
 
 

@@ -16,6 +16,7 @@ from tidemark.domain.plan.schema_plan import Change, SchemaPlan, applied
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
+from tidemark.engine.ingest.plan import made_anew
 from tidemark.engine.ingest.quality_plan import rule_faults
 from tidemark.engine.marts import read_project
 from tidemark.engine.preview.sample import sample as take_sample
@@ -86,9 +87,8 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
             checked = _with_key(lake, contract, _with_rules(lake, contract, found, columns), columns)
         decoded = take_sample(lake, contract, state, schemas, plan, sample) if sample else None
         whole = _complete(lake, contract, checked)
-        return replace(
-            whole, findings=(*_lost_notes(contract, columns, schemas), *whole.findings), sample=decoded
-        )
+        notes = (*_without_rows(state, plan), *_lost_notes(contract, columns, schemas), *whole.findings)
+        return replace(whole, findings=notes, sample=decoded)
 
 
 def foresee_releases(lake: Lake) -> list[Foresight]:
@@ -136,6 +136,11 @@ def _complete(lake: Lake, contract: Contract, found: Foresight) -> Foresight:
         findings=compatibility_findings(lake, contract),
         origins={key: str(origin) for key, origin in origins.items() if origin.file},
     )
+
+
+def _without_rows(state: TableState, plan: SchemaPlan | None) -> list[str]:
+    declared = [c for c in plan.changes if c.kind == "incompatible" and not c.schema_id] if plan else []
+    return [made_anew(state)] if declared and made_anew(state) else []
 
 
 def _lost_notes(contract: Contract, columns: Struct | None, schemas: TopicSchemas) -> list[str]:
