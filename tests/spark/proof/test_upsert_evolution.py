@@ -8,6 +8,7 @@ from append_log import AppendLog
 from tidemark.domain.columns.types import INT, KAFKA_COLUMN, LONG, STRING, Field, ListType, Struct
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.operate.accept_upsert import accept_upsert
+from tidemark.engine.operate.approve import approve
 from tidemark.engine.table.operations import Signature
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -104,3 +105,22 @@ def test_a_column_that_became_another_stops_the_merge_with_a_way_out(lakehouse):
     assert merge_up(log.lake, log.current, "test").error is None
     found = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
     assert {row["id"]: row["v"] for row in found} == {1: 1, 2: 2}
+
+
+def test_values_of_a_column_that_was_renamed_by_hand_stay_where_they_are(lakehouse):
+    """Given a column of an upsert table that somebody renamed, when a new one of its name is approved and a row is
+    marked as deleted, then the old value is still under the new name, and nowhere else."""
+    log = AppendLog(lakehouse, BEFORE, value={"format": "json"}, upsert={"keys": ["id"], "deletes": "soft"})
+    name, ada = log.current.contract.table, Signature("ada", "a test", run_id="r")
+    log.commit([(1, 7, (8,), [(9,)], kafka(0))], {0: 1})
+    assert merge_up(log.lake, log.current, "test").error is None
+    for change in ("v TO w", "n.p TO q", "l.element.p TO q"):
+        log.lake.spark().sql(f"ALTER TABLE {log.lake.identifier(name)} RENAME COLUMN {change}")
+    log.commit([(1, None, None, None, kafka(1, tombstone=True))], {0: 2})
+    waits = merge_up(log.lake, log.current, "test")
+    assert (waits.state, "renamed it to w by hand" in waits.error["message"]) == ("schema_review", True)
+    approve(log.lake, log.current.contract, waits.error["plan"], ada)
+    assert merge_up(log.lake, log.current, "test").error is None
+    [row] = lakehouse.catalog.load_table(name).scan().to_arrow().to_pylist()
+    assert (row["v"], row["w"], row["_is_deleted"]) == (None, 7, True)
+    assert (row["n"], row["l"]) == ({"q": 8, "p": None}, [{"q": 9, "p": None}])

@@ -56,8 +56,6 @@ class TableState:
     receipt: int | None = None
     ledger: Ledger | None = None
     columns: Struct | None = None
-    head_columns: Struct | None = None
-    """Those of main's head: what Spark reads when it is pinned to it. Columns that came since are not among them."""
     properties: Mapping[str, str] = field(default_factory=dict)
     location: str = ""
     data_files: int = 0
@@ -71,6 +69,8 @@ class TableState:
     shape: Shape = field(default_factory=Shape)
     schemas: tuple[Schema, ...] = field(default=(), repr=False, compare=False)
     """All that the table has had, the present one last."""
+    head_schema: Schema | None = field(default=None, repr=False, compare=False)
+    """That of main's head: what Spark reads when it is pinned to it. Columns that came since are not in it."""
     staged: bool = False
     """An attempt's branch is ahead of main: rows are written and not published."""
 
@@ -128,7 +128,6 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         receipt=receipt.snapshot_id if receipt else None,
         ledger=ledger_of(receipt, table) if receipt and not merges else None,
         columns=columns_of(metadata.schema()),
-        head_columns=columns_at(metadata, head),
         properties=dict(metadata.properties),
         location=metadata.location,
         data_files=int(summary.get("total-data-files", 0)),
@@ -144,6 +143,7 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
             *(s for s in metadata.schemas if s.schema_id != metadata.current_schema_id),
             metadata.schema(),
         ),
+        head_schema=schema_at(metadata, head),
         staged=_staged(metadata, head),
     )
 
@@ -201,11 +201,11 @@ def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snap
         snapshot_id = snapshot.parent_snapshot_id
 
 
-def columns_at(metadata: TableMetadata, snapshot: Snapshot | None) -> Struct:
-    """The columns as of a snapshot: what Spark reads when it is pinned to it."""
+def schema_at(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
+    """The schema as of a snapshot: what Spark reads when it is pinned to it."""
     schema_id = snapshot.schema_id if snapshot else None
     found = next((each for each in metadata.schemas if each.schema_id == schema_id), None)
-    return columns_of(found or metadata.schema())
+    return found or metadata.schema()
 
 
 def newest_receipt(metadata: TableMetadata) -> Snapshot | None:

@@ -19,11 +19,11 @@ from tidemark.domain.columns.types import (
     VARIANT,
     ColumnType,
     ListType,
+    MapType,
     Struct,
 )
 from tidemark.domain.config.upsert import CDC, SOFT_COLUMN, Current
 from tidemark.engine.decode.shipped.variant_documents import UNAVAILABLE
-from tidemark.engine.table.head_rows import conformed
 
 KEY, ORDER, PLACE, KIND, ORIGIN, ROW = "k", "o", "at", "kind", "origin", "r"
 UPSERT, DELETE, TRUNCATE = "upsert", "delete", "truncate"
@@ -323,6 +323,25 @@ def _order(shape: Shape) -> Column:
         part for part, path in zip(parts, shape.current.order, strict=True) if path[0] != KAFKA_COLUMN.name
     ]
     return F.when(_any([part.isNotNull() for part in told or parts]), order)
+
+
+def conformed(value: Column, found: ColumnType, wanted: ColumnType) -> Column:
+    """`value` in a type that covers its own: more fields, wider numbers."""
+    match found, wanted:
+        case _ if found == wanted:
+            return value
+        case Struct(), Struct(fields):
+            parts = []
+            for field in fields:
+                here = found.field(field.name)
+                part = conformed(value[field.name], here.type, field.type) if here else F.lit(None)
+                parts.append(part.cast(spark_ddl(field.type)).alias(field.name))
+            return F.when(value.isNotNull(), F.struct(*parts))
+        case ListType(old), ListType(new):
+            return F.transform(value, lambda each: conformed(each, old, new))
+        case MapType(_, old), MapType(_, new):
+            return F.transform_values(value, lambda _, each: conformed(each, old, new))
+    return value.cast(spark_ddl(wanted))
 
 
 def _named(name: str) -> Column:

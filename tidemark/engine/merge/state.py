@@ -25,15 +25,16 @@ from tidemark.domain.ledger.merge_plan import (
     unmerged_offsets,
 )
 from tidemark.domain.maintenance.retention import expired_before
+from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import (
     TableState,
     ancestors,
-    columns_at,
     load,
     newest_receipt,
     read_state,
     require_whole,
+    schema_at,
     summary_of,
 )
 
@@ -100,7 +101,7 @@ def read_pair(lake: Lake, current: Current, *, ledger: bool = True) -> Pair:
         current,
         history,
         state,
-        columns_at(append.metadata, append.metadata.current_snapshot()),
+        columns_of(schema_at(append.metadata, append.metadata.current_snapshot())),
         cut,
         elsewhere,
     )

@@ -20,8 +20,9 @@ from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.plan.table_properties import GC_ENABLED
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState, ancestors, ledger_of, load, summary_of
+from tidemark.engine.merge.rows import conformed
 from tidemark.engine.schema.evolve import value_columns
-from tidemark.engine.table.head_rows import conformed, head_rows
+from tidemark.engine.table.head_rows import head_rows
 
 _OF_THE_WHOLE = frozenset({"min_rows", "unique"})
 """Rules that one window of a backfill cannot be judged by; the others are judged as the rows come."""

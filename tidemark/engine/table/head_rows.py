@@ -1,14 +1,17 @@
 """The rows of a table's head, in the columns that the table has now.
 
 A snapshot is read with the columns that the table had when it was made. Those that came since, or have become wider,
-are given to its rows here: a reader of the plan's columns finds them all.
+are given to its rows here, as Iceberg itself does for every later snapshot: by the ids of the fields.
 """
 
+from pyiceberg.types import IcebergType, NestedField, StructType
+from pyiceberg.types import ListType as IcebergList
+from pyiceberg.types import MapType as IcebergMap
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
-from tidemark.domain.columns.types import ColumnType, ListType, MapType, Struct
+from tidemark.engine.access.iceberg_types import column_type
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 
@@ -19,31 +22,40 @@ def head_rows(lake: Lake, state: TableState) -> DataFrame:
     By VERSION AS OF, for within one query Spark does not tell reads of a table apart that differ in options only.
     """
     rows = lake.spark().sql(f"SELECT * FROM {lake.identifier(state.table)} VERSION AS OF {state.head}")
-    found, wanted = state.head_columns, state.columns
-    if found is None or wanted is None or found == wanted:
+    found, wanted = state.head_schema, state.schemas[-1] if state.schemas else None
+    if found is None or wanted is None or found.fields == wanted.fields:
         return rows
-    parts = []
-    for field in wanted.fields:
-        here = found.field(field.name)
-        value = conformed(F.col(quoted_name(field.name)), here.type, field.type) if here else F.lit(None)
-        parts.append(value.cast(spark_ddl(field.type)).alias(field.name))
-    return rows.select(*parts)
+    there = {field.field_id: field for field in found.fields}
+    return rows.select(
+        *(
+            _part(F.col(quoted_name(there[f.field_id].name)) if f.field_id in there else None, there, f)
+            for f in wanted.fields
+        )
+    )
 
 
-def conformed(value: Column, found: ColumnType, wanted: ColumnType) -> Column:
-    """`value` in a type that covers its own: more fields, wider numbers."""
+def _part(value: Column | None, there: dict[int, NestedField], wanted: NestedField) -> Column:
+    """The field `wanted`, out of the one with its id among those that are `there`; NULL when none has it."""
+    if value is None:
+        return F.lit(None).cast(spark_ddl(column_type(wanted.field_type))).alias(wanted.name)
+    return _value(value, there[wanted.field_id].field_type, wanted.field_type).alias(wanted.name)
+
+
+def _value(value: Column, found: IcebergType, wanted: IcebergType) -> Column:
     match found, wanted:
         case _ if found == wanted:
             return value
-        case Struct(), Struct(fields):
-            parts = []
-            for field in fields:
-                here = found.field(field.name)
-                part = conformed(value[field.name], here.type, field.type) if here else F.lit(None)
-                parts.append(part.cast(spark_ddl(field.type)).alias(field.name))
+        case StructType(), StructType():
+            there = {field.field_id: field for field in found.fields}
+            parts = [
+                _part(value[there[f.field_id].name] if f.field_id in there else None, there, f)
+                for f in wanted.fields
+            ]
             return F.when(value.isNotNull(), F.struct(*parts))
-        case ListType(old), ListType(new):
-            return F.transform(value, lambda each: conformed(each, old, new))
-        case MapType(_, old), MapType(_, new):
-            return F.transform_values(value, lambda _, each: conformed(each, old, new))
-    return value.cast(spark_ddl(wanted))
+        case IcebergList(), IcebergList():
+            return F.transform(value, lambda each: _value(each, found.element_type, wanted.element_type))
+        case IcebergMap(), IcebergMap():
+            return F.transform_values(
+                value, lambda _, each: _value(each, found.value_type, wanted.value_type)
+            )
+    return value.cast(spark_ddl(column_type(wanted)))
