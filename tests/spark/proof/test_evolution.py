@@ -9,7 +9,7 @@ from assets.evolution import _review
 from tidemark.engine.look.status import Hint, judge
 from tidemark.engine.look.tables import look
 from tidemark.engine.operate.approve import approve
-from tidemark.engine.preview.foresee import evolve_now
+from tidemark.engine.preview.foresee import evolve_now, foresee
 from tidemark.engine.schema.evolve import Approval, evolve, plan_evolution
 from tidemark.engine.schema.history import history
 from tidemark.engine.schema.writers import read_schemas
@@ -105,6 +105,36 @@ class TestATableFollowsItsWriters:
 
 
 class TestWhatMayNotBeFollowed:
+    def test_a_column_renamed_by_hand_waits_until_it_is_renamed_back_or_let_go(self, lakehouse):
+        """Given a column under another name, when records need it, then they wait, and either way out loses no value."""
+        topic = lakehouse.cluster.topic("renamed")
+        topic.send([0])
+        table = lakehouse.table(topic)
+        table.run()
+
+        def rename(old, new):
+            lakehouse.spark().sql(f"ALTER TABLE {table.name} RENAME COLUMN {old} TO {new}")
+
+        for after in (lambda: rename("buyer", "customer"), None):
+            rename("customer", "buyer")
+            topic.send([len(table.ids())])
+            waits = table.run()
+            assert waits.state == "schema_review"
+            found = foresee(lakehouse.lake, table.contract)
+            assert [(c["kind"], c["path"], c["verdict"]) for c in found.changes] == [
+                ("add_column", "customer", "review")
+            ]
+            assert "renamed it to buyer by hand" in found.changes[0]["reason"]
+            if after:
+                after()
+            else:
+                signature = Signature("ada@example.org", "known", run_id="r")
+                approve(lakehouse.lake, table.contract, found.plan, signature)
+            assert table.run().state == "fresh"
+        rows = table.iceberg().scan().to_arrow().sort_by("id").to_pylist()
+        assert [(row["customer"], row["buyer"]) for row in rows] == [(None, "c0"), (None, "c1"), ("c2", None)]
+        table.holds_everything()
+
     def test_a_reviewed_addition_waits_for_its_approval(self, lakehouse):
         """Given add_column: review, when a writer adds one, then its records wait until this very plan is approved."""
         topic = lakehouse.cluster.topic("reviewed")
