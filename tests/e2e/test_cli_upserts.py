@@ -13,7 +13,9 @@ def test_upsert_tables_are_loaded_looked_at_and_helped_by_the_command_line(lakeh
     told = {each["table"]: each for each in outcomes}
     assert (code, set(told)) == (0, {one.append.name, one.name, two.append.name, two.name})
     assert {each["state"] for each in outcomes} == {"fresh"}
-    assert told[one.name]["next"] == told[one.append.name]["next"]
+    for key in ("from", "next"):
+        assert told[one.name][key] == told[one.append.name][key]
+    assert set(told[one.name]["from"].values()) == {0}
     expected = {n: "a" for n in range(10) if n not in {3, 4}} | {4: "b"}
     assert (one.rows(), two.rows()) == (expected, {})
     assert dagster_runs(lakehouse, one.name) == ["SUCCESS"]

@@ -6,6 +6,7 @@ from typing import cast
 
 from tidemark.domain.config.upsert import Current
 from tidemark.domain.errors import TidemarkError, error_fields
+from tidemark.domain.ledger.offsets import Offsets
 from tidemark.domain.outcome import Outcome, Tally
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
@@ -58,7 +59,7 @@ def merged_outcome(
         state=state,
         commits=tally.commits,
         rows=tally.rows,
-        from_=tally.from_ or following,
+        from_=_began(tally, pair, following),
         next=following,
         snapshot_id=tally.last.snapshot_id if tally.last else (pair.state.head if pair else None),
         seconds=seconds,
@@ -72,3 +73,11 @@ def merged_outcome(
         changes=tally.changes,
         undone=tally.undone,
     )
+
+
+def _began(tally: Tally, pair: Pair | None, following: Offsets) -> Offsets:
+    """Where the run's merges began: a first one, or one that made the table anew, where the append table itself did."""
+    if not tally.commits:
+        return following
+    first = pair.append.ledger.start if pair and pair.append else {}
+    return {**{p: first.get(p, 0) for p in following}, **tally.from_}
