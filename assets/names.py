@@ -1,4 +1,4 @@
-"""Asset keys, tags and pools. Keys are for ever (DESIGN.md, Assets); nothing else in the shell spells them out."""
+"""Asset keys, tags and pools. Keys are for ever; nothing else in the shell spells them out."""
 
 import dagster as dg
 from dagster._core.storage.tags import POOL_TAG_PREFIX

@@ -1,4 +1,4 @@
-"""Spark sessions over Spark Connect. One session per run and never a shared one (DESIGN.md, Spark Connect)."""
+"""Spark sessions over Spark Connect. One session per run and never a shared one."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every row of TYPES.md's Avro table, on the real Spark, with the values at which decoders slip."""
+"""Every row of docs/types.md's Avro table, on the real Spark, with the values at which decoders slip."""
 
 import struct
 import uuid

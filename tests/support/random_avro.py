@@ -1,4 +1,4 @@
-"""Random Avro schemas, compatible changes of them, values, and what TYPES.md says that they become.
+"""Random Avro schemas, compatible changes of them, values, and what docs/types.md says that they become.
 
 Nothing of the product is used here: what is expected comes from fastavro's decode of the bytes alone.
 """

@@ -28,7 +28,7 @@ Outcome = Mapping[str, Any]
 
 
 def run(tables: Sequence[str], *, as_json: bool) -> None:
-    """Print one outcome per table (CONTRACT.md); exit code 1 when any stopped."""
+    """Print one outcome per table; exit code 1 when any stopped."""
     configuration = load_from_environment()
     contracts, upserts = chosen_both(configuration, tables)
     run_ids = [str(uuid.uuid4()), str(uuid.uuid4())]

@@ -95,7 +95,7 @@ class _TableError(TidemarkError):
 
 
 class Stopped(_TableError):
-    """A stop state: the ledger has not moved, other tables go on (DESIGN.md, Stop states)."""
+    """A stop state: the ledger has not moved, other tables go on (docs/operations.md, States)."""
 
 
 class Outage(_TableError):
@@ -128,7 +128,7 @@ class Interrupted(TidemarkError):
 
 
 class SchemaUnsupported(TidemarkError):
-    """A schema, or a part of it at `path`, has no exact column type (TYPES.md)."""
+    """A schema, or a part of it at `path`, has no exact column type (docs/types.md)."""
 
     def __init__(self, path: str, reason: str, **fields: Any) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""What happened: one published microbatch, and what a run did to one table (CONTRACT.md, `run --json`)."""
+"""What happened: one published microbatch, and what a run did to one table, as `run --json` prints it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The states of a table and the one remedy of each (CONTRACT.md, `state`).
+"""The states of a table and the one remedy of each (docs/operations.md, States).
 
 A state is *fine* (fresh, lagging, paused), a *stop* (a person or a fix resolves it; a new attempt alone never does)
 or an *outage* (retried from the plan; nothing moved).

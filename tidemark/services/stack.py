@@ -75,7 +75,7 @@ class Stack:
         return self.status()
 
     def status(self) -> dict[str, Any]:
-        """What CONTRACT.md lists for `services status`, plus the state of each service.
+        """What `services status --json` prints: addresses, home, and pid and state of each service.
 
         A service that does not run is `killed` when it was up and nobody asked it to stop, else `stopped`.
         """

@@ -1,4 +1,4 @@
-"""Rule: whatever Avro says lands as TYPES.md says, value by value, through registry, broker, Spark and Iceberg."""
+"""Rule: whatever Avro says lands as docs/types.md says, value by value, through registry, broker, Spark and Iceberg."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Errors leave as words with a next step, or as JSON; exit codes mean what CONTRACT.md says."""
+"""Errors leave as words with a next step, or as JSON; exit codes mean what README.md says."""
 
 import json
 import subprocess

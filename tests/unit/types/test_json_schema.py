@@ -1,4 +1,4 @@
-"""JSON Schemas become columns by TYPES.md's table; what has no single type is JSON text and says so."""
+"""JSON Schemas become columns by docs/types.md's table; what has no single type is JSON text and says so."""
 
 import json
 from datetime import UTC, date, datetime

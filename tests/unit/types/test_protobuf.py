@@ -1,4 +1,4 @@
-"""Protobuf messages become columns by TYPES.md's table, and their values land exactly or are refused by path."""
+"""Protobuf messages become columns by docs/types.md's table, and their values land exactly or are refused by path."""
 
 import json
 import math

@@ -1,6 +1,6 @@
 """How often something may be reported to the orchestrator's database.
 
-DESIGN.md, event budget: 300 busy tables write less than 1 GB a day. tests/dagster measures what one event takes.
+300 busy tables write less than 1 GB a day. tests/dagster measures what one event takes.
 """
 
 from datetime import timedelta

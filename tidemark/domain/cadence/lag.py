@@ -1,7 +1,7 @@
 """When a table is due. Pure: the clock and what was seen come in as values.
 
 `first_seen` is Tidemark's own clock when an end offset beyond the ledger was first seen; record timestamps never
-decide (CONTRACT.md, `lag_seconds`).
+decide (docs/concepts.md, Two clocks).
 """
 
 from dataclasses import dataclass

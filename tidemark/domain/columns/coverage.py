@@ -1,4 +1,4 @@
-"""What a table lacks to hold wanted columns exactly (TYPES.md).
+"""What a table lacks to hold wanted columns exactly (docs/types.md).
 
 Belongs here: comparing two column trees. What to do about a difference is the schema plan's question.
 """

@@ -1,4 +1,4 @@
-"""Names of columns: which cannot live together, and which are not for a source to give (TYPES.md)."""
+"""Names of columns: which cannot live together, and which are not for a source to give (docs/types.md)."""
 
 import re
 import struct

@@ -1,6 +1,6 @@
 """Column types: the tree that schemas are turned into and tables are compared by.
 
-Belongs here: the types and the rule by which one widens to another (TYPES.md). What a table lacks is asked
+Belongs here: the types and the rule by which one widens to another (docs/types.md). What a table lacks is asked
 in `coverage`, how Spark spells a type in `spark_types`; reading a type out of a schema language or out of a
 table has modules of its own.
 """
@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, replace
 
 TYPE_RULES = 1
-"""Version of the rules (TYPES.md) that this Tidemark knows; a table says which one its columns were made by."""
+"""Version of the rules (docs/types.md) that this Tidemark knows; a table says which one its columns were made by."""
 TYPE_RULES_PROPERTY = "tidemark.type-rules"
 
 MAX_PRECISION = 38
@@ -138,13 +138,13 @@ KAFKA_COLUMN = Field(
     ),
     "Where the row comes from",
 )
-"""The struct that every append table carries (CONTRACT.md). Types are those of Spark's Kafka source."""
+"""The struct that every append table carries. Types are those of Spark's Kafka source."""
 
 
 def widens(old: ColumnType, new: ColumnType) -> bool:
     """True when every value of `old` lands exactly in `new` by an allowed widening, or none is needed.
 
-    int→long, float→double, decimal(p,s)→decimal(p2≥p,s), nested everywhere but in map keys (TYPES.md).
+    int→long, float→double, decimal(p,s)→decimal(p2≥p,s), nested everywhere but in map keys (docs/types.md).
     A struct may gain fields. A string holds the JSON text of a variant, on a table that had the column before format 3.
     """
     match old, new:

@@ -1,1 +1,1 @@
-"""The keys of contracts and of the platform file, from text to a checked configuration (CONTRACT.md)."""
+"""The keys of contracts and of the platform file, from text to a checked configuration (docs/reference)."""

@@ -75,7 +75,7 @@ class Catalog(Section):
     def spark_conf(self) -> dict[str, str]:
         """`spark.sql.catalog.<name>…` settings of a session, secrets in the clear.
 
-        The cache is off: with it a session goes on serving a table that others have changed (DESIGN.md).
+        The cache is off: with it a session goes on serving a table that others have changed.
         """
         java = {"type": "jdbc" if self.type == "sql" else self.type, **self._place()}
         if self.type == "sql":

@@ -1,7 +1,7 @@
-"""What a topic becomes: the keys of a contract file and the resolved contract of one table (CONTRACT.md).
+"""What a topic becomes: the keys of a contract file and the resolved contract of one table.
 
 `Declaration` is what a file may say, `Contract` what the rest of Tidemark works with: one topic, one table,
-nothing left to default.
+nothing left to default. Every key: docs/reference/contract.md.
 """
 
 import hashlib

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 from tidemark.domain.config.section import PropertyValue
 
 RESERVED_NAMESPACES = frozenset({"kafka", "schema", "maintenance"})
-"""First parts of asset keys that are not tables (DESIGN.md, Assets)."""
+"""First parts of asset keys that are not tables."""
 OPERATIONS_LOG = "tidemark_operations"
 """The table of the default namespace that says who changed what; no contract may write into it."""
 

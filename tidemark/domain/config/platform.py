@@ -1,4 +1,4 @@
-"""Where things run: the platform file, or the embedded stack in its place (CONTRACT.md)."""
+"""Where things run: the platform file, or the embedded stack in its place (docs/reference/platform.md)."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar

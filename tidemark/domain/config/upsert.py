@@ -114,7 +114,7 @@ def upsert_columns(current: Current, append: Struct) -> Struct:
 
 
 def identifier_fields(current: Current, columns: Struct) -> tuple[str, ...]:
-    """The keys that can be required: top-level, and no floating point numbers (TYPES.md)."""
+    """The keys that can be required: top-level, and no floating point numbers (docs/types.md)."""
     names = []
     for path in current.keys:
         field = columns.field(path[0])

@@ -1,1 +1,1 @@
-"""Schemas of writers (Avro, Protobuf, JSON Schema, Debezium) and the columns that they become (TYPES.md)."""
+"""Schemas of writers (Avro, Protobuf, JSON Schema, Debezium) and the columns that they become (docs/types.md)."""

@@ -1,4 +1,4 @@
-"""The columns that an Avro schema becomes: TYPES.md's Avro table, row by row.
+"""The columns that an Avro schema becomes: docs/types.md's Avro table, row by row.
 
 Belongs here: the type and the comment of a column, and what the plan should say about them.
 """

@@ -1,7 +1,7 @@
 """Why a value does not decode: the second look at a record that Spark could not read.
 
 Belongs here: a strict walk through Avro's binary encoding that stops at the first fault and names its place.
-It builds no values and is for failed records alone, so it may be slow. Causes are those of CONTRACT.md.
+It builds no values and is for failed records alone, so it may be slow. Causes: docs/types.md.
 """
 
 import struct

@@ -137,7 +137,7 @@ def branch_kind(node: Node) -> str:
 def merged_numbers(union: Union) -> Literal["long", "double"] | None:
     """The one number type of a union of int and long, or of float and double, without logical types.
 
-    Spark merges these two, exactly, and so do we (TYPES.md, Decoding facts).
+    Spark merges these two, exactly, and so do we (docs/types.md, Avro).
     """
     match set(union.values):
         case kinds if kinds == {Leaf("int"), Leaf("long")}:

@@ -1,4 +1,4 @@
-"""What Kafka Connect's converters say beside the type of a value: semantic names (TYPES.md, Debezium).
+"""What Kafka Connect's converters say beside the type of a value: semantic names (docs/types.md, Debezium).
 
 Belongs here: the names of Debezium's and Connect's own types, and the Avro leaf that each is. In Avro they are the
 attributes `connect.name` and `connect.parameters` of a type; other Avro topics do not have them.

@@ -1,4 +1,4 @@
-"""Debezium's records: which of them are changes of a row, and the columns that a change becomes (TYPES.md).
+"""Debezium's records: which of them are changes of a row, and the columns that a change becomes (docs/types.md).
 
 Belongs here: the shape of the envelope, of its flattened form, and of `_cdc`. How the types inside are read is in
 `connect`.

@@ -1,4 +1,4 @@
-"""Why a record could not become a row: a cause of CONTRACT.md and the words for a person."""
+"""Why a record could not become a row: a cause (docs/types.md) and the words for a person."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args

@@ -1,4 +1,4 @@
-"""The columns that JSON documents become, and the documents that declared columns expect (TYPES.md).
+"""The columns that JSON documents become, and the documents that declared columns expect (docs/types.md).
 
 Belongs here: both directions between nodes and column types, and the names that cannot be columns.
 """

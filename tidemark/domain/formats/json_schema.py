@@ -1,4 +1,4 @@
-"""JSON Schemas, drafts 7 and 2020-12, read into the tree that documents are taken apart by (TYPES.md).
+"""JSON Schemas, drafts 7 and 2020-12, read into the tree that documents are taken apart by (docs/types.md).
 
 Belongs here: which part of a schema has one column type. Whether a document is valid is not asked here: a
 validator sees every document before this tree does, so the tree may say less than the schema, never more.

@@ -1,4 +1,4 @@
-"""The columns that a Protobuf message becomes: TYPES.md's Protobuf table, row by row."""
+"""The columns that a Protobuf message becomes: docs/types.md's Protobuf table, row by row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

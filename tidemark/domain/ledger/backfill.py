@@ -1,4 +1,4 @@
-"""What a backfill loads and where its rows stand beside the ledger (docs/adr, backfill). Pure.
+"""What a backfill loads and where its rows stand beside the ledger (docs/adr/0014). Pure.
 
 Records of the table's own topic keep their identity (epoch, partition, offset) and are counted in the ledger. Rows
 from elsewhere have no offset of this topic: each source is an epoch of its own below zero, so that nothing that

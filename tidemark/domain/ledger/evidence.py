@@ -1,7 +1,7 @@
 """What one pass over a batch saw, and the audit's identity: read = written + quarantined + tombstones + skipped.
 
 Counts observed during the pass are evidence, not proof: a repeated task may count twice. The proof of `written` is
-the staged snapshot's own count (DESIGN.md, step 7).
+the staged snapshot's own count (docs/guide.md, The way of a record).
 """
 
 from collections.abc import Iterable, Mapping

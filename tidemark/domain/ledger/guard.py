@@ -1,6 +1,6 @@
 """The topic against the ledger: is what Kafka offers still the continuation of what the table holds?
 
-Pure; every finding is a named stop state with the affected range (DESIGN.md, Stop states).
+Pure; every finding is a named stop state with the affected range (docs/operations.md, States).
 """
 
 from collections.abc import Mapping

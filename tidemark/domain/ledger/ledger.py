@@ -67,7 +67,7 @@ class Gap(BaseModel):
 
 
 class Ledger(BaseModel):
-    """One entry: the state after the receipt that carries it (DESIGN.md, The ledger)."""
+    """One entry: the state after the receipt that carries it (docs/concepts.md, The ledger)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 

@@ -1,7 +1,7 @@
 """What a receipt asks of the quarantine table: the second half of a commit over two tables.
 
 The receipt is published first and is the truth. The quarantine follows: it names the last settlement that it has
-carried out, so a process that dies in between leaves nothing in doubt (docs/adr, replays).
+carried out, so a process that dies in between leaves nothing in doubt (docs/adr/0007).
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """Which snapshots must stay: a pure function over snapshots, refs, ledgers and consumers.
 
 Whatever is kept, the chain from it back to its own receipt is kept too, so that a rollback to any snapshot that is
-still there finds the offsets that belong to it (DESIGN.md, The ledger).
+still there finds the offsets that belong to it (docs/concepts.md, The ledger).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

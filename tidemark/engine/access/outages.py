@@ -1,7 +1,6 @@
 """Which state an exception of a client library means. One place, for every caller asks the same question.
 
-A lost answer is an outage too: the outcome is unknown and the table must be looked at (DESIGN.md, Spark is reached
-through Spark Connect).
+A lost answer is an outage too: the outcome is unknown and the table must be looked at.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """What a table says about itself: head, ledger, columns, properties. Read from the catalog alone, so Spark may be down.
 
 The newest receipt among main's ancestors is the authority; the tag only helps when someone's expiry has cut the chain
-(DESIGN.md, The ledger).
+(docs/concepts.md, The ledger).
 """
 
 from collections.abc import Iterator, Mapping

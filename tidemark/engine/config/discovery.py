@@ -1,6 +1,6 @@
 """The discovery file: what was last seen of topics and tables, so that definitions load without any network.
 
-A cache and nothing more (DESIGN.md, Layers): sensors and runs refresh it, loading reads it; when it is
+A cache and nothing more: sensors and runs refresh it, loading reads it; when it is
 missing, damaged or of another version it is empty. `<home>/discovery.json`:
 {"version": 1,
  "clusters": {cluster: {"topics": {topic: {"partitions": n, "id": …}}}},
@@ -80,7 +80,7 @@ def digest_of(columns: Sequence[Mapping[str, Any]]) -> str:
 
 
 def columns_to_json(columns: Struct) -> list[dict[str, Any]]:
-    """Top-level columns as [{"name", "type", "doc", "required"}], types spelled as TYPES.md does."""
+    """Top-level columns as [{"name", "type", "doc", "required"}], types spelled as docs/types.md does."""
     return [
         {"name": each.name, "type": str(each.type), "doc": each.doc, "required": each.required}
         for each in columns.fields

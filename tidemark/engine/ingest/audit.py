@@ -1,4 +1,4 @@
-"""The audit: what the pass observed against what the stage really holds (DESIGN.md, step 7)."""
+"""The audit: what the pass observed against what the stage really holds (docs/guide.md, The way of a record)."""
 
 from functools import reduce
 

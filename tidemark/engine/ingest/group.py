@@ -1,4 +1,4 @@
-"""The consumer group that lag tools look at: told after each publish, read by nobody here (DESIGN.md, promise 3)."""
+"""The consumer group that lag tools look at: told after each publish, read by nobody here."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""The plan of one batch: read from the truth (table, topic, registry) and nothing else (DESIGN.md, step 3)."""
+"""The plan of one batch: read from the truth (table, topic, registry) and nothing else."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

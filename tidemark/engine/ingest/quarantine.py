@@ -1,4 +1,4 @@
-"""The quarantine table: records that could not enter, with cause and original bytes (CONTRACT.md).
+"""The quarantine table: records that could not enter, with cause and original bytes.
 
 Rows are published before main moves. They are keyed by (epoch, partition, offset), and whatever an attempt that died
 has left inside the batch's ranges is replaced in the same MERGE, so nothing is there twice.

@@ -1,7 +1,7 @@
 """Kafka as a Spark DataFrame: exactly the offsets of a plan, committed records only.
 
 `assign`, because `subscribe` breaks when partitions grow; the isolation level with its `kafka.` prefix, because
-without it Spark ignores it in silence (DESIGN.md, step 4).
+without it Spark ignores it in silence (docs/guide.md, The way of a record).
 """
 
 import json

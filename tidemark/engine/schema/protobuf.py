@@ -1,4 +1,4 @@
-"""Protobuf descriptors, read into the tree that messages are taken apart by (TYPES.md).
+"""Protobuf descriptors, read into the tree that messages are taken apart by (docs/types.md).
 
 Belongs here: which message the values are, and what its fields hold. The text of a schema is compiled to
 descriptors by `protoc`; what a node becomes as a column is in `domain.protobuf_columns`.

@@ -1,7 +1,7 @@
 """The end of the commit path: the receipt, and main moves to it. The only place that moves `main`.
 
 `main` only ever moves to a chain that this attempt wrote itself, and only from the planned head. After an answer that
-failed or was lost the table is looked at before anything is believed (DESIGN.md, step 9).
+failed or was lost the table is looked at before anything is believed (docs/adr/0001).
 """
 
 from collections.abc import Callable, Mapping

@@ -2,7 +2,7 @@
 
 The change is made on a branch and becomes visible in one catalog commit that also names it as settled. It is only made
 while main's newest receipt still asks for it, looked at after the quarantine's head was read: who settles late changes
-nothing (docs/adr, replays).
+nothing (docs/adr/0007).
 """
 
 import random

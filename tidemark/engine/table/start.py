@@ -10,7 +10,7 @@ from tidemark.engine.access.kafka import KafkaAdmin
 
 
 def starting_offsets(kafka: KafkaAdmin, contract: Contract, topic: Topic) -> dict[int, int]:
-    """The first offset to read per partition, by any form of `ingest.start` (CONTRACT.md).
+    """The first offset to read per partition, by any form of `ingest.start` (docs/guide.md, Contracts).
 
     Named offsets and group commits that Kafka no longer holds are refused, never moved in silence; partitions that
     they do not name begin at the log start.
