@@ -1,1 +1,1 @@
-"""Kafka records to table rows, exact or quarantined (TYPES.md)."""
+"""Kafka records to table rows, exact or quarantined (docs/types.md)."""

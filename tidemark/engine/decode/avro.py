@@ -1,7 +1,7 @@
-"""Spark columns out of what `from_avro` made of a value: the exact conversions of TYPES.md.
+"""Spark columns out of what `from_avro` made of a value: the exact conversions of docs/types.md.
 
 Belongs here: expressions over one decoded value. They never raise: what cannot be converted is NULL, and a
-check of `decode_checks` is false for it. A column that needs no conversion is passed through, one that needs
+check of `avro_checks` is false for it. A column that needs no conversion is passed through, one that needs
 casts or new names only is cast as a whole; lambdas are left for lists and maps whose elements change shape,
 for Spark interprets them.
 """

@@ -1,6 +1,6 @@
 """Exact columns for types of Debezium's that Avro does not know: ZonedTimestamp, VariableScaleDecimal, Json.
 
-Belongs here: expressions that are NULL for what is not exact; `decode_checks` makes that a cause.
+Belongs here: expressions that are NULL for what is not exact; `avro_checks` makes that a cause.
 """
 
 from typing import Any, cast

@@ -1,7 +1,7 @@
 """The decimal digits of a big integer in two's complement, in Spark SQL alone.
 
 Belongs here: decimals of more than 38 digits, which Spark cannot hold as numbers and which become text
-(TYPES.md). Rare, and slow by the standards of this package (lambdas over limbs), but exact at any length.
+(docs/types.md). Rare, and slow by the standards of this package (lambdas over limbs), but exact at any length.
 """
 
 from pyspark.sql import Column

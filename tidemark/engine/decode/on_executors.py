@@ -41,7 +41,7 @@ def decoded(
 ) -> Column:
     """struct<cause: string, row: struct<columns>> of a value written with the schema of this id; NULLs for NULL.
 
-    Variants come as JSON text, see `decode_variant`.
+    Variants come as JSON text, see `variant`.
     """
     columns = cast("Struct", as_text(columns))
     returned = f"struct<cause: string, row: {spark_ddl(bare(columns))}>"

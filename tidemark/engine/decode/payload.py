@@ -1,6 +1,6 @@
 """One payload of a Kafka record, its value or its key, as columns: which writer wrote it, and how it decodes.
 
-Belongs here: everything that is the same for values and keys. What becomes of the record is in `decode`.
+Belongs here: everything that is the same for values and keys. What becomes of the record is in `records`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
-"""Kafka records to table rows, each with its fate: one pass, exact or quarantined (TYPES.md).
+"""Kafka records to table rows, each with its fate: one pass, exact or quarantined (docs/types.md).
 
-Belongs here: what becomes of a record. Values and keys are taken apart by `decode_payload`, the conversions are in
-`decode_avro` and, for formats that Spark does not know, `decode_shipped`; the reasons for a record that failed are
-found afterwards by `decode_failures`.
+Belongs here: what becomes of a record. Values and keys are taken apart by `payload`, the conversions are in
+`avro` and, for formats that Spark does not know, in `shipped`; the reasons for a record that failed are
+found afterwards by `failures`.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,6 @@ _KEY_ASKED = "_tidemark_key_asked"
 _KEY_CAUSE = "_tidemark_key_cause"
 _VALUE_CAUSE = "_tidemark_value_cause"
 
-Fate = Literal["written", "quarantined", "tombstone", "skipped", "uncovered"]
 Format = Literal["avro", "protobuf", "json_schema", "json", "string", "raw"]
 Framing = Literal["confluent", "bare"]
 WriterSchema = AvroSchema | JsonDocuments | ProtobufMessage
@@ -107,7 +106,7 @@ def decode(raw: DataFrame, decoding: Decoding) -> DataFrame:
 
     `raw` has the columns of Spark's Kafka source with includeHeaders: key, value, topic, partition, offset,
     timestamp, timestampType, headers. The result has `decoding.columns` in their order and types, then
-    `_kafka`, and four working columns: VALUE (the value's bytes), FATE (never NULL), CAUSE (CONTRACT.md; NULL
+    `_kafka`, and four working columns: VALUE (the value's bytes), FATE (never NULL), CAUSE (docs/types.md; NULL
     unless quarantined, or for a skipped record `unrouted` when no table is for it, `truncate` when it empties the
     source) and DETAIL (words for a cause that the value alone does not explain, else NULL). Value columns are
     meaningful where FATE is `written`; a tombstone has NULLs but for what its key fills.
@@ -141,7 +140,7 @@ def _with_key(parts: Parts, decoding: Decoding, key: KeyDecoding) -> Parts:
 
 
 def kafka_columns(epoch: int, schema_id: Column) -> Column:
-    """The `_kafka` struct of CONTRACT.md from the Kafka source's columns."""
+    """The `_kafka` struct from the Kafka source's columns."""
     parts = {
         "topic": F.col("topic"),
         "partition": F.col("partition"),

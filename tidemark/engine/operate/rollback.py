@@ -1,7 +1,7 @@
 """Taking a table back to an earlier snapshot, with offsets and quarantine: a new receipt on top of the old state.
 
 Main never moves to an old snapshot: the receipt's parent is the target, so an attempt that is under way loses, and what
-is read again is read once (DESIGN.md, step 9).
+is read again is read once (docs/adr/0001).
 """
 
 import json

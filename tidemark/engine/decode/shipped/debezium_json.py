@@ -1,6 +1,6 @@
 """Debezium's records as JSON, with and without an embedded schema: documents to rows with `_cdc`.
 
-Belongs here: the shape of the envelope. The same for Avro is in `decode_debezium`.
+Belongs here: the shape of the envelope. The same for Avro is in `engine/decode/debezium.py`.
 """
 
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""One JSON document at a time: strict parsing, and the exact value of each leaf (TYPES.md).
+"""One JSON document at a time: strict parsing, and the exact value of each leaf (docs/types.md).
 
 Belongs here: what makes a value right or wrong, and the words for it. `json_arrow` takes whole batches apart
 and comes back to these functions for every value that is not plainly right.

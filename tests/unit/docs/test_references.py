@@ -1,0 +1,45 @@
+"""Rule: what code and documentation point to is there: every page, every decision, every module that a docstring names."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PAGE = re.compile(r"[\w./-]*\w\.md\b(?!\w)")
+MODULE = re.compile(r"(?<![\w/.<-])[a-z_]+(?:/[a-z_]+)+\.py\b")
+DECISION = re.compile(r"docs/adr/?(\d{4})?")
+ELSEWHERE = frozenset({"CONFIGURATION.md", "dg.MetadataValue.md"})
+"""librdkafka's page, and a function of Dagster."""
+
+
+def files(*endings: str) -> list[str]:
+    """Of the repository, but for the changelog, which tells of what was."""
+    told = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [each for each in told.splitlines() if each.endswith(endings) and each != "CHANGELOG.md"]
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", files(".py", ".md", ".yaml", ".yml", ".toml", "Makefile"))
+def test_every_page_that_is_named_is_there(name):
+    places = (ROOT, ROOT / "docs", (ROOT / name).parent)
+    named = set(PAGE.findall(text(name))) - ELSEWHERE
+    assert [each for each in named if not any((place / each).is_file() for place in places)] == []
+
+
+def test_a_decision_is_named_by_a_number_that_it_has():
+    numbers = {each.name[:4] for each in (ROOT / "docs" / "adr").glob("0*.md")}
+    for name in files(".py"):
+        for found in DECISION.finditer(text(name)):
+            assert found[1] in numbers or name.startswith("tests/unit/docs/"), f"{name}: {found[0]}"
+
+
+@pytest.mark.parametrize("name", files(".py", ".md"))
+def test_every_module_that_is_named_by_its_path_is_there(name):
+    places = (ROOT, ROOT / "tidemark", ROOT / "tests", (ROOT / name).parent)
+    named = set(MODULE.findall(text(name)))
+    assert [each for each in named if not any((place / each).is_file() for place in places)] == []
