@@ -13,7 +13,7 @@ from tidemark.domain.config.platform import SchemaRegistry
 from tidemark.domain.errors import Outage
 from tidemark.engine.access.registry import Registry
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.ingest.plan import evolved
+from tidemark.engine.ingest.ready import evolved
 from tidemark.engine.schema import evolve as evolution
 from tidemark.engine.schema.writer import writer_of
 from tidemark.engine.schema.writers import read_schemas

@@ -26,8 +26,9 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.records import KeyDecoding
 from tidemark.engine.ingest.microbatch import moment
-from tidemark.engine.ingest.plan import Plan, evolved
+from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quality_plan import check_rules
+from tidemark.engine.ingest.ready import evolved
 from tidemark.engine.ingest.stage import Staged
 from tidemark.engine.schema.evolve import refused_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding

@@ -16,8 +16,8 @@ from tidemark.domain.plan.schema_plan import Change, SchemaPlan, applied
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.ingest.plan import made_anew
 from tidemark.engine.ingest.quality_plan import rule_faults
+from tidemark.engine.ingest.ready import made_anew
 from tidemark.engine.marts import read_project
 from tidemark.engine.preview.sample import sample as take_sample
 from tidemark.engine.schema.evolve import Evolution, evolve, plan_evolution, value_columns

@@ -1,0 +1,196 @@
+"""The table as a batch needs it: made, rid of what earlier runs left, with the columns that the contract lets in.
+
+What a batch changes about a table before it is planned is here; the plan itself only reads.
+"""
+
+from tidemark.domain.columns.coverage import Difference, covers
+from tidemark.domain.columns.types import Struct
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import SchemaUnsupported, Stopped
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import Ledger
+from tidemark.domain.ledger.offsets import total, waiting
+from tidemark.domain.states import State
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.faults import pause_point
+from tidemark.engine.ingest.quality_plan import check_rules
+from tidemark.engine.schema.evolve import evolve, plan_evolution, refused_ids, value_columns
+from tidemark.engine.schema.history import unfinished
+from tidemark.engine.schema.keys import key_decoding
+from tidemark.engine.schema.subjects import subject_of
+from tidemark.engine.schema.writers import TopicSchemas
+from tidemark.engine.table.create import prepare, table_columns
+from tidemark.engine.table.settle import settle
+from tidemark.engine.table.takeover import renaming, require_free_folder
+
+
+def ready(
+    lake: Lake, contract: Contract, state: TableState, topic: Topic, schemas: TopicSchemas, run_id: str
+) -> tuple[TableState, Ledger] | None:
+    """Make the table if it is not there, carry out what its receipts ask for, and apply schema changes.
+
+    None while nothing can be made: an empty topic without a schema.
+
+    Raises:
+        Stopped: any stop state that comes of it.
+        Overtaken: someone else made or changed the table in the same moment.
+    """
+    fresh = state.ledger is None
+    if fresh or not state.owned:  # a run that took a table over may have died before the table said so
+        if not _prepared(lake, contract, topic, schemas, run_id):
+            return None
+        state = lake.state(contract.table)
+    ledger = state.ledger
+    if ledger is None:
+        raise Stopped("ledger_missing", contract.table, "Its first receipt vanished again.")
+    settle(lake, contract, ledger)
+    state = evolved(lake, contract, state, schemas, run_id, fresh=fresh)
+    check_rules(lake, contract, table_columns(value_columns(state)))
+    return state, ledger
+
+
+def evolved(
+    lake: Lake,
+    contract: Contract,
+    state: TableState,
+    schemas: TopicSchemas,
+    run_id: str,
+    *,
+    fresh: bool = False,
+) -> TableState:
+    """The table after the changes that the contract applies; `fresh`: its first receipt was written just now.
+
+    Edits of the contract are looked for once: the receipts of a table say by which contract it was last written. A
+    run that still has the contract of yesterday lets the table be.
+
+    Raises:
+        Stopped: columns that the contract declares wait for an approval, or cannot be had.
+        Overtaken: someone else changed the table's schema in the same moment.
+    """
+    if schemas.plain is not None:
+        state = _with_declared(lake, contract, state, schemas, run_id)
+    edited = state.ledger is not None and state.ledger.contract != contract.digest
+    lacking = schemas.ids - frozenset(schemas.covered(value_columns(state)))
+    if not (edited or fresh or lacking or unfinished(state)):
+        return state
+    pause_point("evolving")
+    if evolve(lake, contract, state, schemas, run_id=run_id).done:
+        return lake.state(contract.table)
+    return state
+
+
+def require_covered(contract: Contract, state: TableState, schemas: TopicSchemas) -> None:
+    """Values without a schema id are all read with one schema: while the table does not hold it, none can be read.
+
+    Raises:
+        Stopped: `schema_review` when a plan waits, `schema_unsupported` when no plan can help, `misconfigured` when
+            the contract or an approval has sent the schema's records to quarantine.
+    """
+    columns = value_columns(state)
+    lacking = sorted(schemas.ids - frozenset(schemas.covered(columns)))
+    if not lacking:
+        return
+    waiting_plan = plan_evolution(contract, state, schemas)
+    why = "; ".join(f"schema id {i}: {schemas.why_uncovered(columns, i)}" for i in lacking)
+    stop: State = "schema_unsupported" if waiting_plan.verdict == "impossible" else "schema_review"
+    refused = refused_ids(contract, state, schemas)
+    raise Stopped(
+        "misconfigured" if refused else stop,
+        contract.table,
+        f"Values carry no schema id, and the table does not hold {subject_of(contract)}. {why}. "
+        + ("Pin a version that it holds." if refused else f"Plan {waiting_plan.id} waits."),
+        plan=waiting_plan.id,
+        topic=contract.topic,
+        schema_ids=lacking,
+    )
+
+
+def _with_declared(
+    lake: Lake, contract: Contract, state: TableState, schemas: TopicSchemas, run_id: str
+) -> TableState:
+    """The table after the columns of the contract have changed.
+
+    Raises:
+        Stopped: `schema_review` when the change waits for an approval, `table_incompatible` when none can help.
+    """
+    if not _lacking(contract, state, schemas) and contract.schema_changes.remove_column == "apply":
+        return state
+    evolution = evolve(lake, contract, state, schemas, run_id=run_id)
+    state = lake.state(contract.table) if evolution.done else state
+    missing = _lacking(contract, state, schemas)
+    gone = [".".join(c.path) for c in evolution.parked if c.kind == "remove_column"]
+    if gone:
+        raise Stopped(
+            "schema_review",
+            contract.table,
+            f"Plan {evolution.plan.id} waits. The contract no longer declares {', '.join(gone)}",
+            plan=evolution.plan.id,
+            topic=contract.topic,
+        )
+    if not missing:
+        return state
+    hopeless = any(d.kind == "incompatible" for d in missing)
+    raise Stopped(
+        "table_incompatible" if hopeless else "schema_review",
+        contract.table,
+        ("" if hopeless else f"Plan {evolution.plan.id} waits. ")
+        + "The contract declares what the table does not hold: "
+        + "; ".join(f"{d.dotted}: {d.kind} (table {d.found}, contract {d.wanted})" for d in missing)
+        + (f". {made_anew(state)}" if hopeless and made_anew(state) else ""),
+        plan=evolution.plan.id,
+        topic=contract.topic,
+    )
+
+
+def made_anew(state: TableState) -> str:
+    """The way out of a table that a wrong contract has made, and no row was ever written to; empty for any other."""
+    if state.rows or (state.ledger and any(each.written for each in state.ledger.totals.values())):
+        return ""
+    return (
+        f"It has no rows: drop it, then tidemark accept {state.table} --first-load --reason … makes it anew"
+    )
+
+
+def _lacking(contract: Contract, state: TableState, schemas: TopicSchemas) -> tuple[Difference, ...]:
+    """What the table lacks to hold the declared columns."""
+    try:
+        return covers(value_columns(state), schemas.plain or Struct(()))
+    except SchemaUnsupported as error:
+        raise Stopped("table_incompatible", contract.table, str(error), topic=contract.topic) from error
+
+
+def _prepared(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchemas, run_id: str) -> bool:
+    wanted = schemas.wanted()
+    if wanted is not None:
+        _first_of_its_name(lake, contract)
+        check_rules(lake, contract, table_columns(wanted))
+        key_decoding(lake, contract, wanted)
+        prepare(lake, contract, topic, wanted, run_id)
+        return True
+    if schemas.unsupported:
+        newest = max(schemas.unsupported)
+        raise Stopped("schema_unsupported", contract.table, schemas.unsupported[newest], topic=contract.topic)
+    if total(waiting(topic.log_start, topic.end)):
+        raise Stopped(
+            "misconfigured",
+            contract.table,
+            f"topic {contract.topic} holds records, but the schema registry does not know subject "
+            f"{subject_of(contract)}. If the values are not in the registry, say so with `value: {{format: raw}}`.",
+        )
+    return False
+
+
+def _first_of_its_name(lake: Lake, contract: Contract) -> None:
+    """Nothing is loaded anew that was only renamed, nor into a folder that another table's files are in.
+
+    Raises:
+        Stopped: `schema_review` with the plan that renames, `misconfigured` when the name's folder is in use.
+    """
+    if lake.state(contract.table, ledger=False).exists:
+        return
+    moved = renaming(lake, contract)
+    if moved is not None:
+        why = "; ".join(change.reason for change in moved.changes)
+        raise Stopped("schema_review", contract.table, f"Plan {moved.id} waits. {why}", plan=moved.id)
+    require_free_folder(lake, contract.table)
