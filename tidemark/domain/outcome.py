@@ -142,3 +142,26 @@ class Tally:
         if commit.changes:
             self.changes = (self.changes or Changes()).plus(commit.changes)
         self.undone = "; ".join(filter(None, (self.undone, commit.undone)))
+
+    def outcome(self, table: str, state: State) -> Outcome:
+        """What the commits tell of a run; where the table stands is for the caller to add."""
+        return Outcome(
+            table=table,
+            state=state,
+            commits=self.commits,
+            rows=self.rows,
+            from_=self.from_,
+            snapshot_id=self.last.snapshot_id if self.last else None,
+            stages=dict(self.stages),
+            files=self.files,
+            bytes=self.bytes,
+            schema_ids=self.schema_ids,
+            last=self.last,
+            late=self.late,
+            quality=self.quality,
+            changes=self.changes,
+            undone=self.undone,
+            unrouted=self.unrouted,
+            ahead=self.ahead,
+            causes=self.causes,
+        )

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 from tidemark.domain.config.contract import Contract
@@ -76,27 +77,15 @@ def summarise(
     ledger = state.ledger if state else None
     following = dict(ledger.next) if ledger else {}
     lag = total(waiting(following, topic.end)) if topic and ledger else 0
-    return Outcome(
-        table=contract.table,
-        state=_state(error, state, lag),
-        commits=tally.commits,
-        rows=tally.rows,
-        from_=tally.from_ or following,
+    done = tally.outcome(contract.table, _state(error, state, lag))
+    return replace(
+        done,
+        from_=done.from_ or following,
         next=following,
-        snapshot_id=tally.last.snapshot_id if tally.last else (state.head if state else None),
+        snapshot_id=done.snapshot_id or (state.head if state else None),
         seconds=seconds,
         error=error_fields(error) if error else None,
-        stages=dict(tally.stages),
         lag_records=lag,
-        files=tally.files,
-        bytes=tally.bytes,
-        late=tally.late,
-        quality=tally.quality,
-        unrouted=tally.unrouted,
-        ahead=tally.ahead,
-        causes=tally.causes,
-        schema_ids=tally.schema_ids,
-        last=tally.last,
         stream_clock=_quietly(lambda: lake.kafka(contract.cluster).clock(topic.name, topic.end))
         if topic
         else None,

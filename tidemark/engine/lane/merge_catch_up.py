@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import cast
 
 from tidemark.domain.config.upsert import Current
@@ -54,24 +55,16 @@ def merged_outcome(
         state = cast("State", told)
     elif pair and pair.state.paused:
         state = "paused"
-    return Outcome(
-        table=current.contract.table,
-        state=state,
-        commits=tally.commits,
-        rows=tally.rows,
+    done = tally.outcome(current.contract.table, state)
+    return replace(
+        done,
         from_=_began(tally, pair, following),
         next=following,
-        snapshot_id=tally.last.snapshot_id if tally.last else (pair.state.head if pair else None),
+        snapshot_id=done.snapshot_id or (pair.state.head if pair else None),
         seconds=seconds,
         error=error_fields(error) if error else None,
-        stages=dict(tally.stages),
         lag_records=waiting,
-        files=tally.files,
-        bytes=tally.bytes,
-        last=tally.last,
         table_clock=merged.max_timestamp if merged else None,
-        changes=tally.changes,
-        undone=tally.undone,
     )
 
 

@@ -131,27 +131,12 @@ class Serving:
     def so_far(self, now: datetime) -> Outcome:
         """What the run did to the table until now, without asking anyone."""
         lag = self.lag(now)
-        last = self.tally.last
         late = lag.seconds > self.contract.target_lag.total_seconds()
-        return Outcome(
-            table=self.contract.table,
-            state="lagging" if late else "fresh",
-            commits=self.tally.commits,
-            rows=self.tally.rows,
-            from_=self.tally.from_,
+        return replace(
+            self.tally.outcome(self.contract.table, "lagging" if late else "fresh"),
             next=dict(self.committed or {}),
-            snapshot_id=last.snapshot_id if last else None,
             seconds=(now - self.started).total_seconds(),
-            stages=dict(self.tally.stages),
             lag_records=lag.records,
-            files=self.tally.files,
-            bytes=self.tally.bytes,
-            late=self.tally.late,
-            quality=self.tally.quality,
-            unrouted=self.tally.unrouted,
-            causes=self.tally.causes,
-            schema_ids=self.tally.schema_ids,
-            last=last,
             table_clock=self.clock,
         )
 
