@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
@@ -23,7 +22,7 @@ from assets.names import (
     table_of,
 )
 from tidemark.domain.cadence.request import Runs
-from tidemark.domain.states import STATES, State
+from tidemark.domain.states import State, named_state
 from tidemark.engine.alive import dead, forget, is_dead, is_held
 
 UNDER_WAY = (
@@ -153,7 +152,7 @@ def _ended(record: dg.RunRecord, lane: Collection[str]) -> Ended:
 def _stopped(tag: str | None) -> dict[str, State]:
     try:
         found = json.loads(tag) if tag else {}
-        return {str(t): cast("State", s) if s in STATES else "failed" for t, s in found.items()}
+        return {str(t): named_state(s) for t, s in found.items()}
     except (ValueError, AttributeError):
         return {}
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tidemark.domain.states import State, meaning, remedy, safe
+from tidemark.domain.states import State, meaning, named_state, remedy, safe
 
 NO_TABLE = "-"
 """The table of an error that was raised where none is known: whoever asked for a table puts its name in."""
@@ -141,3 +141,8 @@ def error_fields(error: BaseException) -> Mapping[str, Any]:
     if isinstance(error, TidemarkError):
         return error.as_json()
     return {"kind": type(error).__name__, "message": str(error), "next_step": "", "state": "failed"}
+
+
+def state_of(error: BaseException) -> State:
+    """The state that an error puts its table into."""
+    return named_state(error_fields(error).get("state"))

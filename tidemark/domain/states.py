@@ -5,7 +5,7 @@ or an *outage* (retried from the plan; nothing moved).
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 State = Literal[
     "fresh",
@@ -181,3 +181,8 @@ def safe(state: State, *, table: str = "?", topic: str = "?", cluster: str = "ma
 def meaning(state: State, *, table: str = "?", topic: str = "?", cluster: str = "main") -> str:
     """The meaning of `state` with its names filled in."""
     return REMEDIES[state].meaning.format(table=table, topic=topic, cluster=cluster)
+
+
+def named_state(text: Any) -> State:
+    """The state of this name; `failed` for anything else."""
+    return next((state for state in STATES if state == text), "failed")

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Outage, TidemarkError, error_fields
+from tidemark.domain.errors import Outage, error_fields, state_of
 from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.domain.outcome import Commit, Outcome, Tally
 from tidemark.domain.states import State
@@ -95,11 +95,7 @@ def summarise(
 
 def _state(error: Exception | None, state: TableState | None, lag: int) -> State:
     if error is not None:
-        return (
-            cast("State", error.fields.get("state", "failed"))
-            if isinstance(error, TidemarkError)
-            else "failed"
-        )
+        return state_of(error)
     if state is not None and state.paused:
         return "paused"
     return "lagging" if lag else "fresh"

@@ -3,10 +3,9 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
 
 from tidemark.domain.config.upsert import Current
-from tidemark.domain.errors import TidemarkError, error_fields
+from tidemark.domain.errors import error_fields, state_of
 from tidemark.domain.ledger.offsets import Offsets
 from tidemark.domain.outcome import Outcome, Tally
 from tidemark.domain.states import State
@@ -51,8 +50,7 @@ def merged_outcome(
     following = dict(merged.next) if merged else {}
     state: State = "lagging" if waiting else "fresh"
     if error is not None:
-        told = error.fields.get("state", "failed") if isinstance(error, TidemarkError) else "failed"
-        state = cast("State", told)
+        state = state_of(error)
     elif pair and pair.state.paused:
         state = "paused"
     done = tally.outcome(current.contract.table, state)

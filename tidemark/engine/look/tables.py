@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.config.platform import Platform
-from tidemark.domain.errors import Outage, Stopped, TidemarkError
+from tidemark.domain.errors import TidemarkError, state_of
 from tidemark.domain.ledger.guard import Topic
-from tidemark.domain.states import STATES, State
+from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.look.headroom import headrooms
@@ -156,8 +156,5 @@ def asked(ask: Callable[[], T]) -> tuple[T | None, State | None]:
     try:
         with named("-"):
             return ask(), None
-    except (Outage, Stopped) as error:
-        return None, error.state
     except TidemarkError as error:
-        state = error.fields.get("state", "failed")
-        return None, state if state in STATES else "failed"
+        return None, state_of(error)

@@ -4,13 +4,12 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import cast
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import current_of
 from tidemark.domain.errors import Outage, Overtaken, Stopped, TidemarkError, error_fields
 from tidemark.domain.maintenance.gain import ASSETS, Asset, Gain, Kind
-from tidemark.domain.states import OUTAGES, State
+from tidemark.domain.states import OUTAGES, named_state
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
@@ -108,7 +107,7 @@ def _head(lake: Lake, contract: Contract) -> int | None:
 def _not_maintained(contract: Contract, failed: Sequence[Gain]) -> TidemarkError:
     """A service that does not answer and a stop state keep their names: they are findings, not bad use."""
     told = "; ".join(f"{each.table} {each.kind}: {each.reason}" for each in failed)
-    states = [cast("State", each.error.get("state") or "failed") for each in failed if each.error]
+    states = [named_state(each.error.get("state")) for each in failed if each.error]
     state = next((each for each in states if each in OUTAGES), states[0])
     kind = Outage if state in OUTAGES else Stopped
     return kind(state, contract.table, told, topic=contract.topic, cluster=contract.cluster)
