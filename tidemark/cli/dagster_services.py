@@ -22,6 +22,7 @@ from assets.names import table_key
 from jobs.ingest import INGEST
 from orchestration.instance import prepare_dagster_home
 from sensors.runs import bury, canceled
+from tidemark.cli.demo.hold import CODE, DAEMON, WEB
 from tidemark.cli.in_dagster import dagster_instance
 from tidemark.engine.alive import held_by
 from tidemark.engine.config.configuration import Places
@@ -29,7 +30,6 @@ from tidemark.services.errors import ServiceFailed
 from tidemark.services.ports import LOOPBACK, Ports, accepts
 from tidemark.services.processes import Command, Mark, has_ended, server, start, stop
 
-CODE, WEB, DAEMON = "dagster-code", "dagster-webserver", "dagster-daemon"
 PATIENCE = 90.0
 GRACE = 6.0
 """Seconds that runs get to drop their stages."""

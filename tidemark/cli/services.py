@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from tidemark.cli.demo.hold import end_leftovers
 from tidemark.services.errors import ServiceError
 from tidemark.services.java import install_java
 from tidemark.services.progress import on_console
@@ -38,7 +39,8 @@ def up(*, as_json: AsJson = False) -> None:
 
 @services_app.command()
 def down(*, as_json: AsJson = False) -> None:
-    """Stop all of it; topics, schemas and tables stay."""
+    """Stop all of it, and what a killed `dev` left of Dagster; topics, schemas and tables stay."""
+    end_leftovers(default_home())
     _show(Stack(default_home()).down(), as_json=as_json)
 
 

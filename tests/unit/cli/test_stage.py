@@ -12,9 +12,10 @@ import pytest
 from rich.console import Console
 
 import tidemark.cli.demo.stage as stage_module
-from tidemark.cli.demo.hold import held
+from tidemark.cli.demo.hold import DAEMON, end_leftovers, held
 from tidemark.cli.demo.stage import ENDS, in_another_terminal, stage
 from tidemark.domain.errors import Refused
+from tidemark.services.processes import Command, Mark, has_ended, start
 
 HOLD = "import sys, time\nfrom pathlib import Path\nfrom tidemark.cli.demo.hold import held\n"
 HOLD += "with held(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(60)"
@@ -147,3 +148,16 @@ def test_the_printed_commands_work_in_another_terminal_after_one_line(tmp_path, 
         capture_output=True, text=True, check=True, env={}, cwd="/",
     ).stdout.splitlines()  # fmt: skip
     assert told == ["yes", str(clone), f"{tmp_path / 'home'} {clone / 'mine'}"]
+
+
+def test_what_a_killed_one_left_is_ended_unless_another_holds_the_home(tmp_path):
+    """Given a daemon without its dev, when services go down, then it is ended too; one whose dev lives goes on."""
+    sleeper = Command(Path(sys.executable), ["-X"], ["-c", "import time; time.sleep(60)"], tmp_path)
+    pid = start(sleeper, Mark.of(DAEMON, tmp_path), tmp_path / "log")
+    with held(tmp_path):
+        end_leftovers(tmp_path)
+        assert not has_ended(pid)
+    end_leftovers(tmp_path)
+    assert has_ended(pid)
+    end_leftovers(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()

@@ -3,12 +3,15 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tidemark.domain.errors import Refused
+from tidemark.services.processes import Mark, stop
 
 FILE = "dev.lock"
+CODE, WEB, DAEMON = "dagster-code", "dagster-webserver", "dagster-daemon"
+"""The marks of the processes of Dagster that a demo or dev starts."""
 
 
 @contextmanager
@@ -35,3 +38,12 @@ def held(home: Path) -> Iterator[None]:
         lock.write(str(os.getpid()))
         lock.flush()
         yield
+
+
+def end_leftovers(home: Path) -> None:
+    """End what a killed demo or dev has left of Dagster; one that holds the home keeps its own."""
+    if not home.exists():
+        return
+    with suppress(Refused), held(home):
+        for name in (DAEMON, WEB, CODE):
+            stop(Mark.of(name, home), patience=5)
