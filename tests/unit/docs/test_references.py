@@ -1,7 +1,6 @@
 """Rule: what code and documentation point to is there: every page, every decision, every module that a docstring names."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,20 @@ ROOT = Path(__file__).parents[3]
 PAGE = re.compile(r"[\w./-]*\w\.md\b(?!\w)")
 MODULE = re.compile(r"(?<![\w/.<-])[a-z_]+(?:/[a-z_]+)+\.py\b")
 DECISION = re.compile(r"docs/adr/?(\d{4})?")
+FOLDERS = ("tidemark", "orchestration", "sensors", "jobs", "assets", "resources")
+FOLDERS += ("contracts", "dbt_project", "docs", "bench", "tests")
+MADE = {"__pycache__", "target", "logs", "dbt_packages", "results"}
 ELSEWHERE = frozenset({"CONFIGURATION.md", "dg.MetadataValue.md"})
 """librdkafka's page, and a function of Dagster."""
 
 
 def files(*endings: str) -> list[str]:
     """Of the repository, but for the changelog, which tells of what was."""
-    told = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [each for each in told.splitlines() if each.endswith(endings) and each != "CHANGELOG.md"]
+    found = [each for each in ROOT.iterdir() if each.is_file()] + [
+        each for folder in FOLDERS for each in (ROOT / folder).rglob("*") if each.is_file()
+    ]
+    named = (str(each.relative_to(ROOT)) for each in found if not MADE & set(each.relative_to(ROOT).parts))
+    return sorted(each for each in named if each.endswith(endings) and each != "CHANGELOG.md")
 
 
 def text(name: str) -> str:
