@@ -213,6 +213,7 @@ MISTAKES = [
     ("catalog: {type: rset, uri: a}", 3, "catalog.type", "'rset' is none of", "rest"),
     ("catalog: {type: rest}", 3, "catalog.uri", "type rest needs it", None),
     ("catalog: {type: glue}", 3, "catalog.warehouse", "type glue needs it", None),
+    ("catalog: {tpye: rest, uri: a}", 3, "catalog.tpye", "unknown key", "type"),
     ("catalog: {type: rest, uri: a, warehuose: b}", 3, "catalog.warehuose", "unknown key", "warehouse"),
     (
         "catalog: {type: rest, uri: a, cache-enabled: true}",

@@ -10,7 +10,7 @@ from tidemark.domain.config.contract_rules import declaration_findings, setting_
 from tidemark.domain.config.expansion import Declared, Resolved, clashes, matches, resolve
 from tidemark.domain.config.layering import Document, Finding, Layer, Merged, merge
 from tidemark.domain.config.platform import CONNECTIONS, EmbeddedPlatform, Platform, stack_connections
-from tidemark.domain.config.platform_rules import platform_findings
+from tidemark.domain.config.platform_rules import mistyped_type, platform_findings
 from tidemark.domain.config.validation import apart_from, once, salvage, validate
 from tidemark.domain.errors import ConfigurationError, Problem
 
@@ -84,6 +84,7 @@ def _platform(sources: Sources) -> tuple[Platform | None, list[Problem]]:
         kind, tree = EmbeddedPlatform, {**tree, **stack_connections(sources.stack or {})}
     else:
         findings += [Finding((key,), "is missing") for key in REQUIRED if key not in tree]
+        findings += mistyped_type(tree)
     platform, faults = validate(kind, tree)
     findings += [fault for fault in faults if fault not in findings]
     sound = platform or salvage(kind, tree, findings, STAND_INS)

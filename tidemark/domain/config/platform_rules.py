@@ -1,6 +1,7 @@
 """What the platform file must hold beyond the shape of its keys."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from tidemark.domain.config.catalog import PLAIN_KEYS, Catalog
@@ -103,6 +104,15 @@ def _registry(name: str, registry: SchemaRegistry, platform: Platform) -> Iterat
         yield Finding((*at, "url"), "is missing")
     elif registry.url is not None and urlsplit(registry.url).scheme not in {"http", "https"}:
         yield Finding((*at, "url"), "must begin with http:// or https://")
+
+
+def mistyped_type(tree: Mapping[str, Any]) -> Iterator[Finding]:
+    """The key that was meant for `catalog.type`: without a type the catalog's other keys are not looked at."""
+    block = tree.get("catalog")
+    if isinstance(block, Mapping) and "type" not in block:
+        for key in block:
+            if nearest(str(key), _CATALOG_KEYS | PLAIN_KEYS) == "type":
+                yield Finding(("catalog", key), "unknown key", "type")
 
 
 def _catalog(catalog: Catalog) -> Iterator[Finding]:
