@@ -116,7 +116,7 @@ EDGES: list[tuple[dict[str, Any], dict[str, Any]]] = [
             "clock_ms": 86_399_999_000,
             "clock_us": 86_399_999_999,
             "clock_ns": 86_399_999_999_999,
-            "at_ms": datetime(1969, 12, 31, 23, 59, 59, 999000),  # noqa: DTZ001 - no zone
+            "at_ms": datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=UTC).replace(tzinfo=None),
             "at_us": datetime(1, 1, 1),  # noqa: DTZ001 - no zone
             "at_ns": -(2**63),
             "zoned": datetime(1582, 10, 9, 21, 34, 5, 1, tzinfo=UTC),
@@ -348,7 +348,7 @@ def test_json_with_and_without_its_schema(spark: SparkSession) -> None:
     assert {name: rows[0][name] for name in (*FIELDS, "_extra")} == {
         "id": 7,
         "day": date(1, 1, 1),
-        "at_us": datetime(1969, 12, 31, 23, 59, 59, 999999),  # noqa: DTZ001 - no zone
+        "at_us": datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC).replace(tzinfo=None),
         "zoned": datetime(2025, 12, 31, 18, 30, 0, 500000, tzinfo=UTC),
         "price": Decimal("-123.45"),
         "digits": "2.5",
@@ -396,3 +396,81 @@ def test_keys_of_text_and_bytes(spark: SparkSession) -> None:
 
 def test_cdc_is_the_last_column() -> None:
     assert avro_decoding().columns.fields[-1] == CDC
+
+
+@pytest.mark.parametrize("certain", [True, False])
+def test_a_key_of_many_columns_of_the_types_that_take_most_to_decode(
+    spark: SparkSession, *, certain: bool
+) -> None:
+    """Given a primary key of eight columns of Debezium's own types, when decoded, then rows and deletes are there."""
+    columns = {
+        "digits": debezium.VARIABLE,
+        "day": semantic("int", f"{TIME}Date"),
+        "zoned": semantic("string", f"{TIME}ZonedTimestamp"),
+        "at_us": semantic("long", f"{TIME}MicroTimestamp"),
+        "price": debezium.decimal(2, 10),
+        "guid": semantic("string", f"{DATA}Uuid"),
+        "bits": "bytes",
+        "at_ms": semantic("long", f"{TIME}Timestamp"),
+    }
+    written = debezium.envelope_schema(columns)
+    fields = [{"name": name, "type": kind} for name, kind in columns.items()]
+    key_schema = {"type": "record", "name": "Key", "namespace": debezium.PREFIX, "fields": fields}
+    schema = avro.parse(json.dumps(written), connect=True)
+    own = avro_columns(schema, "debezium").struct
+    key_columns = Struct(tuple(field for field in own.fields if field.name in columns))
+    keys = Decoding(
+        "avro",
+        key_columns,
+        0,
+        {KEY: avro.parse(json.dumps(key_schema), connect=True)},
+        payload=KEY_PAYLOAD,
+    )
+    decoding = Decoding(
+        "avro",
+        own,
+        0,
+        {ENVELOPE: schema},
+        envelope="debezium",
+        upserts=True,
+        key=KeyDecoding(keys, {name: name for name in columns}, certain=certain),
+        reader=schema,
+        required=tuple((name,) for name in columns),
+    )
+    values = {
+        "digits": {"scale": 1, "value": unscaled(15)},
+        "day": -1,
+        "zoned": "2026-01-01T00:00:00.123456+02:00",
+        "at_us": -1,
+        "price": unscaled(-150),
+        "guid": "6b0f2a1e-0000-4000-8000-000000000001",
+        "bits": b"x",
+        "at_ms": -1,
+    }
+    key = framed(KEY, key_schema, values)
+    rows = rows_of(
+        spark,
+        decoding,
+        [
+            (key, framed(ENVELOPE, written, change("c", after={"id": 7, **values}))),
+            (key, framed(ENVELOPE, written, change("d"))),
+            (key, None),
+            (key, framed(ENVELOPE, written, change("u", after={"id": 7, **values, "day": None}))),
+            (None, None),
+        ],
+    )
+    assert [(row[FATE], row[CAUSE]) for row in rows] == [
+        *[("written", None)] * 3,
+        *[("quarantined", "null_key")] * 2,
+    ]
+    known = {
+        "digits": "1.5",
+        "day": date(1969, 12, 31),
+        "zoned": datetime(2025, 12, 31, 22, 0, 0, 123456, tzinfo=UTC),
+        "at_us": datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC).replace(tzinfo=None),
+        "price": Decimal("-1.50"),
+        "guid": "6b0f2a1e-0000-4000-8000-000000000001",
+        "bits": b"x",
+        "at_ms": datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=UTC).replace(tzinfo=None),
+    }
+    assert [{name: row[name] for name in known} for row in rows[:3]] == [known] * 3

@@ -9,8 +9,6 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
 
-from tidemark.domain.columns.types import KAFKA_COLUMN
-
 KEY_PAYLOAD = "_tidemark_key"
 """The working column that holds the keys of the records which need one."""
 _SHOWN = 40
@@ -31,10 +29,12 @@ def key_cause(
     framing = F.when(cause.isin("no_magic_byte", "unknown_schema_id"), "undecodable")
     found = F.when(cause.isNotNull(), F.coalesce(framing, cause))
     if certain:
-        null = reduce(lambda one, other: one | other.isNull(), filled.values(), F.col("key").isNull())
-        return found.when(null, "null_key")
-    bare = reduce(lambda one, name: one & given[name].isNull(), filled, F.col("key").isNull())
-    return found.when(bare, "null_key")
+        for each in (F.col("key"), *filled.values()):
+            found = found.when(each.isNull(), "null_key")
+        return found
+    for each in (F.col("key"), *(given[name] for name in filled)):
+        found = found.when(each.isNotNull(), None)
+    return found.otherwise("null_key")
 
 
 def key_detail(cause: Column) -> Column:
@@ -45,10 +45,3 @@ def key_detail(cause: Column) -> Column:
     shown = F.concat(F.lit("0x"), F.hex(F.substring(F.col("key"), 1, _SHOWN)))
     text = F.concat(F.lit("the Kafka key "), F.coalesce(shown, F.lit("")), F.lit(" "), why)
     return F.when(cause.isNotNull(), text)
-
-
-def part_of(columns: Mapping[str, Column], path: tuple[str, ...]) -> Column:
-    """The column at a path, `_kafka.key` included."""
-    if path == (KAFKA_COLUMN.name, "key"):
-        return F.col("key")
-    return reduce(lambda column, name: column[name], path[1:], columns[path[0]])

@@ -6,7 +6,6 @@ record (a division by zero, a cast) counts as broken by it. Rows that stand for 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -20,6 +19,7 @@ from tidemark.domain.config.quality import CAUSE_PREFIX, QualityRule
 from tidemark.domain.config.quality_sql import mentioned
 from tidemark.domain.ledger.quality_results import RuleResult, Rules, Sample, may_show
 from tidemark.domain.plan.quality_fit import bound, literal
+from tidemark.engine.access.conditions import any_of
 
 BROKEN = "_tidemark_rule_"
 SHOWN = 200
@@ -43,7 +43,7 @@ def judged(rows: DataFrame, rules: Rules, fate: str, cause: str) -> DataFrame:
     ]
     if not refused:
         return rows
-    found = reduce(lambda left, right: left | right, (F.col(flag) for flag, _ in refused))
+    found = any_of([F.col(flag) for flag, _ in refused])
     causes = F.coalesce(F.col(cause), *(F.when(F.col(flag), rule.cause) for flag, rule in refused))
     return rows.withColumns({cause: causes, fate: F.when(found, "quarantined").otherwise(F.col(fate))})
 

@@ -5,9 +5,8 @@ Belongs here: what becomes of a record. Values and keys are taken apart by `payl
 found afterwards by `failures`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
@@ -21,8 +20,9 @@ from tidemark.domain.formats.json_columns import JsonDocuments
 from tidemark.domain.formats.protobuf_columns import ProtobufMessage
 from tidemark.domain.formats.routes import UNROUTED, Route
 from tidemark.domain.ledger.quality_results import Rules
+from tidemark.engine.access.conditions import any_of
 from tidemark.engine.decode.debezium import SKIP
-from tidemark.engine.decode.key import key_cause, key_detail, part_of
+from tidemark.engine.decode.key import key_cause, key_detail
 from tidemark.engine.decode.payload import Parts, taken_apart
 from tidemark.engine.decode.quality_rows import judged
 
@@ -157,19 +157,18 @@ def kafka_columns(epoch: int, schema_id: Column) -> Column:
 
 
 def _with_fate(parts: Parts, decoding: Decoding) -> DataFrame:
-    null_key = _null_key(parts, decoding)
+    null_key = _null_key(parts.columns, decoding)
     shaped_rows = parts.rows.select(
         *(column.alias(name) for name, column in parts.columns.items()),
         kafka_columns(decoding.epoch, parts.schema_id),
         F.col("value").alias(VALUE),
         parts.cause.alias(CAUSE),
         parts.detail.alias(DETAIL),
-        *([] if null_key is None else [null_key.alias(_NULL_KEY)]),
     )
     kept = [F.col(quoted_name(name)) for name in (*parts.columns, KAFKA, VALUE)]
     fate, cause, detail = _fate(decoding), F.when(F.col(CAUSE) != SKIP, F.col(CAUSE)), F.col(DETAIL)
     if null_key is not None:
-        shaped_rows = shaped_rows.select("*", fate.alias(FATE))
+        shaped_rows = shaped_rows.select("*", fate.alias(FATE), null_key.alias(_NULL_KEY))
         keyless = (F.col(FATE) == "written") & F.col(_NULL_KEY)
         fate = F.when(keyless, "quarantined").otherwise(F.col(FATE))
         cause = F.when(keyless, "null_key").otherwise(cause)
@@ -178,13 +177,12 @@ def _with_fate(parts: Parts, decoding: Decoding) -> DataFrame:
     return judged(rows, decoding.rules, FATE, CAUSE) if decoding.rules else rows
 
 
-def _null_key(parts: Parts, decoding: Decoding) -> Column | None:
+def _null_key(names: Collection[str], decoding: Decoding) -> Column | None:
     """Whether a required column is NULL; None where none is required: each further step is planned in every batch."""
     if not decoding.required:
         return None
-    missing = [part_of(parts.columns, path).isNull() for path in decoding.required]
-    lacking = reduce(lambda one, other: one | other, missing)
-    exempt = parts.columns[CDC.name]["op"] == "t" if CDC.name in parts.columns else F.lit(False)
+    lacking = any_of([F.col(quoted_name(*path)).isNull() for path in decoding.required])
+    exempt = F.col(CDC.name)["op"] == "t" if CDC.name in names else F.lit(False)
     return lacking & ~F.coalesce(exempt, F.lit(False))
 
 

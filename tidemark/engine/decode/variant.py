@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
 
 from tidemark.domain.columns.types import ColumnType, ListType, MapType, Struct, holds_variant
+from tidemark.engine.access.conditions import any_of
 
 
 def with_variants(value: Column, kind: ColumnType) -> Column:
@@ -32,7 +33,7 @@ def lost(value: Column, kind: ColumnType) -> Column | None:
     match kind:
         case Struct(fields):
             found = [each for f in fields if (each := lost(value[f.name], f.type)) is not None]
-            return _any(found)
+            return any_of([F.coalesce(each, F.lit(False)) for each in found])
         case ListType(element):
             return F.exists(value, lambda item: _lost(item, element))
         case MapType(_, inner):
@@ -43,10 +44,3 @@ def lost(value: Column, kind: ColumnType) -> Column | None:
 def _lost(value: Column, kind: ColumnType) -> Column:
     found = lost(value, kind)
     return F.lit(False) if found is None else F.coalesce(found, F.lit(False))
-
-
-def _any(conditions: list[Column]) -> Column:
-    middle = len(conditions) // 2
-    if not middle:
-        return F.coalesce(conditions[0], F.lit(False))
-    return _any(conditions[:middle]) | _any(conditions[middle:])

@@ -1,13 +1,12 @@
 """The audit: what the pass observed against what the stage really holds (docs/guide.md, The way of a record)."""
 
-from functools import reduce
-
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.evidence import Group, counts_of
 from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.offsets import Ranges
+from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.stage import Staged
@@ -33,12 +32,11 @@ def _recounted(
     lake: Lake, staged: Staged, groups: list[Group], epoch: int, ranges: Ranges
 ) -> dict[int, Counts]:
     """Observed counts may be too high after a repeated task; rows on the branch, each offset once, are the truth."""
-    inside = reduce(
-        lambda left, right: left | right,
-        (
+    inside = any_of(
+        [
             (F.col("p") == p) & (F.col("o") >= each.start) & (F.col("o") < each.end)
             for p, each in ranges.items()
-        ),
+        ]
     )
     rows = (
         lake.spark()

@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Any, get_args
 from uuid import uuid4
 
@@ -24,6 +23,7 @@ from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.replay import runs_between, within
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.domain.suggest import nearest
+from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
@@ -340,7 +340,7 @@ def _among(leaving: Mapping[int, list[tuple[int, int]]]) -> Column:
         & (F.col("_kafka.offset") < runs[-1][1])
         for p, runs in leaving.items()
     ]
-    return reduce(lambda left, right: left | right, parts)
+    return any_of(parts)
 
 
 def _note_causes(lake: Lake, on: Ground, fates: _Fates, run_id: str) -> int:
