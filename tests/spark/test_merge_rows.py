@@ -8,8 +8,19 @@ from cut_logs import BATCHES, cut_logs, drawn, least
 from pyspark.sql import functions as F  # noqa: N812
 from seeds import seed
 
-from tidemark.domain.columns.spark_types import columns_ddl
-from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, STRING, Field, Struct
+from tidemark.domain.columns.spark_types import columns_ddl, spark_ddl
+from tidemark.domain.columns.types import (
+    BINARY,
+    KAFKA_COLUMN,
+    LONG,
+    STRING,
+    VARIANT,
+    Field,
+    ListType,
+    MapType,
+    Primitive,
+    Struct,
+)
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import current_of, upsert_columns
 from tidemark.engine.access.spark import checkpointed, connect
@@ -27,6 +38,7 @@ from tidemark.engine.merge.rows import (
     remembered,
     to_remember,
 )
+from tidemark.engine.merge.unknown import is_unknown, may_be_unknown
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SOURCE = Struct((Field("seq", LONG), Field("note", STRING)))
@@ -143,3 +155,45 @@ def apply(found, stored, memory):
         stored[key] = (*(row[name] for name in names), row[KIND] == DELETE)
     elif row["action"] == "delete":
         del stored[key]
+
+
+WORDS = "__debezium_unavailable_value"
+CODES = ",".join(str(each) for each in WORDS.encode())
+
+
+@pytest.mark.parametrize(
+    ("kind", "unknown", "known"),
+    [
+        (STRING, f"'{WORDS}'", "'of the source'"),
+        (STRING, f"""'{{"{WORDS}":"{WORDS}"}}'""", """'{"a":"b"}'"""),
+        (VARIANT, f"""parse_json('"{WORDS}"')""", "parse_json('{}')"),
+        (VARIANT, f"""parse_json('{{"{WORDS}":"{WORDS}"}}')""", "parse_json('7')"),
+        (BINARY, f"cast('{WORDS}' AS binary)", "X'00'"),
+        (ListType(STRING), f"array('{WORDS}')", f"array('{WORDS}', 'a')"),
+        (ListType(STRING), "array('b68a35a7-17ad-35b3-af2a-ae46edb4545a')", "array()"),
+        (ListType(BINARY), f"array(cast('{WORDS}' AS binary))", "array(X'00', NULL)"),
+        (ListType(Primitive("int")), f"array({CODES})", "array(1, NULL)"),
+        (ListType(LONG), f"cast(array({CODES}) AS array<bigint>)", "array(1L)"),
+        (
+            ListType(Primitive("date")),
+            f"array({', '.join(f'date_from_unix_date({each})' for each in WORDS.encode())})",
+            "array(DATE '1970-01-01')",
+        ),
+        (MapType(STRING, STRING), f"map('{WORDS}', '{WORDS}')", "map('a', NULL)"),
+        (
+            Struct((Field("wkb", BINARY), Field("srid", Primitive("int")))),
+            "named_struct('wkb', X'0101000020E6100000000000FC83D797C1000000FC83D797C1', 'srid', 4326)",
+            "named_struct('wkb', X'0101000000000000000000F03F000000000000F03F', 'srid', NULL)",
+        ),
+    ],
+    ids=lambda each: str(each)[:40],
+)
+def test_what_postgres_did_not_send_is_known_by_the_form_of_its_type(spark, kind, unknown, known):
+    """Given a value as the connector writes an unchanged large one, then it is unknown; others and NULL are known."""
+    assert may_be_unknown(kind)
+    rows = spark.sql(f"SELECT * FROM VALUES ({unknown}), ({known}), (NULL) AS t(v)")
+    assert [row[0] for row in rows.select(is_unknown(F.col("v").cast(spark_ddl(kind)), kind)).collect()] == [
+        True,
+        False,
+        False,
+    ]

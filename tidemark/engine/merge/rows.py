@@ -6,24 +6,15 @@ difference how events are cut into batches, in which order they come, or whether
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
-from tidemark.domain.columns.types import (
-    BINARY,
-    KAFKA_COLUMN,
-    STRING,
-    VARIANT,
-    ColumnType,
-    ListType,
-    MapType,
-    Struct,
-)
+from tidemark.domain.columns.types import KAFKA_COLUMN, ColumnType, ListType, MapType, Struct
 from tidemark.domain.config.upsert import CDC, SOFT_COLUMN, Current
-from tidemark.engine.decode.shipped.variant_documents import UNAVAILABLE
+from tidemark.engine.access.conditions import any_of
+from tidemark.engine.merge.unknown import is_unknown, may_be_unknown
 
 KEY, ORDER, PLACE, KIND, ORIGIN, ROW = "k", "o", "at", "kind", "origin", "r"
 UPSERT, DELETE, TRUNCATE = "upsert", "delete", "truncate"
@@ -32,9 +23,6 @@ UNDONE, UNTOLD, ERASED, REMEMBERED, STORED, NEW = range(6)
 that stays unless anything is known of its key. ERASED: one that a truncation took, and that stays, marked (soft
 deletes)."""
 _GONE = (UNDONE, UNTOLD, ERASED)
-_TEXTS = ListType(STRING)
-_HOLDING = (STRING, BINARY, VARIANT, _TEXTS)
-"""Types in which Debezium says that it does not know a value; arrays of text hold the words as their one element."""
 _PLACE = ("epoch", "partition", "offset", "timestamp")
 _PLACE_TYPE = "struct<epoch: int, partition: int, offset: bigint, timestamp: timestamp>"
 _AFTER, _CARRIED = "after", "carried"
@@ -63,7 +51,7 @@ class Shape:
         if self.current.append.value.envelope == "none":
             return ()
         own = {path[0] for path in (*self.current.keys, *self.current.order)}
-        return tuple(n for n, kind in self.fields if kind in _HOLDING and n not in own)
+        return tuple(n for n, kind in self.fields if may_be_unknown(kind) and n not in own)
 
     def type_of(self, *path: str) -> ColumnType:
         """The type at a path through structs. Raises KeyError."""
@@ -123,7 +111,7 @@ def key_columns(shape: Shape) -> Column:
 
 def null_key(current: Current) -> Column:
     """Whether a part of the key is missing in an event that needs one."""
-    missing = _any([F.col(KEY)[f"k{n}"].isNull() for n in range(len(current.keys))])
+    missing = any_of([F.col(KEY)[f"k{n}"].isNull() for n in range(len(current.keys))])
     return (F.col(KIND) != TRUNCATE) & missing
 
 
@@ -243,17 +231,8 @@ def _folds(shape: Shape) -> Iterator[tuple[str, Column]]:
     for number, name in enumerate(shape.holding):
         value = F.col(ROW)[name]
         here = F.when(F.col(ORIGIN) == STORED, 1).otherwise(0)
-        told = (F.col("cut") == 0) & (F.col("passed") <= here) & ~_is_unknown(value, shape.type_of(name))
+        told = (F.col("cut") == 0) & (F.col("passed") <= here) & ~is_unknown(value, shape.type_of(name))
         yield f"told{number}", _first(F.when(told, F.struct(value.alias("v"))))
-
-
-def _is_unknown(value: Column, kind: ColumnType) -> Column:
-    """Whether it stands for a value that the connector did not know, in the form that it has for this type."""
-    if kind == VARIANT:
-        return F.try_variant_get(value, "$", "string").eqNullSafe(F.lit(UNAVAILABLE))
-    if kind == _TEXTS:
-        return value.eqNullSafe(F.array(F.lit(UNAVAILABLE)))
-    return value.eqNullSafe(F.lit(UNAVAILABLE).cast(spark_ddl(kind)))
 
 
 def _before_or_here(condition: Column, newest_first: WindowSpec) -> Column:
@@ -322,7 +301,7 @@ def _order(shape: Shape) -> Column:
     told = [
         part for part, path in zip(parts, shape.current.order, strict=True) if path[0] != KAFKA_COLUMN.name
     ]
-    return F.when(_any([part.isNotNull() for part in told or parts]), order)
+    return F.when(any_of([part.isNotNull() for part in told or parts]), order)
 
 
 def conformed(value: Column, found: ColumnType, wanted: ColumnType) -> Column:
@@ -346,10 +325,6 @@ def conformed(value: Column, found: ColumnType, wanted: ColumnType) -> Column:
 
 def _named(name: str) -> Column:
     return F.col(quoted_name(name))
-
-
-def _any(conditions: Sequence[Column]) -> Column:
-    return reduce(lambda one, other: one | other, conditions) if conditions else F.lit(False)
 
 
 _MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
