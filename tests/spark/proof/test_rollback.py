@@ -1,5 +1,6 @@
 """Rule: a rollback takes rows, offsets and quarantine back together, and what is read again is read once."""
 
+import json
 import struct
 from itertools import pairwise
 
@@ -141,6 +142,34 @@ def test_the_fate_of_every_record_can_be_told_without_spark(lakehouse):
     assert [each.offset for each in where_key(lake, table.contract, b"4")] == [4]
     assert [each.fate for each in where_key(lake, table.contract, b"bad")] == ["quarantined"]
     assert unresolved(lake, table.contract.quarantine_table, lake.state(table.name).ledger) == 1
+
+
+def test_rows_that_somebody_has_changed_or_deleted_by_hand_are_told(lakehouse):
+    """Given a topic of changes with a skipped one, when somebody updates a row and deletes another, then `where` names the commits, and takes neither for the batch's doing."""
+    topic = lakehouse.cluster.topic("byhand", 1)
+    ops = [("m" if n == 3 else "c", n) for n in range(6)]
+    topic.send_raw(
+        [(b"k", json.dumps({"op": op, "after": {"id": n}, "ts_ms": 1}).encode(), 0) for op, n in ops]
+    )
+    changes = {"format": "json", "envelope": "debezium", "fields": {"id": "bigint"}}
+    table = lakehouse.table(topic, value=changes)
+    assert table.run().rows.skipped == 1
+
+    def told(offset):
+        return where_offset(lakehouse.lake, table.contract, 0, offset)[0].as_json()
+
+    assert [told(o)["fate"] for o in (1, 3)] == ["published", "skipped"]
+    assert "foreign_commits" not in told(1)
+    lakehouse.spark().sql(f"DELETE FROM {table.name} WHERE _kafka.offset = 2")
+    lakehouse.spark().sql(f"UPDATE {table.name} SET id = 99 WHERE _kafka.offset = 1")
+    updated = table.head
+    assert [told(o)["fate"] for o in (1, 2, 3)] == ["published", "deleted", "skipped"]
+    assert updated in [each["snapshot_id"] for each in told(1)["foreign_commits"]]
+    assert "may be theirs" in told(1)["why"]
+    assert len(told(2)["foreign_commits"]) == 2
+    replay_range(lakehouse.lake, table.contract, 0, 0, 3, ADA)
+    assert [told(o)["fate"] for o in (1, 2)] == ["published", "published"]
+    assert "foreign_commits" not in told(1), "its row is of the replay"
 
 
 def _no_spark():

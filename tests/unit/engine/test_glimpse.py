@@ -10,7 +10,7 @@ import pytest
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage
 from tidemark.engine.access.registry import RegisteredSchema
-from tidemark.engine.verify.glimpse import glimpse
+from tidemark.engine.verify.glimpse import glimpse, is_skipped
 
 CONTRACT = Contract.model_validate({"topic": "orders", "table": "shop.orders"})
 SCHEMA = {
@@ -91,3 +91,27 @@ def test_what_cannot_be_read_is_no_fault(lake):
         raise Outage("registry_down", "-", "refused")
 
     assert glimpse(SimpleNamespace(registry=down), CONTRACT, framed(encoded()), 7) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "upsert", "skipped"),
+    [
+        ({"op": "m"}, [], True),
+        ({"op": "c", "after": {"id": 1}}, [], False),
+        ({"schema": {}, "payload": {"op": "m"}}, [], True),
+        ({"op": "t"}, [], True),
+        ({"op": "t"}, ["id"], False),
+        ({"ts_ms": 1}, [], None),
+    ],
+)
+def test_a_change_event_tells_whether_it_makes_a_row(lake, value, upsert, skipped):
+    fields = {"format": "json", "envelope": "debezium", "fields": {"id": "bigint"}}
+    said = {
+        "topic": "orders",
+        "table": "shop.orders",
+        "value": fields,
+        **({"upsert": upsert} if upsert else {}),
+    }
+    changes = Contract.model_validate(said)
+    assert is_skipped(lake, changes, json.dumps(value).encode()) is skipped
+    assert is_skipped(lake, CONTRACT, json.dumps(value).encode()) is None

@@ -33,7 +33,7 @@ MEANINGS: dict[Fate, str] = {
     "expired_unread": "deleted by Kafka before it was read",
     "before_start": "before the offset at which the first load began",
     "deleted": "was read, and its row has been deleted from the table since",
-    "unknown": "was read and left no row; Kafka no longer has it, so a tombstone and a deleted row look alike",
+    "unknown": "was read and left no row, and nothing tells whether there was one: a tombstone, say, or a deleted row",
 }
 
 
@@ -70,16 +70,16 @@ def _unread(following: int, topic: Topic | None, partition: int, offset: int) ->
     return "not_yet", f"the table has read up to {following}"
 
 
-def without_row(seen: Seen, *, skips: bool) -> Fate:
+def without_row(seen: Seen, *, skips: bool | None) -> Fate:
     """The fate of a record below `next` that is neither in the table nor in the quarantine.
 
-    `skips`: the batch that read it has counted skipped records.
+    `skips`: it may be one of the skipped records that its batch has counted; None when nothing tells.
     """
     fates: dict[Seen, Fate] = {
         "tombstone": "tombstone",
         "aborted": "aborted",
         "hole": "compacted",
-        "record": "skipped" if skips else "deleted",
+        "record": "unknown" if skips is None else "skipped" if skips else "deleted",
     }
     return fates.get(seen, "unknown")
 

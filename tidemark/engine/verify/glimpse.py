@@ -10,6 +10,7 @@ import fastavro
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
+from tidemark.domain.formats.debezium import META
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.verify.glimpse_protobuf import read_message
@@ -37,6 +38,22 @@ def glimpse(
     except TidemarkError:
         return None
     return _by_schema(payload, registered, contract.value.message if bare else None) if registered else None
+
+
+def is_skipped(lake: Lake, contract: Contract, value: bytes | None) -> bool | None:
+    """Whether a change event of Debezium is of a kind that makes no row; None when the value does not tell."""
+    envelope = contract.value.envelope
+    if envelope == "none" or not value:
+        return None
+    framed = contract.value.schema_mode == "by_schema_id" and value[:1] == b"\0" and len(value) > HEADER
+    found = glimpse(lake, contract, value, int.from_bytes(value[1:HEADER]) if framed else None)
+    change = found["decoded"] if found else None
+    if isinstance(change, Mapping) and isinstance(change.get("payload"), Mapping):
+        change = change["payload"]
+    op = change.get("op" if envelope == "debezium" else f"{META}op") if isinstance(change, Mapping) else None
+    if op == "t":
+        return contract.upsert is None
+    return op == "m" if op in {"c", "r", "u", "d", "m"} else None
 
 
 def _by_schema(payload: bytes, registered: RegisteredSchema, message: str | None) -> dict[str, Any] | None:

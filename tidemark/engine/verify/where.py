@@ -4,18 +4,18 @@ Rows are found by PyIceberg, which skips files by their statistics on `_kafka.pa
 offsets, the receipts and the quarantine do not say, Kafka is asked for.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression, EqualTo
+from pyiceberg.table.metadata import TableMetadata
 
 from tidemark.domain.columns.far_times import told
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Refused, TidemarkError
+from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.fate import MEANINGS, Fate, by_offset, of_another, reader_of, without_row
 from tidemark.domain.ledger.guard import Finding, Topic, another
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
@@ -24,19 +24,26 @@ from tidemark.domain.states import remedy
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState, ancestors, ledger_of, load, summary_of
-from tidemark.engine.schema.history import history
-from tidemark.engine.schema.subjects import subjects_of
 from tidemark.engine.table.settle import pending
 from tidemark.engine.table.standing import NEEDED, OPEN, standing
-from tidemark.engine.verify.glimpse import glimpse
+from tidemark.engine.verify.glimpse import glimpse, is_skipped
 from tidemark.engine.verify.kafka_rows import kafka_rows, listed
 from tidemark.engine.verify.peek import peek
+from tidemark.engine.verify.provenance import (
+    approvals,
+    foreign_facts,
+    others_since,
+    quietly,
+    receipt_facts,
+    rewritten_since,
+    schema_facts,
+)
 
 SHOWN = 2_000
 """Bytes of a value that are shown."""
+UNDECIDED = "its batch counted skipped records, and rows have been deleted since: it is one or the other"
 MOST = 50
 """Records of one key that are told, newest first."""
-T = TypeVar("T")
 _KAFKA = ("topic", "partition", "offset", "epoch", "timestamp", "key", "schema_id", "tombstone")
 _QUARANTINED = (
     *NEEDED,
@@ -95,6 +102,7 @@ class _Table:
     receipts: Sequence[tuple[int, datetime, Ledger]]
     another: Finding | None
     """Why the topic is not the one of the ledger's epoch."""
+    metadata: TableMetadata | None
 
     @property
     def ledger(self) -> Ledger | None:
@@ -184,8 +192,9 @@ def _look(lake: Lake, contract: Contract) -> _Table:
             for s in chain
             if LEDGER_PROPERTY in summary_of(s)
         ]
-        topic = _quietly(lambda: lake.topic(contract))
-        return _Table(contract, state, topic, receipts, another(state.ledger, topic))
+        topic = quietly(lambda: lake.topic(contract))
+        metadata = loaded.metadata if loaded else None
+        return _Table(contract, state, topic, receipts, another(state.ledger, topic), metadata)
 
 
 def _rows(lake: Lake, table: _Table, where: str | BooleanExpression) -> list[dict[str, Any]]:
@@ -219,16 +228,21 @@ def _published(
     else:
         answer.why = _of_another(table, row)
     receipt = _publisher(table, answer, held, row["epoch"])
+    since = rewritten_since(table.metadata, table.state.head, receipt[0] if receipt else None)
+    if since:
+        changed = "others have written rows of the table since (foreign_commits): its values may be theirs"
+        answer.why = f"{answer.why}; {changed}" if answer.why else changed
     answer.facts = {
-        **_receipt_facts(receipt),
+        **receipt_facts(receipt),
+        **foreign_facts(since),
         "record": {
             "epoch": row["epoch"],
             "timestamp": told(row["timestamp"]),
             "key": _text(row["key"]),
             "tombstone": row["tombstone"],
         },
-        "schema": _schema(lake, table.contract, row["schema_id"]),
-        "approvals": _approvals(table.state, row["schema_id"]),
+        "schema": schema_facts(lake, table.contract, row["schema_id"]),
+        "approvals": approvals(table.state, row["schema_id"]),
     }
     resolved = [r for r in held if not r[OPEN]]
     if resolved:
@@ -308,14 +322,23 @@ def _silent(lake: Lake, table: _Table, answer: Answer) -> Answer:
     batch = ledgers[read] if read is not None else table.ledger
     counts = (batch.counts if read is not None else batch.totals).get(answer.partition) if batch else None
     found = peek(lake.platform.kafka[contract.cluster], table.topic, answer.partition, answer.offset)
-    answer.fate = without_row(found.seen, skips=bool(counts and counts.skipped))
+    receipt = table.receipts[read] if read is not None else None
+    since = others_since(table.metadata, table.state.head, receipt[0] if receipt else None)
+    removed = [each for each in since if each.removed]
+    skips: bool | None = bool(counts and counts.skipped)
+    if skips and removed:
+        skips = is_skipped(lake, contract, found.value)
+    answer.fate = without_row(found.seen, skips=skips)
     answer.why = {
         "gone": "Kafka no longer has it",
         "unanswered": "Kafka does not answer",
         "hole": "Kafka shows no record here",
+        "record": "" if skips is not None else UNDECIDED,
     }.get(found.seen, "")
     _explain_by_retention(table, answer, found.timestamp, batch.max_timestamp if batch else None)
-    answer.facts = _receipt_facts(table.receipts[read] if read is not None else None)
+    answer.facts = receipt_facts(receipt)
+    if answer.fate in {"deleted", "unknown"}:
+        answer.facts |= foreign_facts(removed)
     if found.seen in {"record", "tombstone"}:
         answer.facts["record"] = {"timestamp": told(found.timestamp), "key": _text(found.key)}
     return answer
@@ -334,43 +357,6 @@ def _explain_by_retention(table: _Table, answer: Answer, at: int | None, newest:
     answer.why = f"{answer.why}; {older}" if answer.why else older
 
 
-def _receipt_facts(receipt: tuple[int, datetime, Ledger] | None) -> dict[str, Any]:
-    """Who brought it in; nothing of it is known once its receipt was expired."""
-    snapshot, at, ledger = receipt or (None, None, None)
-    return {
-        "snapshot_id": snapshot,
-        "published_at": _iso(at),
-        "kind": ledger.kind if ledger else None,
-        "run_id": ledger.run_id if ledger else None,
-        "batch_id": ledger.batch_id if ledger else None,
-        "contract": ledger.contract if ledger else None,
-        "tidemark": ledger.tidemark if ledger else None,
-    }
-
-
-def _schema(lake: Lake, contract: Contract, schema_id: int | None) -> dict[str, Any] | None:
-    """Subject and version of a schema id; None when the registry does not answer or forgot it."""
-    if schema_id is None:
-        return None
-    subject, version = None, None
-    for each in subjects_of(contract):
-        versions = _quietly(partial(lake.registry(contract.cluster).versions, each)) or ()
-        for found in versions:
-            if found.id == schema_id:
-                subject, version = each, found.version
-    return {"id": schema_id, "subject": subject, "version": version}
-
-
-def _approvals(state: TableState, schema_id: int | None) -> list[dict[str, Any]]:
-    """Changes of the table that were made for this schema, with who let them through."""
-    kept = ("plan", "by", "reason", "at", "run_id")
-    return [
-        {name: entry.get(name) for name in kept}
-        for entry in history(state)
-        if schema_id in entry.get("schema_ids", ())
-    ]
-
-
 def _text(value: bytes | None) -> str | None:
     """Bytes as text where they are text, else as hexadecimal."""
     if value is None:
@@ -383,11 +369,3 @@ def _text(value: bytes | None) -> str | None:
 
 def _iso(at: datetime | None) -> str | None:
     return at.astimezone(UTC).isoformat() if at else None
-
-
-def _quietly(ask: Callable[[], T]) -> T | None:
-    """The answer, or None from a service that does not answer: the fate is told as far as it is known."""
-    try:
-        return ask()
-    except TidemarkError:
-        return None

@@ -1,0 +1,73 @@
+"""Rule: what somebody else did to main after a row's receipt is told with the row."""
+
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
+from pyiceberg.table.refs import SnapshotRef
+from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotLogEntry, Summary
+
+from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
+from tidemark.engine.verify.provenance import others_since, rewritten_since
+
+RECEIPT, BATCH = {"tidemark.ledger": "{}"}, {"tidemark.batch": "b"}
+
+
+def rows(brought: int, removed: int) -> dict[str, str]:
+    return {"added-records": str(brought), "deleted-records": str(removed)}
+
+
+CHAIN = [
+    (1, Operation.APPEND, RECEIPT),
+    (2, Operation.APPEND, BATCH),
+    (3, Operation.APPEND, RECEIPT),
+    (4, Operation.OVERWRITE, rows(9, 9)),
+    (5, Operation.REPLACE, rows(9, 9)),
+    (6, Operation.OVERWRITE, rows(0, 5)),  # the removing half of a replay: never main's head
+    (7, Operation.APPEND, BATCH),
+    (8, Operation.APPEND, RECEIPT),
+    (9, Operation.DELETE, rows(0, 1)),
+    (10, Operation.OVERWRITE, rows(3, 4)),
+]
+
+
+def metadata(properties: dict[str, str] | None = None) -> TableMetadata:
+    return TableMetadataV2(
+        location="/t",
+        last_column_id=0,
+        schemas=[{"type": "struct", "schema-id": 0, "fields": []}],
+        partition_specs=[{"spec-id": 0, "fields": []}],
+        sort_orders=[{"order-id": 0, "fields": []}],
+        current_snapshot_id=10,
+        last_sequence_number=10,
+        properties=properties or {},
+        snapshots=[
+            Snapshot(
+                snapshot_id=n,
+                parent_snapshot_id=n - 1 or None,
+                sequence_number=n,
+                timestamp_ms=1_000 * n,
+                manifest_list="",
+                summary=Summary(operation, **summary),
+            )
+            for n, operation, summary in CHAIN
+        ],
+        snapshot_log=[
+            SnapshotLogEntry(snapshot_id=n, timestamp_ms=1_000 * n) for n in (1, 3, 4, 5, 8, 9, 10)
+        ],
+        refs={"main": SnapshotRef(snapshot_id=10, snapshot_ref_type="branch")},
+    )
+
+
+def test_commits_of_others_are_those_on_main_that_are_no_batch_replay_or_compaction() -> None:
+    found = others_since(metadata(), 10, 3)
+    assert [(each.snapshot_id, each.operation, each.brought, each.removed) for each in found] == [
+        (10, "overwrite", 3, 4),
+        (9, "delete", 0, 1),
+        (4, "overwrite", 9, 9),
+    ]
+    assert [each.snapshot_id for each in others_since(metadata(), 10, 8)] == [10, 9]
+    assert [each.snapshot_id for each in others_since(metadata(), 10, None)] == [10, 9, 4]
+
+
+def test_a_row_that_is_there_may_be_of_a_commit_that_brought_rows_but_not_of_retentions() -> None:
+    assert [each.snapshot_id for each in rewritten_since(metadata(), 10, 3)] == [10, 4]
+    expires = metadata({EXPIRED_BEFORE: "2026-01-01T00:00:00+00:00"})
+    assert [each.snapshot_id for each in rewritten_since(expires, 10, 3)] == [4]

@@ -1,0 +1,140 @@
+"""Where a row comes from, as its table tells: receipt, schema, approvals, and what others did to main since."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import TidemarkError
+from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY, Ledger
+from tidemark.domain.maintenance.retention import expired_before
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import TableState, ancestors, summary_of
+from tidemark.engine.schema.history import history
+from tidemark.engine.schema.subjects import subjects_of
+
+SHOWN = 20
+"""Commits of others that are told, newest first."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit on main that is no batch, replay or compaction of Tidemark's: rows that it brought and removed."""
+
+    snapshot_id: int
+    at: datetime
+    operation: str
+    brought: int
+    removed: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "snapshot_id": self.snapshot_id,
+            "at": self.at.isoformat(),
+            "operation": self.operation,
+            "rows_brought": self.brought,
+            "rows_removed": self.removed,
+        }
+
+
+def others_since(metadata: TableMetadata | None, head: int | None, receipt: int | None) -> list[Commit]:
+    """What was committed to main after `receipt`, or as far back as snapshots are kept, newest first.
+
+    Tidemark stages on branches, so only a commit of others was ever main's head without a receipt; and retention's.
+    """
+    if metadata is None:
+        return []
+    heads = {entry.snapshot_id for entry in metadata.snapshot_log}
+    found: list[Commit] = []
+    for snapshot in ancestors(metadata, head):
+        if snapshot.snapshot_id == receipt:
+            break
+        summary = summary_of(snapshot)
+        operation = snapshot.summary.operation.value if snapshot.summary else "unknown"
+        ours = {LEDGER_PROPERTY, BATCH_PROPERTY} & summary.keys() or operation == "replace"
+        if snapshot.snapshot_id in heads and not ours:
+            found.append(_commit(snapshot, operation, summary))
+    return found
+
+
+def rewritten_since(metadata: TableMetadata | None, head: int | None, receipt: int | None) -> list[Commit]:
+    """Those of others that may have written a row anew which is still there.
+
+    Where rows expire, a commit that removed more than it brought counts as retention's: it rewrites whole files.
+    """
+    expires = metadata is not None and expired_before(metadata.properties) is not None
+    return [
+        each
+        for each in others_since(metadata, head, receipt)
+        if each.brought and not (expires and each.brought < each.removed)
+    ]
+
+
+def foreign_facts(commits: Sequence[Commit]) -> dict[str, Any]:
+    """The newest of them; nothing where there are none."""
+    return {"foreign_commits": [each.as_json() for each in commits[:SHOWN]]} if commits else {}
+
+
+def receipt_facts(receipt: tuple[int, datetime, Ledger] | None) -> dict[str, Any]:
+    """Who brought a row in; nothing of it is known once its receipt was expired."""
+    snapshot, at, ledger = receipt or (None, None, None)
+    return {
+        "snapshot_id": snapshot,
+        "published_at": at.astimezone(UTC).isoformat() if at else None,
+        "kind": ledger.kind if ledger else None,
+        "run_id": ledger.run_id if ledger else None,
+        "batch_id": ledger.batch_id if ledger else None,
+        "contract": ledger.contract if ledger else None,
+        "tidemark": ledger.tidemark if ledger else None,
+    }
+
+
+def schema_facts(lake: Lake, contract: Contract, schema_id: int | None) -> dict[str, Any] | None:
+    """Subject and version of a schema id; None when the registry does not answer or forgot it."""
+    if schema_id is None:
+        return None
+    subject, version = None, None
+    for each in subjects_of(contract):
+        versions = quietly(partial(lake.registry(contract.cluster).versions, each)) or ()
+        for found in versions:
+            if found.id == schema_id:
+                subject, version = each, found.version
+    return {"id": schema_id, "subject": subject, "version": version}
+
+
+def approvals(state: TableState, schema_id: int | None) -> list[dict[str, Any]]:
+    """Changes of the table that were made for this schema, with who let them through."""
+    kept = ("plan", "by", "reason", "at", "run_id")
+    return [
+        {name: entry.get(name) for name in kept}
+        for entry in history(state)
+        if schema_id in entry.get("schema_ids", ())
+    ]
+
+
+def quietly(ask: Callable[[], T]) -> T | None:
+    """The answer, or None from a service that does not answer: the fate is told as far as it is known."""
+    try:
+        return ask()
+    except TidemarkError:
+        return None
+
+
+def _commit(snapshot: Snapshot, operation: str, summary: Mapping[str, str]) -> Commit:
+    def number(*names: str) -> int:
+        return sum(int(summary.get(name, 0)) for name in names)
+
+    return Commit(
+        snapshot.snapshot_id,
+        datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
+        operation,
+        number("added-records"),
+        number("deleted-records", "added-position-deletes", "added-equality-deletes"),
+    )
