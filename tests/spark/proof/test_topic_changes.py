@@ -7,7 +7,9 @@ from lakehouse import until
 
 from tidemark.domain.errors import Refused
 from tidemark.engine.operate.accept import Signature, accept
+from tidemark.engine.operate.replay import replay
 from tidemark.engine.operate.rollback import Target, rollback
+from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_offset
 
 ONCALL = Signature("oncall", "seen and agreed")
@@ -156,6 +158,30 @@ def test_a_topic_that_is_gone_stops_its_table(lakehouse):
     topic.delete()
     until(lambda: table.run().state == "topic_missing", "the topic to be gone", 20)
     assert table.ids() == list(range(10))
+
+
+def test_what_the_quarantine_holds_of_expired_offsets_is_counted_there_and_is_no_gap(lakehouse, monkeypatch):
+    """Given a batch that died after its quarantine was written, when Kafka deletes it and the gap is accepted, then what lies in quarantine is in that place alone, and can be replayed."""
+    topic = lakehouse.cluster.topic("held", 1)
+    topic.send(range(10))
+    table = lakehouse.table(topic, quality=[{"column": "id", "check": "in_range", "min": 0}])
+    table.run()
+    topic.send([-1, 10, -2, 11])
+    with dying_at(monkeypatch, "publishing"):
+        table.run()
+    topic.delete_records({0: 12})
+    assert table.run().state == "offsets_expired"
+    accepted = accept(lakehouse.lake, table.contract, "record-gap", ONCALL)
+    assert accepted.arguments["kept_in_quarantine"] == {"0": 1}
+    assert [(g["start"], g["end"]) for g in table.ledger["gaps"]] == [(11, 12)]
+    assert (table.run().state, table.causes()) == ("fresh", {"quality:in_range": 2})
+    fates = [where_offset(lakehouse.lake, table.contract, 0, o)[0].fate for o in (10, 11, 12, 13)]
+    assert fates == ["quarantined", "expired_unread", "quarantined", "published"]
+    table = lakehouse.table(topic)
+    moved = replay(lakehouse.lake, table.contract, ONCALL, (None, None, None), quarantine=True, cause=None)
+    assert moved.arguments["moved"] == 2
+    assert table.ids() == [-2, -1, *range(10), 11]
+    assert reconcile(lakehouse.lake, table.contract).sound
 
 
 def test_a_record_with_a_time_beyond_spark_s_stops_where_it_stands_and_says_what_to_do(lakehouse):

@@ -14,6 +14,7 @@ from tidemark.domain.ledger.replay import (
     replayed,
     rewound,
     runs_between,
+    runs_without,
     within,
 )
 from tidemark.domain.ledger.settlement import Resolution, Settlement, taken_back
@@ -152,3 +153,10 @@ def test_a_rollback_takes_back_what_replays_did_to_the_quarantine():
 def test_a_settlement_survives_the_way_through_a_snapshot_summary():
     told = ledger(settlement=asked(resolved={3: [(1, 4)]}, undone=[Resolution("r", 2)], rewound={0: 1}))
     assert Ledger.from_json(told.to_json(), table="t") == told
+
+
+def test_what_is_kept_inside_a_range_is_left_out_of_its_runs():
+    assert runs_without((0, 5), []) == [(0, 5)]
+    assert runs_without((0, 5), [0, 3]) == [(1, 3), (4, 5)]
+    assert runs_without((0, 3), [0, 1, 2]) == []
+    assert runs_without((0, 9), [1, 3, 8], most=2) == [(0, 1), (2, 8)], "never fewer"

@@ -131,6 +131,15 @@ def runs_between(leaving: Iterable[int], kept: Iterable[int]) -> list[tuple[int,
     return list(runs.values())
 
 
+def runs_without(
+    whole: tuple[int, int], kept: Sequence[int], most: int = MOST_RANGES
+) -> list[tuple[int, int]]:
+    """The runs of `whole` between the sorted offsets `kept`; the closest are joined beyond `most`."""
+    borders = [whole[0] - 1, *kept, whole[1]]
+    runs = [(a + 1, b) for a, b in pairwise(borders) if a + 1 < b]
+    return joined({}, {0: runs}, most)[0]
+
+
 def within(runs: Sequence[tuple[int, int]], offset: int) -> bool:
     """Whether one of the sorted half-open runs holds the offset."""
     at = bisect_right(runs, offset, key=lambda run: run[0]) - 1

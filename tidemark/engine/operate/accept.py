@@ -4,7 +4,7 @@ Every function returns the operation as it was logged; with `dry_run` nothing is
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -13,12 +13,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.guard import Topic, examine, expired_ranges
-from tidemark.domain.ledger.ledger import Gap, Ledger
+from tidemark.domain.ledger.ledger import Counts, Gap, Ledger
+from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.ledger.replay import runs_without
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import ACCEPTED, ACCEPTED_BATCH, TableState
+from tidemark.engine.access.table_state import ACCEPTED, ACCEPTED_BATCH, TableState, load
 from tidemark.engine.ingest.held import held_batch, spelled
-from tidemark.engine.ingest.quarantine import drop_unpublished
+from tidemark.engine.ingest.quarantine import drop_unpublished, inside
 from tidemark.engine.merge.lacking import unmade
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.create import first_ledger, prepare, publish_receipt, set_properties
@@ -107,8 +109,12 @@ def _record_gap(lake: Lake, contract: Contract, signature: Signature) -> Operati
     if finding is None or finding.state != "offsets_expired":
         raise _nothing(contract, "Kafka still holds every offset that was not read", "record-gap")
     lost = expired_ranges(ledger, topic)
-    following = _beyond(ledger, topic, lost, signature)
-    found = {"ranges": {str(p): [a, b] for p, (a, b) in lost.items()}}
+    kept = _kept(lake, contract, ledger, lost)
+    following = _beyond(ledger, topic, lost, kept, signature)
+    found = {
+        "ranges": {str(p): [a, b] for p, (a, b) in lost.items()},
+        "kept_in_quarantine": {str(p): len(offsets) for p, offsets in kept.items()},
+    }
     return _done(
         lake,
         contract,
@@ -164,10 +170,36 @@ def _died(lake: Lake, contract: Contract, what: Acceptance, signature: Signature
     return finish(lake, says, "accept", contract.table, state.head, what=what)
 
 
+def _kept(
+    lake: Lake, contract: Contract, ledger: Ledger, lost: Mapping[int, tuple[int, int]]
+) -> dict[int, list[int]]:
+    """Offsets among `lost` whose records wait in the quarantine: of a batch that died, or was taken back by hand."""
+    table = load(lake.catalog, contract.quarantine_table)
+    if table is None or table.metadata.current_snapshot_id is None:
+        return {}
+    where = inside(ledger.epoch, {p: OffsetRange(a, b) for p, (a, b) in lost.items()})
+    rows = table.scan(row_filter=where, selected_fields=("partition", "offset", "resolved_by")).to_arrow()
+    kept: dict[int, set[int]] = {}
+    for row in rows.to_pylist():
+        if row["resolved_by"] is None:
+            kept.setdefault(row["partition"], set()).add(row["offset"])
+    return {p: sorted(offsets) for p, offsets in sorted(kept.items())}
+
+
 def _beyond(
-    ledger: Ledger, topic: Topic, lost: Mapping[int, tuple[int, int]], signature: Signature
+    ledger: Ledger,
+    topic: Topic,
+    lost: Mapping[int, tuple[int, int]],
+    kept: Mapping[int, Sequence[int]],
+    signature: Signature,
 ) -> Ledger:
-    gaps = [Gap(partition=p, start=a, end=b, epoch=ledger.epoch) for p, (a, b) in lost.items()]
+    """The ledger after `lost`: what is `kept` in the quarantine is counted there, the rest are gaps."""
+    counts = {p: Counts(read=len(offsets), quarantined=len(offsets)) for p, offsets in kept.items()}
+    gaps = [
+        Gap(partition=p, start=a, end=b, epoch=ledger.epoch)
+        for p, whole in lost.items()
+        for a, b in runs_without(whole, kept.get(p, ()))
+    ]
     following = {**ledger.next, **{p: b for p, (_, b) in lost.items()}}
     return ledger.model_copy(
         update={
@@ -176,7 +208,11 @@ def _beyond(
             "start": {**ledger.start, **{p: a for p, (a, _) in lost.items() if p not in ledger.start}},
             "from_": dict(ledger.next),
             "next": following,
-            "counts": {},
+            "counts": counts,
+            "totals": {
+                **ledger.totals,
+                **{p: ledger.totals.get(p, Counts()).plus(each) for p, each in counts.items()},
+            },
             "gaps": [*ledger.gaps, *gaps],
             "settlement": None,
             "run_id": signature.run_id,
