@@ -59,6 +59,26 @@ def test_leave_for_one_table_is_no_leave_for_what_is_made_of_it():
     assert str(found) == "marts.mailing.to carries pii of shop.orders.email"
 
 
+def test_the_kafka_key_carries_the_tags_of_the_columns_that_it_is_made_of():
+    """Given a key that stands for a tagged column, then `_kafka`, which has it, is tagged wherever it goes; the mark of a delete, which repeats no value, is not."""
+    people = Contract(
+        topic="people",
+        table="shop.people",
+        key={"format": "string", "fields": ["email"]},
+        columns={"email": {"tags": ["pii"], "allow": ["marts.post"]}, "n": {"tags": ["internal"]}},
+        upsert={"table": "shop.people_current", "keys": ["email"], "deletes": "soft"},
+    )
+    made = [{"name": "who", "from": [["shop.people_current", "_kafka"]]}]
+    gone = [{"name": "gone", "from": [["shop.people_current", "_is_deleted"]]}]
+    lineage = lineage_of({"marts.m": made, "marts.post": made, "marts.gone": gone}, [people])
+    assert tags_of(lineage, [people], "marts.m", "who") == ("pii",)
+    assert [each.origin for each in exposures(lineage, [people], "marts.m")] == [("shop.people", "_kafka")]
+    assert exposures(lineage, [people], "marts.post") == []
+    assert exposures(lineage, [people], "marts.gone") == []
+    plain = people.model_copy(update={"key": ORDERS.key})
+    assert tags_of(lineage_of({"marts.m": made}, [plain]), [plain], "marts.m", "who") == ()
+
+
 def test_kafka_metadata_is_no_field_of_the_record():
     assert dict(topic_fields(ORDERS, ["id", "_id", "_kafka", "_cdc", "_extra"])) == {"id": "id", "_id": "_id"}
     lines = Contract(topic="log", table="a.log", value={"format": "string"})

@@ -108,19 +108,19 @@ def with_topics(
 
 def tags_of(lineage: Lineage, contracts: Iterable[Contract], table: str, column: str) -> tuple[str, ...]:
     """The tags of a column and of all that it is made of, sorted."""
-    notes = _notes(contracts)
+    notes, values = _notes(contracts), _values(lineage)
     return tuple(
-        sorted({tag for each in origins(lineage, table, column) for tag in notes.get(each, ((), ()))[0]})
+        sorted({tag for each in origins(values, table, column) for tag in notes.get(each, ((), ()))[0]})
     )
 
 
 def exposures(lineage: Lineage, contracts: Iterable[Contract], table: str) -> list[Exposure]:
     """The tagged columns that reach `table` without leave of the contract that tagged them."""
-    notes = _notes(contracts)
+    notes, values = _notes(contracts), _values(lineage)
     return [
         Exposure(table, column, tags, origin)
         for column in sorted(lineage.get(table, {}))
-        for origin in sorted(origins(lineage, table, column))
+        for origin in sorted(origins(values, table, column))
         if origin[0] != table
         for tags, allowed in [notes.get(origin, ((), ()))]
         if tags and table not in allowed
@@ -139,6 +139,14 @@ def upsert_fields(append: str, columns: Iterable[str]) -> dict[str, list[Origin]
     return {name: [(append, KAFKA_COLUMN.name if name == SOFT_COLUMN.name else name)] for name in columns}
 
 
+def _values(lineage: Lineage) -> Lineage:
+    """The lineage of values: whether the newest event was a delete repeats nothing of what that is told by."""
+    return {
+        table: {name: above for name, above in columns.items() if name != SOFT_COLUMN.name}
+        for table, columns in lineage.items()
+    }
+
+
 def _above(lineage: Lineage, origin: Origin) -> Collection[Origin]:
     return lineage.get(origin[0], {}).get(origin[1], ())
 
@@ -147,7 +155,7 @@ def _notes(contracts: Iterable[Contract]) -> dict[Origin, tuple[tuple[str, ...],
     """(tags, allowed tables) of each column that a contract speaks of; its upsert table inherits them by lineage."""
     found: dict[Origin, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     for contract in contracts:
-        for name in {path_of(path)[0] for path in contract.columns}:
+        for name in {KAFKA_COLUMN.name, *(path_of(path)[0] for path in contract.columns)}:
             found[contract.table, name] = note_of(contract, name)
     return found
 
@@ -155,9 +163,11 @@ def _notes(contracts: Iterable[Contract]) -> dict[Origin, tuple[tuple[str, ...],
 def note_of(contract: Contract, column: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(tags, allowed tables) of a column and of the parts of it: what is made of it has them all; sorted.
 
-    A table is allowed where everyone that tags a part of the column allows it.
+    `_kafka` has the Kafka key in it, so the columns that `key.fields` names are parts of it. A table is allowed where
+    everyone that tags a part of the column allows it.
     """
-    notes = [note for path, note in contract.columns.items() if path_of(path)[0] == column]
+    keyed = {path_of(path)[0] for path in contract.key.fields} if column == KAFKA_COLUMN.name else set()
+    notes = [note for path, note in contract.columns.items() if path_of(path)[0] in {column, *keyed}]
     tags = {tag for note in notes for tag in note.tags}
     leaves = [set(note.allow) for note in notes if note.tags] or [set(note.allow) for note in notes]
     return tuple(sorted(tags)), tuple(sorted(set.intersection(*leaves))) if leaves else ()
