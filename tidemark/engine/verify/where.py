@@ -309,9 +309,21 @@ def _held(lake: Lake, table: _Table, answer: Answer, row: dict[str, Any]) -> Ans
             "value_hex": (value or b"")[:SHOWN].hex(),
             **(glimpse(lake, table.contract, value, row["schema_id"]) or {}),
         },
-        "next_step": f"tidemark replay {table.contract.table} --quarantine --cause {row['cause']} --reason …",
+        "next_step": _remedy(lake, table, row),
     }
     return answer
+
+
+def _remedy(lake: Lake, table: _Table, row: dict[str, Any]) -> str:
+    """What to do about a quarantined record: a replay takes only those of the present epoch."""
+    name = table.contract.quarantine_table
+    if table.ledger is not None and row["epoch"] == table.ledger.epoch:
+        return f"tidemark replay {table.contract.table} --quarantine --cause {row['cause']} --reason …"
+    return (
+        "no replay takes it, for its epoch is over: send it again if it is wanted, then "
+        f"UPDATE {lake.identifier(name)} SET resolved_by = '…', resolved_at = current_timestamp() WHERE epoch = "
+        f"{row['epoch']} AND partition = {row['partition']} AND offset = {row['offset']} AND resolved_at IS NULL"
+    )
 
 
 def _silent(lake: Lake, table: _Table, answer: Answer) -> Answer:
