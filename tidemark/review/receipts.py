@@ -82,17 +82,21 @@ def snapshots_of(metadata: TableMetadata) -> dict[str, Any]:
 
 
 def recovery_of(receipts: list[Receipt]) -> dict[str, Any] | None:
-    """The newest receipt: from here the next run goes on, whatever else is lost."""
+    """The newest receipt: from here the next run goes on, whatever else is lost.
+
+    The oldest that a rollback could go back to is one of its epoch.
+    """
     if not receipts:
         return None
     last = receipts[-1]
+    oldest = next(each for each in receipts if each.ledger.epoch == last.ledger.epoch)
     return {
         "snapshot_id": last.snapshot_id,
         "at": last.at.isoformat(),
         "epoch": last.ledger.epoch,
         "next": {str(p): o for p, o in sorted(last.ledger.next.items())},
-        "oldest_snapshot_id": receipts[0].snapshot_id,
-        "oldest_at": receipts[0].at.isoformat(),
+        "oldest_snapshot_id": oldest.snapshot_id,
+        "oldest_at": oldest.at.isoformat(),
     }
 
 
