@@ -10,6 +10,7 @@ from markupsafe import Markup
 import tidemark
 from tidemark.domain.config.units import format_duration
 from tidemark.domain.states import FINE, OUTAGES
+from tidemark.review.acts import told
 from tidemark.review.collect import Review
 from tidemark.review.picture import lineage
 from tidemark.review.plots import minute, over_time, short
@@ -22,7 +23,13 @@ def page(reviews: Sequence[Review], catalog: str) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"short": short, "minute": _minute, "duration": format_duration, "age": _age}
+    environment.filters |= {
+        "short": short,
+        "minute": _minute,
+        "duration": format_duration,
+        "age": _age,
+        "act": told,
+    }
     template = environment.from_string(files("tidemark.review").joinpath("pack.html").read_text("utf-8"))
     ordered = sorted(reviews, key=lambda each: each.status.gravity)
     return template.render(

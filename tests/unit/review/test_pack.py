@@ -13,7 +13,7 @@ from tidemark.domain.config.contract import Upsert
 from tidemark.review.pack import page
 from tidemark.review.picture import lineage
 from tidemark.review.plots import over_time
-from tidemark.review.receipts import fates_of
+from tidemark.review.receipts import fates_of, recovery_of
 
 VOID = {"meta", "link", "br", "line", "rect", "circle", "path", "polyline"}
 
@@ -99,6 +99,44 @@ def test_the_worst_table_comes_first_with_its_next_step():
     html = page([review(), review(bad, state="schema_review")], "lake")
     assert html.index('id="shop.bad"') < html.index('id="shop.orders"')
     assert "tidemark run shop.orders" in html
+
+
+def test_the_way_back_ends_where_the_epoch_began():
+    """Given receipts of two epochs, then the time to which a rollback goes back is of the present one."""
+    old, *new = [receipt(n) for n in range(3)]
+    new = [replace(each, ledger=each.ledger.model_copy(update={"epoch": 1})) for each in new]
+    found = recovery_of([old, *new])
+    assert (found["epoch"], found["oldest_snapshot_id"]) == (1, 1)
+
+
+def test_what_people_did_is_told_with_what_it_was_about():
+    """Given acceptances, a replay, an approval and a rollback, then the page tells them apart: offsets, plan, snapshots."""
+    acts = {
+        "accept": {"what": "quarantine-batch", "dry_run": False, "ranges": {"0": [5, 57], "1": [0, 9]}},
+        "replay": {"what": "range", "partition": 0, "from": 5, "to": 9, "quarantined": 0},
+        "approve": {"plan": "ab12", "changes": [{"kind": "add_column", "path": "note", "to": "<b>"}]},
+        "rollback": {
+            "target_snapshot": 7,
+            "next": {"0": 5},
+            "stale": [["marts", "m"]],
+            "already_there": False,
+        },
+    }
+    operations = [
+        {"at": NOON.isoformat(), "by": "ada", "verb": verb, "reason": "r", "arguments": arguments,
+         "before_snapshot": 11, "after_snapshot": 12}
+        for verb, arguments in acts.items()
+    ]  # fmt: skip
+    html = page([review(operations=operations)], "lake")
+    sound(html)
+    for expected in (
+        "what: quarantine-batch<br>ranges: 0:[5, 57), 1:[0, 9)<br>snapshot: 11 → 12",
+        "what: range<br>partition: 0<br>from: 5<br>to: 9<br>quarantined: 0",
+        "plan: ab12<br>changes: add_column note",
+        "target snapshot: 7<br>next: 0:5",
+    ):
+        assert expected in html, expected
+    assert "already there" not in html
 
 
 def test_offsets_without_a_record_are_told_apart_from_records():

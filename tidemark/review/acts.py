@@ -1,0 +1,49 @@
+"""What an act of the operations log did, in words: which plan, offsets and snapshots it was about."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+MOST = 12
+"""Parts of one value that are shown."""
+_ELSEWHERE = frozenset({"dry_run", "cutover"})
+_RANGE = 2
+
+
+def told(operation: Mapping[str, Any]) -> list[str]:
+    """`name: value` for each argument that says something, then how main moved."""
+    said = [
+        f"{name.replace('_', ' ')}: {_value(value)}"
+        for name, value in operation["arguments"].items()
+        if name not in _ELSEWHERE and value is not False and value not in (None, "", [], {})
+    ]
+    before, after = operation.get("before_snapshot"), operation.get("after_snapshot")
+    return [*said, f"snapshot: {before or 'none'} → {after}"] if after not in (None, before) else said
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return _few([f"{name}:{_part(each)}" for name, each in value.items()])
+    if isinstance(value, list | tuple):
+        return _few([_part(each) for each in value])
+    return str(value)
+
+
+def _part(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return _change(value)
+    if isinstance(value, list | tuple) and len(value) == _RANGE:
+        return f"[{value[0]}, {value[1]})"
+    return str(value)
+
+
+def _change(value: Mapping[str, Any]) -> str:
+    """A change of a schema by kind and path; of anything else its plain parts."""
+    if "kind" in value:
+        path = value.get("path") or ""
+        return f"{value['kind']} {path if isinstance(path, str) else '.'.join(path)}".strip()
+    return " ".join(f"{name} {each}" for name, each in value.items() if not isinstance(each, Mapping | list))
+
+
+def _few(parts: Sequence[str]) -> str:
+    shown = ", ".join(parts[:MOST])
+    return f"{shown} and {len(parts) - MOST} more" if len(parts) > MOST else shown
