@@ -8,9 +8,10 @@ from topics import ORDER, order
 from assets.evolution import _review
 from tidemark.engine.look.status import Hint, judge
 from tidemark.engine.look.tables import look
+from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.preview.foresee import evolve_now, foresee
-from tidemark.engine.schema.evolve import Approval, evolve, plan_evolution
+from tidemark.engine.schema.evolve import Approval, evolve, plan_evolution, settled_ids
 from tidemark.engine.schema.history import history
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.operations import Signature
@@ -203,6 +204,33 @@ class TestWhatMayNotBeFollowed:
         table.holds_everything()
         [entry] = history(lake.state(table.name))
         assert (entry["by"], entry["plan"], len(entry["schema_ids"])) == ("ann", plan.id, 2)
+
+    def test_a_new_epoch_asks_anew_about_writers_that_an_approval_sent_aside(self, lakehouse):
+        """Given ids that an approval has sent to the quarantine, when another topic, of a registry that may number otherwise, is accepted, then its records are judged, not set aside unseen."""
+        topic = lakehouse.cluster.topic("renumbered")
+        send(topic, 0)
+        table, lake = lakehouse.table(topic), lakehouse.lake
+        table.run()
+        topic.use(INCOMPATIBLE)
+        send(topic, 1, customer=True)
+        waits = table.run()
+        approve(lake, table.contract, waits.error["plan"], Signature("ann", "known"))
+        assert (table.run().state, table.causes()) == ("fresh", {"schema_not_allowed": 1})
+        topic.recreate(1)
+        send(topic, 2, customer=True)
+        assert table.run().state == "topic_recreated"
+        accepted = accept(lake, table.contract, "new-epoch", Signature("ann", "moved"))
+        assert accepted.arguments["forgotten_schema_ids"] == [topic.schema_id]
+        assert settled_ids(lake.state(table.name)) == frozenset()
+        waits = table.run()
+        assert (waits.state, table.causes()) == ("schema_review", {"schema_not_allowed": 1})
+        approve(lake, table.contract, waits.error["plan"], Signature("ann", "still so"))
+        assert (table.run().state, table.causes()) == ("fresh", {"schema_not_allowed": 2})
+        lakehouse.spark().sql(
+            f"ALTER TABLE lake.{table.name} UNSET TBLPROPERTIES ('tidemark.schema.settled')"
+        )
+        send(topic, 3, customer=False)
+        assert table.run().state == "schema_review", "taken back as the guide says"
 
     def test_a_schema_that_nobody_writes_yet_is_planned_for_and_holds_nothing_up(self, lakehouse):
         """Given an addition and an incompatible version registered ahead of their first record, when the schema asset looks, then the column is there, the other waits with a red check, and old records flow."""

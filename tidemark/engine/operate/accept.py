@@ -22,6 +22,7 @@ from tidemark.engine.access.table_state import ACCEPTED, ACCEPTED_BATCH, TableSt
 from tidemark.engine.ingest.held import held_batch, spelled
 from tidemark.engine.ingest.quarantine import drop_unpublished, inside
 from tidemark.engine.merge.lacking import unmade
+from tidemark.engine.schema.evolve import SETTLED, settled_ids
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.create import first_ledger, prepare, publish_receipt, set_properties
 from tidemark.engine.table.operations import Operation, Signature, finish, record
@@ -93,9 +94,14 @@ def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operatio
             "unmade": unmade(contract, ledger),
         }
     )
+    settled = sorted(settled_ids(state))
     found = {"state": finding.state, "epoch": following.epoch, "start": start, **finding.fields}
+    if settled:
+        found["forgotten_schema_ids"] = settled
 
     def begin() -> None:
+        if settled:  # ids are those of a registry, and the new topic may have another
+            set_properties(lake, contract.table, {SETTLED: None})
         drop_unpublished(lake, contract.quarantine_table, ledger.epoch, ledger.next)
         publish_receipt(lake, contract, state, following)
 
