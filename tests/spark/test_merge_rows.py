@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from current_state import current
+from current_state import Event, current
 from cut_logs import BATCHES, cut_logs, drawn, least
 from pyspark.sql import functions as F  # noqa: N812
 from seeds import seed
@@ -197,3 +197,25 @@ def test_what_postgres_did_not_send_is_known_by_the_form_of_its_type(spark, kind
         False,
         False,
     ]
+
+
+def test_a_mark_keeps_the_values_that_its_row_did_not_know(spark):
+    """Given a row, an update that does not know its text, and a delete, when merged at once, then as in three merges."""
+    contract = Contract(
+        topic="t",
+        table="s.t",
+        value={"format": "json", "envelope": "debezium_flat"},
+        upsert={"keys": ["log", "id"], "deletes": "soft", "table": "s.t_current"},
+    )
+    what = current_of(contract)
+    shape = Shape(what, upsert_columns(what, COLUMNS))
+    values = ["big", WORDS, None, None, WORDS]
+    log = [row_of(0, Event(1, 0, n, None, value)) for n, value in enumerate(values)]
+    apart: dict = {}
+    for number, event in enumerate(log):
+        together: dict = {}
+        for stored, fresh in ((apart, [event]), (together, log[: number + 1])):
+            for row in merged(spark, shape, fresh, list(stored.values()), []):
+                apply(row, stored, [])
+        assert together == apart
+        assert apart[0, 1][2] == ("big" if number < 4 else WORDS)

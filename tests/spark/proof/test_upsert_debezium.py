@@ -1,16 +1,19 @@
 """A Debezium topic ends equal to its source table: snapshot, changes, key updates, tombstones, unknown values, truncates."""
 
 import uuid
+from datetime import UTC, datetime
 
 import pytest
 from topics import Topic
 
 from tests.support.debezium import HEARTBEAT, change, envelope_schema, framed, register
 from tidemark.domain.config.upsert import current_of
+from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.operate.accept_upsert import accept_upsert
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
+from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.operations import Signature
 
 ADA = Signature("ada", "a test")
@@ -237,3 +240,28 @@ def test_a_truncate_that_was_skipped_before_there_was_an_upsert_table_is_asked_f
     mirror.run()
     source.put("c", 9, "and", "on")
     mirror.run()
+
+
+@pytest.mark.parametrize("deletes", ["hard", "soft"])
+def test_values_that_retention_took_the_events_of_outlive_a_replay(lakehouse, deletes):
+    """Given values that only events told which are gone, when those that did not know them are read again, then they
+    are still there, and a mark keeps its row."""
+    source = Source(lakehouse)
+    mirror = Mirror(lakehouse, source, deletes=deletes)
+    for key in range(4):
+        source.put("c", key, "first", f"big {key}")
+    mirror.run()
+    source.put("u", 0, "changed", "big 0", told=UNKNOWN)
+    source.put("u", 1, "changed", "new")
+    source.drop(2)
+    mirror.run()
+    marked = mirror.rows(marked=True)
+    assert marked == ({2: {"id": 2, "note": "first", "doc": "big 2"}} if deletes == "soft" else {})
+    set_properties(lakehouse.lake, mirror.table.name, {EXPIRED_BEFORE: datetime.now(UTC).isoformat()})
+    lakehouse.spark().sql(f"DELETE FROM {mirror.table.name} WHERE _kafka.offset < 4")
+    replay_range(lakehouse.lake, mirror.table.contract, 0, 4, 8, ADA)
+    merged = mirror.merge()
+    assert merged.error is None, merged.error["message"]
+    assert merged.changes.read == 4
+    assert mirror.rows() == source.rows
+    assert mirror.rows(marked=True) == marked

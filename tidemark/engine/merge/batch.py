@@ -24,6 +24,7 @@ from tidemark.engine.merge.rows import (
     KIND,
     NEW,
     PLACE,
+    RETOLD,
     STORED,
     TRUNCATE,
     UNDONE,
@@ -223,20 +224,22 @@ def _stored(
 
     Where retention has deleted append rows, a row may be the last that is known of its key. One whose append row is
     gone counts as ever when retention may have taken that; else its record went to the quarantine, and it is UNTOLD.
+    One whose record was read again is RETOLD: what told the values that the record does not know may be gone.
     """
     reloaded = merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded)
-    undone, untold = F.expr(reloaded), F.lit(False)
+    undone, untold, retold = F.expr(reloaded), F.lit(False), F.lit(False)
     if plan.pair.cut is not None and plan.rows.reloaded:
         place, there = F.col("_kafka"), _append(lake, plan, reloaded).select("_kafka")
         there = there.select(*(place[name].alias(f"there_{name}") for name in _OFFSET)).distinct()
         rows = rows.join(there, [place[name] == F.col(f"there_{name}") for name in _OFFSET], "left")
         gone = F.col("there_offset").isNull()
         undone &= ~(gone & _aged(place["timestamp"], plan.pair.cut))
-        untold = undone & gone
+        untold, retold = undone & gone, undone & ~gone
     erased = F.expr(merge_filters.before(truncated))
     taken = F.lit(ERASED if plan.current.soft else UNDONE)
     origin = (
         F.when(untold & ~erased, F.lit(UNTOLD))
+        .when(retold & ~erased, F.lit(RETOLD))
         .when(undone, F.lit(UNDONE))
         .when(erased, taken)
         .otherwise(F.lit(STORED))

@@ -18,11 +18,11 @@ from tidemark.engine.merge.unknown import is_unknown, may_be_unknown
 
 KEY, ORDER, PLACE, KIND, ORIGIN, ROW = "k", "o", "at", "kind", "origin", "r"
 UPSERT, DELETE, TRUNCATE = "upsert", "delete", "truncate"
-UNDONE, UNTOLD, ERASED, REMEMBERED, STORED, NEW = range(6)
-"""Where an event comes from; among equals the later one wins. UNDONE: a stored row that no longer counts. UNTOLD: one
-that stays unless anything is known of its key. ERASED: one that a truncation took, and that stays, marked (soft
-deletes)."""
-_GONE = (UNDONE, UNTOLD, ERASED)
+UNDONE, RETOLD, UNTOLD, ERASED, REMEMBERED, STORED, NEW = range(7)
+"""Where an event comes from; among equals the later one wins. UNDONE: a stored row that no longer counts. RETOLD: one
+of which only the values count that no event tells, for retention may have taken who did. UNTOLD: one that stays unless
+anything is known of its key. ERASED: one that a truncation took, and that stays, marked (soft deletes)."""
+_GONE = (UNDONE, RETOLD, UNTOLD, ERASED)
 _PLACE = ("epoch", "partition", "offset", "timestamp")
 _PLACE_TYPE = "struct<epoch: int, partition: int, offset: bigint, timestamp: timestamp>"
 _AFTER, _CARRIED = "after", "carried"
@@ -176,9 +176,11 @@ def reduced(found: DataFrame, shape: Shape) -> DataFrame:
         F.max(stored).over(everyone).alias("stored"),
         F.max(stored & delete & (F.col(ORIGIN) == STORED)).over(everyone).alias("marked"),
         F.sum((F.col(ORIGIN) == NEW).cast("bigint")).over(everyone).alias("news"),
-        _before_or_here(delete, newest_first).alias("cut"),
+        _before_or_here(delete & (F.col(ORIGIN) != RETOLD), newest_first).alias("cut"),
         _before_or_here(F.col(ORIGIN) == STORED, newest_first).alias("passed"),
     )
+    since = _first(F.when(_is_row(), F.col("cut"))).over(in_order) if shape.current.soft else F.lit(0)
+    ranked = ranked.select("*", since.alias("since"))
     folded = ranked.select("*", *(value.over(in_order).alias(name) for name, value in _folds(shape)))
     winners = folded.where(F.col("rank") == 1)
     return winners.select(
@@ -224,15 +226,22 @@ def _with_carried_order(found: DataFrame) -> DataFrame:
 def _folds(shape: Shape) -> Iterator[tuple[str, Column]]:
     """What a winner may take from older events, newest first.
 
-    A value that it did not know is the last one told since the last delete; a stored row has taken its share before.
+    A value that it, or the row that it marks, did not know is the last one told since the delete before; a stored row
+    has taken its share before.
     """
     if shape.current.soft:
-        yield "last", _first(F.when((F.col(KIND) == UPSERT) | F.col(ORIGIN).isin(STORED, ERASED), F.col(ROW)))
+        yield "last", _first(F.when(_is_row(), F.col(ROW)))
     for number, name in enumerate(shape.holding):
         value = F.col(ROW)[name]
         here = F.when(F.col(ORIGIN) == STORED, 1).otherwise(0)
-        told = (F.col("cut") == 0) & (F.col("passed") <= here) & ~is_unknown(value, shape.type_of(name))
+        reaches = (F.col("cut") == F.col("since")) & (F.col("passed") <= here)
+        told = _is_row() & reaches & ~is_unknown(value, shape.type_of(name))
         yield f"told{number}", _first(F.when(told, F.struct(value.alias("v"))))
+
+
+def _is_row() -> Column:
+    """Whether it holds a row, be it one that is marked."""
+    return (F.col(KIND) == UPSERT) | F.col(ORIGIN).isin(STORED, ERASED, RETOLD)
 
 
 def _before_or_here(condition: Column, newest_first: WindowSpec) -> Column:
@@ -245,17 +254,20 @@ def _first(value: Column) -> Column:
 
 def _content(shape: Shape) -> Column:
     """The winner's row; values that it did not know are those known before, a mark keeps the row that it marks."""
-    row, told = F.col(ROW), {name: F.col(f"told{n}") for n, name in enumerate(shape.holding)}
-    parts = {
-        name: F.coalesce(told[name]["v"], F.when(told[name].isNull(), row[name]))
-        if name in told
-        else row[name]
-        for name, _ in shape.fields
-    }
-    if not told and not shape.current.soft:
-        return row
-    content = F.struct(*(part.alias(name) for name, part in parts.items()))
+    if not shape.holding and not shape.current.soft:
+        return F.col(ROW)
+    known = _known(F.col(ROW), shape)
+    content = F.struct(*(part.alias(name) for name, part in known.items()))
     return F.when(F.col(KIND) == DELETE, _mark(shape)).otherwise(content) if shape.current.soft else content
+
+
+def _known(row: Column, shape: Shape) -> dict[str, Column]:
+    """Its values, with those told before in place of those that it did not know."""
+    parts = {name: row[name] for name, _ in shape.fields}
+    for number, name in enumerate(shape.holding):
+        told = F.col(f"told{number}")
+        parts[name] = F.coalesce(told["v"], F.when(told.isNull(), row[name]))
+    return parts
 
 
 def _mark(shape: Shape) -> Column:
@@ -264,8 +276,8 @@ def _mark(shape: Shape) -> Column:
     parts = {
         name: row[name]
         if name in {KAFKA_COLUMN.name, CDC}
-        else F.when(last.isNotNull(), last[name]).otherwise(row[name])
-        for name, _ in shape.fields
+        else F.when(last.isNotNull(), value).otherwise(row[name])
+        for name, value in _known(last, shape).items()
     }
     for n, (top, *rest) in enumerate(shape.current.order):
         if top != KAFKA_COLUMN.name:
