@@ -230,9 +230,9 @@ def _stored(
     undone, untold, retold = F.expr(reloaded), F.lit(False), F.lit(False)
     if plan.pair.cut is not None and plan.rows.reloaded:
         place, there = F.col("_kafka"), _append(lake, plan, reloaded).select("_kafka")
-        there = there.select(*(place[name].alias(f"there_{name}") for name in _OFFSET)).distinct()
-        rows = rows.join(there, [place[name] == F.col(f"there_{name}") for name in _OFFSET], "left")
-        gone = F.col("there_offset").isNull()
+        there = there.select(*(place[name].alias(f"_tidemark_{name}") for name in _OFFSET)).distinct()
+        rows = rows.join(there, [place[name] == F.col(f"_tidemark_{name}") for name in _OFFSET], "left")
+        gone = F.col("_tidemark_offset").isNull()
         undone &= ~(gone & _aged(place["timestamp"], plan.pair.cut))
         untold, retold = undone & gone, undone & ~gone
     erased = F.expr(merge_filters.before(truncated))

@@ -33,7 +33,7 @@ from tidemark.engine.merge.rows import (
 )
 from tidemark.engine.table.branch import branch_head, branch_identifier
 
-_KEY, _ACTION = "tidemark_key", "tidemark_action"
+_KEY, _ACTION = "_tidemark_key", "_tidemark_action"
 
 
 @dataclass(frozen=True, slots=True)
