@@ -102,6 +102,7 @@ def test_a_second_one_touches_nothing_of_the_first(out, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_all_of_it_and_further_ones_do_not_disturb(out, number):
+    signal.signal(number, signal.SIG_DFL)  # these tests may run under nohup
     with pytest.raises(KeyboardInterrupt), stage(out):
         signal.raise_signal(number)
     assert [each.calls for each in world] == [["up", "down"], ["up", "down"]]
