@@ -11,6 +11,7 @@ from pyiceberg.table.snapshots import Snapshot
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Ledger, add_up
 from tidemark.engine.access.table_state import ancestors, summary_of
+from tidemark.engine.verify.provenance import others_since
 
 KEPT = 400
 """Newest receipts that are looked at; a plot cannot show more."""
@@ -64,7 +65,7 @@ def receipts_of(metadata: TableMetadata, table: str) -> list[Receipt]:
 
 
 def snapshots_of(metadata: TableMetadata) -> dict[str, Any]:
-    """How many there are, how far back they go, and what the newest compactions did."""
+    """How many there are, how far back they go, what the newest compactions did, and commits that are no batch."""
     every = sorted(metadata.snapshots, key=lambda each: each.timestamp_ms)
     head = summary_of(metadata.current_snapshot())
     replaced = [each for each in every if each.summary and each.summary.operation.value == "replace"]
@@ -78,6 +79,7 @@ def snapshots_of(metadata: TableMetadata) -> dict[str, Any]:
         "data_files": _number(head, "total-data-files"),
         "delete_files": _number(head, "total-delete-files"),
         "rewrites": [_rewrite(each) for each in rewrites[-5:][::-1]],
+        "others": [each.as_json() for each in others_since(metadata, metadata.current_snapshot_id, None)[:5]],
     }
 
 

@@ -6,6 +6,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotLogEntry, Sum
 
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.verify.provenance import others_since, rewritten_since
+from tidemark.review.receipts import snapshots_of
 
 RECEIPT, BATCH = {"tidemark.ledger": "{}"}, {"tidemark.batch": "b"}
 
@@ -64,6 +65,9 @@ def test_commits_of_others_are_those_on_main_that_are_no_batch_replay_or_compact
         (4, "overwrite", 9, 9),
     ]
     assert [each.snapshot_id for each in others_since(metadata(), 10, 8)] == [10, 9]
+    assert [each["snapshot_id"] for each in snapshots_of(metadata())["others"]] == [10, 9, 4], (
+        "in the review pack"
+    )
     assert [each.snapshot_id for each in others_since(metadata(), 10, None)] == [10, 9, 4]
 
 

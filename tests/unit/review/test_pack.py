@@ -139,6 +139,17 @@ def test_what_people_did_is_told_with_what_it_was_about():
     assert "already there" not in html
 
 
+def test_rows_that_no_batch_changed_are_told():
+    """Given an UPDATE by hand, then the page names its snapshot."""
+    by_hand = {
+        "snapshot_id": 4711, "at": NOON.isoformat(), "operation": "overwrite", "rows_brought": 3, "rows_removed": 3,
+    }  # fmt: skip
+    html = page([review(snapshots={"others": [by_hand]})], "lake")
+    sound(html)
+    assert "overwrite, 3 rows in, 3 out (snapshot <code>4711</code>)" in html
+    assert "never among these snapshots" in page([review()], "lake")
+
+
 def test_offsets_without_a_record_are_told_apart_from_records():
     (found,) = fates_of([receipt(n, quarantined=1) for n in range(3)])
     assert (found["read"], found["written"], found["quarantined"]) == (33, 30, 3)
