@@ -6,6 +6,9 @@ from typing import Any
 MOST = 12
 """Parts of one value that are shown."""
 _ELSEWHERE = frozenset({"dry_run", "cutover"})
+_PLACES = frozenset({"partition", "from", "to", "epoch"})
+"""Numbers that say something when they are 0, as counts do not."""
+_FIRST = {name: place for place, name in enumerate(("what", "partition", "from", "to"))}
 _RANGE = 2
 
 
@@ -13,8 +16,10 @@ def told(operation: Mapping[str, Any]) -> list[str]:
     """`name: value` for each argument that says something, then how main moved."""
     said = [
         f"{name.replace('_', ' ')}: {_value(value)}"
-        for name, value in operation["arguments"].items()
-        if name not in _ELSEWHERE and value is not False and value not in (None, "", [], {})
+        for name, value in sorted(
+            operation["arguments"].items(), key=lambda each: _FIRST.get(each[0], len(_FIRST))
+        )
+        if name not in _ELSEWHERE and (name in _PLACES or value not in (None, False, 0, "", [], {}))
     ]
     before, after = operation.get("before_snapshot"), operation.get("after_snapshot")
     return [*said, f"snapshot: {before or 'none'} → {after}"] if after not in (None, before) else said

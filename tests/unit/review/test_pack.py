@@ -130,10 +130,10 @@ def test_what_people_did_is_told_with_what_it_was_about():
     html = page([review(operations=operations)], "lake")
     sound(html)
     for expected in (
-        "what: quarantine-batch<br>ranges: 0:[5, 57), 1:[0, 9)<br>snapshot: 11 → 12",
-        "what: range<br>partition: 0<br>from: 5<br>to: 9<br>quarantined: 0",
-        "plan: ab12<br>changes: add_column note",
-        "target snapshot: 7<br>next: 0:5",
+        "what: quarantine-batch; ranges: 0:[5, 57), 1:[0, 9); snapshot: 11 → 12",
+        "what: range; partition: 0; from: 5; to: 9; snapshot: 11 → 12",
+        "plan: ab12; changes: add_column note",
+        "target snapshot: 7; next: 0:5",
     ):
         assert expected in html, expected
     assert "already there" not in html
@@ -147,7 +147,9 @@ def test_rows_that_no_batch_changed_are_told():
     html = page([review(snapshots={"others": [by_hand]})], "lake")
     sound(html)
     assert "overwrite, 3 rows in, 3 out (snapshot <code>4711</code>)" in html
-    assert "never among these snapshots" in page([review()], "lake")
+    assert "<dt>Other commits that changed rows</dt><dd>none among these snapshots" in page(
+        [review()], "lake"
+    )
 
 
 def test_offsets_without_a_record_are_told_apart_from_records():
