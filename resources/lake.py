@@ -31,17 +31,7 @@ def configuration_of(where: Places) -> Configuration:
 
 
 def on_disk(where: Places) -> Configuration:
-    """What a run that begins now would read. Raises ConfigurationError.
-
-    Read again when a file has changed; its own process has read it when it loaded the definitions.
-    """
-    files = [where.platform_file, where.home / STACK_FILE, *where.contracts_dir.rglob("*")]
-    written = [(str(file), file.stat().st_mtime_ns) for file in files if file and file.exists()]
-    return _newest(where, tuple(sorted(written)))
-
-
-@lru_cache(maxsize=1)
-def _newest(where: Places, _written: tuple[tuple[str, int], ...]) -> Configuration:
+    """What a run that begins now would read: not what this process has read before. Raises ConfigurationError."""
     return load(where.platform_file, where.contracts_dir, environ=os.environ, home=where.home)
 
 

@@ -118,7 +118,12 @@ def test_a_recreated_topic_with_more_records_than_the_ledger_stops_as_well(lakeh
     assert table.ids() == list(range(20))
     written = lakehouse.spark().table(f"{table.name}_quarantine").count()
     assert written == 4, "the attempt died after it wrote them"
-    accept(lakehouse.lake, table.contract, "new-epoch", ONCALL)
+    with dying_at(monkeypatch, "published"):
+        accept(lakehouse.lake, table.contract, "new-epoch", ONCALL)
+    assert table.ledger["epoch"] == 1
+    assert lakehouse.spark().table(f"{table.name}_quarantine").count() == 4, (
+        "the receipt stands before they go"
+    )
     table.run()
     assert table.causes() == {"no_magic_byte": 1}
     step = where_offset(lakehouse.lake, table.contract, 0, 10)[1].as_json()["next_step"]

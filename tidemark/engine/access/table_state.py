@@ -154,6 +154,8 @@ def require_whole(metadata: TableMetadata, table: str) -> None:
     Raises:
         Stopped: `ledger_missing`: somebody took main back to such rows; their offsets would be read again.
     """
+    if LEDGER_PROPERTY in _summary(metadata.current_snapshot()):
+        return  # as ever: nothing to walk through
     newer: list[int] = []
     for snapshot in ancestors(metadata, metadata.current_snapshot_id):
         if LEDGER_PROPERTY in _summary(snapshot):

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.errors import Overtaken, Stopped
-from tidemark.domain.ledger.offsets import Offsets, Ranges
+from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.plan.table_properties import BASE
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
@@ -104,20 +104,6 @@ def replace_within(
     if before is None or after is None or after.parent_snapshot_id != before.snapshot_id:
         return None
     return Change(quarantine, before.snapshot_id, after.snapshot_id)
-
-
-def drop_unpublished(lake: Lake, quarantine: str, epoch: int, following: Offsets) -> None:
-    """Remove what attempts of an epoch that ends here have left at or beyond its `following` offsets.
-
-    No batch of it will ever be published, and rows of an earlier epoch all count.
-    """
-    if load(lake.catalog, quarantine) is None:
-        return
-    below = " OR ".join(f"(partition = {p} AND offset < {o})" for p, o in sorted(following.items()))
-    lake.spark().sql(
-        f"DELETE FROM {lake.identifier(quarantine)} WHERE epoch = {epoch} AND resolved_at IS NULL "
-        f"AND NOT ({below or 'false'})"
-    )
 
 
 def undo(lake: Lake, change: Change) -> None:

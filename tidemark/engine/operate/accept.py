@@ -13,20 +13,22 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.guard import Topic, examine, expired_ranges
-from tidemark.domain.ledger.ledger import Counts, Gap, Ledger
+from tidemark.domain.ledger.ledger import Counts, Gap, Ledger, batch_id
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.replay import runs_without
+from tidemark.domain.ledger.settlement import Settlement
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import ACCEPTED, ACCEPTED_BATCH, TableState, load
 from tidemark.engine.ingest.held import held_batch, spelled
-from tidemark.engine.ingest.quarantine import drop_unpublished, inside
+from tidemark.engine.ingest.quarantine import inside
 from tidemark.engine.merge.lacking import unmade
+from tidemark.engine.operate.replay_plan import now_us
 from tidemark.engine.schema.evolve import SETTLED, settled_ids
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.create import first_ledger, prepare, publish_receipt, set_properties
 from tidemark.engine.table.operations import Operation, Signature, finish, record
-from tidemark.engine.table.settle import settle
+from tidemark.engine.table.settle import settle, settle_published
 from tidemark.engine.table.start import starting_offsets
 
 Acceptance = Literal["first-load", "new-epoch", "record-gap", "quarantine-batch"]
@@ -94,6 +96,7 @@ def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operatio
             "unmade": unmade(contract, ledger),
         }
     )
+    following = following.model_copy(update={"settlement": _unpublished(lake, contract, ledger, following)})
     settled = sorted(settled_ids(state))
     found = {"state": finding.state, "epoch": following.epoch, "start": start, **finding.fields}
     if settled:
@@ -102,10 +105,27 @@ def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operatio
     def begin() -> None:
         if settled:  # ids are those of a registry, and the new topic may have another
             set_properties(lake, contract.table, {SETTLED: None})
-        drop_unpublished(lake, contract.quarantine_table, ledger.epoch, ledger.next)
         publish_receipt(lake, contract, state, following)
+        settle_published(lake, contract, following)
 
     return _done(lake, contract, state, signature, "new-epoch", found, begin)
+
+
+def _unpublished(lake: Lake, contract: Contract, ledger: Ledger, following: Ledger) -> Settlement | None:
+    """Takes away what attempts of the epoch that ends have left in the quarantine: all of an earlier epoch counts.
+
+    Asked for by the receipt, for before it stands such an attempt may still publish its batch.
+    """
+    table = load(lake.catalog, contract.quarantine_table)
+    if table is None or table.metadata.current_snapshot_id is None:
+        return None
+    return Settlement(
+        id=batch_id(f"{contract.table}|epoch {following.attempt}", following.epoch, {}),
+        epoch=ledger.epoch,
+        run_id=following.run_id,
+        at=now_us(),
+        rewound=dict(ledger.next),
+    )
 
 
 def _record_gap(lake: Lake, contract: Contract, signature: Signature) -> Operation:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class ForeignCommit:
     """A commit on main that is no batch, replay or compaction of Tidemark's: rows that it brought and removed."""
 
     snapshot_id: int
@@ -44,7 +44,9 @@ class Commit:
         }
 
 
-def others_since(metadata: TableMetadata | None, head: int | None, receipt: int | None) -> list[Commit]:
+def others_since(
+    metadata: TableMetadata | None, head: int | None, receipt: int | None
+) -> list[ForeignCommit]:
     """What was committed to main after `receipt`, or as far back as snapshots are kept, newest first.
 
     Tidemark stages on branches, so only a commit of others was ever main's head without a receipt; and retention's.
@@ -52,7 +54,7 @@ def others_since(metadata: TableMetadata | None, head: int | None, receipt: int 
     if metadata is None:
         return []
     heads = {entry.snapshot_id for entry in metadata.snapshot_log}
-    found: list[Commit] = []
+    found: list[ForeignCommit] = []
     for snapshot in ancestors(metadata, head):
         if snapshot.snapshot_id == receipt:
             break
@@ -64,7 +66,9 @@ def others_since(metadata: TableMetadata | None, head: int | None, receipt: int 
     return found
 
 
-def rewritten_since(metadata: TableMetadata | None, head: int | None, receipt: int | None) -> list[Commit]:
+def rewritten_since(
+    metadata: TableMetadata | None, head: int | None, receipt: int | None
+) -> list[ForeignCommit]:
     """Those of others that may have written a row anew which is still there.
 
     Where rows expire, a commit that removed more than it brought counts as retention's: it rewrites whole files.
@@ -77,7 +81,7 @@ def rewritten_since(metadata: TableMetadata | None, head: int | None, receipt: i
     ]
 
 
-def foreign_facts(commits: Sequence[Commit]) -> dict[str, Any]:
+def foreign_facts(commits: Sequence[ForeignCommit]) -> dict[str, Any]:
     """The newest of them; nothing where there are none."""
     return {"foreign_commits": [each.as_json() for each in commits[:SHOWN]]} if commits else {}
 
@@ -127,11 +131,11 @@ def quietly(ask: Callable[[], T]) -> T | None:
         return None
 
 
-def _commit(snapshot: Snapshot, operation: str, summary: Mapping[str, str]) -> Commit:
+def _commit(snapshot: Snapshot, operation: str, summary: Mapping[str, str]) -> ForeignCommit:
     def number(*names: str) -> int:
         return sum(int(summary.get(name, 0)) for name in names)
 
-    return Commit(
+    return ForeignCommit(
         snapshot.snapshot_id,
         datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
         operation,
