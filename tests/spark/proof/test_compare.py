@@ -74,7 +74,9 @@ def test_a_table_is_compared_with_that_of_another_program(lakehouse):
     found = compare(lakehouse.lake, table.name, other, Wanted(keys=["id"])).as_json()
     assert (found["keys"], found["by"]) == (["id"], "at")
     assert (found["equal"], found["differences"]["only_in_table"]) == (False, 10)
-    assert found["table"]["newest"] > found["other"]["newest"]
+    newest, newest_there = (datetime.fromisoformat(found[side]["newest"]) for side in ("table", "other"))
+    assert newest > newest_there
+    assert newest.tzinfo is not None
     spark.sql(
         f"CREATE TABLE lake.{other}_copy USING iceberg AS SELECT * FROM lake.{table.name} WHERE id <> 7"
     )

@@ -313,6 +313,46 @@ def test_columns_that_cannot_be_there_are_named_offline(
     assert message in found.message
 
 
+@pytest.mark.parametrize(
+    ("value", "layout", "key", "message"),
+    [
+        (
+            "json, fields: {at: timestamp}",
+            "partition_by: [day(att)]",
+            "partition_by.0",
+            "day(att): there is no column att (did you mean at?)",
+        ),
+        (
+            "json, fields: {id: bigint}",
+            "partition_by: [day(id)]",
+            "partition_by.0",
+            "day(id): day does not apply to long",
+        ),
+        (
+            "json, fields: {s: 'struct<a: int>'}",
+            "sort_by: [s.a, s]",
+            "sort_by.1",
+            "s is struct<a: int, _extra: string>, which has no order",
+        ),
+        ("string", "event_time: at", "event_time", "there is no column at"),
+    ],
+)
+def test_a_layout_that_declared_columns_cannot_give_is_refused_offline(
+    installation, value, layout, key, message
+):
+    found = installation.contract(f"topic: a\nvalue: {{format: {value}}}\n{layout}").problem()
+    assert (found.line, found.key, found.message) == (3, key, message)
+
+
+def test_a_layout_on_what_every_table_has_is_fine(installation):
+    installation.contract(
+        "topic: a\nvalue: {format: json, fields: {at: timestamp}}\nevent_time: at\n"
+        "partition_by: [day(_kafka.timestamp), 'bucket(4, _kafka.key)']\nsort_by: [at]"
+    )
+    installation.contract("topic: b\nvalue: {format: avro}\npartition_by: [day(att)]", "b.yaml")
+    assert [each.topic for each in installation.platform(PLATFORM).load().contracts] == ["a", "b"]
+
+
 def test_every_problem_of_every_file_is_reported_at_once_and_in_order(installation):
     installation.platform(PLATFORM + "lanes: {fast: {pol: 1s}}\ndefaults: {target_lag: 5x}\n")
     installation.contract("owners: {data: x}", "_defaults.yaml")

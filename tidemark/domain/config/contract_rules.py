@@ -7,6 +7,7 @@ from tidemark.domain.config.contract import REGISTRY_FORMATS, ContractKeys, Decl
 from tidemark.domain.config.event_rules import event_findings
 from tidemark.domain.config.key_rules import key_findings
 from tidemark.domain.config.layering import Finding
+from tidemark.domain.config.layout_rules import layout_findings
 from tidemark.domain.config.naming import table_fault
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.config.quality import regex_fault, rule_faults, same_names
@@ -28,6 +29,7 @@ def declaration_findings(said: Declaration, platform: Platform | None) -> Iterat
     yield from _topic(said)
     yield from _value(said.value)
     yield from event_findings(said)
+    yield from layout_findings(said)
     yield from column_findings(said)
     yield from setting_findings(said)
     if platform:

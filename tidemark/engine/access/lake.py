@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.secrets import redact_text
-from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.errors import Outage, Refused, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.engine.access.kafka import KafkaAdmin
 from tidemark.engine.access.metadata_files import spare_parsing
@@ -102,8 +102,15 @@ class Lake:
         """The admin client of a cluster of platform.yaml.
 
         Raises:
+            Refused: platform.yaml has no such cluster.
             Stopped: `misconfigured` when librdkafka refuses what platform.yaml says, a file that is not there say.
         """
+        if cluster not in self.platform.kafka:
+            raise Refused(
+                f"platform.yaml has no Kafka cluster {cluster}",
+                next_step=f"name one of: {', '.join(self.platform.kafka)}",
+                cluster=cluster,
+            )
         with self._lock:
             if cluster not in self._kafka:
                 properties = self.platform.kafka[cluster].client_properties()

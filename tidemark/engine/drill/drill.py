@@ -41,8 +41,7 @@ def drill(
         Outage: the scratch cannot be made.
     """
     wanted = _known(names)
-    if cluster not in lake.platform.kafka:
-        raise Refused(f"platform.yaml has no kafka.{cluster}")
+    lake.kafka(cluster)
     began = time.perf_counter()
     if signature.dry_run:
         told = {"scenarios": [{"scenario": n, "does": (SCENARIOS[n].__doc__ or "").strip()} for n in wanted]}

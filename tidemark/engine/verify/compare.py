@@ -187,7 +187,11 @@ def _opened(lake: Lake, table: str) -> _Opened:
     with named(table):
         loaded = load(lake.catalog, table)
         if loaded is None:
-            raise Refused(f"there is no table {table} in catalog {lake.platform.catalog.name}", table=table)
+            raise Refused(
+                f"there is no table {table} in catalog {lake.platform.catalog.name}",
+                next_step="tidemark status lists the tables of the contracts",
+                table=table,
+            )
         head = loaded.metadata.current_snapshot()
         pinned = f"VERSION AS OF {head.snapshot_id}" if head else "WHERE false"
         rows = lake.spark().sql(f"SELECT * FROM {lake.identifier(table)} {pinned}")
@@ -204,7 +208,10 @@ def _completed(configuration: Configuration, one: _Opened, other: _Opened, wante
     for name in (*wanted.keys, *([wanted.by] if wanted.by else [])):
         if not _shared(one, other, name):
             raise Refused(
-                f"{name} is not a column of one type in both tables", table=one.table, other=other.table
+                f"{name} is not a column of one type in both tables",
+                next_step="--key and --by name columns that both tables have, of the same type",
+                table=one.table,
+                other=other.table,
             )
     keys, times = [tuple(wanted.keys)], [wanted.by]
     for table in (one.table, other.table):
@@ -299,6 +306,18 @@ def _column(rows: DataFrame, name: str) -> Column:
     return found[0]
 
 
+def _newest(schema: StructType, by: str) -> Column:
+    """The greatest value of this column as text; a time as ISO 8601, with its zone where the column has one."""
+    found = located(schema, by) if by else None
+    if found is None:
+        return F.lit(None).cast("string")
+    column, kind = F.max(found[0]), found[1]
+    if isinstance(kind, TimestampType | TimestampNTZType):
+        zone = "xxx" if isinstance(kind, TimestampType) else ""
+        return F.date_format(column, f"yyyy-MM-dd'T'HH:mm:ss.SSSSSS{zone}")
+    return column.cast("string")
+
+
 def _group(schema: StructType, by: str) -> Column:
     found = located(schema, by) if by else None
     if found is None:
@@ -322,9 +341,8 @@ def figures_of(row: Any) -> Figures:
 
 def _side(opened: _Opened, rows: DataFrame, wanted: Wanted) -> Side:
     with named(opened.table):
-        newest = F.max(_column(rows, wanted.by)).cast("string") if wanted.by else F.lit(None).cast("string")
         grouped = rows.groupBy(GROUP).agg(*figures()).collect()
-        whole = rows.agg(*figures(), newest.alias("newest")).collect()[0]
+        whole = rows.agg(*figures(), _newest(rows.schema, wanted.by).alias("newest")).collect()[0]
     return Side(
         table=opened.table,
         snapshot_id=opened.snapshot_id,
