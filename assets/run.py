@@ -153,8 +153,7 @@ def _result(
     columns = state.columns
     news = columns is not None and _news(resource.places.home, contract.table, columns, state.location)
     merges = state if state.merged else None
-    rows = state.rows - state.delete_rows
-    return result(contract, outcome, rows, columns if news else None, merges, state.location)
+    return result(contract, outcome, state.live_rows, columns if news else None, merges, state.location)
 
 
 def _news(home: Path, table: str, columns: Struct, location: str) -> bool:

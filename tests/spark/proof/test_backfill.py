@@ -4,15 +4,19 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import oracle
 import pytest
-from topics import BEGAN, order
+from lakehouse import until
+from topics import BEGAN, ORDER, order
 
 from tidemark.domain.errors import Refused
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.look.backfills import backfilled
+from tidemark.engine.operate.approve import approve
 from tidemark.engine.operate.backfill import backfill
 from tidemark.engine.operate.backfill_load import Pace
 from tidemark.engine.operate.backfill_plan import Asked
+from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
@@ -168,3 +172,79 @@ def test_rows_of_other_stores_and_topics_come_before_the_cutover(lakehouse, tmp_
         elsewhere.close()
         assert (len(table.ids()), table.causes()) == (5780 + 68, {"no_magic_byte": 1})
         assert reconcile(lake, table.contract).sound
+
+
+def test_a_cutover_loses_nothing_that_kafka_has_compacted_away(lakehouse):
+    """Given a tombstone's row and a quarantined record that only the table still has, then cutover and replay refuse, naming both, and a dry run does too."""
+    topic = lakehouse.cluster.topic(
+        "thinned",
+        cleanup_policy="compact",
+        segment_ms="100",
+        min_cleanable_dirty_ratio="0.001",
+        max_compaction_lag_ms="100",
+        delete_retention_ms="600000",
+    )
+    topic.send([2])
+    topic.send_raw([(b"0", None, 0), (b"1", b"poison", 0)])
+    topic.send([3])
+    table = lakehouse.table(
+        topic, key={"format": "string", "fields": ["id"]}, upsert=["id"], quarantine={"fail": 1.0}
+    )
+    assert table.run().rows.written == 3
+    topic.send([0, 1])
+
+    def thinned():
+        topic.send([999_999])
+        there = oracle.read_kafka(lakehouse.cluster.bootstrap, topic.name)[0]
+        return not {1, 2} & {*there.values.tolist(), *there.tombstones.tolist()}
+
+    until(thinned, "the log cleaner", 120)
+    table.run()
+    head = table.head
+    with pytest.raises(Refused, match=r"compacted\): 0:1, 0:2 "):
+        done(table, since=AGES[0], until=AGES[1], cutover=True)
+    for signature in (DRY, ADA):
+        with pytest.raises(Refused, match=r"compacted\): 0:1, 0:2 "):
+            replay_range(lakehouse.lake, table.contract, 0, 0, 4, signature)
+    assert (table.head, table.causes(), table.branches) == (head, {"no_magic_byte": 1}, set())
+
+
+def test_history_is_decoded_as_its_table_decodes(lakehouse):
+    """Given a writer that an approval has sent aside, when history is loaded, then its records go aside again and the others are rows; once the contract is mended the same command loads again."""
+    topic = lakehouse.cluster.topic("settled", 1)
+    topic.send(range(6))
+    rules = {"quality": [{"sql": "id <> 3"}], "quarantine": {"fail": 1.0}}
+    table = lakehouse.table(topic, **rules)
+    table.run()
+    fields = [{**each, "type": "double"} if each["name"] == "id" else each for each in ORDER["fields"]]
+    topic.use({**ORDER, "fields": fields})
+    topic.send(range(6, 8))
+    waits = table.run()
+    assert waits.state == "schema_review"
+    again = {"since": AGES[0], "until": AGES[1], "cutover": True}
+    assert done(table, since=AGES[0], until=AGES[1])["rows"] == 5
+    done(table, abort=True)
+    approve(lakehouse.lake, table.contract, waits.error["plan"], ADA)
+    assert table.run().state == "fresh"
+    causes = {"quality:sql": 1, "schema_not_allowed": 2}
+    assert (table.ids(), table.causes()) == ([0, 1, 2, 4, 5], causes)
+    assert done(table, **again)["cutover"]["rows"] == 5
+    assert (table.ids(), table.causes()) == ([0, 1, 2, 4, 5], causes)
+    assert done(table, **again)["already_there"]
+    mended = lakehouse.table(topic, quarantine={"fail": 1.0})
+    assert done(mended, **again)["cutover"]["rows"] == 6
+    assert (mended.ids(), mended.causes()) == (list(range(6)), {"schema_not_allowed": 2})
+    assert reconcile(lakehouse.lake, mended.contract).sound
+
+
+def test_another_topic_is_read_by_its_own_subject(lakehouse):
+    """Given an old topic whose schema no subject of the table's topic has, when it is loaded, then its records are rows."""
+    old = lakehouse.cluster.topic("archive", schema={**ORDER, "name": "Archived"})
+    old.send(range(5))
+    moved = datetime.now(UTC)
+    topic = lakehouse.cluster.topic("successor", 1)
+    topic.send_at(range(5, 10), moved + timedelta(minutes=1))
+    table = lakehouse.table(topic)
+    table.run()
+    told = done(table, source=f"topic:{old.name}", since=AGES[0], until=moved, cutover=True)
+    assert (told["cutover"]["rows"], table.ids(), table.causes()) == (5, list(range(10)), {})

@@ -129,6 +129,39 @@ def test_a_server_with_the_catalog_cache_on_is_refused(lakehouse, value):
     assert not lakehouse.catalog.table_exists(table.name)
 
 
+def test_a_table_that_somebody_wrote_anew_is_not_loaded_a_second_time(lakehouse):
+    """Given a loaded table that was dropped and made again from a copy, when run, then it stops until an epoch of its own is accepted."""
+    topic, spark = lakehouse.cluster.topic("copied"), lakehouse.spark()
+    topic.send(range(5))
+    table = lakehouse.table(topic)
+    table.run()
+    spark.sql(f"CREATE TABLE lake.{table.name}_copy USING iceberg AS SELECT * FROM lake.{table.name}")
+    spark.sql(f"DROP TABLE lake.{table.name}")
+    spark.sql(f"CREATE TABLE lake.{table.name} USING iceberg AS SELECT * FROM lake.{table.name}_copy")
+    stopped = table.run()
+    assert (stopped.state, table.ids()) == ("ledger_missing", list(range(5)))
+    accept(lakehouse.lake, table.contract, "first-load", ONCALL)
+    assert table.run().state == "fresh"
+    epochs = table.iceberg().scan(selected_fields=("_kafka",)).to_arrow()["_kafka"].combine_chunks()
+    assert sorted(epochs.field("epoch").to_pylist()) == [0] * 5 + [1] * 5
+
+
+def test_columns_that_need_backticks_are_partitioned_and_sorted_by(lakehouse):
+    """Given names with a space and a dot, when the contract lays the table out by them, then the table is."""
+    topic = lakehouse.cluster.topic("quoted")
+    topic.send_raw([(None, b'{"a b": 1, "c.d": 2}', 0)])
+    table = lakehouse.table(
+        topic,
+        value={"format": "json", "fields": {"a b": "int", "c.d": "int"}},
+        partition_by=["bucket(2, `a b`)"],
+        sort_by=["`c.d`", "_kafka.offset"],
+    )
+    assert table.run().state == "fresh"
+    loaded = table.iceberg()
+    sources = [loaded.schema().find_column_name(field.source_id) for field in loaded.sort_order().fields]
+    assert sources == ["c.d", "_kafka.offset"]
+
+
 def test_a_fitting_table_of_someone_else_is_adopted(lakehouse):
     """Given a table with rows, columns in another order and one of its own that may not be NULL, when a contract names it, then its rows stay, the topic is loaded beside them, and without contract it is released."""
     topic, spark = lakehouse.cluster.topic("adopted", 2), lakehouse.spark()

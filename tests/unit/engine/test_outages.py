@@ -57,6 +57,16 @@ def test_a_partition_value_too_long_for_a_path_says_how_to_partition(says):
     assert stopped.value.state == "misconfigured"
 
 
+def test_a_partition_value_beyond_its_type_says_how_to_partition():
+    """Given truncate(50, …) of the least decimal, then the contract is to be mended: Spark says it as the files are closed."""
+    with (
+        pytest.raises(Stopped, match=r"truncate of a decimal rounds down") as stopped,
+        named("shop.orders"),
+    ):
+        raise RuntimeError("AppendWriteException: Cannot write value as decimal(5,2), too large: -1000.00")
+    assert stopped.value.state == "misconfigured"
+
+
 def test_a_disk_says_so_itself(tmp_path):
     with pytest.raises(Stopped, match="partition_by makes folders"), named("shop.orders"):
         (tmp_path / f"country={'x' * 300}").mkdir()

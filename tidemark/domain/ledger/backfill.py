@@ -129,6 +129,7 @@ class Cutover(BaseModel):
     reason: str
     run_id: str
     batch_id: str
+    contract: str = ""
     rows: int
 
 

@@ -83,6 +83,12 @@ _CUT_PARTITIONS = (
     "partition_by makes folders of values that are longer than the store's names may be: use bucket(16, COLUMN) or "
     "truncate(16, COLUMN) instead of the column itself."
 )
+_ROUNDED_OUT = ("Cannot write value as decimal",)
+"""Decimals are exact before they are written; a partition value is made as the files are closed."""
+_WIDER_PARTITIONS = (
+    "partition_by: truncate of a decimal rounds down, and a value so near the least that its column holds has no room "
+    "for that: use bucket(16, COLUMN) instead."
+)
 LOST_RACE = ("CommitFailed", "older than last sequence number")
 """A commit did not happen because the table has changed since it was looked at; PyIceberg says it in two ways."""
 _OVERTAKEN = (*LOST_RACE, "TableAlreadyExists", "TABLE_OR_VIEW_ALREADY_EXISTS")
@@ -173,8 +179,9 @@ def named(table: str, *, topic: str = "?", cluster: str = "main") -> Iterator[No
         if isinstance(error, FileNotFoundError) and "metadata.json" in str(error):
             raise Stopped("table_missing", table, f"{_METADATA_GONE} {error}") from error
         text = f"{type(error).__name__}: {error}"
-        if any(sign in text for sign in _PATH_TOO_LONG):
-            raise Stopped("misconfigured", table, _CUT_PARTITIONS, topic=topic, cluster=cluster) from error
+        for signs, why in ((_PATH_TOO_LONG, _CUT_PARTITIONS), (_ROUNDED_OUT, _WIDER_PARTITIONS)):
+            if any(sign in text for sign in signs):
+                raise Stopped("misconfigured", table, why, topic=topic, cluster=cluster) from error
         if any(sign in text for sign in _OVERTAKEN):
             raise Overtaken(table) from error
         state = state_of_error(error)

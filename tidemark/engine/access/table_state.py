@@ -75,6 +75,11 @@ class TableState:
     """An attempt's branch is ahead of main: rows are written and not published."""
 
     @property
+    def live_rows(self) -> int:
+        """Rows that a scan finds: without those that delete files mark, as summaries count them."""
+        return max(0, self.rows - self.delete_rows)
+
+    @property
     def paused(self) -> bool:
         """The table says itself that nothing may be ingested."""
         return bool(self.properties.get(PAUSED))

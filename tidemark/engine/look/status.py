@@ -146,7 +146,7 @@ def judge(facts: Facts, *, poll: timedelta, now: datetime) -> Status:
         end=dict(facts.topic.end) if facts.topic else {},
         data_files=known.data_files if known else 0 if table else None,
         delete_files=known.delete_files if known else 0 if table else None,
-        rows=known.rows if known else 0 if table else None,
+        rows=known.live_rows if known else 0 if table else None,
         quarantined=facts.quarantined,
         unrouted=(known.ledger.unrouted if known and known.ledger else 0) if contract.event else None,
         remedy=remedy(state, table=contract.table, topic=contract.topic, cluster=contract.cluster),

@@ -90,7 +90,7 @@ def _judged(
         end=end,
         data_files=state.data_files if state else None,
         delete_files=state.delete_files if state else None,
-        rows=state.rows - state.delete_rows if state else None,
+        rows=state.live_rows if state else None,
         quarantined=0,
         remedy=remedy(verdict, table=contract.table, topic=current.append.table, cluster=contract.cluster),
     )

@@ -22,6 +22,8 @@ from tidemark.engine.maintain.conflicts import Conflicts
 from tidemark.engine.table.layout import counts_of, read_layout
 from tidemark.engine.table.lease import existing, lease, wanted_by_ingest
 
+_ANY = 1e-9
+"""A ratio of 0 means any deleted row; Iceberg wants more than 0."""
 CONCURRENT_REWRITES = 2
 """Groups of files that the server rewrites at once: ingest needs its cores."""
 
@@ -138,7 +140,7 @@ def rewrite_call(lake: Lake, table: Table, limits: Compaction, rewrite: Rewrite)
         "min-file-size-bytes": max(1, rewrite.below),
         "max-file-size-bytes": max(int(limits.target_file_size * 1.8), 2),
         "min-input-files": 2,
-        "delete-ratio-threshold": limits.max_delete_ratio,
+        "delete-ratio-threshold": max(limits.max_delete_ratio, _ANY),
         "max-concurrent-file-group-rewrites": CONCURRENT_REWRITES,
         "remove-dangling-deletes": "true",
     }

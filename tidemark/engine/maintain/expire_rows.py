@@ -67,7 +67,7 @@ def expire_rows(lake: Lake, contract: Contract, *, until: float = inf, dry_run: 
             set_properties(lake, name, {EXPIRED_BEFORE: cut.isoformat()})
         pause_point("retention_noted")
         done = conflicts.tried("a file", lambda: _delete(lake, name, cut, merged_rows))
-    gone = _rows(table) - _rows(existing(lake, name))
+    gone = _live_rows(table) - _live_rows(existing(lake, name))
     return Gain(
         name,
         "retention",
@@ -111,5 +111,6 @@ def _oldest_unmerged(lake: Lake, contract: Contract, merged_rows: str) -> dateti
     return datetime.fromtimestamp(oldest / 1_000_000, UTC)
 
 
-def _rows(table: Table) -> int:
-    return int(summary_of(table.metadata.current_snapshot()).get("total-records", 0))
+def _live_rows(table: Table) -> int:
+    summary = summary_of(table.metadata.current_snapshot())
+    return int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))

@@ -20,9 +20,15 @@ from tidemark.engine.faults import pause_point
 from tidemark.engine.operate.backfill_compare import Compared, compare_windows
 from tidemark.engine.operate.backfill_cutover import attempt_cutover, cutover_id, published
 from tidemark.engine.operate.backfill_hold import hold, let_go
-from tidemark.engine.operate.backfill_load import Pace, load_records, load_rows
+from tidemark.engine.operate.backfill_load import Pace, load_records, load_rows, make_alike
 from tidemark.engine.operate.backfill_plan import Asked, Work, check_overlap, source_of, work_of
-from tidemark.engine.operate.backfill_shadow import drop_shadow, shadow_contract, under_way, windows
+from tidemark.engine.operate.backfill_shadow import (
+    drop_shadow,
+    shadow_contract,
+    source_contract,
+    under_way,
+    windows,
+)
 from tidemark.engine.operate.backfill_source import check_time
 from tidemark.engine.operate.replay_plan import persistent
 from tidemark.engine.operate.unlogged import log_what_died
@@ -127,12 +133,12 @@ def _abort(
 def _done(
     lake: Lake, contract: Contract, target: TableState, source: Source, asked: Asked
 ) -> dict[str, Any] | None:
-    """The cutover that this very command has published before, unless it was rolled back since."""
+    """The cutover that this very command has published before, by this very contract, unless it was rolled back."""
     text = target.properties.get(CUTOVER)
     if not (asked.cutover and text):
         return None
     cutover = Cutover.model_validate_json(text)
-    same = cutover.source == str(source) and (
+    same = (cutover.source, cutover.contract) == (str(source), contract.digest) and (
         asked.since is None or (cutover.since, cutover.until) == (asked.since, asked.until)
     )
     if not same or published(lake, contract, cutover.batch_id) is None:
@@ -158,7 +164,8 @@ def _go_on(
     if receipt is not None:
         return _finished(lake, work, receipt, signature), receipt
     hold(lake, contract, work.source, work.plan, asked.pace.say)
-    shadow = shadow_contract(contract, work.source, work.plan, asked.max_records)
+    read_as = source_contract(lake, contract, work.source)
+    shadow = shadow_contract(read_as, work.plan, asked.max_records)
     loaded_now = _load(lake, work, shadow, signature.run_id, asked.pace)
     compared = compare_windows(
         lake, contract, target, work.source, work.plan, windows(lake, shadow.table), work.opened
@@ -189,6 +196,7 @@ def _load(lake: Lake, work: Work, shadow: Contract, run_id: str, pace: Pace) -> 
         return load_rows(lake, shadow, work.target, work.source, work.plan, work.opened, run_id, pace)
     goals = [work.plan.end]
     if work.source.kind == "own" and work.target.ledger is not None:
+        make_alike(lake, shadow, work.target)
         first = (
             work.target.ledger.start
         )  # no window straddles the first load: what lies before it was not counted yet
@@ -264,6 +272,7 @@ def _cutover(lake: Lake, work: Work, receipt: int, signature: Signature) -> Cuto
         reason=signature.reason,
         run_id=signature.run_id,
         batch_id=batch,
+        contract=work.contract.digest,
         rows=rows,
     )
     set_properties(lake, work.contract.table, {CUTOVER: said.model_dump_json()})

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.config.contract import Contract
@@ -22,7 +23,16 @@ from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.stage import Staged
 from tidemark.engine.operate.backfill_shadow import Window, shadow_rows
-from tidemark.engine.operate.replaced import counted_rows, counts_before, rows_within, waiting
+from tidemark.engine.operate.replaced import (
+    counted_rows,
+    counts_before,
+    in_kafka,
+    places_of,
+    places_within,
+    refuse_loss,
+    rows_within,
+    waiting,
+)
 from tidemark.engine.operate.replay_plan import (
     UNCOUNTED,
     Change,
@@ -126,7 +136,7 @@ def _replace(
         new = counted_rows(lake, contract, target, within)
         gone = {p: c.tombstones for p, c in inner.items()}
         before = counts_before(inner, old, new, waits, gone, plan.ledger.totals)
-        _keep_every_record(lake, plan, placed, inner)
+        _keep_every_record(lake, plan, placed, waits)
         touched = {p: [(r.start, r.end)] for p, r in plan.ranges.items()}
         shadow = lake.state(contract.table + SHADOW).ledger
         change = Change(before, after, touched, shadow.truncates if shadow else {})
@@ -148,6 +158,7 @@ def _replace(
         reason=signature.reason,
         run_id=signature.run_id,
         batch_id=plan.batch_id,
+        contract=contract.digest,
         rows=staged.rows,
     )
     written = frozenset(int(i) for i in (*removed, staged.snapshot_id) if i is not None)
@@ -210,27 +221,21 @@ def _counts(placed: Placement, loaded: list[Window]) -> tuple[dict[int, Counts],
     return after, inner
 
 
-def _keep_every_record(lake: Lake, plan: Plan, placed: Placement, inner: dict[int, Counts]) -> None:
-    """Raises Refused when the table holds records that Kafka has compacted away: they would be lost.
-
-    One that is no row any more waits in the shadow's quarantine, was a tombstone, or is skipped now.
-    """
-    name, epoch = lake.identifier(plan.contract.table), plan.ledger.epoch
-    place, inside = "SELECT _kafka.partition AS p, _kafka.offset AS o FROM", rows_within(epoch, placed.within)
-    there = f"{place} {name} VERSION AS OF {plan.state.head} WHERE {inside} AND NOT _kafka.tombstone"
-    known = [f"{place} {branch_identifier(lake, plan.attempt)} WHERE {inside}"]
-    whole = add_up(inner.values())
-    if whole.quarantined:
-        shadow = lake.identifier(f"{plan.contract.table}{SHADOW}_quarantine")
-        known.append(f"SELECT partition AS p, offset AS o FROM {shadow} WHERE resolved_at IS NULL")
-    left = " EXCEPT ".join(f"({each})" for each in (there, *known))
-    lost = lake.spark().sql(f"SELECT count(*) AS n FROM ({left})").collect()[0]["n"]
-    if lost > whole.skipped:
-        raise Refused(
-            f"{plan.contract.table} holds {lost} records that Kafka no longer has (the topic is compacted)",
-            next_step="backfill what lies before the first load only, or replay the quarantine",
-            table=plan.contract.table,
-        )
+def _keep_every_record(lake: Lake, plan: Plan, placed: Placement, waits: DataFrame | None) -> None:
+    """Raises Refused when table or quarantine hold records that Kafka has compacted away: they would be lost."""
+    contract, epoch = plan.contract, plan.ledger.epoch
+    kept = places_of(lake, branch_identifier(lake, plan.attempt), rows_within(epoch, placed.within))
+    name = f"{contract.table}{SHADOW}_quarantine"
+    if lake.catalog.table_exists(name):
+        quarantined = f"SELECT partition, offset FROM {lake.identifier(name)} WHERE resolved_at IS NULL"
+        kept = kept.union(lake.spark().sql(quarantined))
+    refuse_loss(
+        contract,
+        places_within(lake, plan, placed.within, waits),
+        kept,
+        lambda: in_kafka(lake, contract, placed.within),
+        "backfill what lies before the first load only, or replay the quarantine",
+    )
 
 
 def _hide_quarantined(

@@ -11,19 +11,28 @@ from pyspark.sql import DataFrame
 from tidemark import __version__
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, Stopped
-from tidemark.domain.ledger.backfill import Backfill, Source
+from tidemark.domain.ledger.backfill import SHADOW, Backfill, Source
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Counts, Entry, batch_id, branch_name
 from tidemark.domain.ledger.offsets import OffsetRange, Offsets
+from tidemark.domain.plan.meanings import MEANINGS
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState, summary_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.microbatch import microbatch
 from tidemark.engine.operate.backfill_source import Opened, window_rows
 from tidemark.engine.operate.replay_plan import persistent
-from tidemark.engine.schema.evolve import value_columns
+from tidemark.engine.schema.evolve import REMOVED, SETTLED, value_columns
 from tidemark.engine.table.branch import Attempt, branch_head, branch_identifier, drop_branch, open_branch
-from tidemark.engine.table.create import base_properties, create, first_ledger, publish_receipt, table_columns
+from tidemark.engine.table.create import (
+    base_properties,
+    create,
+    create_as_own,
+    first_ledger,
+    publish_receipt,
+    set_properties,
+    table_columns,
+)
 from tidemark.engine.table.publish import publish
 
 Say = Callable[[str], None]
@@ -42,6 +51,16 @@ class Pace:
             time.sleep(max(0.0, done / self.rate - (time.monotonic() - began)))
 
 
+def make_alike(lake: Lake, shadow: Contract, target: TableState) -> None:
+    """Let the shadow decode as the table does: its columns, and what approvals decided about its schemas."""
+    decided = {key: target.properties.get(key) for key in (MEANINGS, REMOVED, SETTLED)}
+    state = lake.state(shadow.table)
+    if not state.exists:
+        create_as_own(lake, shadow, lake.topic(shadow), value_columns(target), decided)
+    elif decided != {key: state.properties.get(key) for key in decided}:
+        set_properties(lake, shadow.table, decided)
+
+
 def load_records(lake: Lake, shadow: Contract, goals: Sequence[Offsets], run_id: str, pace: Pace) -> int:
     """Read Kafka up to each of `goals` in turn; returns how many records this call has loaded.
 
@@ -55,9 +74,15 @@ def load_records(lake: Lake, shadow: Contract, goals: Sequence[Offsets], run_id:
             try:
                 commit = microbatch(lake, shadow, run_id, goal=goal)
             except Stopped as stopped:
+                table = shadow.table.removesuffix(SHADOW)
+                first = (
+                    "mend that"
+                    if stopped.state != "schema_review"
+                    else f"approve what tidemark plan {table} names"
+                )
                 raise Refused(
                     f"the backfill cannot go on, and its table is untouched: {stopped.message}",
-                    next_step="mend that and repeat the command, or --abort",
+                    next_step=f"{first} and repeat the command, or --abort",
                     state=stopped.state,
                 ) from stopped
             if commit is None:

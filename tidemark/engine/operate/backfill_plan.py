@@ -9,8 +9,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 
 from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Refused
+from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.backfill import Backfill, Source, parse_source, place, windows_between
+from tidemark.domain.ledger.guard import examine
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
@@ -117,6 +118,9 @@ def _of_records(lake: Lake, contract: Contract, target: TableState, source: Sour
             next_step="mend --source topic:CLUSTER/NAME",
             table=contract.table,
         )
+    finding = examine(ledger, lake.topic(contract)) if source.kind == "own" else None
+    if finding and finding.state != "offsets_expired":
+        raise Stopped(finding.state, contract.table, finding.detail, topic=topic, **finding.fields)
     first, last = (
         kafka.offsets_at(topic, described.end, int(at.timestamp() * 1000)) for at in (since, until)
     )
@@ -179,7 +183,10 @@ def check_overlap(lake: Lake, work: Work) -> None:
         column_parts(work.plan.time_column)[0]
     )
     column = work.plan.time_column if shared else "_kafka.timestamp"
-    time, there = time_of(column), head_rows(lake, work.target)
+    there, time = (
+        head_rows(lake, work.target),
+        time_of(column),
+    )  # in this order: a column needs a Spark session
     live = there.where("_kafka.epoch >= 0")
     inside = live.where((time >= F.lit(work.plan.since)) & (time < F.lit(work.plan.until)))
     found = inside.agg(F.count("*").alias("n"), F.min(time).cast("string").alias("first")).collect()[0]

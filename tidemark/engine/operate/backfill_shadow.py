@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
-from tidemark.domain.config.contract import Contract, Ingest, StartOffsets
+from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract, Ingest, StartOffsets
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import BACKFILL, SHADOW, Backfill, Source
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Ledger
@@ -38,16 +38,24 @@ class Window:
     snapshot_id: int
 
 
-def shadow_contract(contract: Contract, source: Source, plan: Backfill, max_records: int | None) -> Contract:
-    """The contract that the shadow is loaded by: the table's own, but for where the records come from."""
+def source_contract(lake: Lake, contract: Contract, source: Source) -> Contract:
+    """The contract with the topic that is read, and its subject, unless there is none or the contract says one."""
+    if source.kind != "topic":
+        return contract
+    value, subject = contract.value, f"{source.name}-value"
+    by_topic = value.format in REGISTRY_FORMATS and value.subject == f"{contract.topic}-value"
+    if by_topic and lake.registry(source.cluster).numbers(subject):
+        value = value.model_copy(update={"subject": subject})
+    return contract.model_copy(update={"topic": source.name, "cluster": source.cluster, "value": value})
+
+
+def shadow_contract(contract: Contract, plan: Backfill, max_records: int | None) -> Contract:
+    """The contract that the shadow is loaded by: that of what is read, but for the table and what is judged."""
     start = StartOffsets(offsets=plan.start)
-    own = source.kind != "topic"
     said = {key: value for key, value in contract.table_properties.items() if key != GC_ENABLED}
     return contract.model_copy(
         update={
             "table": contract.table + SHADOW,
-            "topic": contract.topic if own else source.name,
-            "cluster": contract.cluster if own else source.cluster,
             "ingest": Ingest(start=start, max_records=max_records or contract.ingest.max_records),
             "quality": tuple(rule for rule in contract.quality if rule.check not in _OF_THE_WHOLE),
             "table_properties": {**said, BACKFILL: plan.model_dump_json()},

@@ -1,18 +1,21 @@
 """What stands at offsets that are replaced: rows and waiting quarantine rows, and how they had been counted."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Refused
 from tidemark.domain.formats.debezium import CDC
 from tidemark.domain.ledger.ledger import Counts
-from tidemark.domain.ledger.offsets import Ranges
+from tidemark.domain.ledger.offsets import OffsetRange, Ranges
 from tidemark.domain.ledger.replay import counted_before
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.ingest import quarantine
+from tidemark.engine.ingest.plan import Plan
+from tidemark.engine.ingest.read import read_ranges
 
 
 class Rows(NamedTuple):
@@ -24,6 +27,7 @@ class Rows(NamedTuple):
 
 
 NO_ROWS = Rows()
+_PLACE = ("partition", "offset")
 
 
 def rows_within(epoch: int, ranges: Ranges) -> str:
@@ -55,6 +59,56 @@ def waiting(lake: Lake, contract: Contract, epoch: int, ranges: Ranges) -> DataF
         f"SELECT partition, offset FROM {lake.identifier(name)} "
         f"VERSION AS OF {table.metadata.current_snapshot_id} WHERE {quarantine.inside(epoch, ranges)}"
     )
+
+
+def places_of(lake: Lake, target: str, where: str) -> DataFrame:
+    """partition, offset of the rows of `target` (as SQL names it) that `where` holds for."""
+    return lake.spark().sql(
+        f"SELECT _kafka.partition AS partition, _kafka.offset AS offset FROM {target} WHERE {where}"
+    )
+
+
+def places_within(lake: Lake, plan: Plan, ranges: Ranges, waits: DataFrame | None) -> DataFrame:
+    """partition, offset of what the table holds in `ranges`: rows at the planned head, and what `waits`."""
+    head = f"{lake.identifier(plan.contract.table)} VERSION AS OF {plan.state.head}"
+    rows = places_of(lake, head, rows_within(plan.ledger.epoch, ranges))
+    return rows if waits is None else rows.union(waits)
+
+
+def in_kafka(lake: Lake, contract: Contract, ranges: Ranges) -> DataFrame:
+    """partition, offset of the records in `ranges` that the topic still has."""
+    kept = lake.topic(contract).log_start
+    there = {p: OffsetRange(max(r.start, kept.get(p, 0)), r.end) for p, r in ranges.items()}
+    there = {p: r for p, r in there.items() if r.start < r.end}
+    if not there:
+        return lake.spark().createDataFrame([], "partition int, offset bigint")
+    return read_ranges(lake, contract, there).select("partition", "offset")
+
+
+def refuse_loss(
+    contract: Contract,
+    there: DataFrame,
+    kept: DataFrame,
+    read: Callable[[], DataFrame],
+    next_step: str,
+) -> None:
+    """Compare places (partition, offset): what is `there`, what is `kept`, and what was `read` and is no row any more.
+
+    Raises:
+        Refused: naming the first places that would be lost; Kafka has compacted their records away.
+    """
+    suspects = there.join(kept, [*_PLACE], "left_anti").distinct()
+    if suspects.isEmpty():
+        return
+    lost = suspects.join(read(), [*_PLACE], "left_anti").orderBy(*_PLACE).limit(10).collect()
+    if lost:
+        listed = ", ".join(f"{r['partition']}:{r['offset']}" for r in lost)
+        raise Refused(
+            f"Kafka no longer has records that {contract.table} holds (the topic is compacted): {listed} …",
+            next_step=next_step,
+            table=contract.table,
+            offsets=[[r["partition"], r["offset"]] for r in lost],
+        )
 
 
 def counts_before(

@@ -27,7 +27,15 @@ from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quarantine_rows import explained_rows
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.stage import stage
-from tidemark.engine.operate.replaced import counted_rows, counts_before, rows_within, waiting
+from tidemark.engine.operate.replaced import (
+    counted_rows,
+    counts_before,
+    places_of,
+    places_within,
+    refuse_loss,
+    rows_within,
+    waiting,
+)
 from tidemark.engine.operate.replay_plan import (
     Change,
     Ground,
@@ -46,7 +54,6 @@ _ABANDONED = f"resolved_by LIKE '{STAGED}%' AND resolved_at < current_timestamp(
 """What replays that died had staged; one whose receipt stands was carried out before another may begin."""
 _OTHER_RULES = frozenset({"min_rows", "unique"})
 """Rules about a batch: a range is part of one, or has records of many."""
-_PLACE = ("partition", "offset")
 
 
 def replay_range(
@@ -97,7 +104,7 @@ def _attempt(
     decoded = decode(read_ranges(lake, contract, wanted), plan.decoding())
     aged = _aged(on, decoded)
     if signature.dry_run:
-        return {**_fates(plan, grouped(decoded)), **aged}, None
+        return {**_foreseen(lake, plan, decoded), **aged}, None
     made = open_branch(lake, plan.attempt)
     try:
         told, receipt = _replace(lake, plan, decoded, made, signature)
@@ -180,7 +187,7 @@ def _replace(
     check_each_once(lake, plan, only=staged.rows)
     judge_replay(lake, plan, staged, _OTHER_RULES, "replay ranges without these records")
     waits = waiting(lake, plan.contract, plan.ledger.epoch, plan.ranges)
-    _keep_every_record(lake, plan, decoded, waits)
+    _keep_every_record(lake, plan, decoded, waits, places_of(lake, target, inside))
     gone = {p: sum(g.count for g in groups if g.partition == p and g.fate == "tombstone") for p in counts}
     new = counted_rows(lake, plan.contract, target, inside)
     before = counts_before(counts, old, new, waits, gone, plan.ledger.totals)
@@ -215,31 +222,21 @@ def _act(plan: Plan, signature: Signature) -> str:
     return act_of(signature, "replay", plan.state.head, **asked)
 
 
-def _keep_every_record(lake: Lake, plan: Plan, decoded: DataFrame, waits: DataFrame | None) -> None:
+def _keep_every_record(
+    lake: Lake, plan: Plan, decoded: DataFrame, waits: DataFrame | None, kept: DataFrame
+) -> None:
     """Refuse when table or quarantine hold a record that Kafka has compacted away: it would be lost.
 
     Raises:
         Refused: naming the first such offsets.
     """
-    spark, name = lake.spark(), lake.identifier(plan.contract.table)
-    place = "_kafka.partition AS partition, _kafka.offset AS offset"
-    inside = rows_within(plan.ledger.epoch, plan.ranges)
-    at_head = f"SELECT {place} FROM {name} VERSION AS OF {plan.state.head} WHERE {inside}"
-    there = spark.sql(at_head) if waits is None else spark.sql(at_head).union(waits)
-    on_branch = spark.sql(f"SELECT {place} FROM {branch_identifier(lake, plan.attempt)} WHERE {inside}")
-    suspects = there.join(on_branch, [*_PLACE], "left_anti").distinct()
-    if suspects.isEmpty():
-        return
-    elsewhere = decoded.where(F.col(FATE) != "written").select("_kafka.partition", "_kafka.offset")
-    lost = suspects.join(elsewhere, [*_PLACE], "left_anti").orderBy(*_PLACE).limit(10).collect()
-    if lost:
-        listed = ", ".join(f"{r['partition']}:{r['offset']}" for r in lost)
-        raise Refused(
-            f"Kafka no longer has records that {plan.contract.table} holds (the topic is compacted): {listed} …",
-            next_step=f"replay ranges without them: tidemark where {plan.contract.topic} P:O tells of one",
-            table=plan.contract.table,
-            offsets=[[r["partition"], r["offset"]] for r in lost],
-        )
+    refuse_loss(
+        plan.contract,
+        places_within(lake, plan, plan.ranges, waits),
+        kept,
+        lambda: decoded.where(F.col(FATE) != "written").select("_kafka.partition", "_kafka.offset"),
+        f"replay ranges without them: tidemark where {plan.contract.topic} P:O tells of one",
+    )
 
 
 def _respect(plan: Plan, groups: list[Group]) -> None:
@@ -287,9 +284,19 @@ def _stage_quarantine(lake: Lake, plan: Plan, decoded: DataFrame, groups: list[G
     return True
 
 
-def _fates(plan: Plan, groups: list[Group]) -> dict[str, Any]:
+def _foreseen(lake: Lake, plan: Plan, decoded: DataFrame) -> dict[str, Any]:
+    """What the replay would do, as far as it is known before anything is staged.
+
+    Raises:
+        Refused: it would be, for records that would be lost or are too many for the quarantine.
+    """
+    waits = waiting(lake, plan.contract, plan.ledger.epoch, plan.ranges)
+    written = decoded.where(F.col(FATE) == "written").select("_kafka.partition", "_kafka.offset")
+    _keep_every_record(lake, plan, decoded, waits, written)
+    groups = grouped(decoded)
     read = {p: sum(g.count for g in groups if g.partition == p) for p in plan.ranges}
-    empty = Evidence(read=read, unwritten={}, fates={})
-    whole = add_up(counts_of(empty, [g for g in groups if g.fate != "written"], plan.ranges).values())
+    others = [g for g in groups if g.fate != "written"]
+    counts = counts_of(Evidence(read=read, unwritten={}, fates={}), others, plan.ranges)
+    _hold_back(plan, counts)
     uncovered = sum(g.count for g in groups if g.fate == "uncovered")
-    return {**whole._asdict(), **({"schema_review": uncovered} if uncovered else {})}
+    return {**add_up(counts.values())._asdict(), **({"schema_review": uncovered} if uncovered else {})}

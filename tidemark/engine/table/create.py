@@ -12,6 +12,7 @@ from uuid import uuid4
 from tidemark import __version__
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.layout import layout_faults
+from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.columns.spark_types import columns_ddl, quoted_name, quoted_text
 from tidemark.domain.columns.types import KAFKA_COLUMN, TYPE_RULES, TYPE_RULES_PROPERTY, Struct
 from tidemark.domain.config.contract import Contract
@@ -36,7 +37,8 @@ def prepare(lake: Lake, contract: Contract, topic: Topic, columns: Struct, run_i
     """Bring table and first receipt into being; what is there already is left as it is.
 
     Raises:
-        Stopped: `table_incompatible` when a table of this name exists and its columns do not fit.
+        Stopped: `table_incompatible` when a table of this name exists and its columns do not fit, `ledger_missing` when
+            it has rows of this very topic.
         Overtaken: another run is doing the same; plan again.
     """
     state = lake.state(contract.table)
@@ -44,6 +46,7 @@ def prepare(lake: Lake, contract: Contract, topic: Topic, columns: Struct, run_i
         _create(lake, contract, topic, columns)
     elif not state.owned:
         _check_fit(state, contract, columns)
+        _check_unread(lake, state, contract)
     state = lake.state(contract.table)
     if state.ledger is None:
         start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
@@ -114,7 +117,20 @@ def _create(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> No
     )
     if faults:
         raise Stopped("misconfigured", contract.table, "; ".join(faults))
-    create(lake, contract, _described(contract, columns), _properties(lake, contract, topic, columns))
+    create_as_own(lake, contract, topic, columns)
+
+
+def create_as_own(
+    lake: Lake,
+    contract: Contract,
+    topic: Topic,
+    columns: Struct,
+    says: Mapping[str, str | None] | None = None,
+) -> None:
+    """Create the contract's table with its descriptions and properties; `says` go before these, None leaves one out."""
+    properties = {**_properties(lake, contract, topic, columns), **(says or {})}
+    kept = {key: text for key, text in properties.items() if text is not None}
+    create(lake, contract, _described(contract, columns), kept)
 
 
 def create(lake: Lake, contract: Contract, columns: Struct, properties: Mapping[str, str]) -> None:
@@ -132,7 +148,7 @@ def create(lake: Lake, contract: Contract, columns: Struct, properties: Mapping[
         f"TBLPROPERTIES ({listed})"
     )
     if contract.sort_by:
-        order = ", ".join(quoted_name(*column.split(".")) for column in contract.sort_by)
+        order = ", ".join(quoted_name(*column_parts(column)) for column in contract.sort_by)
         spark.sql(f"ALTER TABLE {identifier} WRITE LOCALLY ORDERED BY {order}")
 
 
@@ -181,6 +197,21 @@ def _own_properties(lake: Lake, contract: Contract, topic: Topic, columns: Struc
         **governance(contract),
     }
     return {key: value for key, value in known.items() if value}
+
+
+def _check_unread(lake: Lake, state: TableState, contract: Contract) -> None:
+    """Raises Stopped(`ledger_missing`) when the table is a copy of one that was loaded: all would be there twice."""
+    if state.ledger is not None or state.head is None:
+        return
+    topic = f"_kafka.topic = {quoted_text(contract.topic)} AND _kafka.epoch >= 0"
+    rows = lake.spark().sql(f"SELECT 1 FROM {lake.identifier(contract.table)} WHERE {topic} LIMIT 1")
+    if not rows.isEmpty():
+        raise Stopped(
+            "ledger_missing",
+            contract.table,
+            f"It has rows of topic {contract.topic}, and nothing says up to which offset: somebody wrote it anew.",
+            topic=contract.topic,
+        )
 
 
 def _check_fit(state: TableState, contract: Contract, columns: Struct) -> None:

@@ -164,7 +164,7 @@ def adoption(contract: Contract, state: TableState, wanted: Struct | None) -> Ch
         "impossible" if lacks else "apply",
         f"its columns do not fit: {'; '.join(lacks)}"
         if lacks
-        else f"{state.rows} rows stay as they are; the first load begins at ingest.start",
+        else f"{state.live_rows} rows stay as they are; the first load begins at ingest.start",
     )
 
 
