@@ -5,8 +5,14 @@ Spark runs it as `python -m` (`spark.python.daemon.module`). JSON and Protobuf a
 
 import gc
 import os
+import signal
 import sys
+import time
 from importlib import import_module
+from types import FrameType
+
+IDLE = 300.0
+"""Seconds without a worker after which a daemon ends."""
 
 
 def prepare() -> None:
@@ -24,6 +30,43 @@ def prepare() -> None:
     gc.freeze()
 
 
+def leave_when_idle(seconds: float = IDLE) -> None:
+    """End this process once it has had no worker for `seconds`; Spark starts it again when it needs one.
+
+    Spark starts a daemon for each session, and ends none of them before itself: 120 MB for every run that has decoded
+    JSON or Protobuf.
+    """
+    fork, workers, busy = os.fork, set[int](), time.monotonic()
+
+    def counted() -> int:
+        pid = fork()
+        workers.add(pid)
+        return pid
+
+    def look(_number: int, _frame: FrameType | None) -> None:
+        nonlocal busy
+        workers.difference_update([pid for pid in workers if not _alive(pid)])
+        if workers:
+            busy = time.monotonic()
+        elif time.monotonic() - busy > seconds:
+            os._exit(0)
+
+    os.fork = counted
+    signal.signal(
+        signal.SIGALRM, look
+    )  # a timer is not inherited by what is forked, and needs no thread beside a fork
+    signal.setitimer(signal.ITIMER_REAL, seconds / 10, seconds / 10)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 if __name__ == "__main__":
     prepare()
+    leave_when_idle()
     import_module("pyspark.daemon").manager()

@@ -44,7 +44,8 @@ def accept(lake: Lake, contract: Contract, what: Acceptance, signature: Signatur
         Refused: the table is not in that state; nothing was changed.
         Overtaken: a run published in the same moment; ask again.
     """
-    settle(lake, contract, _unledgered(lake, contract).ledger)
+    if not signature.dry_run:
+        settle(lake, contract, _unledgered(lake, contract).ledger)
     try:
         return _ACCEPTANCES[what](lake, contract, signature)
     except Refused:

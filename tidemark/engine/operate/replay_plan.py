@@ -84,7 +84,8 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
             next_step=f"tidemark run {contract.table}",
             table=contract.table,
         )
-    settle(lake, contract, state.ledger)
+    if not dry_run:
+        settle(lake, contract, state.ledger)
     schemas = read_schemas(lake, contract, frozenset(state.ledger.others))
     if dry_run:
         refused = refused_ids(contract, state, schemas)

@@ -1,0 +1,25 @@
+"""Rule: what Spark forks its Python workers from ends when nobody has asked for one for a while, and not before."""
+
+import subprocess
+import sys
+import time
+
+DAEMON = """
+import os, select, time
+from tidemark.services.python_workers import leave_when_idle
+leave_when_idle(0.5)
+if os.fork() == 0:
+    time.sleep({busy})
+    os._exit(0)
+os.waitpid(-1, 0)
+while True:
+    select.select([], [], [], 60)
+"""
+
+
+def test_a_daemon_without_workers_ends_and_one_with_a_worker_does_not():
+    """Given a daemon whose worker lives for longer than it would wait, then it ends by itself once the worker has."""
+    began = time.monotonic()
+    ended = subprocess.run([sys.executable, "-c", DAEMON.format(busy=1.5)], timeout=30, check=False)
+    assert ended.returncode == 0
+    assert time.monotonic() - began > 2.0
