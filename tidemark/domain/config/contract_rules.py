@@ -10,6 +10,7 @@ from tidemark.domain.config.layering import Finding
 from tidemark.domain.config.layout_rules import layout_findings
 from tidemark.domain.config.naming import table_fault
 from tidemark.domain.config.platform import Platform
+from tidemark.domain.config.property_rules import property_findings
 from tidemark.domain.config.quality import regex_fault, rule_faults, same_names
 from tidemark.domain.config.units import format_duration, parse_duration
 from tidemark.domain.config.upsert_rules import column_findings, upsert_findings
@@ -40,7 +41,7 @@ def setting_findings(said: ContractKeys) -> Iterator[Finding]:
     """Everything that is wrong with settings, which may be defaults only."""
     yield from _thresholds(said)
     yield from _partitions(said)
-    yield from _table_properties(said)
+    yield from property_findings(said)
     if said.schema_changes.incompatible == "apply":
         message = (
             "apply is not possible: no column holds both types exactly, and nothing is ever dropped from a table; "
@@ -171,17 +172,6 @@ def _partitions(said: ContractKeys) -> Iterator[Finding]:
         if (kind, field.column) in seen:
             yield Finding(("partition_by", place), f"{field} repeats another transform of {field.column}")
         seen.add((kind, field.column))
-
-
-def _table_properties(said: ContractKeys) -> Iterator[Finding]:
-    for key, value in said.table_properties.items():
-        path = ("table_properties", key)
-        if key.startswith("tidemark."):
-            yield Finding(path, "is set by Tidemark itself")
-        elif key == "format-version":
-            yield Finding(path, "has a key of its own in the contract", "format_version")
-        elif key == "write.distribution-mode" and value == "range":
-            yield Finding(path, "range would read Kafka twice for each batch", "hash")
 
 
 def _names(said: Declaration, platform: Platform) -> Iterator[Finding]:
