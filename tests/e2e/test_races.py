@@ -50,6 +50,27 @@ def test_two_runs_that_need_the_same_new_column(lakehouse, format_version):
     assert [change["path"] for change in entry["changes"]] == ["note"]
 
 
+def test_a_batch_that_is_published_while_another_run_changes_the_schema_is_read_once(lakehouse):
+    """Given a run about to add a column, when a batch that was staged before is published first, then nobody reads its records again."""
+    topic = lakehouse.cluster.topic("grown_behind", 2)
+    topic.send(range(10))
+    table = lakehouse.table(topic)
+    table.run()
+    topic.send(range(10, 20))
+    staged = table.start(pause_at="staged")
+    staged.reaches_its_pause()
+    topic.use({**ORDER, "fields": [*ORDER["fields"], {"name": "note", "type": "string", "default": "-"}]})
+    topic.send_raw((None, topic.encode({**order(n), "note": "x"}), n % 2) for n in range(20, 30))
+    grows = table.start(pause_at="evolving")
+    grows.reaches_its_pause()
+    staged.release()
+    until(lambda: table.ids() == list(range(20)), "the staged batch to be published", 60)
+    grows.release()
+    assert [run.result()[0]["error"] for run in (staged, grows)] == [None, None]
+    assert table.ids() == list(range(30))
+    table.holds_everything()
+
+
 def test_two_first_loads_at_once_make_one_table(lakehouse):
     topic = lakehouse.cluster.topic("first_race", 2)
     topic.send(range(200))

@@ -6,7 +6,7 @@ What a batch changes about a table before it is planned is here; the plan itself
 from tidemark.domain.columns.coverage import Difference, covers
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import SchemaUnsupported, Stopped
+from tidemark.domain.errors import Overtaken, SchemaUnsupported, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import total, waiting
@@ -66,7 +66,7 @@ def evolved(
 
     Raises:
         Stopped: columns that the contract declares wait for an approval, or cannot be had.
-        Overtaken: someone else changed the table's schema in the same moment.
+        Overtaken: someone else changed the table's schema in the same moment, or has published since `state`.
     """
     if schemas.plain is not None:
         state = _with_declared(lake, contract, state, schemas, run_id)
@@ -76,8 +76,20 @@ def evolved(
         return state
     pause_point("evolving")
     if evolve(lake, contract, state, schemas, run_id=run_id).done:
-        return lake.state(contract.table)
+        return _changed(lake, state)
     return state
+
+
+def _changed(lake: Lake, state: TableState) -> TableState:
+    """The table with its new schema, while its ledger is the one that was looked at.
+
+    Raises:
+        Overtaken: someone has published; a plan of both would read those offsets again.
+    """
+    now = lake.state(state.table)
+    if now.ledger != state.ledger:
+        raise Overtaken(state.table, state.head, now.head)
+    return now
 
 
 def require_covered(contract: Contract, state: TableState, schemas: TopicSchemas) -> None:
@@ -117,7 +129,7 @@ def _with_declared(
     if not _lacking(contract, state, schemas) and contract.schema_changes.remove_column == "apply":
         return state
     evolution = evolve(lake, contract, state, schemas, run_id=run_id)
-    state = lake.state(contract.table) if evolution.done else state
+    state = _changed(lake, state) if evolution.done else state
     missing = _lacking(contract, state, schemas)
     gone = [".".join(c.path) for c in evolution.parked if c.kind == "remove_column"]
     if gone:
