@@ -2,9 +2,10 @@
 
 import json
 import uuid
+from datetime import UTC, datetime
 
 from confluent_kafka import Producer
-from topics import Topic
+from topics import ORDER, Topic, order
 
 from tidemark.domain.maintenance import compaction
 from tidemark.engine.maintain.maintain import maintain
@@ -80,3 +81,15 @@ def test_a_record_from_beyond_year_9999_is_told_planned_replayed_compacted_and_r
     assert review.status.state == "fresh"
     lakehouse.spark().sql(f"DELETE FROM {table.name} WHERE _kafka.offset = 0")
     assert time_of(0) == ("deleted", FAR)
+
+
+def test_a_table_whose_only_event_times_lie_before_year_1_is_loaded(lakehouse):
+    """Given what a source writes for minus infinity, when nothing newer is there, then the first moment of year 1 stands for it."""
+    topic = lakehouse.cluster.topic("long_ago", schema={**ORDER, "name": "LongAgo"})
+    topic.send_raw([(None, topic.encode({**order(1), "at": -(2**63) + 1}), 0)])
+    table = lakehouse.table(topic, event_time="at", partition_by=["bucket(2, id)"])
+    assert table.run().state == "fresh"
+    assert lakehouse.lake.state(table.name).ledger.watermark == datetime.min.replace(tzinfo=UTC)
+    topic.send(range(2, 5))
+    assert table.run().state == "fresh"
+    assert table.holds_everything().rows == 4

@@ -177,3 +177,19 @@ def _marks(table):
     rows = table.lakehouse.catalog.load_table(f"{table.name}_quarantine").scan().to_arrow()
     by = rows["resolved_by"].to_pylist()
     return {(run, by.count(run)) for run in by}
+
+
+def test_the_quarantine_of_a_topic_with_many_partitions_is_replayed(lakehouse):
+    """Given more partitions than conditions may be nested in each other, then one commit moves a record of each."""
+    topic = lakehouse.cluster.topic("wide", 60)
+    elsewhere, known = lakehouse.cluster.topic("elsewhere", schema=NEWER).schema_id, topic.schema_id
+    topic.send_raw((None, topic.encode(order(n)), n) for n in range(60))
+    topic.schema_id = elsewhere
+    topic.send_raw((None, topic.encode(order(n)), n - 60) for n in range(60, 120))
+    topic.schema_id = known
+    table = lakehouse.table(topic, quarantine={"fail": 0.9})
+    assert table.run().rows.quarantined == 60
+    topic.use(NEWER)
+    told = replay_quarantine(lakehouse.lake, table.contract, Selection(), ADA).arguments
+    assert (told["moved"], told["commits"]) == (60, 1)
+    assert table.holds_everything().rows == 120
