@@ -9,9 +9,10 @@ from topics import ORDER, order
 
 from tidemark import __version__
 from tidemark.domain.errors import Refused
-from tidemark.engine.operate import unlogged
+from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.pause import resume
 from tidemark.engine.preview.foresee import evolve_now
+from tidemark.engine.table import unlogged
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_key
@@ -49,6 +50,23 @@ def test_a_replay_of_the_quarantine_dies_again_and_again(lakehouse, table):
     sound(table, rows=46, waiting=1)
     assert finished(table, verb)["arguments"]["moved"] == 0
     assert table.ids() == list(range(46))
+    assert table.holds_everything().quarantined == 1
+
+
+def test_a_replay_whose_spark_server_dies_behind_its_receipt_has_taken_place(lakehouse, table):
+    """Given a server that is gone before the marks are made, then the replay tells what it moved, and the next run makes them."""
+    run = started(table, {"verb": "replay", "quarantine": True}, "published")
+    run.reaches_its_pause()
+    lakehouse.kill("spark")
+    run.release()
+    told = run.result()[0]
+    lakehouse.heal()
+    lakehouse.close()
+    assert told["arguments"]["moved"] == 6
+    sound(table, rows=46, waiting=1)
+    assert table.causes()["schema_not_allowed"] == 6, "the marks are still to be made"
+    table.run()
+    assert table.causes() == {"no_magic_byte": 1}
     assert table.holds_everything().quarantined == 1
 
 
@@ -183,9 +201,9 @@ def test_what_was_replayed_or_rolled_back_is_logged_though_its_run_died(lakehous
     replayed = table.head
     killed(table, {"verb": "rollback", "snapshot": start}, "unrecorded")
     back = table.head
-    for _ in range(2):
-        resume(lakehouse.lake, table.contract, Signature("ada", "a test", "by-hand"))
-        change(lakehouse.lake, table.contract, "by-hand", verb="pause")
+    for n in range(2):
+        resume(lakehouse.lake, table.contract, Signature("ada", "a test", f"by-hand-{n}"))
+        change(lakehouse.lake, table.contract, f"by-hand-{n}", verb="pause")
     log = lakehouse.catalog.load_table("lake.tidemark_operations").scan(row_filter=f"table = '{table.name}'")
     rows = log.to_arrow().sort_by("at").to_pylist()
     assert [row["verb"] for row in rows] == ["replay", "rollback", *["resume", "pause"] * 2]
@@ -200,6 +218,30 @@ def test_what_was_replayed_or_rolled_back_is_logged_though_its_run_died(lakehous
         start,
         1,
     )
+
+
+def test_an_acceptance_that_died_is_logged_as_what_it_was_whoever_comes_next(lakehouse):
+    """Given a gap that ada has accepted in a run that died, when a run has come between and bob repeats it, then the row is ada's, once."""
+    topic = lakehouse.cluster.topic("gone", 1)
+    topic.send(range(20))
+    table = lakehouse.table(topic)
+    table.run()
+    topic.send(range(20, 40))
+    topic.delete_records({0: 25})
+    assert table.run().state == "offsets_expired"
+    before = table.head
+    killed(table, {"verb": "accept", "what": "record-gap"}, "unrecorded")
+    table.run()
+    bob = Signature("bob", "bob's reason", "bob's run")
+    told = accept(lakehouse.lake, table.contract, "record-gap", bob)
+    assert (told.by, told.reason, told.before_snapshot) == ("ada", "a test", before)
+    assert told.arguments["ranges"] == {"0": [20, 25]}
+    with pytest.raises(Refused, match="nothing to accept"):
+        accept(lakehouse.lake, table.contract, "record-gap", bob)
+    with pytest.raises(Refused, match="the ledger is there"):
+        accept(lakehouse.lake, table.contract, "first-load", bob)
+    log = lakehouse.catalog.load_table("lake.tidemark_operations").scan(row_filter=f"table = '{table.name}'")
+    assert [(row["verb"], row["by"]) for row in log.to_arrow().to_pylist()] == [("accept", "ada")]
 
 
 def dies_and_is_repeated(table, act):

@@ -4,14 +4,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from tidemark.domain.errors import Refused, TidemarkError
 from tidemark.domain.suggest import nearest
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.drill.scenarios import SCENARIOS, Drill, Missed, NotHere
 from tidemark.engine.drill.scratch import Scratch, scratch
-from tidemark.engine.table.operations import Operation, Signature, record
+from tidemark.engine.table.operations import Operation, Signature, logged
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ def drill(
     began = time.perf_counter()
     if signature.dry_run:
         told = {"scenarios": [{"scenario": n, "does": (SCENARIOS[n].__doc__ or "").strip()} for n in wanted]}
-        return _operation("", signature, {"dry_run": True, **told})
+        return logged(lake, signature, "drill", "", told)
     scores: list[Score] = []
     with scratch(lake.platform, cluster) as made:
         made.send(1)
@@ -54,11 +53,12 @@ def drill(
             scores.append(_rehearsed(name, made, signature))
             say(f"{name}: {_word(scores[-1])}")
         table = made.contract.table
-    operation = _operation(
-        table,
+    return logged(
+        lake,
         signature,
+        "drill",
+        table,
         {
-            "dry_run": False,
             "passed": all(each.passed or each.skipped for each in scores),
             "topic": made.topic,
             "table": table,
@@ -66,8 +66,6 @@ def drill(
             "scenarios": [asdict(each) for each in scores],
         },
     )
-    record(lake, operation)
-    return operation
 
 
 def _rehearsed(name: str, made: Scratch, signature: Signature) -> Score:
@@ -116,15 +114,3 @@ def _known(names: Sequence[str]) -> list[str]:
                 next_step=f"did you mean {near}?" if near else f"one of {', '.join(SCENARIOS)}",
             )
     return list(names) or list(SCENARIOS)
-
-
-def _operation(table: str, signature: Signature, told: dict[str, Any]) -> Operation:
-    return Operation(
-        by=signature.by,
-        authenticated=signature.authenticated,
-        verb="drill",
-        table=table,
-        reason=signature.reason,
-        run_id=signature.run_id,
-        arguments=told,
-    )

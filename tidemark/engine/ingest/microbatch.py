@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
 
@@ -21,6 +21,7 @@ from tidemark.domain.ledger.evidence import (
     causes_of,
     first_offenders,
     is_flood,
+    moment,
     nothing_decodes,
     settled,
     truncates,
@@ -159,7 +160,8 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
             if change:
                 quarantine.undo(lake, change)
             raise
-    forget(lake, plan.state)
+    with suppress(Exception):  # what it takes away says nothing any more, for the ledger has moved
+        forget(lake, plan.state)
     tell_group(lake, contract, ledger.next)
     return Commit(
         table=contract.table,
@@ -304,10 +306,3 @@ def same_topic(lake: Lake, plan: Plan) -> None:
     now = lake.topic(plan.contract)
     then = replace(now, log_start={**now.log_start, **plan.topic.log_start})
     require_same_topic(plan.contract, plan.ledger, then, "It changed while the batch was staged. ")
-
-
-def moment(number: int | None, per_second: int = 1000) -> datetime | None:
-    """A count of milliseconds (or of other parts of a second) since 1970 as a time."""
-    if number is None:
-        return None
-    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=number * 1_000_000 // per_second)

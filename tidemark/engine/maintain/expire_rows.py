@@ -11,6 +11,7 @@ from math import inf
 from pyiceberg.table import Table
 
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.ledger.evidence import moment
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.retention import (
     EXPIRED_BEFORE,
@@ -108,7 +109,7 @@ def _oldest_unmerged(lake: Lake, contract: Contract, merged_rows: str) -> dateti
     oldest = row["oldest"]
     if oldest is None or oldest / 1_000_000 >= time.time():
         return None
-    return datetime.fromtimestamp(oldest / 1_000_000, UTC)
+    return moment(oldest, per_second=1_000_000)
 
 
 def _live_rows(table: Table) -> int:

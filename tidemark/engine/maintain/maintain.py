@@ -19,7 +19,8 @@ from tidemark.engine.maintain.expire_rows import expire_rows
 from tidemark.engine.maintain.named_snapshots import named_snapshots
 from tidemark.engine.maintain.orphans import remove_orphans
 from tidemark.engine.table.lease import Held
-from tidemark.engine.table.operations import Operation, Signature, record
+from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.unlogged import log_what_died
 
 BUDGET = timedelta(minutes=10)
 """After so long with one table nothing further is begun on it; what is left goes on next time."""
@@ -77,23 +78,18 @@ def maintain_now(
     """
     before = _head(lake, contract)
     gains = list(maintain(lake, contract, assets, dry_run=signature.dry_run))
-    operation = Operation(
-        by=signature.by,
-        authenticated=signature.authenticated,
-        verb="maintain",
-        table=contract.table,
-        reason=signature.reason,
-        run_id=signature.run_id,
-        arguments={
-            "dry_run": signature.dry_run,
+    operation = logged(
+        lake,
+        signature,
+        "maintain",
+        contract.table,
+        {
             "kinds": [each for each in ASSETS if each in assets],
             "found": [each.as_json() for each in gains],
         },
-        before_snapshot=before,
-        after_snapshot=_head(lake, contract),
+        before,
+        _head(lake, contract),
     )
-    if not signature.dry_run:
-        record(lake, operation)
     if failed := [each for each in gains if each.error]:
         raise _not_maintained(contract, failed)
     return operation
@@ -140,6 +136,8 @@ def _expiry(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]:
 
 
 def _expired(lake: Lake, contract: Contract, table: str, until: float, *, dry_run: bool = False) -> Gain:
+    if not dry_run:
+        log_what_died(lake, table)  # its receipt may go
     named = partial(named_snapshots, lake, contract, table)
     return expire(lake, table, contract.maintenance.snapshots, named, until=until, dry_run=dry_run)
 

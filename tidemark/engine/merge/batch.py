@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -11,9 +11,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger import merge_filters
+from tidemark.domain.ledger.evidence import moment
 from tidemark.domain.ledger.merge_ledger import Truncation
 from tidemark.domain.ledger.merge_plan import AppendHistory
 from tidemark.domain.maintenance.retention import FIRST
+from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import checkpointed
 from tidemark.engine.merge.memory import read_memory
@@ -189,8 +191,8 @@ def _within_memory(lake: Lake, plan: MergePlan, cut: datetime, found: DataFrame)
     place = F.col(PLACE)
     aged = F.expr(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, PLACE))
     aged &= _aged(place["timestamp"], cut)
-    for partition, first in plan.rows.again.items():
-        aged &= (place["partition"] != partition) | (place["offset"] < first)
+    again = [(place["partition"] == p) & (place["offset"] >= first) for p, first in plan.rows.again.items()]
+    aged &= ~any_of(again)
     if not plan.state.rows:
         return found.where(~aged)
     here = target(lake, plan).select(key_columns(plan.shape).alias(KEY))
@@ -301,6 +303,5 @@ def _literal(value: Any, kind: str) -> str:
 def _moment(milliseconds: int | None, append: AppendHistory | None) -> datetime | None:
     """The newest record time, but none beyond what the ingest has counted, which leaves times of the future out."""
     newest = append.ledger.max_timestamp if append else None
-    if milliseconds is None or newest is None or milliseconds >= newest.timestamp() * 1000:
-        return None if milliseconds is None else newest
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    found = moment(milliseconds)
+    return found if found is None or newest is None else min(found, newest)

@@ -27,9 +27,10 @@ from tidemark.engine.operate.replay_plan import now_us
 from tidemark.engine.schema.evolve import SETTLED, settled_ids
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.create import first_ledger, prepare, publish_receipt, set_properties
-from tidemark.engine.table.operations import Operation, Signature, finish, record
+from tidemark.engine.table.operations import Operation, Signature, finish, logged
 from tidemark.engine.table.settle import settle, settle_published
 from tidemark.engine.table.start import starting_offsets
+from tidemark.engine.table.unlogged import act_of, log_died, log_what_died
 
 Acceptance = Literal["first-load", "new-epoch", "record-gap", "quarantine-batch"]
 _NEW_EPOCH: frozenset[State] = frozenset(
@@ -47,12 +48,15 @@ def accept(lake: Lake, contract: Contract, what: Acceptance, signature: Signatur
     if not signature.dry_run:
         settle(lake, contract, _unledgered(lake, contract).ledger)
     try:
-        return _ACCEPTANCES[what](lake, contract, signature)
+        operation = _ACCEPTANCES[what](lake, contract, signature)
     except Refused:
-        died = _died(lake, contract, what, signature)
+        died = None if signature.dry_run else _died(lake, contract, what)
         if died is None:
             raise
-        return died
+        operation = died
+    if not signature.dry_run:
+        log_what_died(lake, contract.table)
+    return operation
 
 
 def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operation:
@@ -67,15 +71,15 @@ def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operati
             table=contract.table,
         )
 
-    def load() -> None:
+    def load(act: str) -> None:
         if not state.exists:
-            prepare(lake, contract, topic, wanted, signature.run_id)
+            prepare(lake, contract, topic, wanted, signature.run_id, act=act)
             return
         start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
         ledger = first_ledger(
             contract, topic, start, signature.run_id, epoch=_unused_epoch(lake, contract, state)
         )
-        publish_receipt(lake, contract, state, ledger)
+        publish_receipt(lake, contract, state, ledger, act=act)
 
     return _done(lake, contract, state, signature, "first-load", {}, load)
 
@@ -103,10 +107,10 @@ def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operatio
     if settled:
         found["forgotten_schema_ids"] = settled
 
-    def begin() -> None:
+    def begin(act: str) -> None:
         if settled:  # ids are those of a registry, and the new topic may have another
             set_properties(lake, contract.table, {SETTLED: None})
-        publish_receipt(lake, contract, state, following)
+        publish_receipt(lake, contract, state, following, act=act)
         settle_published(lake, contract, following)
 
     return _done(lake, contract, state, signature, "new-epoch", found, begin)
@@ -149,7 +153,7 @@ def _record_gap(lake: Lake, contract: Contract, signature: Signature) -> Operati
         signature,
         "record-gap",
         found,
-        lambda: publish_receipt(lake, contract, state, following),
+        lambda act: publish_receipt(lake, contract, state, following, act=act),
     )
 
 
@@ -167,7 +171,9 @@ def _quarantine_batch(lake: Lake, contract: Contract, signature: Signature) -> O
         signature,
         "quarantine-batch",
         {"ranges": {str(p): [each.start, each.end] for p, each in held.items()}},
-        lambda: set_properties(lake, contract.table, {ACCEPTED_BATCH: batch, ACCEPTED: signature.as_note()}),
+        lambda _act: set_properties(
+            lake, contract.table, {ACCEPTED_BATCH: batch, ACCEPTED: signature.as_note()}
+        ),
     )
 
 
@@ -179,21 +185,12 @@ _ACCEPTANCES: dict[Acceptance, Callable[[Lake, Contract, Signature], Operation]]
 }
 
 
-_RECEIPTS: Mapping[Acceptance, str] = {"first-load": "first", "new-epoch": "epoch", "record-gap": "gap"}
-"""The kind of the receipt that an acceptance leaves."""
-
-
-def _died(lake: Lake, contract: Contract, what: Acceptance, signature: Signature) -> Operation | None:
+def _died(lake: Lake, contract: Contract, what: Acceptance) -> Operation | None:
     """The same acceptance of a run that died before it was logged: receipt or table tells of it; it is logged now."""
+    if what != "quarantine-batch":
+        return log_died(lake, contract.table, "accept", what=what)
     state = _unledgered(lake, contract)
-    if signature.dry_run or state.ledger is None:
-        return None
-    if what == "quarantine-batch":
-        says = json.loads(state.properties.get(ACCEPTED, "{}"))
-    elif state.ledger.kind == _RECEIPTS[what]:
-        says = {"by": signature.by, "reason": signature.reason, "run_id": state.ledger.run_id}
-    else:
-        return None
+    says = json.loads(state.properties.get(ACCEPTED, "{}"))
     return finish(lake, says, "accept", contract.table, state.head, what=what)
 
 
@@ -255,24 +252,19 @@ def _done(
     signature: Signature,
     what: Acceptance,
     found: Mapping[str, Any],
-    change: Callable[[], object],
+    change: Callable[[str], object],
 ) -> Operation:
     if not signature.dry_run:
-        change()
-    operation = Operation(
-        by=signature.by,
-        authenticated=signature.authenticated,
-        verb="accept",
-        table=contract.table,
-        reason=signature.reason,
-        run_id=signature.run_id,
-        arguments={"what": what, "dry_run": signature.dry_run, **found},
-        before_snapshot=state.head,
-        after_snapshot=state.head if signature.dry_run else lake.state(contract.table).head,
+        change(act_of(signature, "accept", state.head, what=what, **found))
+    return logged(
+        lake,
+        signature,
+        "accept",
+        contract.table,
+        {"what": what, **found},
+        state.head,
+        state.head if signature.dry_run else lake.state(contract.table).head,
     )
-    if not signature.dry_run:
-        record(lake, operation)
-    return operation
 
 
 def _unledgered(lake: Lake, contract: Contract) -> TableState:

@@ -15,7 +15,8 @@ from tidemark.engine.merge.state import Pair, next_step, read_pair
 from tidemark.engine.merge.table import prepare
 from tidemark.engine.operate.accept import Acceptance, accept
 from tidemark.engine.table.create import publish_receipt
-from tidemark.engine.table.operations import Operation, Signature, record
+from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.unlogged import act_of
 
 
 def accept_either(lake: Lake, contract: Contract, what: Acceptance, signature: Signature) -> Operation:
@@ -59,21 +60,17 @@ def accept_upsert(lake: Lake, current: Current, what: Acceptance, signature: Sig
         if not state.exists:
             state = prepare(lake, current, state, pair.columns, signature.run_id)
         if pair.state.exists or lacking(pair):
-            publish_receipt(lake, current.contract, state, _anew(pair, signature))
-    operation = Operation(
-        by=signature.by,
-        authenticated=signature.authenticated,
-        verb="accept",
-        table=table,
-        reason=signature.reason,
-        run_id=signature.run_id,
-        arguments={"what": what, "dry_run": signature.dry_run, "trimmed": pair.trimmed},
-        before_snapshot=state.head,
-        after_snapshot=state.head if signature.dry_run else lake.state(table).head,
+            act = act_of(signature, "accept", state.head, what=what, trimmed=pair.trimmed)
+            publish_receipt(lake, current.contract, state, _anew(pair, signature), act=act)
+    return logged(
+        lake,
+        signature,
+        "accept",
+        table,
+        {"what": what, "trimmed": pair.trimmed},
+        state.head,
+        state.head if signature.dry_run else lake.state(table).head,
     )
-    if not signature.dry_run:
-        record(lake, operation)
-    return operation
 
 
 def _stands(lake: Lake, pair: Pair) -> bool:

@@ -23,9 +23,10 @@ from tidemark.engine.schema.evolve import (
 )
 from tidemark.engine.schema.history import history, is_rest
 from tidemark.engine.schema.writers import read_schemas
-from tidemark.engine.table.operations import Operation, Signature, record
+from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.operations import finish as finish_operation
 from tidemark.engine.table.takeover import rename, renaming
+from tidemark.engine.table.unlogged import log_what_died
 
 LOOKS = 3
 """Times that the table may change under an approval, which is then asked for again."""
@@ -74,6 +75,7 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
                 finish(lake, contract, lake.state(contract.table))
             else:
                 evolve(lake, contract, state, schemas, run_id=signature.run_id, approval=approval)
+            log_what_died(lake, contract.table)
         return _logged(lake, state, waits, signature)
 
 
@@ -119,21 +121,12 @@ def _check(contract: Contract, waits: SchemaPlan, plan: str) -> None:
 
 
 def _logged(lake: Lake, state: TableState, waits: SchemaPlan, signature: Signature) -> Operation:
-    operation = Operation(
-        by=signature.by,
-        authenticated=signature.authenticated,
-        verb="approve",
-        table=state.table,
-        reason=signature.reason,
-        run_id=signature.run_id,
-        arguments={
-            "plan": waits.id,
-            "dry_run": signature.dry_run,
-            "changes": [c.as_json() for c in waits.changes],
-        },
-        before_snapshot=state.head,
-        after_snapshot=state.head,
+    return logged(
+        lake,
+        signature,
+        "approve",
+        state.table,
+        {"plan": waits.id, "changes": [c.as_json() for c in waits.changes]},
+        state.head,
+        state.head,
     )
-    if not signature.dry_run:
-        record(lake, operation)
-    return operation

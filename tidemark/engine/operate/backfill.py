@@ -31,10 +31,10 @@ from tidemark.engine.operate.backfill_shadow import (
 )
 from tidemark.engine.operate.backfill_source import check_time
 from tidemark.engine.operate.replay_plan import persistent
-from tidemark.engine.operate.unlogged import log_what_died
 from tidemark.engine.table.create import set_properties
-from tidemark.engine.table.operations import Operation, Signature, finish, record
+from tidemark.engine.table.operations import Operation, Signature, finish, logged
 from tidemark.engine.table.settle import settle
+from tidemark.engine.table.unlogged import log_what_died
 
 ABORTING = "tidemark.backfill-aborting"
 """Property of the table while a backfill is dropped: who does it, until that is logged."""
@@ -70,19 +70,16 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
             told, after = {**done, "step": "cutover", "already_there": True}, target.head
         else:
             told, after = _go_on(lake, contract, target, source, found, asked, signature)
-        operation = Operation(
-            by=signature.by,
-            authenticated=signature.authenticated,
-            verb="backfill",
-            table=contract.table,
-            reason=signature.reason,
-            run_id=signature.run_id,
-            arguments={"dry_run": signature.dry_run, **told},
-            before_snapshot=target.head,
-            after_snapshot=after,
+        operation = logged(
+            lake,
+            signature,
+            "backfill",
+            contract.table,
+            told,
+            target.head,
+            after,
         )
         if not signature.dry_run:
-            record(lake, operation)
             _forget_abort(lake, contract, target)
         return operation
 

@@ -43,9 +43,9 @@ from tidemark.engine.operate.replay_plan import (
     judge_replay,
     now_us,
 )
-from tidemark.engine.operate.unlogged import act_of
 from tidemark.engine.table.branch import branch_head, branch_identifier, drop_branch, open_branch
 from tidemark.engine.table.operations import Signature
+from tidemark.engine.table.unlogged import act_of
 
 
 def cutover_id(contract: Contract, shadow: TableState) -> str:

@@ -7,9 +7,9 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import PAUSED, RESUMED, TableState
-from tidemark.engine.operate.unlogged import log_what_died
 from tidemark.engine.table.create import set_properties
-from tidemark.engine.table.operations import Operation, Signature, finish, record
+from tidemark.engine.table.operations import Operation, Signature, finish, logged
+from tidemark.engine.table.unlogged import log_what_died
 
 _PROPERTY: Mapping[str, str] = {"pause": PAUSED, "resume": RESUMED}
 
@@ -21,6 +21,8 @@ def pause(lake: Lake, contract: Contract, signature: Signature) -> Operation:
         Refused: the table does not exist, or is paused already.
     """
     state = _existing(lake, contract)
+    if not signature.dry_run:
+        log_what_died(lake, contract.table)
     if state.paused:
         died = _died(lake, contract, state, "pause", signature)
         if died is not None:
@@ -76,19 +78,7 @@ def _died(
 
 
 def _change(lake: Lake, contract: Contract, state: TableState, verb: str, signature: Signature) -> Operation:
-    operation = Operation(
-        by=signature.by,
-        authenticated=signature.authenticated,
-        verb=verb,
-        table=contract.table,
-        reason=signature.reason,
-        run_id=signature.run_id,
-        arguments={"dry_run": signature.dry_run},
-        before_snapshot=state.head,
-        after_snapshot=state.head,
-    )
     if not signature.dry_run:
         says = signature.as_note()
         set_properties(lake, contract.table, {p: says if v == verb else None for v, p in _PROPERTY.items()})
-        record(lake, operation)
-    return operation
+    return logged(lake, signature, verb, contract.table, {}, state.head, state.head)

@@ -15,17 +15,17 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from tidemark import __version__
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Refused, Stopped
-from tidemark.domain.ledger.evidence import Evidence
+from tidemark.domain.ledger.evidence import Evidence, moment
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Counts, Entry, Ledger, batch_id
 from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.ledger.replay import Runs, replayed
 from tidemark.domain.ledger.settlement import Settlement
+from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.records import KeyDecoding
-from tidemark.engine.ingest.microbatch import moment
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quality_plan import check_rules
 from tidemark.engine.ingest.ready import evolved
@@ -147,11 +147,10 @@ def check_each_once(lake: Lake, plan: Plan, *, only: int | None = None) -> None:
     Raises:
         Stopped: `failed`: it does not; nothing was published.
     """
-    where, epoch = F.lit(False), F.col("_kafka.epoch") == plan.ledger.epoch
-    for p, each in plan.ranges.items():
-        offset = F.col("_kafka.offset")
-        where |= (F.col("_kafka.partition") == p) & (offset >= each.start) & (offset < each.end)
-    rows = lake.spark().table(branch_identifier(lake, plan.attempt)).where(epoch & where)
+    partition, offset, epoch = (F.col(f"_kafka.{name}") for name in ("partition", "offset", "epoch"))
+    within = any_of([(partition == p) & offset.between(r.start, r.end - 1) for p, r in plan.ranges.items()])
+    whole = lake.spark().table(branch_identifier(lake, plan.attempt))
+    rows = whole.where((epoch == plan.ledger.epoch) & within)
     places = F.struct("_kafka.partition", "_kafka.offset")
     found = rows.agg(F.count("*").alias("n"), F.count_distinct(places).alias("places")).collect()[0]
     if found["n"] != found["places"] or (only is not None and found["n"] != only):

@@ -44,9 +44,9 @@ from tidemark.engine.operate.replay_plan import (
     now_us,
     persistent,
 )
-from tidemark.engine.operate.unlogged import act_of, log_what_died
 from tidemark.engine.table.branch import drop_branch, open_branch
-from tidemark.engine.table.operations import Operation, Signature, record
+from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.unlogged import act_of, log_what_died
 
 MOST_RUNS = 5_000
 """Runs of offsets that one receipt names; a replay that needs more is made in several commits."""
@@ -130,25 +130,15 @@ def replay_quarantine(
         total = _Tally()
         while persistent(contract, lambda: _attempt(lake, contract, selection, signature, total)):
             pass
-        operation = Operation(
-            by=signature.by,
-            authenticated=signature.authenticated,
-            verb="replay",
-            table=contract.table,
-            reason=signature.reason,
-            run_id=signature.run_id,
-            arguments={
-                "what": "quarantine",
-                "dry_run": signature.dry_run,
-                **selection.as_json(),
-                **total.as_json(),
-            },
-            before_snapshot=before,
-            after_snapshot=total.snapshots[-1] if total.snapshots else before,
+        return logged(
+            lake,
+            signature,
+            "replay",
+            contract.table,
+            {"what": "quarantine", **selection.as_json(), **total.as_json()},
+            before,
+            total.snapshots[-1] if total.snapshots else before,
         )
-        if not signature.dry_run:
-            record(lake, operation)
-        return operation
 
 
 def _check_selection(lake: Lake, contract: Contract, selection: Selection, ledger: Ledger) -> None:
@@ -194,11 +184,11 @@ def _attempt(
     if signature.dry_run:
         total.add(fates.counts(leaving))
         return False
+    if not more:
+        total.causes_changed = _note_causes(lake, on, fates, signature.run_id)
     if leaving:
         total.snapshots.append(_publish(lake, on, fates, leaving, selection, signature))
         total.add(fates.counts(leaving))
-    if not more:
-        total.causes_changed = _note_causes(lake, on, fates, signature.run_id)
     return more
 
 

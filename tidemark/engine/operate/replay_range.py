@@ -46,9 +46,9 @@ from tidemark.engine.operate.replay_plan import (
     now_us,
     persistent,
 )
-from tidemark.engine.operate.unlogged import act_of, log_what_died
 from tidemark.engine.table.branch import branch_head, branch_identifier, drop_branch, open_branch
-from tidemark.engine.table.operations import Operation, Signature, record
+from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.unlogged import act_of, log_what_died
 
 _ABANDONED = f"resolved_by LIKE '{STAGED}%' AND resolved_at < current_timestamp() - INTERVAL 1 DAY"
 """What replays that died had staged; one whose receipt stands was carried out before another may begin."""
@@ -71,27 +71,15 @@ def replay_range(
         before = lake.state(contract.table).head
         wanted = {partition: OffsetRange(start, end)} if 0 <= start < end else {}
         found, after = persistent(contract, lambda: _attempt(lake, contract, wanted, signature))
-        operation = Operation(
-            by=signature.by,
-            authenticated=signature.authenticated,
-            verb="replay",
-            table=contract.table,
-            reason=signature.reason,
-            run_id=signature.run_id,
-            arguments={
-                "what": "range",
-                "dry_run": signature.dry_run,
-                "partition": partition,
-                "from": start,
-                "to": end,
-                **found,
-            },
-            before_snapshot=before,
-            after_snapshot=before if after is None else after,
+        return logged(
+            lake,
+            signature,
+            "replay",
+            contract.table,
+            {"what": "range", "partition": partition, "from": start, "to": end, **found},
+            before,
+            before if after is None else after,
         )
-        if not signature.dry_run:
-            record(lake, operation)
-        return operation
 
 
 def _attempt(

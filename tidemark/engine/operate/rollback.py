@@ -37,12 +37,12 @@ from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.look.headroom import compacted
 from tidemark.engine.operate.replaced import rows_within, waiting
 from tidemark.engine.operate.replay_plan import now_us, persistent
-from tidemark.engine.operate.unlogged import act_of, log_what_died
 from tidemark.engine.table.branch import Attempt, drop_branch, open_branch
 from tidemark.engine.table.create import set_properties
-from tidemark.engine.table.operations import Operation, Signature, record
+from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.publish import publish
 from tidemark.engine.table.settle import settle, settle_published
+from tidemark.engine.table.unlogged import act_of, log_what_died
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,25 +94,19 @@ def rollback(
             log_what_died(lake, contract.table)
         before = _stands(lake, contract).head
         step, after = persistent(contract, lambda: _attempt(lake, contract, target, signature, downstream))
-        operation = Operation(
-            by=signature.by,
-            authenticated=signature.authenticated,
-            verb="rollback",
-            table=contract.table,
-            reason=signature.reason,
-            run_id=signature.run_id,
-            arguments={
-                "dry_run": signature.dry_run,
+        return logged(
+            lake,
+            signature,
+            "rollback",
+            contract.table,
+            {
                 **step.as_json(),
                 "already_there": step.there,
                 "stale": sorted(downstream),
             },
-            before_snapshot=before,
-            after_snapshot=before if after is None else after,
+            before,
+            before if after is None else after,
         )
-        if not signature.dry_run:
-            record(lake, operation)
-        return operation
 
 
 def _attempt(

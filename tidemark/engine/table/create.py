@@ -33,8 +33,16 @@ DECLARED_IN = "tidemark.contract-file"
 """The file that declared the table when it was made: by it a renamed table is recognised."""
 
 
-def prepare(lake: Lake, contract: Contract, topic: Topic, columns: Struct, run_id: str) -> None:
-    """Bring table and first receipt into being; what is there already is left as it is.
+def prepare(
+    lake: Lake,
+    contract: Contract,
+    topic: Topic,
+    columns: Struct,
+    run_id: str,
+    *,
+    act: str | None = None,
+) -> None:
+    """Bring table and first receipt into being; what is there already is left as it is. `act`: as for `publish`.
 
     Raises:
         Stopped: `table_incompatible` when a table of this name exists and its columns do not fit, `ledger_missing` when
@@ -50,7 +58,7 @@ def prepare(lake: Lake, contract: Contract, topic: Topic, columns: Struct, run_i
     state = lake.state(contract.table)
     if state.ledger is None:
         start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
-        publish_receipt(lake, contract, state, first_ledger(contract, topic, start, run_id))
+        publish_receipt(lake, contract, state, first_ledger(contract, topic, start, run_id), act=act)
     if not state.owned:
         kept = {key: text for key, text in state.properties.items() if key == MEANINGS}
         set_properties(lake, contract.table, {**_own_properties(lake, contract, topic, columns), **kept})
@@ -83,14 +91,21 @@ def first_ledger(
     )
 
 
-def publish_receipt(lake: Lake, contract: Contract, state: TableState, ledger: Ledger | MergeLedger) -> int:
-    """Publish an empty receipt on top of the planned head; returns its snapshot id.
+def publish_receipt(
+    lake: Lake,
+    contract: Contract,
+    state: TableState,
+    ledger: Ledger | MergeLedger,
+    *,
+    act: str | None = None,
+) -> int:
+    """Publish an empty receipt on top of the planned head; returns its snapshot id. `act`: as for `publish`.
 
     Raises:
         Overtaken: main is no longer `state.head`.
     """
     attempt = Attempt(contract.table, branch_name(ledger.batch_id, ledger.attempt), state.head)
-    return publish_alone(lake, attempt, ledger)
+    return publish_alone(lake, attempt, ledger, act=act)
 
 
 def set_properties(lake: Lake, table: str, properties: Mapping[str, str | None]) -> None:

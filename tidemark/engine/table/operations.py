@@ -4,25 +4,29 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import reduce
-from typing import Any, cast
+from typing import Any
 
-from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, EqualTo, Or
+import pyarrow as pa
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, In
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.types import IcebergType, LongType, NestedField, StringType, TimestamptzType
 
 from tidemark import __version__
-from tidemark.domain.columns.spark_types import quoted_name
 from tidemark.domain.config.naming import OPERATIONS_LOG
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
+from tidemark.engine.table.races import repeated
 
-_COLUMNS = (
-    "at timestamp, `by` string, verb string, `table` string, arguments string, reason string, "
-    "before_snapshot bigint, after_snapshot bigint, run_id string, tidemark string, authenticated string"
-)
-
-_NEWEST = "authenticated"
-"""The column that a log of an earlier Tidemark lacks."""
+_COLUMNS: Mapping[str, IcebergType] = {
+    "at": TimestamptzType(),
+    **dict.fromkeys(("by", "verb", "table", "arguments", "reason"), StringType()),
+    **dict.fromkeys(("before_snapshot", "after_snapshot"), LongType()),
+    **dict.fromkeys(("run_id", "tidemark", "authenticated"), StringType()),
+}
+_SCHEMA = Schema(*(NestedField(n, name, kind) for n, (name, kind) in enumerate(_COLUMNS.items(), 1)))
+_PROPERTIES = {"comment": "Who changed what, when and why"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,34 +88,65 @@ def log_table(lake: Lake) -> str:
     return f"{lake.platform.default_namespace}.{OPERATIONS_LOG}"
 
 
+def logged(
+    lake: Lake,
+    signature: Signature,
+    verb: str,
+    table: str,
+    arguments: Mapping[str, Any],
+    before: int | None = None,
+    after: int | None = None,
+) -> Operation:
+    """What was done to a table whose head was `before` and is `after`; it is in the log, but for a dry run."""
+    operation = Operation(
+        by=signature.by,
+        authenticated=signature.authenticated,
+        verb=verb,
+        table=table,
+        reason=signature.reason,
+        run_id=signature.run_id,
+        arguments={"dry_run": signature.dry_run, **arguments},
+        before_snapshot=before,
+        after_snapshot=after,
+    )
+    if not signature.dry_run:
+        record(lake, operation)
+    return operation
+
+
 def record(lake: Lake, operation: Operation) -> None:
-    """Append one line to the log; creates it on first use.
+    """Append one line to the log; creates it on first use. What a run has done to a table is in it once.
 
     The change was made before: whoever repeats a verb that died here finds it by its run and calls `finish`.
     """
     pause_point("unrecorded")
-    spark, table = lake.spark(), lake.identifier(log_table(lake))
-    namespace = quoted_name(lake.platform.catalog.name, lake.platform.default_namespace)
-    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
-    spark.sql(
-        f"CREATE TABLE IF NOT EXISTS {table} ({_COLUMNS}) USING iceberg COMMENT 'Who changed what, when and why'"
-    )
-    if _NEWEST not in spark.table(table).columns:
-        spark.sql(f"ALTER TABLE {table} ADD COLUMN {_NEWEST} string")
-    row = (
-        datetime.now(UTC),
-        operation.by,
-        operation.verb,
-        operation.table,
-        json.dumps(dict(operation.arguments), sort_keys=True, default=str),
-        operation.reason,
-        operation.before_snapshot,
-        operation.after_snapshot,
-        operation.run_id,
-        __version__,
-        operation.authenticated,
-    )
-    spark.createDataFrame([row], _COLUMNS).writeTo(table).append()
+    lake.catalog.create_namespace_if_not_exists(lake.platform.default_namespace)
+    repeated(lambda: _append(lake, operation))
+
+
+def _append(lake: Lake, operation: Operation) -> None:
+    log = load(lake.catalog, log_table(lake))
+    if log is None:
+        log = lake.catalog.create_table_if_not_exists(log_table(lake), _SCHEMA, properties=_PROPERTIES)
+    if not {*_SCHEMA.column_names} <= {*log.schema().column_names}:  # of an earlier Tidemark
+        with log.update_schema() as change:
+            change.union_by_name(_SCHEMA)
+    if operation.run_id and _rows(log, [operation.run_id], verb=operation.verb, table=operation.table):
+        return
+    row = {
+        "at": datetime.now(UTC),
+        "by": operation.by,
+        "verb": operation.verb,
+        "table": operation.table,
+        "arguments": json.dumps(dict(operation.arguments), sort_keys=True, default=str),
+        "reason": operation.reason,
+        "before_snapshot": operation.before_snapshot,
+        "after_snapshot": operation.after_snapshot,
+        "run_id": operation.run_id,
+        "tidemark": __version__,
+        "authenticated": operation.authenticated,
+    }
+    log.append(pa.Table.from_pylist([row], schema=_SCHEMA.as_arrow()))
 
 
 def finish(
@@ -122,7 +157,8 @@ def finish(
     `says`: what the table itself tells of the act, with {"by", "reason", "run_id"} and "authenticated" where known.
     """
     run_id = says.get("run_id")
-    if not run_id or _logged(lake, str(run_id), verb):
+    log = load(lake.catalog, log_table(lake))
+    if not run_id or (log is not None and _rows(log, [str(run_id)], verb=verb)):
         return None
     operation = Operation(
         by=str(says.get("by", "")),
@@ -142,17 +178,13 @@ def finish(
 def logged_runs(lake: Lake, run_ids: Collection[str]) -> frozenset[str]:
     """Those of the runs that have a row."""
     log = load(lake.catalog, log_table(lake))
-    if log is None:
-        return frozenset()
-    each_of = (EqualTo(term="run_id", value=each) for each in run_ids)
-    any_of = reduce(Or, each_of, cast("BooleanExpression", AlwaysFalse()))
-    rows = log.scan(row_filter=any_of, selected_fields=("run_id",)).to_arrow()
-    return frozenset(str(each) for each in rows["run_id"].to_pylist())
+    return frozenset() if log is None else _rows(log, run_ids)
 
 
-def _logged(lake: Lake, run_id: str, verb: str) -> bool:
-    log = load(lake.catalog, log_table(lake))
-    if log is None:
-        return False
-    mine = And(EqualTo(term="run_id", value=run_id), EqualTo(term="verb", value=verb))
-    return bool(log.scan(row_filter=mine, selected_fields=("run_id",)).to_arrow().num_rows)
+def _rows(log: Table, run_ids: Collection[str], **beside: str) -> frozenset[str]:
+    """Those of the runs that have a row with these values."""
+    asked: BooleanExpression = In(term="run_id", literals=run_ids)
+    for column, value in beside.items():
+        asked = And(asked, EqualTo(term=column, value=value))
+    found = log.scan(row_filter=asked, selected_fields=("run_id",)).to_arrow()
+    return frozenset(str(each) for each in found["run_id"].to_pylist())

@@ -103,17 +103,19 @@ def publish(
     return published
 
 
-def publish_alone(lake: Lake, attempt: Attempt, ledger: Ledger | MergeLedger) -> int:
-    """Publish a receipt with no rows before it; returns its snapshot id.
+def publish_alone(
+    lake: Lake, attempt: Attempt, ledger: Ledger | MergeLedger, *, act: str | None = None
+) -> int:
+    """Publish a receipt with no rows before it; returns its snapshot id. `act`: as for `publish`.
 
     Raises:
         Overtaken: main is no longer the planned head.
     """
     if is_writable(loaded(lake, attempt).metadata):
-        return publish(lake, replace(attempt, branch=MAIN_BRANCH), frozenset(), ledger)
+        return publish(lake, replace(attempt, branch=MAIN_BRANCH), frozenset(), ledger, act=act)
     made = open_branch(lake, attempt)
     try:
-        return publish(lake, attempt, made, ledger)
+        return publish(lake, attempt, made, ledger, act=act)
     except BaseException:
         drop_branch(lake, attempt)
         raise

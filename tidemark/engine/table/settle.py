@@ -21,7 +21,7 @@ from pyiceberg.table.update import (
 
 from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Overtaken
+from tidemark.domain.errors import Outage, Overtaken
 from tidemark.domain.ledger.ledger import BRANCH_PREFIX, Ledger
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.lake import Lake
@@ -69,8 +69,12 @@ def settle(lake: Lake, contract: Contract, ledger: Ledger | None) -> None:
 
 
 def settle_published(lake: Lake, contract: Contract, ledger: Ledger) -> None:
-    """`settle` right after the receipt was published: if others change the quarantine again and again, it waits."""
-    with suppress(Overtaken):
+    """`settle` right after the receipt was published.
+
+    When others change the quarantine again and again, or a service is lost, it waits for whoever comes next: the act
+    has taken place, and is not told as one that has not.
+    """
+    with suppress(Overtaken, Outage):
         settle(lake, contract, ledger)
 
 

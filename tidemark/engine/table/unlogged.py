@@ -31,17 +31,31 @@ def act_of(signature: Signature, verb: str, before: int | None, **arguments: Any
 def log_what_died(lake: Lake, table: str) -> None:
     """Log the acts of a table that took place and are not in the log, each once, oldest first."""
     loaded = load(lake.catalog, table)
-    acts = _acts(loaded) if loaded else {}
+    acts = _acts(loaded, OWN_TIME) if loaded else {}
     missing = acts.keys() - logged_runs(lake, acts) if acts else set()
     for run_id, (says, receipt) in reversed(acts.items()):
         if run_id in missing:
             record(lake, _operation(table, says, receipt))
 
 
-def _acts(table: Table) -> dict[str, tuple[Mapping[str, Any], Snapshot]]:
+def log_died(lake: Lake, table: str, verb: str, **arguments: Any) -> Operation | None:
+    """Log the newest act of these arguments that is not in the log, for somebody repeats it; None if there is none."""
+    loaded = load(lake.catalog, table)
+    acts = _acts(loaded, own_time=timedelta(0)) if loaded else {}
+    missing = acts.keys() - logged_runs(lake, acts) if acts else set()
+    for run_id, (says, receipt) in acts.items():
+        same = says["verb"] == verb and arguments.items() <= says["arguments"].items()
+        if run_id in missing and same:
+            operation = _operation(table, says, receipt)
+            record(lake, operation)
+            return operation
+    return None
+
+
+def _acts(table: Table, own_time: timedelta) -> dict[str, tuple[Mapping[str, Any], Snapshot]]:
     """Run -> what its newest receipt says, newest first; without runs that may still be at work."""
     found: dict[str, tuple[Mapping[str, Any], Snapshot]] = {}
-    until = time.time() - OWN_TIME.total_seconds()
+    until = time.time() - own_time.total_seconds()
     for entry in reversed(
         table.metadata.snapshot_log
     ):  # what was on main once, also when it was rolled back since
@@ -49,7 +63,7 @@ def _acts(table: Table) -> dict[str, tuple[Mapping[str, Any], Snapshot]]:
         text = summary_of(snapshot).get(ACT_PROPERTY)
         if snapshot is not None and text and len(found) < MOST:
             says = json.loads(text)
-            if says["run_id"] and snapshot.timestamp_ms / 1000 < until:
+            if says["run_id"] and snapshot.timestamp_ms / 1000 <= until:
                 found.setdefault(says["run_id"], (says, snapshot))
     return found
 
