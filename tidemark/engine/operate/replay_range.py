@@ -14,7 +14,7 @@ from tidemark.domain.ledger.evidence import Evidence, Group, counts_of, is_flood
 from tidemark.domain.ledger.guard import Topic, examine
 from tidemark.domain.ledger.ledger import Counts, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
-from tidemark.domain.ledger.settlement import STAGED, Settlement
+from tidemark.domain.ledger.settlement import ABANDONED, Settlement
 from tidemark.domain.maintenance.retention import FIRST, expired_before
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
@@ -50,8 +50,6 @@ from tidemark.engine.table.branch import branch_head, branch_identifier, drop_br
 from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.unlogged import act_of, log_what_died
 
-_ABANDONED = f"resolved_by LIKE '{STAGED}%' AND resolved_at < current_timestamp() - INTERVAL 1 DAY"
-"""What replays that died had staged; one whose receipt stands was carried out before another may begin."""
 _OTHER_RULES = frozenset({"min_rows", "unique"})
 """Rules about a batch: a range is part of one, or has records of many."""
 
@@ -194,7 +192,7 @@ def _replace(
         replace(plan, act=_act(plan, signature)),
         frozenset(int(i) for i in (*written, staged.snapshot_id) if i is not None),
         staged.evidence,
-        Change(before, counts, settlement.resolved, truncates(groups)),
+        Change(before, counts, settlement.resolved, truncates(groups), reread=True),
         settlement,
         lambda: same_topic(lake, plan),
     )
@@ -263,7 +261,7 @@ def _stage_quarantine(lake: Lake, plan: Plan, decoded: DataFrame, groups: list[G
     staged = Settlement(id=plan.batch_id, epoch=plan.ledger.epoch, run_id=run_id, at=0).staged
     rows = explained_rows(lake, plan, decoded, groups, run_id)
     hidden = rows.withColumns({"resolved_by": F.lit(staged), "resolved_at": F.current_timestamp()})
-    lake.spark().sql(f"DELETE FROM {lake.identifier(name)} WHERE {_ABANDONED}")
+    lake.spark().sql(f"DELETE FROM {lake.identifier(name)} WHERE {ABANDONED}")
     hidden.writeTo(lake.identifier(name)).append()
     mine: Column = F.col("resolved_by") == staged
     found = lake.spark().table(lake.identifier(name)).where(mine).count()
