@@ -29,6 +29,9 @@ def page(reviews: Sequence[Review], catalog: str) -> str:
         "duration": format_duration,
         "age": _age,
         "act": told,
+        "figure": _figure,
+        "is_link": _is_link,
+        "unless_unread": _unless_unread,
     }
     template = environment.from_string(files("tidemark.review").joinpath("pack.html").read_text("utf-8"))
     ordered = sorted(reviews, key=lambda each: each.status.gravity)
@@ -41,6 +44,19 @@ def page(reviews: Sequence[Review], catalog: str) -> str:
         picture=_picture,
         plots=_plots,
     )
+
+
+def _figure(number: float | None) -> str:
+    return "–" if number is None else short(number)
+
+
+def _is_link(text: str) -> bool:
+    """Whether a browser may follow it: a script is no runbook."""
+    return text.lower().startswith(("https://", "http://", "mailto:"))
+
+
+def _unless_unread(nothing: str, review: Review) -> str:
+    return f"It could not be read: {review.unread}." if review.unread else nothing
 
 
 def _picture(review: Review) -> Markup:

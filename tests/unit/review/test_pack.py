@@ -51,6 +51,41 @@ def test_the_page_needs_no_network_and_no_script():
     assert "url(" not in html
 
 
+def test_what_could_not_be_read_is_said_and_no_figure_is_made_up():
+    """Given a catalog that does not answer, then nobody is told that nothing is there."""
+    status = replace(review().status, state="catalog_down", rows=None, lag_records=None, quarantined=None)
+    html = page(
+        [
+            replace(
+                review(),
+                status=status,
+                unread="catalog_down",
+                receipts=[],
+                fates=[],
+                quarantine=[],
+                operations=[],
+                snapshots={},
+            )
+        ],
+        "lake",
+    )
+    sound(html)
+    assert html.count("It could not be read: catalog_down.") == 3
+    assert "Nothing is in quarantine" not in html
+    assert ">0</b>" not in html
+
+
+def test_a_runbook_that_is_no_address_is_no_link():
+    for runbook, linked in [
+        ("https://wiki/orders", True),
+        ("javascript:alert(1)", False),
+        ("ask ada", False),
+    ]:
+        html = page([replace(review(), contract=CONTRACT.model_copy(update={"runbook": runbook}))], "lake")
+        assert (f'href="{runbook}"' in html) is linked
+        assert runbook in html
+
+
 def test_an_upsert_table_and_a_cutover_are_told_with_their_table():
     """Given a table with a current state beside it and a published backfill, then the page says how both stand."""
     contract = CONTRACT.model_copy(

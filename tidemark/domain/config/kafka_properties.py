@@ -29,6 +29,8 @@ RENAMED = {
     "socket.send.buffer.bytes": "send.buffer.bytes",
     "fetch.wait.max.ms": "fetch.max.wait.ms",
 }
+_OF_THE_SYSTEM = ("receive.buffer.bytes", "send.buffer.bytes", "connections.max.idle.ms")
+"""0 leaves them to the system, or is never; Java says -1."""
 TRANSFORMED = frozenset(
     """
     sasl.username sasl.password sasl.kerberos.principal sasl.kerberos.keytab sasl.oauthbearer.method
@@ -97,6 +99,7 @@ def spark_options(properties: Mapping[str, str], read: Callable[[str], str] | No
     read = read or _read
     java = {key: value for key, value in properties.items() if key in SAME}
     java.update({RENAMED[key]: value for key, value in properties.items() if key in RENAMED})
+    java.update({key: "-1" for key in _OF_THE_SYSTEM if java.get(key) == "0"})
     java.update(_sasl(properties))
     java.update(_tls(properties, read))
     options = {f"kafka.{key}": value for key, value in java.items()}
