@@ -27,6 +27,9 @@ class Broker:
                 answer.set_result(ListOffsetsResultInfo(7, -1, 0))
         return answers
 
+    def poll(self, _timeout):
+        """Nothing of its own to tell."""
+
 
 @pytest.fixture
 def admin(monkeypatch):
@@ -56,3 +59,10 @@ def test_another_fault_is_an_outage_at_once(admin):
         asked.offsets_at("orders", [0], 0)
     assert asked._admin.codes == []
     assert TopicPartition("orders", 0) in asked._admin.list_offsets([TopicPartition("orders", 0)])
+
+
+def test_an_outage_says_why_the_client_cannot_connect(monkeypatch):
+    """Given a port where nobody listens, then the client's own error is told, which it keeps until it is polled."""
+    monkeypatch.setattr(module, "TIMEOUT", 2)
+    with pytest.raises(Outage, match="Connection refused"):
+        KafkaAdmin("main", {"bootstrap.servers": "127.0.0.1:1"}).cluster_id()

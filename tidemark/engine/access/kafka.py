@@ -54,7 +54,7 @@ class KafkaAdmin:
         )
 
     def _remember(self, error: KafkaError) -> None:
-        self._auth_failed = error.code() in KAFKA_DENIES
+        self._auth_failed |= error.code() in KAFKA_DENIES
         self._errors = [*self._errors[-2:], error.str()]
 
     def cluster_id(self) -> str | None:
@@ -169,11 +169,13 @@ class KafkaAdmin:
 
     def _await(self, future: "Future[Any]") -> Any:
         try:
-            return future.result(timeout=TIMEOUT + 5)
+            found = future.result(timeout=TIMEOUT + 5)
         except KafkaException as error:
             raise self._translated(error) from error
         except TimeoutError as error:
             raise Outage("kafka_down", "-", self._why("no answer"), cluster=self.cluster) from error
+        self._auth_failed = False
+        return found
 
     def _unless_missing(self, future: "Future[Any]") -> Any | None:
         try:
@@ -185,6 +187,7 @@ class KafkaAdmin:
 
     def _translated(self, error: KafkaException) -> Outage | Stopped:
         fault = error.args[0]
+        self._admin.poll(0)  # only then are the client's own errors told, among them why it cannot connect
         if fault.code() in KAFKA_LACKS:
             return Stopped("topic_missing", "-", fault.str(), cluster=self.cluster)
         if fault.code() in KAFKA_DENIES or self._auth_failed:
