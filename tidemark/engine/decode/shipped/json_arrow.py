@@ -28,6 +28,8 @@ _NATIVE: Mapping[str, frozenset[type]] = {
     "timestamp": frozenset({str}),
     "timestamptz": frozenset({str}),
 }
+_OWN = {"int": pa.int32()}
+"""Types in which a number that is beyond its own raises, although a wider column would hold it."""
 _PLAIN_TIME = r"^(?:[2-9]\d|1[4-9])\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?"
 """Years that stay years whatever the zone; the others are converted one by one."""
 _ZONE = {"timestamp": "$", "timestamptz": r"(?:Z|[+-]\d\d:\d\d)$"}
@@ -163,8 +165,8 @@ def _leaf(node: Leaf, values: Documents, target: Type, kinds: set[type]) -> Arra
                 case "timestamp" | "timestamptz":
                     return _times(node, values, target)
                 case "decimal":
-                    return _decimals(values, target)
-            return pa.array(values, target)
+                    return _decimals(node, values).cast(target)
+            return pa.array(values, _OWN.get(node.kind, target)).cast(target)
         except (pa.ArrowException, ArithmeticError):
             pass
     convert = leaf(node)
@@ -181,12 +183,13 @@ def _doubles(values: Documents, target: Type) -> Array:
     return found
 
 
-def _decimals(values: Documents, target: Type) -> Array:
+def _decimals(node: Leaf, values: Documents) -> Array:
     """Raises ArithmeticError when one of them is not exact: Arrow takes some of 240 fraction digits for 0."""
-    unit = Decimal((0, (1,), -target.scale))
-    exact = Context(prec=target.precision, traps=[Inexact, InvalidOperation])
+    unit = Decimal((0, (1,), -node.scale))
+    exact = Context(prec=node.precision, traps=[Inexact, InvalidOperation])
     return pa.array(
-        [None if value is None else Decimal(value).quantize(unit, context=exact) for value in values], target
+        [None if value is None else Decimal(value).quantize(unit, context=exact) for value in values],
+        pa.decimal128(node.precision, node.scale),
     )
 
 
