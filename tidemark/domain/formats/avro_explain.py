@@ -126,11 +126,10 @@ class _Walk:
             return
         if not content:
             raise self._fault("undecodable", path, "a decimal without bytes")
-        digits = len(str(abs(int.from_bytes(content, "big", signed=True))))
-        if digits > node.precision:
+        if abs(int.from_bytes(content, "big", signed=True)) >= 10**node.precision:
             declared = f"decimal({node.precision},{node.scale})"
             raise self._fault(
-                "value_out_of_range", path, f"{digits} digits in a {declared}: 0x{content[:40].hex()}"
+                "value_out_of_range", path, f"more digits than a {declared}: 0x{content[:40].hex()}"
             )
 
     def _variable_decimal(self, path: tuple[str, ...]) -> None:

@@ -13,13 +13,13 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.naming import as_identifier, table_fault
 from tidemark.domain.errors import Outage, Refused, SchemaUnsupported, Stopped
 from tidemark.domain.formats.json_columns import declared
-from tidemark.domain.formats.json_inference import infer
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.plan.proposal import Keys, Reason, Seen, Sizes, declared_fields, json_text_columns
 from tidemark.domain.suggest import nearest
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.decode.shipped.json_values import JsonFault, parse
+from tidemark.engine.preview.json_inference import infer
 from tidemark.engine.preview.newest import newest
 from tidemark.engine.schema.writers import read_schemas
 
