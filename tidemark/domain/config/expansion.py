@@ -128,7 +128,7 @@ def _complete(declared: Declared, topic: str, table: str, event: str | None) -> 
         tree["approvers"] = [said.owners.data]
     tree["freshness"] = {**(tree.get("freshness") or {}), **_freshness(said)}
     if said.upsert:
-        tree["upsert"] = {"table": f"{table}_current", **_mapping(tree["upsert"])}
+        tree["upsert"] = {"table": f"{table}_current", **tree["upsert"]}
     return tree
 
 
@@ -136,10 +136,6 @@ def _freshness(said: Declaration) -> dict[str, timedelta]:
     warn, fail = said.freshness.warn, said.freshness.fail
     late = min(FRESH_WARN * said.target_lag, fail or timedelta.max)
     return {"warn": warn or late, "fail": fail or max(FRESH_FAIL * said.target_lag, warn or timedelta(0))}
-
-
-def _mapping(upsert: Any) -> dict[str, Any]:
-    return dict(upsert) if isinstance(upsert, Mapping) else {"keys": upsert}
 
 
 def clashes(resolved: Sequence[Resolved]) -> Iterator[tuple[Resolved, Problem]]:

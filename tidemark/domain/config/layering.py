@@ -4,7 +4,7 @@ Mappings are merged key by key, everything else is replaced whole. Each value kn
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tidemark.domain.errors import Problem
@@ -14,6 +14,9 @@ LayerName = Literal["built-in", "platform", "defaults", "contract"]
 
 WHOLE: frozenset[KeyPath] = frozenset({("ingest", "start")})
 """Mappings that are one value: a nearer one replaces them."""
+
+SHORT: Mapping[KeyPath, str] = {("upsert",): "keys"}
+"""Mappings for which a list may stand: it says this key of them and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +84,18 @@ class Layer:
 
     def origin(self, path: KeyPath) -> Origin:
         """Where this layer sets `path`."""
-        return Origin(self.name, self.document.file, self.document.line(self.root + path))
+        return Origin(self.name, self.document.file, self.document.line(self.root + self._written(path)))
 
     def problem(self, finding: Finding) -> Problem:
         """The finding with its place in the layer's file."""
         moved = Finding(self.root + finding.path, finding.message, finding.suggestion)
-        return self.document.problem(moved)
+        return replace(self.document.problem(moved), line=self.origin(finding.path).line)
+
+    def _written(self, path: KeyPath) -> KeyPath:
+        """Where `path` stands in the document: a short form leaves out a key."""
+        if path[1:2] == (SHORT.get(path[:1]),) and isinstance(self.tree.get(str(path[0])), list):
+            return (path[0], *path[2:])
+        return path
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +133,8 @@ def _lay_over(
 ) -> None:
     for key, value in above.items():
         path = (*at, key)
+        if path in SHORT and isinstance(value, list):
+            value = {SHORT[path]: value}  # noqa: PLW2901
         if not isinstance(value, Mapping):
             _forget(below.get(key), path, owners)
             below[key] = value
