@@ -4,10 +4,11 @@ Mappings are merged key by key, everything else is replaced whole. Each value kn
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tidemark.domain.errors import Problem
+from tidemark.domain.secrets import redact_text
 
 KeyPath = tuple[str | int, ...]
 LayerName = Literal["built-in", "platform", "defaults", "contract"]
@@ -47,11 +48,15 @@ BUILT_IN = Origin("built-in")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file that was read: plain values, keys all text, and the line (from 1) of each key and list item."""
+    """A file that was read: plain values, keys all text, and the line (from 1) of each key and list item.
+
+    `filled` are the values that came from the environment, each with what the file says in its place.
+    """
 
     file: str
     tree: Mapping[str, Any]
     lines: Mapping[KeyPath, int]
+    filled: Mapping[KeyPath, tuple[str, str]] = field(default_factory=dict)
 
     def line(self, path: KeyPath) -> int | None:
         """The line of `path`, or of the nearest thing around it."""
@@ -61,9 +66,13 @@ class Document:
         return None
 
     def problem(self, finding: Finding) -> Problem:
-        """The finding with its place in this file."""
+        """The finding with its place in this file, in the file's words: what the environment holds may be secret."""
+        message = finding.message
+        for path, (value, said) in self.filled.items():
+            if value and path[: len(finding.path)] == finding.path:
+                message = message.replace(repr(value), repr(said)).replace(value, said)
         line = self.line(finding.path)
-        return Problem(self.file, line, dotted(finding.path), finding.message, finding.suggestion)
+        return Problem(self.file, line, dotted(finding.path), redact_text(message), finding.suggestion)
 
 
 @dataclass(frozen=True, slots=True)
