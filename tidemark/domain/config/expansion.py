@@ -1,7 +1,7 @@
 """From declarations to contracts: patterns meet the topics that were seen, nothing is left to default."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -157,6 +157,17 @@ def clashes(resolved: Sequence[Resolved]) -> Iterator[tuple[Resolved, Problem]]:
             continue
         seen.update({name.lower(): (each, name) for name in names.values()})
         steps.update({one[:2]: (each, one) for one in brought})
+
+
+def stands_in_the_way(contract: Contract, others: Iterable[Contract]) -> Contract | None:
+    """The first of `others` beside which `contract` cannot stand, as `clashes` sees it."""
+    names = {name.lower() for name in _table_names(contract).values()}
+    steps = {one[:2] for one in step_names(contract)}
+    for other in others:
+        shared = names & {name.lower() for name in _table_names(other).values()}
+        if shared or steps & {one[:2] for one in step_names(other)}:
+            return other
+    return None
 
 
 def _twice(names: Mapping[KeyPath, str]) -> KeyPath | None:
