@@ -1,6 +1,5 @@
 """Spark sessions over Spark Connect. One session per run and never a shared one."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from dagster_pyspark import LazyPySparkResource
@@ -11,19 +10,23 @@ from pyspark.sql import SparkSession
 class SparkConnect(LazyPySparkResource):
     """A session of its own on the Connect server of `spark_config["spark.remote"]`, made on first use.
 
-    Left empty, address and settings come from the platform file; so no token of a URL shows in Dagster's UI.
+    Left empty, the address comes from the platform file (as settings do: `configure`); so no token of a URL shows in
+    Dagster's UI.
     """
 
     spark_config: dict[str, Any] = Field(default_factory=dict)
 
-    def renewed(self, address: str, conf: Mapping[str, str]) -> SparkSession:
-        """A new session, whatever became of the last one; `spark_config` wins over what is given."""
-        settings = {"spark.remote": address, **conf, **self.spark_config}
-        builder = SparkSession.builder.remote(str(settings.pop("spark.remote")))
-        self._spark_session = builder.config(map={k: str(v) for k, v in settings.items()}).create()
-        session: SparkSession = self._spark_session
+    def renewed(self, address: str) -> SparkSession:
+        """A new session, whatever became of the last one; `spark_config` may name another server, and settings."""
+        from tidemark.engine.access.spark import connect  # noqa: PLC0415 - only steps pay for the client's imports
+
+        settings = {"spark.remote": address, **self.spark_config}
+        session = connect(str(settings.pop("spark.remote")))
+        for key, value in settings.items():
+            session.conf.set(key, str(value))
+        self._spark_session = session
         return session
 
     def _init_session(self) -> None:
         if self._spark_session is None:
-            self.renewed(str(self.spark_config["spark.remote"]), {})
+            self.renewed(str(self.spark_config["spark.remote"]))

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from tidemark.domain.errors import Interrupted, Outage, Overtaken, Stopped, TidemarkError
+from tidemark.domain.states import OUTAGES
 
 FINDING = 1
 BAD_USE = 2
@@ -100,7 +101,10 @@ def report(error: Exception, *, as_json: bool) -> int:
     _say(error, as_json=as_json)
     if isinstance(error, Interrupted):
         return INTERRUPTED
-    found = isinstance(error, Stopped | Outage | Overtaken) or error.fields.get("state") == "failed"
+    found = isinstance(error, Stopped | Outage | Overtaken) or error.fields.get("state") in {
+        *OUTAGES,
+        "failed",
+    }
     return FINDING if found else BAD_USE
 
 

@@ -107,6 +107,7 @@ def test_a_broken_contract_names_file_and_line_and_exits_with_2(home: Path) -> N
         (TidemarkError("no address"), 2),
         (Stopped("topic_recreated", "shop.orders", ""), 1),
         (Outage("kafka_down", "shop.orders", ""), 1),
+        (TidemarkError("no address", state="kafka_down"), 1),
         (RuntimeError("a fault of ours"), 1),
     ],
 )

@@ -35,7 +35,7 @@ MISTAKES = [
     ),
     ("ingest: {start: earlist}", 2, "ingest.start", "'earlist' is none of earliest, latest", "earliest"),
     ("format_version: 4", 2, "format_version", "4 is none of 2, 3", None),
-    ("description: [a]", 2, "description", "['a'] must be text", None),
+    ("description: [a]", 2, "description", "must be text, not a list", None),
     ("sort_by: customer_id", 2, "sort_by", "must be a list", None),
     ("owners: team:orders", 2, "owners", "must be a mapping", None),
     ("ingest: {max_records: many}", 2, "ingest.max_records", "'many' must be a whole number", None),

@@ -7,9 +7,9 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from tidemark.domain.config.naming import Identifier
-from tidemark.domain.config.secrets import Properties
 from tidemark.domain.config.section import PropertyValue, Section
 from tidemark.domain.errors import TidemarkError
+from tidemark.domain.secrets import Properties
 
 CatalogType = Literal["rest", "glue", "hive", "sql"]
 PLAIN_KEYS = frozenset(

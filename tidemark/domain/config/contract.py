@@ -236,7 +236,7 @@ class ContractKeys(Section):
     key: Key = Key()
     events: dict[str, str] | None = None
     columns: dict[str, ColumnNote] = Field(default_factory=dict)
-    partition_by: PartitionSpecs = ()
+    partition_by: PartitionSpecs | None = None
     sort_by: tuple[ColumnPath, ...] = ()
     format_version: Literal[2, 3] = 2
     table_properties: dict[str, PropertyValue] = Field(default_factory=dict)
@@ -287,10 +287,10 @@ class Contract(ContractKeys):
 
     @property
     def partitioning(self) -> tuple[PartitionSpec, ...]:
-        """`partition_by`, or by day of the event time when only that is said."""
-        if self.partition_by or self.event_time is None:
+        """`partition_by` (`[]`: none), or by day of the event time when only that is said."""
+        if self.partition_by is not None:
             return self.partition_by
-        return (PartitionField("day", self.event_time),)
+        return (PartitionField("day", self.event_time),) if self.event_time else ()
 
     @cached_property
     def digest(self) -> str:

@@ -64,7 +64,7 @@ def _kafka(properties: Mapping[str, str], at: KeyPath, *, need_address: bool) ->
 def _security(properties: Mapping[str, str], at: KeyPath) -> Iterator[Finding]:
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
-        yield _word((*at, "security.protocol"), protocol, PROTOCOLS)
+        yield _word((*at, "security.protocol"), properties["security.protocol"], PROTOCOLS)
         return
     if protocol.startswith("SASL"):
         yield from _sasl(properties, at)
@@ -77,8 +77,8 @@ def _security(properties: Mapping[str, str], at: KeyPath) -> Iterator[Finding]:
 
 def _sasl(properties: Mapping[str, str], at: KeyPath) -> Iterator[Finding]:
     mechanism = properties.get("sasl.mechanism", "GSSAPI").upper()
-    if mechanism not in MECHANISMS:
-        yield _word((*at, "sasl.mechanism"), mechanism, MECHANISMS)
+    if properties.get("sasl.mechanism", mechanism) not in MECHANISMS:  # librdkafka tells capitals apart
+        yield _word((*at, "sasl.mechanism"), properties["sasl.mechanism"], MECHANISMS)
     for key in _NEEDED.get(mechanism, ()):
         if key not in properties:
             yield Finding((*at, key), f"is missing: {mechanism} needs it")
@@ -93,7 +93,7 @@ def _idle(
 
 
 def _word(path: KeyPath, word: str, valid: tuple[str, ...]) -> Finding:
-    return Finding(path, f"{word!r} is none of {', '.join(valid)}", nearest(word, valid))
+    return Finding(path, f"{word!r} is none of {', '.join(valid)}", nearest(word.upper(), valid))
 
 
 def _registry(name: str, registry: SchemaRegistry, platform: Platform) -> Iterator[Finding]:

@@ -108,9 +108,13 @@ class KafkaAdmin:
         }
 
     def offsets_at(self, topic: str, partitions: Iterable[int], milliseconds: int) -> dict[int, int]:
-        """The first offset at or after a time (Unix milliseconds) per partition; the end where there is none."""
+        """The first offset at or after a time (Unix milliseconds) per partition; the end where there is none.
+
+        Before 1970 that is the earliest: in the protocol negative times are words (-1 latest, -2 earliest) or refused.
+        """
         ids = list(partitions)
-        at = self._list({topic: ids}, OffsetSpec.for_timestamp(milliseconds))[topic]
+        since = OffsetSpec.earliest() if milliseconds < 0 else OffsetSpec.for_timestamp(milliseconds)
+        at = self._list({topic: ids}, since)[topic]
         end = self._list({topic: ids}, OffsetSpec.latest(), committed=True)[topic]
         return {p: offset if offset >= 0 else end[p] for p, offset in at.items()}
 

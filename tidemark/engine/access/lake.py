@@ -12,9 +12,9 @@ from pyiceberg.io import PY_IO_IMPL
 from pyspark.sql import SparkSession
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.secrets import redact_text
 from tidemark.domain.errors import Outage, Refused, Stopped
 from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.secrets import redact_text
 from tidemark.engine.access.kafka import KafkaAdmin
 from tidemark.engine.access.metadata_files import spare_parsing
 from tidemark.engine.access.outages import named
