@@ -12,7 +12,7 @@ from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, R
 
 from assets.names import table_of
 from resources.lake import LakeResource
-from tidemark.domain.config.secrets import redact_text
+from tidemark.domain.secrets import redact_text
 from tidemark.engine.config import discovery
 from tidemark.engine.openlineage import Activity, Source, Speaker
 
