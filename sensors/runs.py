@@ -143,9 +143,9 @@ def attempts(instance: dg.DagsterInstance, digest: str) -> int:
 def _ended(record: dg.RunRecord, lane: Collection[str]) -> Ended:
     run = record.dagster_run
     tables = _tables(run, lane)
-    stopped = _stopped(run.tags.get(STOPPED_TAG))
-    if run.status == DagsterRunStatus.FAILURE and not stopped:
-        stopped = dict.fromkeys(tables, "failed")
+    stopped: Mapping[str, State] = {}
+    if run.status == DagsterRunStatus.FAILURE:  # one that was executed again has its parent's tags
+        stopped = _stopped(run.tags.get(STOPPED_TAG)) or dict.fromkeys(tables, "failed")
     return Ended(frozenset(tables), datetime.fromtimestamp(record.end_time or 0, UTC), stopped)
 
 
