@@ -22,7 +22,6 @@ _JAVA_ONLY = frozenset({"io-impl", "cache-enabled", "cache.expiration-interval-m
 _JAVA_ONLY_PREFIXES = ("jdbc.", "table-default.", "table-override.", "http-client.")
 _HADOOP_IO = frozenset({"hive", "sql"})
 _STORES = frozenset({"s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs"})
-_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql"}
 
 
 _PRODUCTS = {
