@@ -499,3 +499,17 @@ def test_a_folder_that_leads_back_to_itself_is_read_once(installation):
     installation.contract("topic: orders\n")
     (installation.root / "contracts" / "again").symlink_to(installation.root / "contracts")
     assert installation.problem().file == "contracts/again"
+
+
+def test_properties_of_a_column_are_not_taken_for_what_its_name_sounds_like(installation):
+    said = {
+        "write.metadata.metrics.column.size-bytes": "full",
+        "write.metadata.metrics.column.is-enabled": "none",
+        "write.metadata.metrics.column.max-ms": "counts",
+        "write.parquet.bloom-filter-fpp.column.n-bytes": "'0.01'",
+        "write.parquet.bloom-filter-enabled.column.n-bytes": "true",
+    }
+    text = "topic: a\ntable_properties:\n" + "".join(f"  {key}: {value}\n" for key, value in said.items())
+    assert installation.contract(text).only().table_properties.keys() == said.keys()
+    wrong = text.replace("n-bytes: true", "n-bytes: 5")
+    assert "neither true nor false" in installation.contract(wrong).problem().message
