@@ -75,7 +75,9 @@ class Tick:
         for cluster, topics in by_cluster.items():
             try:
                 self.topics[cluster] = self.lake.kafka(cluster).describe(sorted(topics), whole=False)
+                self.cache.down.pop(cluster, None)
             except (Outage, Stopped) as error:
+                self.cache.down.setdefault(cluster, self.now)
                 self.down.append(f"kafka {cluster} is {error.state}: {error.fields.get('detail', '')}")
 
     def _read_tables(self) -> None:
