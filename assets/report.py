@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 
 from assets.column_lineage import from_append, from_topic
+from assets.exact import readable
 from assets.names import table_key
 from assets.specs import column_schema
 from tidemark.domain.columns.types import Struct
@@ -36,7 +37,7 @@ def result(
     if state is not None and is_upsert_table(contract):
         metadata["delete_files"] = state.delete_files
         metadata["share_deleted"] = round(state.delete_rows / max(1, state.rows), 4)
-    metadata["tidemark/outcome"] = dg.MetadataValue.json(outcome.as_json())
+    metadata["tidemark/outcome"] = dg.MetadataValue.json(readable(outcome.as_json()))
     if state is not None:
         metadata["dagster/row_count"] = state.live_rows
     if state is not None and columns is not None:
@@ -80,8 +81,8 @@ def failure(stopped: Sequence[Outcome]) -> dg.Failure:
     return dg.Failure(
         description="\n".join(lines),
         metadata={
-            **{table: dg.MetadataValue.json(error) for table, error in errors.items()},
-            "tidemark/outcomes": dg.MetadataValue.json([each.as_json() for each in stopped]),
+            **{table: dg.MetadataValue.json(readable(error)) for table, error in errors.items()},
+            "tidemark/outcomes": dg.MetadataValue.json(readable([each.as_json() for each in stopped])),
         },
         allow_retries=False,
     )
