@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 
 from assets.column_lineage import from_append, from_topic
+from assets.exact import readable
 from assets.names import table_key
 from assets.specs import column_schema
 from tidemark.domain.columns.types import Struct
@@ -25,26 +26,28 @@ from tidemark.engine.config.discovery import columns_to_json
 def result(
     contract: Contract,
     outcome: Outcome,
-    row_count: int | None,
-    columns: Struct | None,
-    state: TableState | None = None,
-    location: str = "",
+    state: TableState | None,
+    columns: Struct | None = None,
 ) -> dg.MaterializeResult[None]:
-    """The one result of a table in a run; `columns` and `location` on a change, `state` where rows are deleted."""
+    """The one result of a table in a run; `state`: as it is now, if that is known; `columns` on a change.
+
+    The data version is the newest receipt: what is made of the table is not stale while nothing was published.
+    """
     metadata = _metadata(outcome)
-    if state is not None:
+    if state is not None and is_upsert_table(contract):
         metadata["delete_files"] = state.delete_files
         metadata["share_deleted"] = round(state.delete_rows / max(1, state.rows), 4)
-    metadata["tidemark/outcome"] = dg.MetadataValue.json(outcome.as_json())
-    if row_count is not None:
-        metadata["dagster/row_count"] = row_count
-    if columns is not None:
+    metadata["tidemark/outcome"] = dg.MetadataValue.json(readable(outcome.as_json()))
+    if state is not None:
+        metadata["dagster/row_count"] = state.live_rows
+    if state is not None and columns is not None:
         listed = columns_to_json(columns)
         made_of = (from_append if is_upsert_table(contract) else from_topic)(contract, listed)
-        metadata["dagster/uri"] = location
+        metadata["dagster/uri"] = state.location
         metadata["dagster/column_schema"] = column_schema(contract, listed, made_of)
         metadata["dagster/column_lineage"] = made_of
-    return dg.MaterializeResult(asset_key=table_key(outcome.table), metadata=metadata)
+    version = dg.DataVersion(str(state.receipt)) if state is not None and state.receipt else None
+    return dg.MaterializeResult(asset_key=table_key(outcome.table), metadata=metadata, data_version=version)
 
 
 def observation(contract: Contract, outcome: Outcome) -> dg.AssetObservation:
@@ -78,8 +81,8 @@ def failure(stopped: Sequence[Outcome]) -> dg.Failure:
     return dg.Failure(
         description="\n".join(lines),
         metadata={
-            **{table: dg.MetadataValue.json(error) for table, error in errors.items()},
-            "tidemark/outcomes": dg.MetadataValue.json([each.as_json() for each in stopped]),
+            **{table: dg.MetadataValue.json(readable(error)) for table, error in errors.items()},
+            "tidemark/outcomes": dg.MetadataValue.json(readable([each.as_json() for each in stopped])),
         },
         allow_retries=False,
     )

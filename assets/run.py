@@ -1,7 +1,7 @@
 """One run of a lane: what the engine reports goes to Dagster as results, observations and one failure at the end."""
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from assets.evolution import run_evolved
 from assets.handover import Handover
 from assets.names import SENSOR, STOPPED_TAG, TRIGGER_TAG, table_key, table_of
 from assets.quality import evaluations, ingest_checks, merge_evaluations
+from assets.repeated import repeated
 from assets.report import failure, observation, quarantine_landed, result
 from resources.lake import LakeResource
 from tidemark.domain.cadence.events import report_period, run_length
@@ -28,6 +29,7 @@ from tidemark.engine.lane.append_work import LakeWork
 from tidemark.engine.lane.serve import Report, catch_up_all, serve
 from tidemark.engine.lane.upsert_work import MergeWork
 
+Told = dg.MaterializeResult[None] | dg.AssetCheckResult
 TableWork = LakeWork | MergeWork
 MakeWork = Callable[[Lake, str, set[str], Event], TableWork]
 
@@ -40,7 +42,7 @@ def run_tables(
     pool: str,
     make_work: MakeWork | None = None,
     first_seen: Mapping[str, int] | None = None,
-) -> Iterator[dg.MaterializeResult[None]]:
+) -> Iterator[Told]:
     """Serve the selected tables, as the sensor wants it or until they have caught up.
 
     `make_work`: by default append tables are ingested. `first_seen`: see `IngestConfig`.
@@ -60,34 +62,78 @@ def run_tables(
     ):
         for report in reports:
             outcome, contract = report.outcome, contracts[report.outcome.table]
-            if report.final:
-                _show_evolution(context, lake, contract)
             if not report.final:
                 context.log_event(observation(contract, outcome))
                 continue
+            _show_evolution(context, lake, contract)
             judged = evaluations if make_work is None else merge_evaluations
-            for evaluation in judged(contract, outcome):
-                context.log_event(evaluation)
+            yield from _said(context, judged(contract, outcome))
             if outcome.stopped:
                 stopped.append(outcome)
                 context.log.error("%s stopped: %s", outcome.table, outcome.state)
-            elif not outcome.next and outcome.lag_records:
-                context.log.info(
-                    "%s: the run ended before its turn; the next one begins with it", outcome.table
-                )
-            elif not outcome.next:
-                context.log.info("%s: %s has neither records nor a schema yet", outcome.table, contract.topic)
-            elif outcome.commits or not _by_sensor(context):
+            elif outcome.commits:
                 yield _result(context, resource, lake, contract, outcome)
-            else:
+            elif not _without_a_place(context, contract, outcome):
                 idle.append(outcome)
+        if stopped or not _by_sensor(context):
+            # a failed run paints every selected table without a result red: these are well, they had nothing to do
+            for each in idle:
+                yield from _unchanged(context, resource, lake, contracts[each.table], each)
     if stopped:
-        # a failed run paints every selected table without a result red: these are well, they had nothing to do
-        yield from (result(contracts[each.table], each, None, None) for each in idle)
         context.instance.add_run_tags(
             context.run_id, {STOPPED_TAG: json.dumps({each.table: each.state for each in stopped})}
         )
         raise failure(stopped)
+
+
+def _without_a_place(context: dg.AssetExecutionContext, contract: Contract, outcome: Outcome) -> bool:
+    """Whether the run does not know how far the table is; the log says why."""
+    if outcome.next:
+        return False
+    if outcome.lag_records:
+        context.log.info("%s: the run ended before its turn; the next one begins with it", outcome.table)
+    else:
+        context.log.info("%s: %s has neither records nor a schema yet", outcome.table, contract.topic)
+    return True
+
+
+def _said(
+    context: dg.AssetExecutionContext, found: Iterable[dg.AssetCheckEvaluation]
+) -> Iterator[dg.AssetCheckResult]:
+    """Checks that the run selects are outputs of its step, the others events."""
+    for each in found:
+        if each.asset_check_key in context.selected_asset_check_keys:
+            yield dg.AssetCheckResult(
+                asset_key=each.asset_key,
+                check_name=each.check_name,
+                passed=each.passed,
+                severity=each.severity,
+                description=each.description,
+                metadata=each.metadata,
+            )
+        else:
+            context.log_event(each)
+
+
+def _unchanged(
+    context: dg.AssetExecutionContext,
+    resource: LakeResource,
+    lake: Lake,
+    contract: Contract,
+    outcome: Outcome,
+) -> Iterator[Told]:
+    """The result of a table without commits takes nothing from it that Dagster shows."""
+    if outcome.state == "paused":
+        context.log.warning(
+            "%s is paused: nothing was read. Next: tidemark resume %s", outcome.table, outcome.table
+        )
+    try:
+        unchanged = _result(context, resource, lake, contract, outcome)
+    except (Outage, Stopped) as error:
+        context.log.warning("%s: how it stands is not known now: %s", contract.table, error)
+        unchanged = result(contract, outcome, None)
+    yield from _said(context, repeated(context.instance, contract))
+    yield unchanged
 
 
 def _show_evolution(context: dg.AssetExecutionContext, lake: Lake, contract: Contract) -> None:
@@ -152,8 +198,7 @@ def _result(
     state = lake.state(contract.table)
     columns = state.columns
     news = columns is not None and _news(resource.places.home, contract.table, columns, state.location)
-    merges = state if state.merged else None
-    return result(contract, outcome, state.live_rows, columns if news else None, merges, state.location)
+    return result(contract, outcome, state, columns if news else None)
 
 
 def _news(home: Path, table: str, columns: Struct, location: str) -> bool:

@@ -25,7 +25,9 @@ def upsert_assets(
         can_subset=True,
         pool=pool,
     )
-    def merge(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg.MaterializeResult[None]]:
+    def merge(
+        context: dg.AssetExecutionContext, lake: LakeResource
+    ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
         from assets.run import run_tables  # noqa: PLC0415 - only a step pays for the engine's imports
         from tidemark.engine.lane.upsert_work import MergeWork  # noqa: PLC0415
 

@@ -1,7 +1,6 @@
 """`backfill` as a job: history beside the live ingest, published in one commit."""
 
 import logging
-from datetime import datetime
 
 import dagster as dg
 from pydantic import Field
@@ -27,9 +26,9 @@ class Backfill(Verb):
     time_column: str = Field(
         default="", description="rows only: the time that windows are cut by; = event_time"
     )
-    window_seconds: int = Field(default=86_400, ge=1, description="rows only: what one commit holds")
+    window_seconds: int = Field(default=86_400, description="rows only: what one commit holds")
     max_records: int | None = Field(default=None, description="records only: what one commit holds at most")
-    rate: float = Field(default=0.0, ge=0, description="rows or records a second at most, on average; 0: any")
+    rate: float = Field(default=0.0, description="rows or records a second at most, on average; 0: any")
     cutover: bool = Field(
         default=False, description="publish when all is loaded; else stop at the comparison"
     )
@@ -47,24 +46,22 @@ def backfill_table(context: dg.OpExecutionContext, config: Backfill, lake: LakeR
         context.log.info(text)
         PROGRESS.info("%s: %s", config.table, text)
 
-    asked = Asked(
-        source=config.source,
-        since=_moment(config.from_time),
-        until=_moment(config.to_time),
-        time_column=config.time_column,
-        window_seconds=config.window_seconds,
-        max_records=config.max_records,
-        cutover=config.cutover,
-        abort=config.abort,
-        pace=Pace(config.rate, say),
-    )
+    def asked() -> Asked:
+        return Asked(
+            source=config.source,
+            since=moment_of(config.from_time),
+            until=moment_of(config.to_time),
+            time_column=config.time_column,
+            window_seconds=config.window_seconds,
+            max_records=config.max_records,
+            cutover=config.cutover,
+            abort=config.abort,
+            pace=Pace(config.rate, say),
+        )
+
     change_table(
-        context, config, lake, lambda lake, contract, signature: backfill(lake, contract, asked, signature)
+        context, config, lake, lambda lake, contract, signature: backfill(lake, contract, asked(), signature)
     )
-
-
-def _moment(text: str) -> datetime | None:
-    return moment_of(text) if text else None
 
 
 def backfill_job() -> dg.JobDefinition:

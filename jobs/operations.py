@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import dagster as dg
 from pydantic import Field
 
+from assets.exact import readable
 from assets.names import VERB_TAG, table_key
 from resources.lake import LakeResource
 from tidemark.domain.errors import TidemarkError
@@ -132,7 +133,7 @@ def change_table(
                 operation = change(lake, contract, signature).as_json()
     except TidemarkError as error:
         raise shown_failure(error) from error
-    metadata = {"tidemark/operation": dg.MetadataValue.json(operation)}
+    metadata = {"tidemark/operation": dg.MetadataValue.json(readable(operation))}
     context.add_output_metadata(metadata)
     if not config.dry_run:
         context.log_event(dg.AssetObservation(table_key(config.table), metadata=metadata))
@@ -141,7 +142,7 @@ def change_table(
 def shown_failure(error: TidemarkError) -> dg.Failure:
     """The failure of a run with the error's fields, from which the command line makes the error again."""
     return dg.Failure(
-        str(error), metadata={"error": dg.MetadataValue.json(error.as_json())}, allow_retries=False
+        str(error), metadata={"error": dg.MetadataValue.json(readable(error.as_json()))}, allow_retries=False
     )
 
 

@@ -13,6 +13,7 @@ from assets.names import VERB_TAG, table_key
 from jobs.operations import Verb, change_table
 from resources.lake import LakeResource
 from tidemark.domain.config.naming import RESERVED_NAMESPACES
+from tidemark.domain.errors import Refused
 
 Assets = Sequence[dg.AssetsDefinition | dg.AssetSpec]
 
@@ -78,13 +79,16 @@ def _rollback_op(stale: Callable[[str], list[str]], marts: AbstractSet[str]) -> 
         """Take table, offsets and quarantine back to an earlier snapshot; leaves the table paused."""
         from tidemark.engine.operate.rollback import Target, rollback  # noqa: PLC0415
 
-        target = Target(config.snapshot, moment_of(config.before) if config.before else None)
         change_table(
             context,
             config,
             lake,
             lambda lake, contract, signature: rollback(
-                lake, contract, target, signature, downstream=stale(config.table)
+                lake,
+                contract,
+                Target(config.snapshot, moment_of(config.before)),
+                signature,
+                downstream=stale(config.table),
             ),
         )
         for key in () if config.dry_run else marts & set(stale(config.table)):
@@ -102,9 +106,16 @@ def _rollback_op(stale: Callable[[str], list[str]], marts: AbstractSet[str]) -> 
     return rollback_table
 
 
-def moment_of(text: str) -> datetime:
-    """An ISO 8601 time; without an offset it is UTC. Raises ValueError."""
-    at = datetime.fromisoformat(text)
+def moment_of(text: str) -> datetime | None:
+    """An ISO 8601 time; without an offset it is UTC. None for an empty text. Raises Refused."""
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise Refused(
+            f"{text} is no time in ISO 8601", next_step="write it like 2026-01-31T12:00:00Z"
+        ) from None
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 from dagster import AssetKey, DagsterEventType
+from dagster._core.definitions.data_version import extract_data_version_from_entry
 from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._serdes import serialize_value
 
@@ -25,6 +26,7 @@ from tidemark.domain.ledger.quality_results import RuleResult, Sample
 from tidemark.domain.outcome import Commit, Outcome, Tally
 from tidemark.engine.lane.table import Standing
 
+ORDERS = AssetKey(["shop", "orders"])
 SENSOR = {"tidemark/trigger": "sensor", "tidemark/lane": "default"}
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -182,6 +184,45 @@ def test_a_table_that_had_nothing_to_do_does_not_turn_red_beside_one_that_stoppe
     assert materialized(run("shop.orders", "web.clicks", tags=SENSOR)) == ["web/clicks"]
 
 
+def test_what_a_table_shows_survives_a_result_without_commits(run, instance, checks_of):
+    """Given a table with a red check, when a run does nothing to it, be it a click or beside one that stopped, then it is as red and as large as before."""
+    FakeWork.waiting = {"shop.orders": 4}
+    first = run("shop.orders")
+    red = checks_of(first)["quarantine_rate"]
+    assert not red.passed
+    version = extract_data_version_from_entry(instance.get_latest_materialization_event(ORDERS))
+    FakeWork.trouble = {"web.clicks": Stopped("topic_missing", "web.clicks", "")}
+    clicked, beside = run("shop.orders"), run("shop.orders", "web.clicks", tags=SENSOR)
+    for result in (clicked, beside):
+        found = checks_of(result)
+        assert (found["quarantine_rate"].passed, found["quarantine_rate"].description) == (
+            False,
+            red.description,
+        )
+        assert found["reconciliation"].passed
+        assert found["freshness"].passed
+        assert metadata_of(result, "shop.orders")["dagster/row_count"] == 10
+        entry = instance.get_latest_materialization_event(ORDERS)
+        assert extract_data_version_from_entry(entry) == version
+
+
+def test_a_click_on_a_paused_table_says_that_nothing_was_read(run, instance, monkeypatch):
+    monkeypatch.setattr(
+        FakeWork, "summarise", lambda _, contract, *__, **___: Outcome(contract.table, "paused", next={0: 4})
+    )
+    told = [entry.user_message for entry in instance.all_logs(run("shop.orders").run_id)]
+    assert "shop.orders is paused: nothing was read. Next: tidemark resume shop.orders" in told
+
+
+def test_a_check_that_is_run_by_itself_says_that_it_cannot_be(defs, instance, run):
+    """Given the button beside a check that ingest evaluates, when it is clicked, then the run says who evaluates it."""
+    rate = dg.AssetCheckKey(ORDERS, "quarantine_rate")
+    job = defs.resolve_job_def("__ASSET_JOB").get_subset(asset_selection=set(), asset_check_selection={rate})
+    result = job.execute_in_process(instance=instance)
+    told = [entry.user_message for entry in instance.all_logs(result.run_id)]
+    assert any("evaluated by the run that ingests" in each for each in told)
+
+
 def test_a_run_of_the_sensor_reports_only_tables_with_commits(run, monkeypatch):
     FakeWork.waiting = {"shop.orders": 4}
     monkeypatch.setattr(run_module, "Handover", lambda *_: lambda: "run x is queued")
@@ -316,6 +357,8 @@ def test_three_hundred_busy_tables_write_less_than_a_gigabyte_a_day(run, instanc
             if event.event_type == DagsterEventType.ASSET_CHECK_EVALUATION:
                 evaluations.append(len(serialize_value(entry)))
             own = event.asset_key and event.asset_key.path != ["shop", "orders"]
+            if event.is_successful_output:  # a run of the sensor selects no checks: they are no outputs there
+                own = event.step_output_data.output_name != "shop__orders"
             size[entry.dagster_event_type.value] += 0 if own else len(serialize_value(entry))
     wide = 12 * len('"11": 1000000000, ') * 2  # offsets of 12 partitions in the outcome
     row = 250  # of the tables and indexes around an event

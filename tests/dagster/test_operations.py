@@ -3,6 +3,7 @@
 import dagster as dg
 import pytest
 
+from tidemark.cli.change import _operation
 from tidemark.domain.errors import Refused
 from tidemark.engine.operate import accept_upsert as accept_module
 from tidemark.engine.operate import pause as pause_module
@@ -53,6 +54,27 @@ def test_a_verb_is_done_and_shown_on_the_table(defs, instance, lake, calls, verb
         "a test",
         result.run_id,
     )
+
+
+def test_snapshot_ids_are_shown_as_they_are_and_printed_as_numbers(defs, instance, lake, monkeypatch):
+    """Given a browser that rounds numbers beyond 2^53, when an act names snapshots, then Dagster shows them as text and `--json` does not."""
+    newest, oldest = 2525993827768689949, 2322719119956212053
+    arguments = {"target_snapshot": oldest, "next": {"0": 7}}
+
+    def pause(_, contract, signature):
+        return Operation(
+            signature.by, "pause", contract.table, str(newest), signature.run_id, arguments, newest, oldest
+        )
+
+    monkeypatch.setattr(pause_module, "pause", pause)
+    result = execute(defs, instance, "pause")
+    (event,) = [e for e in result.all_events if e.event_type_value == "ASSET_OBSERVATION"]
+    shown = event.asset_observation_data.asset_observation.metadata["tidemark/operation"].value
+    assert (shown["before_snapshot"], shown["after_snapshot"]) == (str(newest), str(oldest))
+    assert shown["arguments"] == {"target_snapshot": str(oldest), "next": {"0": 7}}
+    printed = _operation(result, "pause")
+    assert (printed["before_snapshot"], printed["after_snapshot"]) == (newest, oldest)
+    assert (printed["arguments"], printed["reason"]) == (arguments, str(newest))
 
 
 def test_a_dry_run_is_not_shown_on_the_table(defs, instance, lake, calls):

@@ -100,6 +100,40 @@ def test_a_backfill_says_from_where_and_how_far(defs, instance, lake, calls, mon
     ]
 
 
+def why(result):
+    (failed,) = [e for e in result.all_events if e.is_step_failure]
+    told = failed.step_failure_data.user_failure_data
+    return told.metadata["error"].value if told else {"kind": "traceback"}
+
+
+def test_a_time_that_is_none_is_refused_with_what_to_write(defs, instance, lake, calls):
+    for verb, config in (("rollback", {"before": "yesterday"}), ("backfill", {"to_time": "yesterday"})):
+        told = why(execute(defs, instance, verb, **config))
+        assert (told["kind"], told["message"]) == ("Refused", "yesterday is no time in ISO 8601")
+        assert "2026-01-31" in told["next_step"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "config"),
+    [
+        ("rollback", {}),
+        ("rollback", {"snapshot": 42, "before": "2026-01-01"}),
+        ("backfill", {"cutover": True, "abort": True}),
+        ("backfill", {"window_seconds": 0}),
+        ("backfill", {"max_records": 0}),
+        ("backfill", {"rate": -1.0}),
+    ],
+)
+def test_arguments_that_the_command_line_refuses_are_refused_in_the_launchpad_too(
+    defs, instance, lake, verb, config
+):
+    """Given arguments that say nothing or two things, when the job is launched, then none of them is passed over in silence."""
+    lake.tables["shop.orders"] = {"next": {0: 1}}
+    told = why(execute(defs, instance, verb, dry_run=True, **config))
+    assert told["kind"] == "Refused"
+    assert told["next_step"].startswith(f"tidemark {verb} shop.orders with")
+
+
 def test_a_drill_names_its_scenarios_and_no_table(defs, instance, lake, calls):
     config = {"scenarios": ["poison"], "by": "ada", "dry_run": True}
     done = defs.resolve_job_def("drill").execute_in_process(

@@ -174,10 +174,11 @@ def test_a_merge_shows_its_rows_and_where_columns_come_from(upserting):
     )
     state = TableState(contract.table, exists=True, rows=20, delete_rows=5, delete_files=2)
     columns = Struct((Field("id", LONG), KAFKA_COLUMN, SOFT_COLUMN))
-    metadata = result(contract, outcome, 15, columns, state).metadata
+    metadata = result(contract, outcome, state, columns).metadata
     shown = {key: metadata[key] for key in ("rows_inserted", "rows_updated", "rows_deleted", "rows_stale")}
     assert shown == {"rows_inserted": 4, "rows_updated": 2, "rows_deleted": 1, "rows_stale": 2}
     assert metadata["history"] == "back: snapshot 7 was rolled back"
+    assert metadata["dagster/row_count"] == 15
     assert (metadata["delete_files"], metadata["share_deleted"]) == (2, 0.25)
     lineage = metadata["dagster/column_lineage"].deps_by_column
     assert lineage["id"] == [dg.TableColumnDep(AssetKey(["shop", "payments"]), "id")]

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table as RichTable
 
 from assets.checks import FRESHNESS
+from assets.exact import exact
 from assets.names import table_key
 from jobs.ingest import INGEST
 from jobs.upsert import MERGE
@@ -96,11 +97,11 @@ def _told(event: dg.DagsterEvent) -> Iterator[Outcome]:
     if event.is_step_materialization:
         outcome = event.materialization.metadata.get("tidemark/outcome")
         if outcome is not None:
-            yield outcome.value  # type: ignore[misc]
+            yield exact(outcome.value)  # type: ignore[misc]
     elif event.is_step_failure and event.step_failure_data.user_failure_data:
         stopped = event.step_failure_data.user_failure_data.metadata.get("tidemark/outcomes")
         if stopped is not None:
-            yield from stopped.value  # type: ignore[misc]
+            yield from exact(stopped.value)  # type: ignore[misc]
 
 
 def ended_early(events: Sequence[dg.DagsterEvent]) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from assets.exact import readable
 from tidemark.cli.border import FINDING, INTERRUPTED, report
 from tidemark.cli.change import _operation, remade
 from tidemark.cli.run import ended_early, told_by
@@ -19,14 +20,15 @@ KEYS = ["table", "state", "commits", "rows", "from", "next", "snapshot_id", "sec
 
 
 def events(*, stopped: bool, crashed: bool = False) -> Any:
-    good = Outcome("shop.orders", "fresh", commits=2, from_={0: 0}, next={0: 9}).as_json()
+    good = Outcome("shop.orders", "fresh", commits=2, from_={0: 0}, next={0: 9}, snapshot_id=2**60).as_json()
     bad = Outcome("shop.bad", "topic_missing", error={"message": "gone"}).as_json()
 
     @dg.multi_asset(
         specs=[dg.AssetSpec(key, skippable=True) for key in (["shop", "orders"], ["shop", "bad"])]
     )
     def ingest() -> Iterator[dg.MaterializeResult[None]]:
-        yield dg.MaterializeResult(asset_key=["shop", "orders"], metadata={"tidemark/outcome": good})
+        shown = {"tidemark/outcome": readable(good)}
+        yield dg.MaterializeResult(asset_key=["shop", "orders"], metadata=shown)
         if crashed:
             raise RuntimeError("out of memory")
         if stopped:
@@ -41,6 +43,7 @@ def test_outcomes_come_from_materializations_and_from_the_failure() -> None:
         "shop.orders": "fresh",
         "shop.bad": "topic_missing",
     }
+    assert told["shop.orders"]["snapshot_id"] == 2**60
     assert all(list(each) == KEYS for each in told.values())
 
 

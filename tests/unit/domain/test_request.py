@@ -68,6 +68,18 @@ def test_who_may_soon_have_records_is_served_along_even_from_a_run_that_will_mak
     assert asked.tables == ("shop.active", "shop.late", "shop.waiting")
 
 
+def test_a_table_in_trouble_is_tried_again_without_tables_that_are_well():
+    """Given a stopped table whose time has come beside one that is served well, when nothing else is due, then its run is its own."""
+    again = seen("again", trouble=Trouble("schema_review", 1, NOON - timedelta(hours=1), "m"), mark="m")
+    active = seen("active", committed=10, active=NOON - timedelta(minutes=1))
+    assert decision(again, active).tables == ("shop.again",)
+    assert decision(again, active, seen("late", ago=100)).tables == (
+        "shop.active",
+        "shop.again",
+        "shop.late",
+    )
+
+
 def test_a_paused_table_is_never_asked_for():
     asked = decision(seen(ago=1000, paused=True))
     assert (asked.tables, asked.reason) == ((), "shop.orders: paused")

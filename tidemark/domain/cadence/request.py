@@ -176,7 +176,10 @@ def _not_the_same(seen: Seen, _now: datetime) -> Verdict | None:
 
 
 def ask(tables: Iterable[Seen], runs: Runs, now: datetime) -> Ask:
-    """What to request: the due tables that no run works on, and with them those that records may soon reach."""
+    """What to request: the due tables that no run works on, and with them those that records may soon reach.
+
+    A run that tries tables in trouble again is theirs alone.
+    """
     everything = list(tables)
     verdicts = {seen.table: verdict(seen, now) for seen in everything}
     lags = {seen.table: seen.lag(now) for seen in everything}
@@ -185,7 +188,10 @@ def ask(tables: Iterable[Seen], runs: Runs, now: datetime) -> Ask:
     due = [t for t, each in verdicts.items() if each.due and t not in runs.kept and t not in runs.lingering]
     if not due:
         return Ask((), (), _why_not(everything, verdicts, runs, now), lags)
+    troubled = {seen.table for seen in everything if seen.trouble or seen.fault}
     along = {seen.table for seen in everything if seen.table not in runs.kept and _soon(seen, now)}
+    if troubled.issuperset(due):
+        along = set()  # their run ends as soon as they stop again: nobody else is drawn into it
     reasons = _some(due, lambda table: f"{table}: {verdicts[table].reason}")
     return Ask(tuple(sorted({*due, *along})), tuple(due), "; ".join(reasons), lags)
 

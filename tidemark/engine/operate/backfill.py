@@ -51,6 +51,7 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
         Stopped, Outage: the table, the topic or a service stands in the way; repeat the command.
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+        asked.require_sense(contract.table)
         if not signature.dry_run:
             log_what_died(lake, contract.table)
         target = lake.state(contract.table)

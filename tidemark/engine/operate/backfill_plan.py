@@ -37,6 +37,17 @@ class Asked:
     abort: bool = False
     pace: Pace = field(default_factory=Pace)
 
+    def require_sense(self, table: str) -> None:
+        """Raises Refused when the arguments contradict each other or their least value."""
+        wrong = {
+            "cutover publishes what abort drops: say one of them": self.cutover and self.abort,
+            "a window is at least one second long": self.window_seconds < 1,
+            "a commit holds at least one record": self.max_records is not None and self.max_records < 1,
+            "a rate is not negative; 0 is any": self.pace.rate < 0,
+        }
+        for why in (says for says, so in wrong.items() if so):
+            raise Refused(why, next_step=f"tidemark backfill {table} with other arguments", table=table)
+
 
 @dataclass(frozen=True, slots=True)
 class Work:

@@ -52,6 +52,15 @@ class Target:
     snapshot_id: int | None = None
     before: datetime | None = None
 
+    def require_one(self, table: str) -> None:
+        """Raises Refused when it names nothing, or two things."""
+        if (self.snapshot_id is None) == (self.before is None):
+            raise Refused(
+                "the target of a rollback is either a snapshot or a time",
+                next_step=f"tidemark rollback {table} with --snapshot ID or --before TIME",
+                table=table,
+            )
+
     def __str__(self) -> str:
         if self.before is not None:
             return f"before {self.before.astimezone(UTC).isoformat(timespec='seconds')}"
@@ -86,12 +95,14 @@ def rollback(
     """Table, offsets and quarantine as they were at `target`; the table is left paused. `downstream` is stale then.
 
     Raises:
-        Refused: the target is expired, is half of a commit, or Kafka no longer has what would have to be read again.
+        Refused: no target is named, or two; it is expired, is half of a commit, or Kafka no longer has what would
+            have to be read again.
         Stopped, Outage: a service stands in the way.
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         if not signature.dry_run:
             log_what_died(lake, contract.table)
+        target.require_one(contract.table)
         before = _stands(lake, contract).head
         step, after = persistent(contract, lambda: _attempt(lake, contract, target, signature, downstream))
         return logged(

@@ -1,0 +1,26 @@
+"""Snapshot ids in Dagster's JSON metadata: as text, for a browser rounds numbers beyond 2^53; and back for `--json`."""
+
+from typing import Any
+
+_ROUNDED = 2**53
+_IDS = ("snapshot", "planned", "found")
+"""What the names of fields with snapshot ids have in them."""
+
+
+def readable(value: Any) -> Any:
+    """JSON without numbers that a browser would round."""
+    if isinstance(value, dict):
+        return {name: readable(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [readable(each) for each in value]
+    return str(value) if type(value) is int and abs(value) > _ROUNDED else value
+
+
+def exact(value: Any, name: str = "") -> Any:
+    """What `readable` was given: ids are numbers again."""
+    if isinstance(value, dict):
+        return {key: exact(each, key) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [exact(each, name) for each in value]
+    is_id = isinstance(value, str) and value.isdecimal() and any(each in name for each in _IDS)
+    return int(value) if is_id else value

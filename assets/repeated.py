@@ -1,0 +1,41 @@
+"""What the checks of a table found last, said again where a result tells that nothing was committed.
+
+Dagster shows a check as not evaluated once its table was materialized again, be it red or green. A result without
+commits leaves the table as it was, so what was found about it still holds.
+"""
+
+from collections.abc import Iterator
+
+import dagster as dg
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+
+from assets.checks import FRESHNESS
+from assets.drift import DRIFT
+from assets.maintenance import HEALTH
+from assets.names import table_key
+from assets.quality import ingest_checks
+from assets.watch import HEADROOM, KAFKA_RECONCILIATION
+from tidemark.domain.config.contract import Contract
+
+_EVALUATED = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
+
+
+def repeated(instance: dg.DagsterInstance, contract: Contract) -> Iterator[dg.AssetCheckEvaluation]:
+    """The newest evaluation of each check that the table has; none of what was never evaluated."""
+    names = [each.name for each in ingest_checks(contract)]
+    for name in (*names, FRESHNESS, DRIFT, HEALTH, HEADROOM, KAFKA_RECONCILIATION):
+        key = dg.AssetCheckKey(table_key(contract.table), name)
+        for record in instance.event_log_storage.get_asset_check_execution_history(
+            key, limit=1, status=_EVALUATED
+        ):
+            event = record.event.dagster_event if record.event else None
+            if event is not None:
+                found = event.asset_check_evaluation_data
+                yield dg.AssetCheckEvaluation(
+                    asset_key=found.asset_key,
+                    check_name=found.check_name,
+                    passed=found.passed,
+                    severity=found.severity,
+                    description=found.description,
+                    metadata=found.metadata,
+                )
