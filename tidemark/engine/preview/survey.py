@@ -178,8 +178,8 @@ def _guessed(lake: Lake, cluster: str, values: Sequence[bytes]) -> _Value:
     documents = [_json(value) for value in values]
     if all(document is not _NOT_JSON for document in documents):
         envelope, rows = _unwrapped(documents)
-        value, *rest = _json_columns(rows)
-        return {**value, **envelope}, *rest
+        value, columns, reasons, kept = _json_columns(rows)
+        return {**value, **envelope}, columns, reasons, kept
     if all(_is_text(value) for value in values):
         return {"format": "string"}, Struct((Field("value", STRING),)), (), []
     return {"format": "raw"}, Struct((Field("value", BINARY),)), (), []
