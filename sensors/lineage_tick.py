@@ -70,12 +70,9 @@ def tell(context: dg.SensorEvaluationContext, resource: LakeResource) -> dg.Skip
                 sent += 1
             _move(cursor, record)
     except Exception as error:  # noqa: BLE001 - whatever a transport raises: lineage waits, nothing else does
-        context.log.warning("OpenLineage cannot be told, it is tried again: %s", redact_text(str(error)))
-        return dg.SkipReason(
-            redact_text(f"{sent} events sent; then the endpoint failed: {type(error).__name__}: {error}")[
-                :500
-            ]
-        )
+        says = redact_text(f"{type(error).__name__}: {error}")
+        context.log.warning("OpenLineage cannot be told, it is tried again: %s", says)
+        return dg.SkipReason(f"{sent} events sent; then the endpoint failed: {says}"[:500])
     finally:
         context.update_cursor(cursor.to_json())
     return dg.SkipReason(f"{sent} events sent")

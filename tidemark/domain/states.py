@@ -80,8 +80,8 @@ REMEDIES: dict[State, Remedy] = {
     ),
     "quality_blocked": Remedy(
         "A blocking quality rule failed on the staged batch; nothing was published.",
-        "tidemark accept {table} --quarantine-batch --reason … (its rows go to quarantine), or change the rule in "
-        "the contract; then tidemark run {table}",
+        "tidemark accept {table} --quarantine-batch --reason … (rows that break a rule go to quarantine, the others "
+        "in), or change the rule in the contract; then tidemark run {table}",
     ),
     "quarantine_flood": Remedy(
         "More of a batch than quarantine.fail allows cannot enter: misconfiguration rather than bad data.",

@@ -2,12 +2,10 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-from pyiceberg.expressions import EqualTo
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import currents
@@ -35,7 +33,7 @@ OPERATIONS = 50
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Everything about one table. Parts that could not be asked are empty; `unread` says why."""
+    """Everything about one table. Parts that could not be asked are empty; `unasked` says which, and why."""
 
     contract: Contract
     status: Status
@@ -54,8 +52,8 @@ class Review:
     """Of the upsert table, where the contract asks for one."""
     cutover: Mapping[str, Any] | None = None
     """The last backfill that was published, as the table itself says."""
-    unread: State | None = None
-    """What stood in the way of table, quarantine or operations log."""
+    unasked: Mapping[str, State] = field(default_factory=dict)
+    """Of `table`, `quarantine` and `operations` what could not be read, by the state of what holds it."""
 
     def as_json(self) -> dict[str, Any]:
         """The shape of `report --json`."""
@@ -113,12 +111,13 @@ def _review(
     contract, state = facts.contract, facts.table
     lane = lake.platform.lanes[contract.lane]
     reached = downstream(contract, marts)
-    table, fault = asked(lambda: load(lake.catalog, contract.table))
+    table, unread = asked(lambda: load(lake.catalog, contract.table))
     receipts = receipts_of(table.metadata, contract.table) if table else []
-    found, quarantine_fault = asked(
+    found, uncounted = asked(
         lambda: causes(lake, contract.table, contract.quarantine_table, state.ledger if state else None)
     )
-    acts, log_fault = asked(lambda: _operations(lake, contract.table))
+    operations, unlisted = asked(lambda: _operations(lake, contract.table))
+    faults = {"table": unread, "quarantine": uncounted or unread, "operations": unlisted}
     return Review(
         contract=contract,
         status=judge(facts, poll=lane.poll, now=datetime.now(UTC)),
@@ -129,12 +128,12 @@ def _review(
         snapshots=snapshots_of(table.metadata) if table else {},
         recovery=recovery_of(receipts),
         changes=history(state)[::-1] if state and state.exists else [],
-        operations=acts or [],
+        operations=operations or [],
         promises=promises(contract, lake.platform),
         marts={each.table: each.upstream for each in marts if each.table in reached},
         current=current,
         cutover=_plain(state.properties.get(CUTOVER)) or None if state else None,
-        unread=fault or quarantine_fault or log_fault,
+        unasked={part: fault for part, fault in faults.items() if fault},
     )
 
 
@@ -164,12 +163,12 @@ def _description(contract: Contract, column: Mapping[str, Any]) -> str:
 
 
 def _operations(lake: Lake, table: str) -> list[dict[str, Any]]:
-    """What people did to the table, newest first."""
+    """What people did to the table, newest first; empty when nobody did."""
     log = load(lake.catalog, log_table(lake))
     if log is None:
         return []
-    rows = log.scan(row_filter=EqualTo(term="table", value=table)).to_arrow().sort_by([("at", "descending")])
-    newest = rows.to_pylist()[:OPERATIONS]
+    about = f"table = '{table}'"
+    newest = log.scan(row_filter=about).to_arrow().sort_by([("at", "descending")]).to_pylist()[:OPERATIONS]
     return [{**row, "at": row["at"].isoformat(), "arguments": _plain(row["arguments"])} for row in newest]
 
 

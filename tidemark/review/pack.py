@@ -24,14 +24,11 @@ def page(reviews: Sequence[Review], catalog: str) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {
-        "short": short,
+        "short": _short,
         "minute": _minute,
         "duration": format_duration,
         "age": _age,
         "act": told,
-        "figure": _figure,
-        "is_link": _is_link,
-        "unless_unread": _unless_unread,
     }
     template = environment.from_string(files("tidemark.review").joinpath("pack.html").read_text("utf-8"))
     ordered = sorted(reviews, key=lambda each: each.status.gravity)
@@ -46,17 +43,8 @@ def page(reviews: Sequence[Review], catalog: str) -> str:
     )
 
 
-def _figure(number: float | None) -> str:
+def _short(number: float | None) -> str:
     return "–" if number is None else short(number)
-
-
-def _is_link(text: str) -> bool:
-    """Whether a browser may follow it: a script is no runbook."""
-    return text.lower().startswith(("https://", "http://", "mailto:"))
-
-
-def _unless_unread(nothing: str, review: Review) -> str:
-    return f"It could not be read: {review.unread}." if review.unread else nothing
 
 
 def _picture(review: Review) -> Markup:

@@ -197,6 +197,13 @@ def test_a_first_load_from_latest_has_nothing_to_catch_up_with() -> None:
     assert judge(new, poll=timedelta(seconds=5), now=NOW).lag_records == 0
 
 
+def test_a_first_load_from_offsets_has_what_follows_them_to_catch_up_with() -> None:
+    start = {"offsets": {0: 90}}
+    contract = Contract(topic="orders", table="shop.orders", ingest={"start": start})  # type: ignore[arg-type]
+    new = facts(contract=contract, table=TableState("shop.orders", exists=False))
+    assert judge(new, poll=timedelta(seconds=5), now=NOW).lag_records == 10
+
+
 @pytest.mark.parametrize(
     ("end", "state"),
     [(0, "offsets_regressed"), (99, "offsets_regressed"), (100, "fresh"), (101, "lagging"), (150, "lagging")],

@@ -72,6 +72,7 @@ MISTAKES = [
     ("partition_by: [day(a), hour(a)]", 2, "partition_by.1", "repeats another transform of a", None),
     ("partition_by: [day(a..b)]", 2, "partition_by.0", "is not a column name", None),
     ("event_time: 'a b'", 2, "event_time", "'a b' is not a column name", None),
+    ("runbook: 'javascript:alert(1)'", 2, "runbook", "is no link that a page may have: http", None),
     ("owners: {data: orders}", 2, "owners.data", "'orders' is not an owner", "team:orders"),
     ("approvers: [teem:orders]", 2, "approvers.0", "'teem:orders' is not an owner", "team:orders"),
     ("tags: {a b: c}", 2, "tags.a b", "'a b' is not a tag name", None),

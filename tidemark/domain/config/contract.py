@@ -16,13 +16,14 @@ from pydantic import (
     Field,
     GetJsonSchemaHandler,
     Tag,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from tidemark.domain.columns.partitioning import ColumnPath, PartitionField, PartitionSpec, PartitionSpecs
-from tidemark.domain.config.naming import Owner, TagKey, TagValue, Topic
+from tidemark.domain.config.naming import Link, Owner, TagKey, TagValue, Topic
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.config.section import REVEAL, PropertyValue, Section
 from tidemark.domain.config.units import Count, PositiveDuration, Ratio, Size
@@ -120,7 +121,9 @@ class Freshness(Section):
 class StartOffsets(Section):
     """First load from these offsets; partitions that are not named start at the earliest."""
 
-    offsets: dict[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = Field(min_length=1)
+    offsets: dict[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = Field(
+        min_length=1, json_schema_extra={"propertyNames": {"pattern": r"^\d+$"}}
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -166,9 +169,12 @@ def _one_form(value: Any) -> Any:
     return value
 
 
+_TIME_SCHEMA = {"type": "string", "format": "date-time", "pattern": r"^\d{4}-"}
+"""The pattern, because `format` asserts nothing by default, and a word would be a time as well."""
+
 Start = Annotated[
     Annotated[Literal["earliest", "latest"], Tag("word")]
-    | Annotated[AwareDatetime, Tag("time")]
+    | Annotated[AwareDatetime, WithJsonSchema(_TIME_SCHEMA), Tag("time")]
     | Annotated[StartOffsets, Tag("offsets")]
     | Annotated[StartConsumerGroup, Tag("consumer_group")],
     Discriminator(_start_form),
@@ -227,7 +233,7 @@ class ContractKeys(Section):
     description: str | None = None
     owners: Owners = Owners()
     approvers: tuple[Owner, ...] = ()
-    runbook: str | None = None
+    runbook: Link | None = None
     tags: dict[TagKey, TagValue] = Field(default_factory=dict)
     lane: str = "default"
     target_lag: PositiveDuration = Field("1m", validate_default=True)

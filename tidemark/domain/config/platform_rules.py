@@ -11,7 +11,8 @@ from tidemark.domain.config.platform import Lane, Platform, SchemaRegistry, Spar
 from tidemark.domain.config.units import parse_duration
 from tidemark.domain.suggest import nearest
 
-_CATALOG_KEYS = frozenset({"name", "type", "uri", "warehouse"})
+CATALOG_KEYS = frozenset({"name", "type", "uri", "warehouse"})
+"""Beside them any property of Iceberg's stands in the block, `PLAIN_KEYS` as the only bare words."""
 _SQL_SCHEMES = ("sqlite", "postgresql")
 _NEEDED = {
     "PLAIN": ("sasl.username", "sasl.password"),
@@ -111,7 +112,7 @@ def mistyped_type(tree: Mapping[str, Any]) -> Iterator[Finding]:
     block = tree.get("catalog")
     if isinstance(block, Mapping) and "type" not in block:
         for key in block:
-            if nearest(str(key), _CATALOG_KEYS | PLAIN_KEYS) == "type":
+            if nearest(str(key), CATALOG_KEYS | PLAIN_KEYS) == "type":
                 yield Finding(("catalog", key), "unknown key", "type")
 
 
@@ -120,7 +121,7 @@ def _catalog(catalog: Catalog) -> Iterator[Finding]:
         if key == "cache-enabled":
             yield Finding(("catalog", key), "is set by Tidemark itself")
         elif not set(key) & {".", "-"} and key not in PLAIN_KEYS:
-            yield Finding(("catalog", key), "unknown key", nearest(key, _CATALOG_KEYS | PLAIN_KEYS))
+            yield Finding(("catalog", key), "unknown key", nearest(key, CATALOG_KEYS | PLAIN_KEYS))
     if catalog.uri is None and catalog.type != "glue":
         yield Finding(("catalog", "uri"), f"is missing: type {catalog.type} needs it")
     if catalog.warehouse is None and catalog.type in {"glue", "sql"}:

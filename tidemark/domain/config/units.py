@@ -110,6 +110,7 @@ def _number(value: Any) -> Any:
 
 _DURATION_SCHEMA = {
     "type": "string",
+    "minLength": 1,
     "pattern": r"^(\d+d)?(\d+h)?(\d+m)?(\d+s)?(\d+ms)?$",
     "examples": ["5s", "1m", "7d"],
 }

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tidemark.domain.cadence.lag import Lag, Sighting, measure
-from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.contract import Contract, StartOffsets
 from tidemark.domain.ledger.guard import Finding, Topic, examine
 from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.domain.states import FINE, HELD_BACK, OUTAGES, STATES, State, remedy
@@ -59,7 +59,8 @@ class Facts:
         start = self.contract.ingest.start
         if self.topic is None or start == "latest":
             return dict(self.topic.end) if self.topic else {}
-        return dict(self.topic.log_start)
+        named = start.offsets if isinstance(start, StartOffsets) else {}
+        return {p: named.get(p, offset) for p, offset in self.topic.log_start.items()}
 
     @property
     def finding(self) -> Finding | None:

@@ -120,8 +120,8 @@ def _with_reachability(platform: Platform, found: Sequence[Facts]) -> list[Facts
     behind = [facts for facts in found if facts.table and waiting_records(facts)]
     if not behind:
         return list(found)
-    spark_down = not _accepts(platform.spark.remote)
-    registries = {name: not _accepts(block.url) for name, block in platform.schema_registry.items()}
+    spark_down = not accepts(platform.spark.remote)
+    registries = {name: not accepts(block.url) for name, block in platform.schema_registry.items()}
 
     def unreachable(facts: Facts) -> State | None:
         needs = facts.contract.value.format in REGISTRY_FORMATS
@@ -132,7 +132,7 @@ def _with_reachability(platform: Platform, found: Sequence[Facts]) -> list[Facts
     return [replace(f, unreachable=unreachable(f)) if f in behind else f for f in found]
 
 
-def _accepts(url: str | None) -> bool:
+def accepts(url: str | None) -> bool:
     """Whether something listens at the host and port of a URL."""
     parts = urlsplit(url or "")
     if not parts.hostname:
