@@ -97,11 +97,11 @@ def _told(event: dg.DagsterEvent) -> Iterator[Outcome]:
     if event.is_step_materialization:
         outcome = event.materialization.metadata.get("tidemark/outcome")
         if outcome is not None:
-            yield exact(outcome.value)  # type: ignore[misc]
+            yield exact(outcome.value)
     elif event.is_step_failure and event.step_failure_data.user_failure_data:
         stopped = event.step_failure_data.user_failure_data.metadata.get("tidemark/outcomes")
         if stopped is not None:
-            yield from exact(stopped.value)  # type: ignore[misc]
+            yield from exact(stopped.value)
 
 
 def ended_early(events: Sequence[dg.DagsterEvent]) -> str | None:

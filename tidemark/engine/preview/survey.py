@@ -13,7 +13,6 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.naming import as_identifier, table_fault
 from tidemark.domain.errors import Outage, Refused, SchemaUnsupported, Stopped
 from tidemark.domain.formats.json_columns import declared
-from tidemark.domain.formats.json_inference import infer
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.plan.proposal import Keys, Reason, Seen, Sizes, declared_fields, json_text_columns
@@ -22,6 +21,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.decode.shipped.connect_json import opened
 from tidemark.engine.decode.shipped.debezium_json import META
 from tidemark.engine.decode.shipped.json_values import JsonFault, parse
+from tidemark.engine.preview.json_inference import infer
 from tidemark.engine.preview.newest import newest
 from tidemark.engine.schema.writers import read_schemas
 
@@ -178,8 +178,8 @@ def _guessed(lake: Lake, cluster: str, values: Sequence[bytes]) -> _Value:
     documents = [_json(value) for value in values]
     if all(document is not _NOT_JSON for document in documents):
         envelope, rows = _unwrapped(documents)
-        value, columns, reasons, kept = _json_columns(rows)
-        return {**value, **envelope}, columns, reasons, kept
+        value, columns, reasons, sampled = _json_columns(rows)
+        return {**value, **envelope}, columns, reasons, sampled
     if all(_is_text(value) for value in values):
         return {"format": "string"}, Struct((Field("value", STRING),)), (), []
     return {"format": "raw"}, Struct((Field("value", BINARY),)), (), []
