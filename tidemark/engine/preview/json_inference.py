@@ -5,6 +5,7 @@ always null or always empty stays undeclared, and is kept whole in `_extra`.
 """
 
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from tidemark.domain.columns.types import (
@@ -86,7 +87,13 @@ def _number(values: list[Any], kinds: set[str]) -> tuple[ColumnType | None, str]
     if kinds == {"integer"}:
         kind = next((kind for kind in _WHOLE if _land(values, kind)), None)
         return kind, "" if kind else f"it had integers of more than {MAX_PRECISION} digits"
-    return (DOUBLE, "") if _land(values, DOUBLE) else (None, "it had numbers that no double holds")
+    numbers = [Decimal(value) for value in values]
+    if _land(values, DOUBLE) and all(Decimal(repr(float(number))) == number for number in numbers):
+        return DOUBLE, ""
+    scale = max(-int(number.as_tuple().exponent) for number in numbers)
+    if 0 <= scale <= MAX_PRECISION and _land(values, exact := decimal(MAX_PRECISION, scale)):
+        return exact, ""
+    return None, f"it had numbers of more digits than a double or {MAX_PRECISION} digits hold"
 
 
 def _text(values: list[str]) -> ColumnType:
