@@ -1,14 +1,16 @@
 """The review pack as an asset: made anew every morning, kept under Tidemark's home."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from assets.checks import SightingsOf
-from assets.last_runs import hints_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
-from tidemark.engine.look.status import Hint
+
+if TYPE_CHECKING:
+    from tidemark.engine.look.status import Hint
 
 KEY = dg.AssetKey("review_pack")
 GROUP = "governance"
@@ -28,10 +30,11 @@ def review_asset(contracts: Sequence[Contract], sightings: SightingsOf) -> dg.As
         "reconciliation, quarantine, recovery point, operational contract.",
     )
     def review_pack(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult[None]:
-        from tidemark.review.collect import reviews  # noqa: PLC0415 - only a step pays for the engine's imports
+        from assets.last_runs import hints_of  # noqa: PLC0415 - only a step pays for the engine's imports
+        from tidemark.review.collect import reviews  # noqa: PLC0415
         from tidemark.review.write import write  # noqa: PLC0415
 
-        def hints(tables: Sequence[str]) -> Mapping[str, Hint]:
+        def hints(tables: Sequence[str]) -> "Mapping[str, Hint]":
             return hints_of(context.instance, tables, sightings(context.instance))
 
         with lake.open() as opened:
