@@ -41,6 +41,13 @@ MISTAKES = [
     ("ingest: {max_records: many}", 2, "ingest.max_records", "'many' must be a whole number", None),
     ("ingest: {max_records: true}", 2, "ingest.max_records", "True is not a number", None),
     ("ingest: {max_records: 0}", 2, "ingest.max_records", "0 must be at least 1", None),
+    (
+        "maintenance: {compaction: {min_input_files: 1}}",
+        2,
+        "maintenance.compaction.min_input_files",
+        "1 must be at least 2",
+        None,
+    ),
     ("quarantine: {fail: 5}", 2, "quarantine.fail", "5 must be at most 1", None),
     ("lane:", 2, "lane", "is empty: give it a value, or leave the key out", None),
     ("target_lag: 5 sec", 2, "target_lag", "'5 sec' is not a duration", "5s"),

@@ -26,7 +26,7 @@ from tidemark.domain.columns.partitioning import ColumnPath, PartitionField, Par
 from tidemark.domain.config.naming import Link, Owner, TagKey, TagValue, Topic
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.config.section import REVEAL, PropertyValue, Section
-from tidemark.domain.config.units import Count, PositiveDuration, Ratio, Size
+from tidemark.domain.config.units import Count, PositiveDuration, Ratio, Several, Size
 from tidemark.domain.suggest import nearest
 
 ValueFormat = Literal["registry", "avro", "protobuf", "json_schema", "json", "string", "raw"]
@@ -199,7 +199,7 @@ class Compaction(Section):
     """When files are worth rewriting."""
 
     target_file_size: Size = 256 * 1024**2
-    min_input_files: Count = 8
+    min_input_files: Several = 8
     max_delete_ratio: Ratio = 0.1
     max_bytes: Size = 20 * 1024**3
 

@@ -145,3 +145,6 @@ Ratio = Annotated[float, Field(ge=0, le=1), BeforeValidator(_number)]
 
 Count = Annotated[int, Field(ge=1), BeforeValidator(_number)]
 """A whole number from 1."""
+
+Several = Annotated[int, Field(ge=2), BeforeValidator(_number)]
+"""A whole number from 2."""

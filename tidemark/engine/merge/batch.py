@@ -18,6 +18,7 @@ from tidemark.domain.maintenance.retention import FIRST
 from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import checkpointed
+from tidemark.engine.access.table_state import load
 from tidemark.engine.merge.memory import read_memory
 from tidemark.engine.merge.plan import MergePlan
 from tidemark.engine.merge.rows import (
@@ -118,8 +119,8 @@ def target(lake: Lake, plan: MergePlan) -> DataFrame:
     return head_rows(lake, plan.state)
 
 
-def _append(lake: Lake, plan: MergePlan, condition: str) -> DataFrame:
-    reader = lake.spark().read.option("versionAsOf", str(plan.append_snapshot))
+def _append(lake: Lake, plan: MergePlan, condition: str, snapshot: int | None = None) -> DataFrame:
+    reader = lake.spark().read.option("versionAsOf", str(snapshot or plan.append_snapshot))
     return reader.table(lake.identifier(plan.current.append.table)).where(condition)
 
 
@@ -162,15 +163,25 @@ def _truncated(plan: MergePlan, facts: Mapping[str, Any]) -> dict[int, Truncatio
             offset=first[2],
             partition=first[1],
         )
-    for place in sorted(facts["places"]):
-        known[place[3]] = max(known.get(place[3], Truncation(0, -1, 0)), Truncation(*place[:3]))
+    for *event, partition in facts["places"]:
+        truncation = Truncation(*event)
+        known[partition] = known.get(partition, truncation).joined(truncation)
     return known
 
 
 def _undone(lake: Lake, plan: MergePlan) -> DataFrame:
-    """The keys of stored rows that a replay has touched."""
-    rows = target(lake, plan).where(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded))
-    return rows.select(key_columns(plan.shape).alias(KEY))
+    """The keys of what a replay has touched: of stored rows, and of the append rows that it replaced.
+
+    The latter were merged as of the snapshot that the ledger names; a hard delete among them left no row.
+    """
+    touched = merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded)
+    keys = target(lake, plan).where(touched).select(key_columns(plan.shape).alias(KEY))
+    named = plan.after.append_snapshot if plan.after else None
+    append = load(lake.catalog, plan.current.append.table)
+    if named is None or append is None or append.metadata.snapshot_by_id(named) is None:
+        return keys
+    replaced = _append(lake, plan, touched, named)
+    return keys.unionByName(replaced.select(key_columns(plan.shape).alias(KEY))).distinct()
 
 
 def _merged_before(lake: Lake, plan: MergePlan, fresh: DataFrame) -> DataFrame:

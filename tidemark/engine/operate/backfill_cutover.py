@@ -25,6 +25,7 @@ from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.stage import Staged
 from tidemark.engine.operate.backfill_shadow import Window, shadow_rows
 from tidemark.engine.operate.replaced import (
+    NO_ROWS,
     counted_rows,
     counts_before,
     in_kafka,
@@ -145,8 +146,9 @@ def _replace(
     if source.kind == "own":
         after, inner = _counts(placed, loaded)
         new = counted_rows(lake, contract, target, within)
-        gone = {p: c.tombstones for p, c in inner.items()}
-        before = counts_before(inner, old, new, waits, gone, plan.ledger.totals)
+        bad = _quarantined_nulls(lake, contract, placed) if add_up(inner.values()).quarantined else {}
+        nulls = {p: c.tombstones + new.get(p, NO_ROWS).tombstones + bad.get(p, 0) for p, c in inner.items()}
+        before = counts_before(inner, old, new, waits, nulls, plan.ledger.totals)
         _keep_every_record(lake, plan, placed, waits)
         touched = {p: [(r.start, r.end)] for p, r in plan.ranges.items()}
         shadow = lake.state(contract.table + SHADOW).ledger
@@ -235,6 +237,18 @@ def _counts(placed: Placement, loaded: list[Window]) -> tuple[dict[int, Counts],
                     "the table was loaded from another offset meanwhile", next_step="--abort, then anew"
                 )
     return after, inner
+
+
+def _quarantined_nulls(lake: Lake, contract: Contract, placed: Placement) -> dict[int, int]:
+    """Records without a value that the shadow has in its quarantine, of those that had been read before."""
+    within = " OR ".join(
+        f"(partition = {p} AND offset >= {r.start} AND offset < {r.end})" for p, r in placed.within.items()
+    )
+    rows = lake.spark().sql(
+        f"SELECT partition, count(*) FROM {lake.identifier(f'{contract.table}{SHADOW}_quarantine')} "
+        f"WHERE resolved_at IS NULL AND value IS NULL AND ({within}) GROUP BY 1"
+    )
+    return dict(map(tuple, rows.collect()))
 
 
 def _keep_every_record(lake: Lake, plan: Plan, placed: Placement, waits: DataFrame | None) -> None:

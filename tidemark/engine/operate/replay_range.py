@@ -18,7 +18,7 @@ from tidemark.domain.ledger.settlement import ABANDONED, Settlement
 from tidemark.domain.maintenance.retention import FIRST, expired_before
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.decode.records import FATE, decode
+from tidemark.engine.decode.records import FATE, VALUE, decode
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.audit import audit
 from tidemark.engine.ingest.microbatch import same_topic
@@ -28,6 +28,7 @@ from tidemark.engine.ingest.quarantine_rows import explained_rows
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.stage import stage
 from tidemark.engine.operate.replaced import (
+    Rows,
     counted_rows,
     counts_before,
     places_of,
@@ -174,9 +175,9 @@ def _replace(
     judge_replay(lake, plan, staged, _OTHER_RULES, "replay ranges without these records")
     waits = waiting(lake, plan.contract, plan.ledger.epoch, plan.ranges)
     _keep_every_record(lake, plan, decoded, waits, places_of(lake, target, inside))
-    gone = {p: sum(g.count for g in groups if g.partition == p and g.fate == "tombstone") for p in counts}
     new = counted_rows(lake, plan.contract, target, inside)
-    before = counts_before(counts, old, new, waits, gone, plan.ledger.totals)
+    nulls = _null_values(decoded, groups, new)
+    before = counts_before(counts, old, new, waits, nulls, plan.ledger.totals)
     _hold_back(plan, counts)
     revealed = _stage_quarantine(lake, plan, decoded, groups, signature.run_id)
     settlement = Settlement(
@@ -200,6 +201,19 @@ def _replace(
         f"before_{name}": n for name, n in add_up(before.values())._asdict().items() if name != "read"
     }
     return {**add_up(counts.values())._asdict(), **replaced}, receipt
+
+
+def _null_values(decoded: DataFrame, groups: list[Group], new: Mapping[int, Rows]) -> dict[int, int]:
+    """Records without a value by partition, whatever became of them: a row, nothing, or a row of the quarantine."""
+    found = {p: rows.tombstones for p, rows in new.items()}
+    others = [(g.partition, g.count) for g in groups if g.fate == "tombstone"]
+    if any(g.fate == "quarantined" for g in groups):
+        bad = decoded.where((F.col(FATE) == "quarantined") & F.col(VALUE).isNull())
+        counted = bad.groupBy(F.col("_kafka.partition").alias("partition")).agg(F.count("*").alias("n"))
+        others += [(row["partition"], row["n"]) for row in counted.collect()]
+    for p, count in others:
+        found[p] = found.get(p, 0) + count
+    return found
 
 
 def _act(plan: Plan, signature: Signature) -> str:
