@@ -70,6 +70,18 @@ def test_a_record_that_contains_itself_is_refused_with_its_path() -> None:
     assert "contains itself" in refused.value.reason
 
 
+@pytest.mark.parametrize("levels", [22, 900])
+def test_a_deep_schema_is_refused_at_once(levels: int) -> None:
+    """Records in records were read twice at each level: twenty levels took an hour."""
+    text = json.dumps("string")
+    for level in range(levels):
+        text = (
+            f'["null", {{"type": "record", "name": "L{level}", "fields": [{{"name": "v", "type": {text}}}]}}]'
+        )
+    with pytest.raises(SchemaUnsupported, match="nested too deeply"):
+        columns(parse(text[len('["null", ') : -1]))
+
+
 def test_nesting_beyond_what_a_plan_can_say_is_refused_with_its_path() -> None:
     schema: Any = "int"
     for level in range(11):
