@@ -13,11 +13,10 @@ from dagster._core.storage.tags import GRPC_INFO_TAG
 
 from assets.names import (
     OFFSETS_TAG,
-    SENSOR,
     STOPPED_TAG,
-    TRIGGER_TAG,
     VERB_TAG,
     VERBS,
+    by_sensor,
     pool_filter,
     table_of,
 )
@@ -58,12 +57,12 @@ def under_way(instance: dg.DagsterInstance, pool: str, lane: Collection[str]) ->
     lingering: set[str] = set()
     starting: str | None = None
     for run in instance.get_runs(RunsFilter(statuses=list(UNDER_WAY), tags=pool_filter(pool)), limit=50):
-        by_sensor = run.tags.get(TRIGGER_TAG) == SENSOR
-        if by_sensor and run.status == DagsterRunStatus.STARTED:
+        asked = by_sensor(run)
+        if asked and run.status == DagsterRunStatus.STARTED:
             lingering |= _tables(run, lane)
         else:
             kept |= _tables(run, lane)
-            starting = run.run_id[:8] if by_sensor and run.status != DagsterRunStatus.CANCELING else starting
+            starting = run.run_id[:8] if asked and run.status != DagsterRunStatus.CANCELING else starting
     return Runs(kept, lingering - kept, starting)
 
 
@@ -143,9 +142,9 @@ def attempts(instance: dg.DagsterInstance, digest: str) -> int:
 def _ended(record: dg.RunRecord, lane: Collection[str]) -> Ended:
     run = record.dagster_run
     tables = _tables(run, lane)
-    stopped = _stopped(run.tags.get(STOPPED_TAG))
-    if run.status == DagsterRunStatus.FAILURE and not stopped:
-        stopped = dict.fromkeys(tables, "failed")
+    stopped: Mapping[str, State] = {}
+    if run.status == DagsterRunStatus.FAILURE:  # one that is executed again has the tags of the first
+        stopped = _stopped(run.tags.get(STOPPED_TAG)) or dict.fromkeys(tables, "failed")
     return Ended(frozenset(tables), datetime.fromtimestamp(record.end_time or 0, UTC), stopped)
 
 

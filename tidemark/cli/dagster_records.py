@@ -6,7 +6,9 @@ Nothing here is needed: with no instance, or one that does not answer, there are
 import json
 import logging
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tidemark.engine.look.status import Hint
 
 if TYPE_CHECKING:
-    from dagster import DagsterInstance, RunRecord
+    from dagster import DagsterInstance, DagsterRun
 
 LOOK_BACK = 100
 """Ended runs that are looked at for tables whose newest run has not ended; what lies further back gives no hint."""
@@ -56,11 +58,14 @@ def _last_runs(instance: "DagsterInstance", tables: Sequence[str]) -> dict[str, 
     """
     from dagster import DagsterRunStatus, RunsFilter  # noqa: PLC0415
 
-    from assets.names import table_key  # noqa: PLC0415
+    from assets.names import table_key, table_of  # noqa: PLC0415
 
     done = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE]
     known = instance.get_asset_records([table_key(table) for table in tables])
-    newest = {run_id for each in known if (run_id := each.asset_entry.last_run_id)}
+    newest: dict[str, set[str]] = defaultdict(set)
+    for each in known:
+        if run_id := each.asset_entry.last_run_id:
+            newest[run_id].add(table_of(each.asset_entry.asset_key))
     records = (
         list(instance.get_run_records(RunsFilter(run_ids=sorted(newest), statuses=done))) if newest else []
     )
@@ -69,21 +74,20 @@ def _last_runs(instance: "DagsterInstance", tables: Sequence[str]) -> dict[str, 
     found: dict[str, tuple[Any, datetime]] = {}
     for record in sorted(records, key=lambda each: -(each.end_time or 0)):
         at = datetime.fromtimestamp(record.end_time or 0, UTC)
-        for table, state in _ends(instance, record, tables):
+        run = record.dagster_run
+        selected = {table_of(key) for key in run.asset_selection or ()}
+        chosen = selected or newest[run.run_id]  # of a whole job Dagster knows whose newest run it is
+        for table, state in _ends(instance, run, chosen & set(tables)):
             found.setdefault(table, (state, at))
     return found
 
 
 def _ends(
-    instance: "DagsterInstance", record: "RunRecord", tables: Sequence[str]
+    instance: "DagsterInstance", run: "DagsterRun", chosen: AbstractSet[str]
 ) -> Iterable[tuple[str, Any]]:
-    from assets.names import STOPPED_TAG, table_of  # noqa: PLC0415
+    from assets.names import STOPPED_TAG  # noqa: PLC0415
 
-    run = record.dagster_run
-    if run.asset_selection is None:
-        return []
-    chosen = {table_of(key) for key in run.asset_selection} & set(tables)
-    stopped = json.loads(run.tags.get(STOPPED_TAG, "{}"))
+    stopped = {} if run.is_success else json.loads(run.tags.get(STOPPED_TAG, "{}"))
     crashed = chosen and not run.is_success and not stopped and not _interrupted(instance, run.run_id)
     return [(table, stopped.get(table, "failed" if crashed else None)) for table in chosen]
 
