@@ -19,6 +19,11 @@ VERBS = ("pause", "resume", "accept", "approve", "replay", "rollback", "backfill
 """Values of the verb's tag: the jobs of operators."""
 
 
+def by_sensor(run: dg.DagsterRun) -> bool:
+    """Whether a lag sensor asked for a run: one that a person executes again has its tags, but ends when caught up."""
+    return run.tags.get(TRIGGER_TAG) == SENSOR and run.parent_run_id is None
+
+
 def topic_key(contract: Contract) -> dg.AssetKey:
     """`kafka/<cluster>/<topic>`."""
     return dg.AssetKey(["kafka", contract.cluster, contract.topic])

@@ -11,7 +11,7 @@ import dagster as dg
 
 from assets.evolution import run_evolved
 from assets.handover import Handover
-from assets.names import SENSOR, STOPPED_TAG, TRIGGER_TAG, table_key, table_of
+from assets.names import STOPPED_TAG, by_sensor, table_key, table_of
 from assets.quality import evaluations, ingest_checks, merge_evaluations
 from assets.repeated import repeated
 from assets.report import failure, observation, quarantine_landed, result
@@ -51,6 +51,8 @@ def run_tables(
         dg.Failure: at the end, naming the tables that stopped.
     """
     chosen = [contracts[table] for table in sorted(table_of(key) for key in context.selected_asset_keys)]
+    if STOPPED_TAG in context.run.tags:  # of the run that is executed again
+        context.instance.add_run_tags(context.run_id, {STOPPED_TAG: "{}"})
     stopped: list[Outcome] = []
     idle: list[Outcome] = []
     with (
@@ -75,7 +77,7 @@ def run_tables(
                 yield _result(context, resource, lake, contract, outcome)
             elif not _without_a_place(context, contract, outcome):
                 idle.append(outcome)
-        if stopped or not _by_sensor(context):
+        if stopped or not by_sensor(context.run):
             # a failed run paints every selected table without a result red: these are well, they had nothing to do
             for each in idle:
                 yield from _unchanged(context, resource, lake, contracts[each.table], each)
@@ -158,7 +160,7 @@ def _reports(
 ) -> Generator[Report]:
     stop = Event()
     work = make_work(lake, context.run_id, _known(context, chosen), stop)
-    if not _by_sensor(context):
+    if not by_sensor(context.run):
         return catch_up_all(work, chosen, lane, stop=stop, catch_up=work.catch_up)
     checks = sum(len(ingest_checks(each)) + 1 for each in chosen) if make_work is LakeWork else 0
     return serve(
@@ -170,10 +172,6 @@ def _reports(
         called_away=Handover(context.instance, context.run_id, pool),
         first_seen={table: datetime.fromtimestamp(at, UTC) for table, at in first_seen.items()},
     )
-
-
-def _by_sensor(context: dg.AssetExecutionContext) -> bool:
-    return context.run.tags.get(TRIGGER_TAG) == SENSOR
 
 
 def _known(context: dg.AssetExecutionContext, chosen: Sequence[Contract]) -> set[str]:

@@ -57,7 +57,9 @@ def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvalua
 
 def _lag(tick: Tick, contract: Contract, decision: Ask) -> Lag:
     """That of the table that is furthest behind its topic."""
-    lags = [decision.lags.get(c.table, Lag(0, 0.0)) for c in tick.contracts if c.topic == contract.topic]
+    lags = [
+        decision.lags.get(c.table, Lag(0, 0.0)) for c in tick.contracts if topic_key(c) == topic_key(contract)
+    ]
     return Lag(max(lag.records for lag in lags), max(lag.seconds for lag in lags))
 
 

@@ -13,11 +13,10 @@ from dagster._core.storage.tags import GRPC_INFO_TAG
 
 from assets.names import (
     OFFSETS_TAG,
-    SENSOR,
     STOPPED_TAG,
-    TRIGGER_TAG,
     VERB_TAG,
     VERBS,
+    by_sensor,
     pool_filter,
     table_of,
 )
@@ -58,12 +57,12 @@ def under_way(instance: dg.DagsterInstance, pool: str, lane: Collection[str]) ->
     lingering: set[str] = set()
     starting: str | None = None
     for run in instance.get_runs(RunsFilter(statuses=list(UNDER_WAY), tags=pool_filter(pool)), limit=50):
-        by_sensor = run.tags.get(TRIGGER_TAG) == SENSOR
-        if by_sensor and run.status == DagsterRunStatus.STARTED:
+        asked = by_sensor(run)
+        if asked and run.status == DagsterRunStatus.STARTED:
             lingering |= _tables(run, lane)
         else:
             kept |= _tables(run, lane)
-            starting = run.run_id[:8] if by_sensor and run.status != DagsterRunStatus.CANCELING else starting
+            starting = run.run_id[:8] if asked and run.status != DagsterRunStatus.CANCELING else starting
     return Runs(kept, lingering - kept, starting)
 
 

@@ -40,6 +40,8 @@ class Tick:
     cache: Cache
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     topics: dict[str, Mapping[str, Topic]] = field(default_factory=dict)
+    unseen: dict[tuple[str, str], Outage | Stopped] = field(default_factory=dict)
+    """By cluster and topic, why a topic alone could not be seen."""
     down: list[str] = field(default_factory=list)
     catalog_down: bool = False
 
@@ -52,11 +54,16 @@ class Tick:
         self._take_in(ended(self.instance, pool, names, self.cache.runs_until))
         self._look_at_topics()
         self._read_tables()
-        seen = [self._seen(contract) for contract in self.contracts if contract.cluster in self.topics]
+        seen = [self._seen(contract) for contract in self.contracts if self._answers(contract)]
         decision = ask(seen, runs, self.now)
         if self.catalog_down and decision.tables:
             return Ask((), (), decision.reason, decision.lags)
         return decision
+
+    def _answers(self, contract: Contract) -> bool:
+        """Whether a run may do something: one would only wait for a topic without a leader, too."""
+        unseen = self.unseen.get((contract.cluster, contract.topic))
+        return contract.cluster in self.topics and not isinstance(unseen, Outage)
 
     def _take_in(self, runs: Sequence[Ended]) -> None:
         for run in runs:
@@ -74,11 +81,17 @@ class Tick:
             by_cluster[contract.cluster].add(contract.topic)
         for cluster, topics in by_cluster.items():
             try:
-                self.topics[cluster] = self.lake.kafka(cluster).describe(sorted(topics), whole=False)
-                self.cache.down.pop(cluster, None)
+                found = self.lake.kafka(cluster).describe_each(sorted(topics), whole=False)
             except (Outage, Stopped) as error:
                 self.cache.down.setdefault(cluster, self.now)
                 self.down.append(f"kafka {cluster} is {error.state}: {error.fields.get('detail', '')}")
+                continue
+            self.cache.down.pop(cluster, None)
+            self.topics[cluster] = {name: each for name, each in found.items() if isinstance(each, Topic)}
+            for name, each in found.items():
+                if not isinstance(each, Topic):
+                    self.unseen[cluster, name] = each
+                    self.down.append(f"topic {name} is {each.state}: {each.fields.get('detail', '')}")
 
     def _read_tables(self) -> None:
         turn = ceil(len(self.contracts) * self.lane.poll / READ_EVERY) + 1
@@ -131,6 +144,7 @@ class Tick:
     def _seen(self, contract: Contract) -> Seen:
         entry = self.cache.entry(contract.table)
         topic = self.topics[contract.cluster].get(contract.topic)
+        unseen = self.unseen.get((contract.cluster, contract.topic))
         if topic:
             self._sight(entry, topic)
         return Seen(
@@ -139,7 +153,7 @@ class Tick:
             entry.committed,
             exists=entry.exists,
             paused=entry.paused,
-            fault=entry.fault,
+            fault=entry.fault or (unseen.state if unseen else None),
             topic_id=entry.topic_id,
             sightings=entry.sightings,
             mark=entry.mark,

@@ -51,7 +51,7 @@ class FakeLake:
 
     def kafka(self, cluster):
         return SimpleNamespace(
-            describe=lambda topics, whole=True: self._describe(cluster, topics),  # noqa: ARG005
+            describe_each=lambda topics, whole=True: self._describe(cluster, topics),  # noqa: ARG005
             clock=lambda topic, partitions: datetime(2026, 1, 1, tzinfo=UTC),  # noqa: ARG005
             topics=lambda: {name: len(end) for name, end in self.ends.items()},
         )
@@ -61,7 +61,9 @@ class FakeLake:
             raise Outage("kafka_down", "-", "no broker answers", cluster=cluster)
         found = {name: self.ends[name] for name in topics if name in self.ends}
         return {
-            name: Topic(name, cluster, f"id-{name}", dict.fromkeys(end, 0), end, end)
+            name: end
+            if isinstance(end, Exception)
+            else Topic(name, cluster, f"id-{name}", dict.fromkeys(end, 0), end, end)
             for name, end in found.items()
         }
 

@@ -10,6 +10,7 @@ import pytest
 from dagster import AssetKey, DagsterEventType
 from dagster._core.definitions.data_version import extract_data_version_from_entry
 from dagster._core.errors import DagsterExecutionInterruptedError
+from dagster._core.storage.tags import PARENT_RUN_ID_TAG
 from dagster._serdes import serialize_value
 
 import assets.run as run_module
@@ -395,6 +396,32 @@ def test_status_knows_a_stop_state_however_many_runs_came_after_it(run, instance
         "shop.orders": "schema_review",
         "web.clicks": None,
     }
+
+
+def test_status_knows_a_stop_state_of_a_job_that_was_launched_as_a_whole(run, instance, defs):
+    """Given a stopped table, when the job is launched without a selection, as schedules do, then its state is still known."""
+    FakeWork.trouble["shop.orders"] = Stopped("schema_review", "shop.orders", "a plan waits")
+    defs.resolve_job_def("ingest").execute_in_process(instance=instance, raise_on_error=False)
+    last = last_runs.last_runs(instance, ["shop.orders", "web.clicks"])
+    assert {table: state for table, (state, _) in last.items()} == {
+        "shop.orders": "schema_review",
+        "web.clicks": None,
+    }
+
+
+def test_a_run_that_is_executed_again_does_not_answer_for_the_first(run, instance):
+    """Given tags of a run that stopped, when it is executed again after the mend, then the table is as the second run left it."""
+    inherited = {**SENSOR, STOPPED_TAG: json.dumps({"shop.orders": "schema_review"})}
+    left = dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE
+    for status, state in zip(left, (None, "failed"), strict=True):
+        if state:
+            FakeWork.trouble["shop.orders"] = RuntimeError("a bug")
+        done = run("shop.orders", tags={**inherited, PARENT_RUN_ID_TAG: "the first"})
+        found = instance.get_run_by_id(done.run_id)
+        assert (found.status, json.loads(found.tags[STOPPED_TAG])) == (status, {})
+        [(told, _)] = last_runs.last_runs(instance, ["shop.orders"]).values()
+        newest = runs.ended(instance, pool_of("default"), ["shop.orders"], None)[-1]
+        assert (told, newest.stopped.get("shop.orders")) == (state, state)
 
 
 def test_a_run_that_was_asked_to_end_is_no_fault_of_its_tables(run, instance):

@@ -10,7 +10,7 @@ from dagster import AssetKey, DagsterRunStatus
 from assets.names import STOPPED_TAG, TRIGGER_TAG, VERB_TAG, VERBS
 from sensors import tick as ticks
 from sensors.cursor import parse
-from tidemark.domain.errors import Stopped
+from tidemark.domain.errors import Outage, Stopped
 from tidemark.engine.alive import alive
 from tidemark.engine.config import discovery
 
@@ -206,6 +206,19 @@ def test_a_broker_that_is_down_is_a_reason_to_skip_and_only_for_its_own_lane(tic
     assert tick("kafka_lag_slow", later=60).run_requests
     del lake.down["main"]
     assert tick().skip_message == "2 of 2 caught up"
+
+
+def test_a_topic_that_is_refused_or_has_no_leader_holds_up_no_other(tick, lake):
+    """Given one topic that cannot be seen, when records of another wait, then they are asked for; a run names what is refused, an outage is waited for."""
+    lake.ends |= {"orders": {0: 25}, "clicks": Outage("kafka_down", "-", "no leader")}
+    tick()
+    found = tick(later=60)
+    assert [key.to_user_string() for each in found.run_requests for key in each.asset_selection] == [
+        "shop/orders"
+    ]
+    lake.ends["clicks"] = Stopped("permission_denied", "-", "")
+    (asked,) = tick(later=62).run_requests
+    assert {key.to_user_string() for key in asked.asset_selection} >= {"web/clicks"}
 
 
 def test_a_catalog_that_is_down_is_a_reason_to_skip(tick, lake):

@@ -1,13 +1,14 @@
 """Rule: a partition whose leader is being elected is asked again; it is down only when that takes too long."""
 
 from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 
 import tidemark.engine.access.kafka as module
-from tidemark.domain.errors import Outage
+from tidemark.domain.errors import Outage, Stopped
 from tidemark.engine.access.kafka import KafkaAdmin
 
 EARLIEST = type(OffsetSpec.earliest())
@@ -53,6 +54,58 @@ def test_an_election_that_takes_too_long_is_an_outage(admin, monkeypatch):
     with pytest.raises(Outage) as raised:
         admin(*[KafkaError.NOT_LEADER_FOR_PARTITION] * 50).clock("orders", [0])
     assert raised.value.state == "kafka_down"
+
+
+class Topics(Broker):
+    """Describes topics of one partition; `refused` ones are not authorised, `headless` ones have no leader."""
+
+    def __init__(self, refused=(), headless=()):
+        super().__init__()
+        self.refused, self.headless = refused, headless
+
+    def describe_cluster(self, **_):
+        return done(SimpleNamespace(cluster_id="c"))
+
+    def describe_topics(self, topics, **_):
+        answer = SimpleNamespace(partitions=[SimpleNamespace(id=0)], topic_id="t")
+        denied = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+        return {name: done(denied if name in self.refused else answer) for name in topics.topic_names}
+
+    def list_offsets(self, request, **_):
+        moving = KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+        found = ListOffsetsResultInfo(7, -1, 0)
+        return {where: done(moving if where.topic in self.headless else found) for where in request}
+
+
+def done(answer):
+    future = Future()
+    (future.set_exception if isinstance(answer, Exception) else future.set_result)(answer)
+    return future
+
+
+def test_a_topic_that_is_refused_or_headless_hides_no_other(admin, monkeypatch):
+    monkeypatch.setattr(module, "ELECTION", 0.1)
+    asked = admin()
+    monkeypatch.setattr(asked, "_admin", Topics(refused=["secret"], headless=["torn"]))
+    for whole in (True, False):
+        found = asked.describe_each(["orders", "secret", "torn"], whole=whole)
+        assert (found["orders"].end, found["orders"].topic_id) == ({0: 7}, "t")
+        assert (found["secret"].state, found["torn"].state) == ("permission_denied", "kafka_down")
+    with pytest.raises(Stopped):
+        asked.describe(["orders", "secret"])
+
+
+def test_a_wrong_password_is_told_as_such_until_a_request_is_answered(admin):
+    asked = admin(KafkaError.BROKER_NOT_AVAILABLE, KafkaError.BROKER_NOT_AVAILABLE)
+    for code in (KafkaError._AUTHENTICATION, KafkaError._ALL_BROKERS_DOWN):
+        asked._remember(KafkaError(code))
+    with pytest.raises(Stopped):
+        asked.clock("orders", [0])
+    asked._admin.codes, codes = [], asked._admin.codes
+    asked.clock("orders", [0])
+    asked._admin.codes = codes
+    with pytest.raises(Outage):
+        asked.clock("orders", [0])
 
 
 def test_another_fault_is_an_outage_at_once(admin):

@@ -44,6 +44,7 @@ class World(Clock):
         self.paused = set()
         self.topic_ids = {}
         self.blind = 0
+        self.unseen = {}
         self.interrupted = False
 
     def now(self):
@@ -59,7 +60,7 @@ class World(Clock):
         if self.blind:
             self.blind -= 1
             raise Outage("kafka_down", "-", "no answer", cluster=cluster)
-        return {t: self._topic(t) for t in topics if t in self.ends}
+        return {t: self.unseen.get(t) or self._topic(t) for t in topics if t in self.ends}
 
     def _topic(self, name):
         end = {0: int(self.ends[name])}
@@ -352,6 +353,19 @@ def test_a_broker_that_does_not_answer_for_a_moment_is_no_failure():
     world.blind = 99
     final, _ = run(world, [contract("orders")])
     assert final[0].state == "kafka_down"
+
+
+def test_a_topic_that_cannot_be_seen_stops_its_own_table_alone():
+    """Given a topic that is refused beside one that is not, when a run serves both, then only the first stops."""
+    world = World()
+    world.ends |= {"orders": 5, "secret": 5}
+    world.unseen["secret"] = Stopped("permission_denied", "-", "")
+    world.trouble["shop.secret"] = Stopped("permission_denied", "shop.secret", "")
+    final, _ = run(world, [contract("orders"), contract("secret")])
+    assert {each.table: (each.state, each.rows.read) for each in final} == {
+        "shop.orders": ("fresh", 5),
+        "shop.secret": ("permission_denied", 0),
+    }
 
 
 def test_a_hurry_does_not_shorten_the_patience_with_a_broker():

@@ -9,7 +9,6 @@ from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any
 
-import tenacity
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     IsolationLevel,
@@ -30,6 +29,9 @@ TIMEOUT = 10.0
 _ELECTING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 ELECTION = 10.0
 """Seconds that a partition may be without a leader: just after it was made, or while a broker comes back."""
+
+
+_PAUSE = 0.2
 
 
 class _NoLeader(Outage):
@@ -54,7 +56,7 @@ class KafkaAdmin:
         )
 
     def _remember(self, error: KafkaError) -> None:
-        self._auth_failed |= error.code() in KAFKA_DENIES
+        self._auth_failed |= error.code() in KAFKA_DENIES  # until a request is answered
         self._errors = [*self._errors[-2:], error.str()]
 
     def cluster_id(self) -> str | None:
@@ -84,18 +86,38 @@ class KafkaAdmin:
             Outage: `kafka_down`.
             Stopped: `permission_denied`.
         """
+        found = self.describe_each(topics, whole=whole)
+        for answer in found.values():
+            if not isinstance(answer, Topic):
+                raise answer
+        return {name: topic for name, topic in found.items() if isinstance(topic, Topic)}
+
+    def describe_each(
+        self, topics: Sequence[str], *, whole: bool = True
+    ) -> dict[str, Topic | Outage | Stopped]:
+        """The same, and for a topic that is refused, or has no leader, why: it hides no other topic.
+
+        Raises:
+            Outage: the cluster does not answer.
+            Stopped: `permission_denied` by the cluster as a whole.
+        """
         if not topics:
             return {}
         cluster_id = self.cluster_id()
         described = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT)
-        found = {
-            name: answer for name, future in described.items() if (answer := self._unless_missing(future))
-        }
+        faults: dict[str, Outage | Stopped] = {}
+        found = {}
+        for name, future in described.items():
+            try:
+                if (answer := self._unless_missing(future)) is not None:
+                    found[name] = answer
+            except (Outage, Stopped) as fault:
+                faults[name] = fault
         partitions = {name: [p.id for p in topic.partitions] for name, topic in found.items()}
-        end = self._list(partitions, OffsetSpec.latest(), committed=True)
-        start = self._list(partitions, OffsetSpec.earliest()) if whole else end
-        high = self._list(partitions, OffsetSpec.latest()) if whole else end
-        return {
+        end = self._list(partitions, OffsetSpec.latest(), faults, committed=True)
+        start = self._list(partitions, OffsetSpec.earliest(), faults) if whole else end
+        high = self._list(partitions, OffsetSpec.latest(), faults) if whole else end
+        return faults | {
             name: Topic(
                 name=name,
                 cluster_id=cluster_id,
@@ -105,6 +127,7 @@ class KafkaAdmin:
                 high_watermark=high[name],
             )
             for name, topic in found.items()
+            if name not in faults
         }
 
     def offsets_at(self, topic: str, partitions: Iterable[int], milliseconds: int) -> dict[int, int]:
@@ -147,29 +170,50 @@ class KafkaAdmin:
                 raise KafkaException(each.error)
 
     def _list(
-        self, partitions: Mapping[str, Sequence[int]], spec: OffsetSpec, *, committed: bool = False
+        self,
+        partitions: Mapping[str, Sequence[int]],
+        spec: OffsetSpec,
+        faults: dict[str, Outage | Stopped] | None = None,
+        *,
+        committed: bool = False,
     ) -> dict[str, dict[int, int]]:
         request = {TopicPartition(name, p): spec for name, ids in partitions.items() for p in ids}
         offsets: dict[str, dict[int, int]] = {name: {} for name in partitions}
         if not request:
             return offsets
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        for where, found in self._offsets(request, isolation_level=level).items():
+        for where, found in self._offsets(request, faults, isolation_level=level).items():
             offsets[where.topic][where.partition] = int(found.offset)
         return offsets
 
-    def _offsets(self, request: Mapping[TopicPartition, OffsetSpec], **options: Any) -> dict[Any, Any]:
-        """What the leaders answer by partition; asked again while one is elected."""
-        for attempt in tenacity.Retrying(
-            stop=tenacity.stop_after_delay(ELECTION),
-            wait=tenacity.wait_fixed(0.2),
-            retry=tenacity.retry_if_exception_type(_NoLeader),
-            reraise=True,
-        ):
-            with attempt:
-                futures = self._admin.list_offsets(dict(request), request_timeout=TIMEOUT, **options)
-                return {where: self._await(future) for where, future in futures.items()}
-        raise AssertionError  # the last attempt has raised
+    def _offsets(
+        self,
+        request: Mapping[TopicPartition, OffsetSpec],
+        faults: dict[str, Outage | Stopped] | None = None,
+        **options: Any,
+    ) -> dict[TopicPartition, Any]:
+        """What the leaders answer by partition; asked again while one is elected.
+
+        What is not answered is raised, or put into `faults` by topic.
+        """
+        until = time.monotonic() + ELECTION
+        answers: dict[TopicPartition, Any] = {}
+        left = dict(request)
+        while left:
+            futures = self._admin.list_offsets(left, request_timeout=TIMEOUT, **options)
+            left = {}
+            for where, future in futures.items():
+                try:
+                    answers[where] = self._await(future)
+                except (Outage, Stopped) as fault:
+                    if isinstance(fault, _NoLeader) and time.monotonic() < until:
+                        left[where] = request[where]
+                    elif faults is None:
+                        raise
+                    else:
+                        faults[where.topic] = fault
+            time.sleep(_PAUSE if left else 0)
+        return answers
 
     def _await(self, future: "Future[Any]") -> Any:
         try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from threading import Event
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Outage
+from tidemark.domain.errors import Outage, TidemarkError
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.outcome import Commit, Outcome, Tally
 from tidemark.engine.access.lake import Lake
@@ -24,9 +24,9 @@ class LakeWork:
     known: Collection[str]
     stop: Event
 
-    def look(self, cluster: str, topics: Sequence[str]) -> Mapping[str, Topic]:
+    def look(self, cluster: str, topics: Sequence[str]) -> Mapping[str, Topic | TidemarkError]:
         """One round of list_offsets for all topics of a cluster."""
-        return self.lake.kafka(cluster).describe(topics, whole=False)
+        return self.lake.kafka(cluster).describe_each(topics, whole=False)
 
     def standing(self, contract: Contract) -> Standing:
         """Asked of the catalog alone."""

@@ -4,7 +4,7 @@ Knows neither Dagster nor Spark: what a run can do is `Work`, when it must go is
 comes back to the calling thread, so that an interrupt there ends everything.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,8 +32,8 @@ GRACE = 10.0
 class Work(Protocol):
     """What a run asks of the engine."""
 
-    def look(self, cluster: str, topics: Sequence[str]) -> Mapping[str, Topic]:
-        """The topics as they are now. Raises Outage or Stopped."""
+    def look(self, cluster: str, topics: Sequence[str]) -> Mapping[str, Topic | TidemarkError]:
+        """The topics as they are now, or why one alone cannot be seen. Raises Outage or Stopped for all of them."""
 
     def standing(self, contract: Contract) -> Standing:
         """The table as it is now. Raises Outage or Stopped."""
@@ -89,6 +89,7 @@ class _Run:
     quiet_since: datetime | None = None
     leaving: str | None = None
     blind: dict[str, int] = field(default_factory=dict)
+    """How often in a row the topics of tables could not be seen."""
 
     @property
     def poll(self) -> timedelta:
@@ -147,20 +148,24 @@ class _Run:
         self.looked_at = now
         for cluster in sorted({each.contract.cluster for each in self.tables if not each.over}):
             served = [t for t in self.tables if t.contract.cluster == cluster and not t.over]
+            names = sorted({t.contract.topic for t in served})
+            topics: Mapping[str, Topic | TidemarkError]
             try:
-                topics = self.work.look(cluster, sorted({t.contract.topic for t in served}))
+                topics = self.work.look(cluster, names)
             except TidemarkError as error:
-                self._blind(cluster, served, error, now)
-                continue
-            self.blind.pop(cluster, None)
+                topics = dict.fromkeys(names, error)
             for each in served:
-                each.saw(topics.get(each.contract.topic), now)
+                found = topics.get(each.contract.topic)
+                if isinstance(found, TidemarkError):
+                    self._blind(each, found, now)
+                else:
+                    self.blind.pop(each.contract.table, None)
+                    each.saw(found, now)
 
-    def _blind(self, cluster: str, served: Iterable[Serving], error: TidemarkError, now: datetime) -> None:
-        self.blind[cluster] = self.blind.get(cluster, 0) + 1
-        if self.blind[cluster] < PATIENCE:
-            return
-        for each in served:
+    def _blind(self, each: Serving, error: TidemarkError, now: datetime) -> None:
+        table = each.contract.table
+        self.blind[table] = self.blind.get(table, 0) + 1
+        if self.blind[table] >= PATIENCE:
             each.failures = PATIENCE
             each.failed(error, now)
 

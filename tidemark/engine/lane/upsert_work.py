@@ -6,7 +6,7 @@ from threading import Event
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import Current, currents
-from tidemark.domain.errors import Outage
+from tidemark.domain.errors import Outage, TidemarkError
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.outcome import Commit, Outcome, Tally
 from tidemark.engine.access.lake import Lake
@@ -27,11 +27,18 @@ class MergeWork:
         self.stop = stop
         self.tables: Mapping[str, Current] = currents(lake.configuration.contracts)
 
-    def look(self, cluster: str, topics: Sequence[str]) -> Mapping[str, Topic]:
+    def look(self, cluster: str, topics: Sequence[str]) -> Mapping[str, Topic | TidemarkError]:
         """The append tables as they are now, those that were loaded."""
         chosen = [t for t in self.tables.values() if t.append.table in topics and t.append.cluster == cluster]
-        found = {each.append.table: as_topic(self._pair(each)) for each in chosen}
-        return {name: topic for name, topic in found.items() if topic}
+        found: dict[str, Topic | TidemarkError] = {}
+        for each in chosen:
+            try:
+                topic = as_topic(self._pair(each))
+            except TidemarkError as fault:
+                found[each.append.table] = fault
+            else:
+                found |= {each.append.table: topic} if topic else {}
+        return found
 
     def standing(self, contract: Contract) -> Standing:
         """Asked of the catalog alone."""

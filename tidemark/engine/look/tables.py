@@ -2,7 +2,7 @@
 
 import socket
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -60,28 +60,15 @@ def _topics(lake: Lake, contracts: Sequence[Contract]) -> Answers:
     topics: dict[tuple[str, str], Topic] = {}
     faults: dict[tuple[str, str], State] = {}
     for cluster, names in by_cluster.items():
-        found, fault = asked(lambda: lake.kafka(cluster).describe(sorted(names)))  # noqa: B023 - called at once
-        if found is not None:
-            topics |= {(cluster, name): topic for name, topic in found.items()}
-        elif fault == "kafka_down":
+        found, fault = asked(lambda: lake.kafka(cluster).describe_each(sorted(names)))  # noqa: B023 - called at once
+        if fault is not None:
             faults |= {(cluster, name): fault for name in names}
-        else:
-            _one_by_one(lake, cluster, names, topics, faults)
+        for name, answer in (found or {}).items():
+            if isinstance(answer, Topic):
+                topics[cluster, name] = answer
+            else:
+                faults[cluster, name] = answer.state
     return topics, faults
-
-
-def _one_by_one(
-    lake: Lake,
-    cluster: str,
-    names: Iterable[str],
-    topics: dict[tuple[str, str], Topic],
-    faults: dict[tuple[str, str], State],
-) -> None:
-    for name in sorted(names):
-        found, fault = asked(lambda: lake.kafka(cluster).describe([name]))  # noqa: B023
-        if fault:
-            faults[cluster, name] = fault
-        topics |= {(cluster, each): topic for each, topic in (found or {}).items()}
 
 
 def _with_topic(
