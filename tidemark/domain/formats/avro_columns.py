@@ -91,6 +91,7 @@ def columns(schema: AvroSchema) -> AvroColumns:
     more nesting than an expression may have, for a map in the key of a map and for a schema that has nothing to store.
     """
     root = schema.table_root
+    _check_nesting(root, (), 0)
     if isinstance(root, Record):
         struct = _struct(root)
     else:
@@ -100,7 +101,6 @@ def columns(schema: AvroSchema) -> AvroColumns:
     if not struct.fields:
         raise SchemaUnsupported("", "the schema has no field to store")
     check_names(struct)
-    _check_nesting(root, (), 0)
     check_reserved(struct)
     return AvroColumns(struct, schema.notes + tuple(_notes(root, ())))
 
@@ -164,7 +164,12 @@ def element_type(node: Node) -> ColumnType:
 
 def has_columns(record: Record) -> bool:
     """False for a record without fields, or with null fields only: it is a boolean, true when present."""
-    return any(column_type(field.type) is not None for field in record.fields)
+    return any(not _is_void(field.type) for field in record.fields)
+
+
+def _is_void(node: Node) -> bool:
+    """Null alone, also as the only branch of a union; asked of every record, so it builds no types."""
+    return node == NULL or (isinstance(node, Union) and not node.values)
 
 
 def branch_names(union: Union) -> tuple[str, ...]:
@@ -284,6 +289,6 @@ def _notes(node: Node, path: tuple[str, ...]) -> list[Note]:
 
 
 def _field_notes(node: Node, path: tuple[str, ...]) -> list[Note]:
-    if column_type(node) is None:
+    if _is_void(node):
         return [Note(".".join(path), "only null: no column")]
     return _notes(node, path)
