@@ -15,7 +15,7 @@ from tidemark.engine.access.registry import Registry
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.ready import evolved
 from tidemark.engine.schema import evolve as evolution
-from tidemark.engine.schema.writer import writer_of
+from tidemark.engine.schema.writer import judged
 from tidemark.engine.schema.writers import read_schemas
 
 VERSIONS, FIELDS = 20, 200
@@ -109,12 +109,12 @@ def test_a_look_that_finds_nothing_to_do_asks_once_reads_no_schema_and_commits_n
     state = TableState(CONTRACT.table, exists=True, columns=columns)
     monkeypatch.setattr(evolution, "alter", lambda *_: pytest.fail("the table was changed"))
     server.asked.clear()
-    parsed, began = writer_of.cache_info().misses, time.process_time()
+    parsed, began = judged.cache_info().misses, time.process_time()
     schemas = read_schemas(lake, CONTRACT)
     assert evolved(lake, CONTRACT, state, schemas, "r") is state
     spent = time.process_time() - began
     assert server.asked == ["/subjects/orders-value/versions"]
-    assert writer_of.cache_info().misses == parsed
+    assert judged.cache_info().misses == parsed
     assert spent < 1, f"{spent * 1000:.0f} ms"
 
 

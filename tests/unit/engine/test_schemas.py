@@ -3,8 +3,9 @@
 import pytest
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Stopped
+from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.engine.access.registry import RegisteredSchema
+from tidemark.engine.schema.writer import Reading, judged, writer_of
 from tidemark.engine.schema.writers import format_of
 
 
@@ -38,3 +39,12 @@ def test_other_and_several_types_are_refused_by_name(wanted, types, reason):
         format_of(contract(wanted), versions(*types))
     assert stopped.value.state == "misconfigured"
     assert reason in stopped.value.message
+
+
+def test_a_schema_without_columns_is_judged_once():
+    version = RegisteredSchema(987_001, 1, "AVRO", '{"type": "record", "name": "R", "fields": []}')
+    before = judged.cache_info().misses
+    for _ in range(3):
+        with pytest.raises(SchemaUnsupported, match="no field to store"):
+            writer_of(version, Reading())
+    assert judged.cache_info().misses == before + 1

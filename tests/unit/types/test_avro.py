@@ -92,6 +92,18 @@ def test_nesting_beyond_what_a_plan_can_say_is_refused_with_its_path() -> None:
     assert refused.value.path == ".".join(["top"] + ["x"] * 11)
 
 
+@pytest.mark.parametrize("levels", [40, 150, 400])
+def test_a_schema_is_refused_at_once_however_deep_it_is(levels: int) -> None:
+    """The time to plan a record of records once grew with the power of the levels."""
+    text = '"int"'
+    for level in range(levels):
+        text = (
+            f'{{"type": "record", "name": "L{level}", "fields": [{{"name": "x", "type": ["null", {text}]}}]}}'
+        )
+    with pytest.raises(SchemaUnsupported, match="too deeply"):
+        columns(parse(text))
+
+
 @pytest.mark.parametrize(
     "key",
     [

@@ -105,7 +105,7 @@ def parse(
         reader.notes.clear()
         return AvroSchema(reader.read(_json(text), None, ()), tuple(reader.notes))
     except RecursionError as error:
-        raise SchemaUnsupported("", "the schema is nested too deeply to be read") from error
+        raise SchemaUnsupported("", "nested too deeply to be read") from error
 
 
 def _json(text: str) -> Any:

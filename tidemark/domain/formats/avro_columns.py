@@ -168,6 +168,7 @@ def has_columns(record: Record) -> bool:
 
 
 def _is_void(node: Node) -> bool:
+    """Null alone, also as the only branch of a union; asked of every record, so it builds no types."""
     return node == NULL or (isinstance(node, Union) and not node.values)
 
 
