@@ -476,6 +476,27 @@ def test_what_is_allowed_to_nest_can_be_sent(spark: SparkSession) -> None:
         assert {row[FATE] for row in rows} <= {"written", "quarantined", "tombstone"}
 
 
+def test_what_takes_the_longest_expressions_can_be_sent_as_deep_as_it_is_allowed(spark: SparkSession) -> None:
+    key: Any = logical("int", "time-millis")
+    for level in range(9):
+        key = record(("k", key), name=f"K{level}")
+    maps: Any = logical("fixed", "duration", size=12, name="d")
+    for _ in range(5):
+        maps = mapping(maps)
+    pair = record(("key", key), ("value", "int"), name="Pair")
+    wide = logical("bytes", "decimal", precision=39, scale=4)
+    for schema in (
+        {**array(pair), "logicalType": "map"},
+        maps,
+        mapping(wide),
+        array(record(("w", wide), name="W")),
+    ):
+        whole = record(("v", schema))
+        decoding = Decoding("avro", columns_of(whole), 0, {1: schema_of(whole)})
+        rows = rows_of(spark, decoding, [framed(1, b"\x00"), None])
+        assert [row[FATE] for row in rows] == ["written", "tombstone"]
+
+
 def test_an_iceberg_table_takes_every_type_as_it_is(spark: SparkSession, stack: dict[str, Any]) -> None:
     """CREATE TABLE from the columns, append, and PyIceberg finds the same columns and comments."""
     whole = record(*((f"c{number}", case[0]) for number, case in enumerate(CASES)))
