@@ -92,6 +92,36 @@ def test_nesting_beyond_what_a_plan_can_say_is_refused_with_its_path() -> None:
     assert refused.value.path == ".".join(["top"] + ["x"] * 11)
 
 
+WIDE_DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 39, "scale": 4}
+
+
+def deep_key(levels: int) -> dict[str, Any]:
+    key: Any = {"type": "int", "logicalType": "time-millis"}
+    for level in range(levels):
+        key = record(("k", key), name=f"K{level}")
+    pair = record(("key", key), ("value", "int"), name="Pair")
+    return {"type": "array", "items": pair, "logicalType": "map"}
+
+
+@pytest.mark.parametrize(
+    ("possible", "too_deep", "path"),
+    [
+        (
+            {"type": "map", "values": WIDE_DECIMAL},
+            {"type": "map", "values": {"type": "map", "values": WIDE_DECIMAL}},
+            "v.value.value",
+        ),
+        (deep_key(9), deep_key(10), "v.key" + ".k" * 10),
+    ],
+    ids=["more than 38 digits", "in the key of a map"],
+)
+def test_what_takes_long_expressions_nests_less(possible: Any, too_deep: Any, path: str) -> None:
+    assert columns(schema_of(record(("v", possible))))
+    with pytest.raises(SchemaUnsupported, match="too deeply") as refused:
+        columns(schema_of(record(("v", too_deep))))
+    assert refused.value.path == path
+
+
 @pytest.mark.parametrize("levels", [40, 150, 400])
 def test_a_schema_is_refused_at_once_however_deep_it_is(levels: int) -> None:
     """The time to plan a record of records once grew with the power of the levels."""
