@@ -20,26 +20,22 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import checkpointed
 from tidemark.engine.access.table_state import load
 from tidemark.engine.merge.memory import read_memory
-from tidemark.engine.merge.plan import MergePlan
-from tidemark.engine.merge.rows import (
+from tidemark.engine.merge.orderless import (
+    AFTER,
     ERASED,
     KEY,
     KIND,
     NEW,
+    ORDER,
     PLACE,
     RETOLD,
     STORED,
     TRUNCATE,
     UNDONE,
     UNTOLD,
-    Shape,
-    events,
-    key_columns,
-    null_key,
-    present,
-    reduced,
-    remembered,
 )
+from tidemark.engine.merge.plan import MergePlan
+from tidemark.engine.merge.rows import Shape, events, key_columns, null_key, present, reduced, remembered
 from tidemark.engine.table.head_rows import head_rows
 
 FEW = 200
@@ -181,7 +177,7 @@ def _undone(lake: Lake, plan: MergePlan) -> DataFrame:
     if named is None or append is None or append.metadata.snapshot_by_id(named) is None:
         return keys
     replaced = _append(lake, plan, touched, named)
-    return keys.unionByName(replaced.select(key_columns(plan.shape).alias(KEY))).distinct()
+    return keys.unionByName(replaced.select(key_columns(plan.shape).alias(KEY)))
 
 
 def _merged_before(lake: Lake, plan: MergePlan, fresh: DataFrame) -> DataFrame:
@@ -273,8 +269,16 @@ def _remembered(
     if rows is None:
         return None
     found = remembered(rows, plan.shape).join(keys, KEY, "left_semi")
-    undone = merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, PLACE)
-    return found.where(f"NOT {undone} AND NOT {merge_filters.before(truncated, PLACE)}")
+
+    def gone(at: str) -> str:
+        undone = merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, at)
+        return f"({undone} OR {merge_filters.before(truncated, at)})"
+
+    found = found.where(f"NOT {gone(PLACE)}")
+    taken = F.coalesce(
+        F.expr(gone(AFTER)), F.lit(False)
+    )  # what it took is read again, or went with a truncation
+    return found.withColumns({name: F.when(~taken, F.col(name)) for name in (ORDER, AFTER)})
 
 
 def _prunable(shape: Shape) -> list[tuple[int, tuple[str, ...]]]:
