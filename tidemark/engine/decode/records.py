@@ -127,7 +127,10 @@ def _with_key(parts: Parts, decoding: Decoding, key: KeyDecoding) -> Parts:
         needed = needed | (parts.cause.isNull() & F.coalesce(deleted, F.lit(False)))
     payload, asked = key.decoding.payload, F.col(_KEY_ASKED)
     rows = parts.rows.select("*", needed.alias(_KEY_ASKED), parts.cause.alias(_VALUE_CAUSE))
-    found = taken_apart(rows.select("*", F.when(asked, F.col("key")).alias(payload)), key.decoding)
+    once = F.when(
+        asked & (F.spark_partition_id() >= 0), F.col("key")
+    )  # `_decoded` says why: not to be written out
+    found = taken_apart(rows.select("*", once.alias(payload)), key.decoding)
     filled = {name: found.columns[source] for name, source in key.columns.items()}
     columns = {
         name: F.when(asked, F.coalesce(filled[name], column)).otherwise(column) if name in filled else column
