@@ -76,7 +76,7 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
 
         configuration = self.configuration
         spark = configuration.platform.spark
-        lake = Lake(configuration, session=lambda: self.spark.renewed(spark.address, spark.conf))
+        lake = Lake(configuration, session=lambda: self.spark.renewed(spark.address))
         try:
             yield lake
         finally:

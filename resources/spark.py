@@ -1,6 +1,5 @@
 """Spark sessions over Spark Connect. One session per run and never a shared one."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from dagster_pyspark import LazyPySparkResource
@@ -16,14 +15,18 @@ class SparkConnect(LazyPySparkResource):
 
     spark_config: dict[str, Any] = Field(default_factory=dict)
 
-    def renewed(self, address: str, conf: Mapping[str, str]) -> SparkSession:
+    def renewed(self, address: str) -> SparkSession:
         """A new session, whatever became of the last one; `spark_config` wins over what is given."""
-        settings = {"spark.remote": address, **conf, **self.spark_config}
-        builder = SparkSession.builder.remote(str(settings.pop("spark.remote")))
-        self._spark_session = builder.config(map={k: str(v) for k, v in settings.items()}).create()
-        session: SparkSession = self._spark_session
+        from tidemark.engine.access.spark import give_up_soon  # noqa: PLC0415 - only a step pays for these imports
+
+        settings = {"spark.remote": address, **self.spark_config}
+        session: SparkSession = SparkSession.builder.remote(str(settings.pop("spark.remote"))).create()
+        give_up_soon(session)  # before the first call: the builder would make one for settings
+        for key, value in settings.items():
+            session.conf.set(key, str(value))
+        self._spark_session = session
         return session
 
     def _init_session(self) -> None:
         if self._spark_session is None:
-            self.renewed(str(self.spark_config["spark.remote"]), {})
+            self.renewed(str(self.spark_config["spark.remote"]))

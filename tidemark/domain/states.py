@@ -79,7 +79,8 @@ REMEDIES: dict[State, Remedy] = {
     ),
     "quality_blocked": Remedy(
         "A blocking quality rule failed on the staged batch; nothing was published.",
-        "tidemark accept {table} --quarantine-batch --reason … (its rows go to quarantine), or change the rule in "
+        "tidemark accept {table} --quarantine-batch --reason … (rows that break a rule of rows go to "
+        "quarantine, the others are published), or change the rule in "
         "the contract; then tidemark run {table}",
     ),
     "quarantine_flood": Remedy(

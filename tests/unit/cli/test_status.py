@@ -197,6 +197,12 @@ def test_a_first_load_from_latest_has_nothing_to_catch_up_with() -> None:
     assert judge(new, poll=timedelta(seconds=5), now=NOW).lag_records == 0
 
 
+def test_a_first_load_from_named_offsets_lags_by_what_it_will_read() -> None:
+    contract = Contract(topic="orders", table="shop.orders", ingest={"start": {"offsets": {0: 90}}})
+    unborn = table(exists=False, ledger=None)
+    assert status(contract=contract, table=unborn).lag_records == 10
+
+
 def test_states_are_those_of_the_contract() -> None:
     assert {status(topic=topic(e)).state for e in (0, 50, 100, 150)} <= set(STATES)
 

@@ -50,10 +50,16 @@ def answers(remote: str, timeout: float = 3.0) -> bool:
         return False
 
 
+def give_up_soon(spark: SparkSession) -> None:
+    """A call on a server that is gone fails after about five seconds: whether to try again is for the plan to say."""
+    warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")  # the error itself says it
+    cast("Any", spark).client.set_retry_policies(
+        [DefaultPolicy(max_retries=5, max_backoff=2_000, max_server_retry_delay=2_000)]
+    )
+
+
 def configure(spark: SparkSession, platform: Platform) -> None:
     """Give the session what platform.yaml says, and the catalog when the server itself was started without it.
-
-    A call on a server that is gone fails after about five seconds: whether to try again is for the plan to say.
 
     Raises:
         Stopped: `misconfigured`: the server refuses a setting of platform.yaml.
@@ -61,10 +67,7 @@ def configure(spark: SparkSession, platform: Platform) -> None:
     logging.getLogger("SQLQueryContextLogger").setLevel(
         logging.CRITICAL
     )  # repeats each error with its JVM stack
-    warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")  # the error itself says it
-    cast("Any", spark).client.set_retry_policies(
-        [DefaultPolicy(max_retries=5, max_backoff=2_000, max_server_retry_delay=2_000)]
-    )
+    give_up_soon(spark)
     catalog = platform.catalog
     if spark.conf.get(f"spark.sql.catalog.{catalog.name}", None) is None:
         for key, value in catalog.spark_conf().items():

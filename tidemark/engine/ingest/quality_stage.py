@@ -106,8 +106,9 @@ def _counted(bad: DataFrame, rule: QualityRule, rules: Rules) -> RuleResult:
 
 def _enough(rows: DataFrame, rule: QualityRule) -> RuleResult:
     """`failed` is how many rows are missing."""
-    missing = int(str(rule.min)) - rows.count()
-    return RuleResult.of(rule, max(0, missing))
+    there = rows.count()
+    missing = max(0, int(str(rule.min)) - there)
+    return replace(RuleResult.of(rule, missing), expectation=f"{rule.expectation}; it has {there}")
 
 
 def _unique(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tidemark.domain.cadence.lag import Lag, Sighting, measure
-from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.contract import Contract, StartOffsets
 from tidemark.domain.ledger.guard import Finding, Topic, examine
 from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.domain.states import FINE, HELD_BACK, OUTAGES, STATES, State, remedy
@@ -53,13 +53,14 @@ class Facts:
 
     @property
     def committed(self) -> dict[int, int]:
-        """The ledger's next offsets; before the first load those of the log start."""
+        """The ledger's next offsets; before the first load those where it begins, as far as the contract names them."""
         if self.table and self.table.ledger:
             return dict(self.table.ledger.next)
         start = self.contract.ingest.start
         if self.topic is None or start == "latest":
             return dict(self.topic.end) if self.topic else {}
-        return dict(self.topic.log_start)
+        named = start.offsets if isinstance(start, StartOffsets) else {}
+        return {**self.topic.log_start, **named}
 
     @property
     def finding(self) -> Finding | None:

@@ -12,7 +12,7 @@ from tidemark.domain.states import FINE, OUTAGES, State, remedy
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.look.status import Hint, Status
-from tidemark.engine.look.tables import PARALLEL, asked
+from tidemark.engine.look.tables import PARALLEL, accepts, asked
 from tidemark.engine.merge.state import Pair, read_pair
 
 
@@ -28,9 +28,10 @@ def upsert_statuses(
     with ThreadPoolExecutor(PARALLEL, thread_name_prefix="status") as pool:
         found = list(pool.map(lambda each: asked(lambda: read_pair(lake, each)), known))
     told = ask([each.contract.table for each, (pair, _) in zip(known, found, strict=True) if _waits(pair)])
+    down = any(_waits(pair) for pair, _ in found) and not accepts(lake.platform.spark.remote)
     polls = {name: lane.poll for name, lane in lake.platform.lanes.items()}
     return [
-        _judged(each, pair, fault or _stopped(each, pair, told), at, polls[each.append.lane])
+        _judged(each, pair, fault or _held_up(each, pair, told, down=down), at, polls[each.append.lane])
         for each, (pair, fault) in zip(known, found, strict=True)
     ]
 
@@ -55,6 +56,11 @@ def lateness(pair: Pair, now: datetime) -> tuple[Lag, Judgement]:
 
 def _waits(pair: Pair | None) -> bool:
     return pair is not None and pair.behind and not pair.state.paused
+
+
+def _held_up(current: Current, pair: Pair | None, told: Mapping[str, Hint], *, down: bool) -> State | None:
+    """Why what waits is not merged: the stop state of the last run, or Spark does not answer."""
+    return _stopped(current, pair, told) or ("spark_down" if down and _waits(pair) else None)
 
 
 def _stopped(current: Current, pair: Pair | None, told: Mapping[str, Hint]) -> State | None:
