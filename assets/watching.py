@@ -20,10 +20,20 @@ WARN, FAIL = 0.25, 0.05
 
 
 def judge_headroom(resource: LakeResource, contracts: Sequence[Contract]) -> Iterator[dg.AssetCheckResult]:
-    """One result per table; nothing waits or nothing is ever deleted: passed."""
+    """One result per table; nothing waits or nothing is ever deleted: passed. What cannot be asked is a warning."""
     with resource.open() as lake:
         for facts in look(lake, contracts, {}):
             contract, left = facts.contract, facts.headroom
+            if fault := facts.topic_fault or facts.table_fault:
+                yield dg.AssetCheckResult(
+                    asset_key=table_key(contract.table),
+                    check_name=HEADROOM,
+                    passed=False,
+                    severity=dg.AssetCheckSeverity.WARN,
+                    description=f"it cannot be judged: {fault}",
+                    metadata={"next": f"tidemark status {contract.table}"},
+                )
+                continue
             kept, _ = asked(lambda: kept_for(lake.platform.kafka[contract.cluster], [contract.topic]))  # noqa: B023
             limit = (kept or {}).get(contract.topic)
             share = 1.0 if left is None or not limit else left / limit

@@ -10,6 +10,7 @@ from jobs.marts import marts_job, marts_sensor
 from jobs.review import review_schedule
 from sensors.alerts import alert_sensor
 from sensors.lineage import lineage_sensor
+from sensors.sighted import recorded_sightings
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.config.upsert import currents
@@ -24,7 +25,7 @@ def governance(platform: Platform, contracts: Sequence[Contract], seen: Discover
     tables = [*(each.table for each in contracts), *currents(contracts), *(each.table for each in marts)]
     columns = {table: seen.columns(table) for table in tables}
     built = mart_assets(marts, contracts, platform.catalog.name, columns)
-    review = review_asset(contracts)
+    review = review_asset(contracts, recorded_sightings)
     told = [each for each in (lineage_sensor(platform), alert_sensor()) if each]
     return dg.Definitions(
         assets=[each for each in (built, review) if each],

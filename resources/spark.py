@@ -10,18 +10,18 @@ from pyspark.sql import SparkSession
 class SparkConnect(LazyPySparkResource):
     """A session of its own on the Connect server of `spark_config["spark.remote"]`, made on first use.
 
-    Left empty, address and settings come from the platform file; so no token of a URL shows in Dagster's UI.
+    Left empty, the address comes from the platform file (as settings do: `configure`); so no token of a URL shows in
+    Dagster's UI.
     """
 
     spark_config: dict[str, Any] = Field(default_factory=dict)
 
     def renewed(self, address: str) -> SparkSession:
-        """A new session, whatever became of the last one; `spark_config` wins over what is given."""
-        from tidemark.engine.access.spark import give_up_soon  # noqa: PLC0415 - only a step pays for these imports
+        """A new session, whatever became of the last one; `spark_config` may name another server, and settings."""
+        from tidemark.engine.access.spark import connect  # noqa: PLC0415 - only steps pay for the client's imports
 
         settings = {"spark.remote": address, **self.spark_config}
-        session: SparkSession = SparkSession.builder.remote(str(settings.pop("spark.remote"))).create()
-        give_up_soon(session)  # before the first call: the builder would make one for settings
+        session = connect(str(settings.pop("spark.remote")))
         for key, value in settings.items():
             session.conf.set(key, str(value))
         self._spark_session = session

@@ -53,11 +53,15 @@ class Entry:
 
 @dataclass(slots=True)
 class Cache:
-    """Entries by table, the end of the last run that was taken into account, and when topics were listed."""
+    """Entries by table, the end of the last run that was taken into account, and when topics were listed.
+
+    `down`: Kafka clusters that do not answer, by name, each with the tick that first found it so.
+    """
 
     tables: dict[str, Entry] = field(default_factory=dict)
     runs_until: datetime | None = None
     listed_at: datetime | None = None
+    down: dict[str, datetime] = field(default_factory=dict)
 
     def entry(self, table: str) -> Entry:
         """The entry of a table, made on first use."""
@@ -72,6 +76,7 @@ def dump(cache: Cache) -> str:
         "v": VERSION,
         "u": cache.runs_until.timestamp() if cache.runs_until else None,
         "l": _seconds(cache.listed_at),
+        **({"k": {name: _seconds(at) for name, at in cache.down.items()}} if cache.down else {}),
         "t": tables,
     }
     text = json.dumps(content, separators=(",", ":"))
@@ -86,7 +91,8 @@ def parse(cursor: str | None) -> Cache:
         if content["v"] != VERSION:
             return Cache()
         tables = {str(table): _entry_from_json(each) for table, each in content["t"].items()}
-        return Cache(tables, _time(content["u"]), _time(content["l"]))
+        down = {str(name): _moment(at) for name, at in content.get("k", {}).items()}
+        return Cache(tables, _time(content["u"]), _time(content["l"]), down)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, zlib.error):
         return Cache()
 

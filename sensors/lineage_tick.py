@@ -1,20 +1,25 @@
 """One tick of the OpenLineage sensor: runs that changed since the cursor, as activities of their tables."""
 
 import json
+import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 
 import dagster as dg
 from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 
 from assets.names import table_of
 from resources.lake import LakeResource
+from tidemark.domain.secrets import redact_text
 from tidemark.engine.config import discovery
 from tidemark.engine.openlineage import Activity, Source, Speaker
 
 AT_ONCE = 20
 """Runs of one tick; each may stand for many tables."""
+BUDGET_SECONDS = 20.0
+"""Of one tick: Dagster cuts one off after 60, and what it has told is not remembered then."""
 _ENDS: Mapping[DagsterRunStatus, str] = {
     DagsterRunStatus.SUCCESS: "COMPLETE",
     DagsterRunStatus.FAILURE: "FAIL",
@@ -25,10 +30,15 @@ _ROWS, _BYTES = ("rows_written", "dagster/row_count"), ("bytes",)
 
 @dataclass(slots=True)
 class Cursor:
-    """`since`: when the last told run had changed. `begun`: runs whose START was told and whose end was not."""
+    """`since`: when the last told run had changed. `begun`: runs whose START was told and whose end was not.
+
+    `told`: events that were sent of `telling`, a run and its status, when the time of a tick was over.
+    """
 
     since: float
     begun: list[str] = field(default_factory=list)
+    telling: str = ""
+    told: int = 0
 
     @classmethod
     def of(cls, text: str | None) -> "Cursor":
@@ -37,7 +47,7 @@ class Cursor:
 
     def to_json(self) -> str:
         """For the sensor's cursor."""
-        return json.dumps({"since": self.since, "begun": self.begun[-1000:]})
+        return json.dumps({**asdict(self), "begun": self.begun[-1000:]})
 
 
 def tell(context: dg.SensorEvaluationContext, resource: LakeResource) -> dg.SkipReason:
@@ -45,18 +55,24 @@ def tell(context: dg.SensorEvaluationContext, resource: LakeResource) -> dg.Skip
     cursor = Cursor.of(context.cursor)
     configuration = resource.configuration
     speaker = Speaker(configuration.platform, configuration.contracts, discovery.read(resource.places.home))
-    sent = 0
+    sent, until = 0, time.monotonic() + BUDGET_SECONDS
     try:
         for record in _changed(context.instance, cursor.since):
-            for activity in _activities(context, record, begun=record.dagster_run.run_id in cursor.begun):
+            run = record.dagster_run
+            telling = f"{run.run_id} {run.status.value}"
+            begin = cursor.told if cursor.telling == telling else 0
+            activities = _activities(context, record, begun=run.run_id in cursor.begun)
+            for number, activity in enumerate(islice(activities, begin, None), begin + 1):
+                if time.monotonic() > until:
+                    return dg.SkipReason(f"{sent} events sent; the endpoint is slow, the others follow")
                 speaker.tell(activity)
+                cursor.telling, cursor.told = telling, number
                 sent += 1
             _move(cursor, record)
     except Exception as error:  # noqa: BLE001 - whatever a transport raises: lineage waits, nothing else does
-        context.log.warning("OpenLineage cannot be told, it is tried again: %s", error)
-        return dg.SkipReason(
-            f"{sent} events sent; then the endpoint failed: {type(error).__name__}: {error}"[:500]
-        )
+        says = redact_text(f"{type(error).__name__}: {error}")
+        context.log.warning("OpenLineage cannot be told, it is tried again: %s", says)
+        return dg.SkipReason(f"{sent} events sent; then the endpoint failed: {says}"[:500])
     finally:
         context.update_cursor(cursor.to_json())
     return dg.SkipReason(f"{sent} events sent")

@@ -10,7 +10,7 @@ import dagster as dg
 from assets.checks import evaluation
 from assets.names import topic_key
 from sensors.tick import Tick
-from tidemark.domain.cadence.freshness import judge
+from tidemark.domain.cadence.freshness import judge, judge_unseen
 from tidemark.domain.cadence.lag import Lag
 from tidemark.domain.cadence.request import Ask
 from tidemark.domain.config.contract import Contract
@@ -40,6 +40,12 @@ def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvalua
     """One evaluation per table whose grade is another than at the last tick; a paused table keeps its own."""
     for contract in tick.contracts:
         entry, lag = tick.cache.entry(contract.table), decision.lags.get(contract.table)
+        if (since := tick.cache.down.get(contract.cluster)) and not entry.paused:
+            found = judge_unseen(contract.cluster, (tick.now - since).total_seconds(), contract.freshness)
+            if found.grade not in {"fresh", entry.grade}:
+                entry.grade = found.grade
+                yield evaluation(contract, found)
+            continue
         if lag is None or entry.paused or entry.committed is None or entry.read_at != tick.now:
             continue  # what a run has committed since the last reading would count as lag
         quiet = (tick.now - entry.active).total_seconds() if entry.active else None

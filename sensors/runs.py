@@ -143,7 +143,7 @@ def _ended(record: dg.RunRecord, lane: Collection[str]) -> Ended:
     run = record.dagster_run
     tables = _tables(run, lane)
     stopped: Mapping[str, State] = {}
-    if run.status == DagsterRunStatus.FAILURE:  # one that is executed again has the tags of the first
+    if run.status == DagsterRunStatus.FAILURE:  # one that was executed again has its parent's tags
         stopped = _stopped(run.tags.get(STOPPED_TAG)) or dict.fromkeys(tables, "failed")
     return Ended(frozenset(tables), datetime.fromtimestamp(record.end_time or 0, UTC), stopped)
 

@@ -83,8 +83,10 @@ class Tick:
             try:
                 found = self.lake.kafka(cluster).describe_each(sorted(topics), whole=False)
             except (Outage, Stopped) as error:
+                self.cache.down.setdefault(cluster, self.now)
                 self.down.append(f"kafka {cluster} is {error.state}: {error.fields.get('detail', '')}")
                 continue
+            self.cache.down.pop(cluster, None)
             self.topics[cluster] = {name: each for name, each in found.items() if isinstance(each, Topic)}
             for name, each in found.items():
                 if not isinstance(each, Topic):

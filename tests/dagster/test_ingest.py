@@ -14,12 +14,11 @@ from dagster._core.storage.tags import PARENT_RUN_ID_TAG
 from dagster._serdes import serialize_value
 
 import assets.run as run_module
-from assets import watching
+from assets import last_runs, watching
 from assets.handover import Handover
 from assets.names import STOPPED_TAG, pool_of
 from assets.report import observation
-from sensors.runs import ended
-from tidemark.cli import dagster_records
+from sensors import runs
 from tidemark.domain.cadence.events import report_period, run_length
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import Topic
@@ -386,13 +385,13 @@ def test_three_hundred_busy_tables_write_less_than_a_gigabyte_a_day(run, instanc
 
 def test_status_knows_a_stop_state_however_many_runs_came_after_it(run, instance, monkeypatch):
     """Given a table that stopped, when more runs of other tables have ended than are looked back at, then its state is still known."""
-    monkeypatch.setattr(dagster_records, "LOOK_BACK", 1)
+    monkeypatch.setattr(last_runs, "LOOK_BACK", 1)
     FakeWork.trouble["shop.orders"] = Stopped("schema_review", "shop.orders", "a plan waits")
     run("shop.orders")
     FakeWork.trouble.clear()
     for _ in range(2):
         run("web.clicks")
-    last = dagster_records._last_runs(instance, ["shop.orders", "web.clicks"])
+    last = last_runs.last_runs(instance, ["shop.orders", "web.clicks"])
     assert {table: state for table, (state, _) in last.items()} == {
         "shop.orders": "schema_review",
         "web.clicks": None,
@@ -403,7 +402,7 @@ def test_status_knows_a_stop_state_of_a_job_that_was_launched_as_a_whole(run, in
     """Given a stopped table, when the job is launched without a selection, as schedules do, then its state is still known."""
     FakeWork.trouble["shop.orders"] = Stopped("schema_review", "shop.orders", "a plan waits")
     defs.resolve_job_def("ingest").execute_in_process(instance=instance, raise_on_error=False)
-    last = dagster_records._last_runs(instance, ["shop.orders", "web.clicks"])
+    last = last_runs.last_runs(instance, ["shop.orders", "web.clicks"])
     assert {table: state for table, (state, _) in last.items()} == {
         "shop.orders": "schema_review",
         "web.clicks": None,
@@ -420,8 +419,8 @@ def test_a_run_that_is_executed_again_does_not_answer_for_the_first(run, instanc
         done = run("shop.orders", tags={**inherited, PARENT_RUN_ID_TAG: "the first"})
         found = instance.get_run_by_id(done.run_id)
         assert (found.status, json.loads(found.tags[STOPPED_TAG])) == (status, {})
-        [(told, _)] = dagster_records._last_runs(instance, ["shop.orders"]).values()
-        newest = ended(instance, pool_of("default"), ["shop.orders"], None)[-1]
+        [(told, _)] = last_runs.last_runs(instance, ["shop.orders"]).values()
+        newest = runs.ended(instance, pool_of("default"), ["shop.orders"], None)[-1]
         assert (told, newest.stopped.get("shop.orders")) == (state, state)
 
 
@@ -431,5 +430,23 @@ def test_a_run_that_was_asked_to_end_is_no_fault_of_its_tables(run, instance):
         FakeWork.trouble["shop.orders"] = error
         with suppress(DagsterExecutionInterruptedError):
             run("shop.orders")
-        [(found, _)] = dagster_records._last_runs(instance, ["shop.orders"]).values()
+        [(found, _)] = last_runs.last_runs(instance, ["shop.orders"]).values()
         assert found == state
+
+
+def test_a_run_without_a_selection_tells_how_its_tables_ended_too(run, defs, instance):
+    """Given a whole job that somebody has launched, when a table of it stops, then its state is known; a run that was executed again and went well has stopped nothing, whatever its parent's tags say."""
+    FakeWork.trouble["shop.orders"] = Stopped("schema_review", "shop.orders", "a plan waits")
+    defs.resolve_job_def("ingest").execute_in_process(instance=instance, raise_on_error=False)
+    both = ["shop.orders", "web.clicks"]
+    assert {table: state for table, (state, _) in last_runs.last_runs(instance, both).items()} == {
+        "shop.orders": "schema_review",
+        "web.clicks": None,
+    }
+    FakeWork.trouble.clear()
+    [failed] = instance.get_runs()
+    tags = {STOPPED_TAG: failed.tags[STOPPED_TAG]}
+    defs.resolve_job_def("ingest").execute_in_process(instance=instance, tags=tags)
+    assert {state for state, _ in last_runs.last_runs(instance, both).values()} == {None}
+    ends = runs.ended(instance, pool_of("default"), both, None)
+    assert sorted(each.stopped != {} for each in ends) == [False, True]

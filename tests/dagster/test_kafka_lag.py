@@ -358,6 +358,24 @@ def test_freshness_is_evaluated_when_its_grade_changes(tick, lake):
     assert grades(tick(later=700)) == {"shop/orders": (False, "ERROR")}
 
 
+def test_a_cluster_that_does_not_answer_turns_freshness_red_in_time(tick, lake):
+    """Given Kafka that is down, when that lasts longer than the limits, then its tables are said to be late, and are well when it is back."""
+
+    def verdicts(found):
+        checks = [e for e in found.asset_events if isinstance(e, dg.AssetCheckEvaluation)]
+        mine = [e for e in checks if e.asset_key.path == ["shop", "orders"]]
+        return {(e.passed, e.severity.value, e.metadata["verdict"].value) for e in mine}
+
+    assert verdicts(tick()) == {(True, "ERROR", "nothing_new")}
+    lake.down["main"] = "kafka_down"
+    assert verdicts(tick(later=60)) == set()
+    assert verdicts(tick(later=300)) == {(False, "WARN", "not_known")}
+    assert verdicts(tick(later=305)) == set(), "once"
+    assert verdicts(tick(later=700)) == {(False, "ERROR", "not_known")}
+    lake.down.clear()
+    assert verdicts(tick(later=761)) == {(True, "ERROR", "nothing_new")}
+
+
 def _finished(instance, run, stopped):
     if stopped:
         instance.add_run_tags(run.run_id, {STOPPED_TAG: stopped})

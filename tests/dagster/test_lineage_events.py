@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
@@ -12,6 +13,7 @@ import assets.marts_build
 import assets.run
 import assets.upkeep
 import resources.lake
+import sensors.lineage_tick
 from assets.names import table_key
 from orchestration.definitions import build_defs
 from tidemark.domain.columns.types import LONG, STRING, Field, Struct
@@ -26,12 +28,13 @@ class Receiver:
     """A real HTTP endpoint that keeps what it was sent."""
 
     def __init__(self, port=0):
-        self.events = []
-        kept = self.events
+        self.events, self.delay = [], 0.0
+        kept, receiver = self.events, self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
                 kept.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                time.sleep(receiver.delay)
                 self.send_response(201)
                 self.end_headers()
 
@@ -134,6 +137,18 @@ def test_a_dead_endpoint_stops_nothing_and_hears_of_it_later(defs, instance, rec
     tick(defs, instance, cursor)
     risen.stop()
     assert len(risen.events) == 4
+
+
+def test_a_slow_endpoint_is_told_all_over_several_ticks(defs, instance, receiver, monkeypatch):
+    """Given an endpoint that takes longer than a tick may, then each tick goes on behind what the one before has sent."""
+    cursor = tick(defs, instance, None)
+    run(defs, instance, monkeypatch)
+    monkeypatch.setattr(sensors.lineage_tick, "BUDGET_SECONDS", 0.4)
+    monkeypatch.setattr(receiver, "delay", 0.3)
+    for _ in range(6):
+        cursor = tick(defs, instance, cursor)
+    assert len(receiver.events) == 4
+    assert len({(state, job) for state, job in receiver.told()}) == 4
 
 
 @pytest.fixture

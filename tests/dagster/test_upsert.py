@@ -1,6 +1,7 @@
 """Rules of upsert tables in Dagster: assets downstream of their append tables, merged apart from ingest, when it is time."""
 
 import json
+import socket
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from assets.report import result
 from orchestration.definitions import build_defs
 from resources.lake import configuration_of
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
+from tidemark.domain.config.platform import Spark
 from tidemark.domain.config.upsert import SOFT_COLUMN, currents
 from tidemark.domain.errors import Outage
 from tidemark.domain.ledger.ledger import Ledger
@@ -121,12 +123,14 @@ def test_a_replay_or_a_rollback_that_leaves_the_offsets_is_merged(ticking, upser
     monkeypatch.setattr(tick_module, "read_pairs", lambda *_: {"shop.payments_current": found})
     assert [request.asset_selection for request in ticking().run_requests] == [[CURRENT]]
     monkeypatch.setattr(upserts_module, "read_pair", lambda *_: found)
-    lake = SimpleNamespace(platform=configuration_of(upserting).platform)
-    (status,) = upserts_module.upsert_statuses(lake, [found.current])
-    assert status.state == "spark_down", "no Spark answers here"
-    monkeypatch.setattr(upserts_module, "accepts", lambda _: True)
-    (status,) = upserts_module.upsert_statuses(lake, [found.current])
+    platform = configuration_of(upserting).platform
+    with socket.create_server(("127.0.0.1", 0)) as spark:
+        remote = f"sc://127.0.0.1:{spark.getsockname()[1]}"
+        lake = SimpleNamespace(platform=platform.model_copy(update={"spark": Spark(remote=remote)}))
+        (status,) = upserts_module.upsert_statuses(lake, [found.current])
     assert (status.state, status.lag_records) == ("lagging", 0)
+    (down,) = upserts_module.upsert_statuses(lake, [found.current])
+    assert (down.state, down.remedy.partition(" (")[0]) == ("spark_down", "tidemark services up")
     assert 299 < status.lag_seconds < 400
 
 

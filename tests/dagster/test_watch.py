@@ -50,6 +50,15 @@ def check(defs, instance, lake):
     return evaluate
 
 
+def test_headroom_that_cannot_be_asked_is_not_passed(check, monkeypatch):
+    """Given Kafka that does not answer, then nobody is told that nothing waits."""
+    facts = lambda _lake, contracts, _: [Facts(c, topic_fault="kafka_down") for c in contracts]  # noqa: E731
+    monkeypatch.setattr(watching, "look", facts)
+    found = check(HEADROOM)
+    assert (found.passed, found.severity.value) == (False, "WARN")
+    assert found.description == "it cannot be judged: kafka_down"
+
+
 def test_headroom_is_judged_by_its_share_of_the_topics_retention(check, monkeypatch):
     monkeypatch.setattr(watching, "kept_for", lambda _cluster, topics: dict.fromkeys(topics, 100.0))
     verdicts = {}

@@ -18,10 +18,14 @@ AGES = {"since": "2020-01-01T00:00:00+00:00", "until": "2040-01-01T00:00:00+00:0
 DAY = datetime.fromtimestamp(BEGAN / 1e6, UTC)
 
 
-def killed(table, verb, point):
+def paused(table, verb, point):
     run = Run.start(table.lakehouse, [table.name, json.dumps(verb)], pause_at=point)
     run.reaches_its_pause()
-    run.kill()
+    return run
+
+
+def killed(table, verb, point):
+    paused(table, verb, point).kill()
 
 
 def done(table, **verb):
@@ -119,6 +123,47 @@ def test_a_backfill_from_another_topic_dies_again_and_again(lakehouse):
     assert done(table, **verb, cutover=True)["arguments"]["cutover"]["rows"] == 30
     assert (table.ids(), table.causes()) == ([*range(30), *range(100, 110)], {"no_magic_byte": 1})
     assert left_behind(table) == []
+
+
+def test_of_two_cutovers_at_once_the_dead_one_takes_nothing_from_the_other(lakehouse):
+    """Given a cutover that is about to publish, when another of the same backfill hides its quarantined records and dies, then the first publishes all, and a repetition that is late is told so."""
+    topic = lakehouse.cluster.topic("late", 1)
+    topic.send(range(20))
+    topic.send_raw((None, b"poison", 0) for _ in range(3))
+    table = lakehouse.table(topic, ingest={"start": "latest"}, quarantine={"fail": 0.5})
+    table.run()
+    topic.send(range(20, 30))
+    table.run()
+    done(table, verb="backfill", **AGES)
+    cutover = {"verb": "backfill", **AGES, "cutover": True}
+    first = paused(table, cutover, "publishing")
+    killed(table, cutover, "publishing")
+    late = paused(table, cutover, "publishing")
+    first.release()
+    assert first.result()[0]["arguments"]["cutover"]["rows"] == 30
+    late.release()
+    told = late.result()[0]
+    assert told["arguments"]["cutover"]["rows"] == 30, told
+    assert table.holds_everything().quarantined == 3
+    assert table.ids() == list(range(30))
+    said = json.loads(table.iceberg().properties["tidemark.cutover"])
+    assert said["rows"] == 30
+    assert done(table, **cutover)["arguments"]["already_there"]
+
+
+def test_an_abort_beside_a_cutover_that_is_about_to_publish(lakehouse):
+    """Given a cutover at its last step, when the backfill is aborted, then nothing is published."""
+    topic = lakehouse.cluster.topic("late", 1)
+    topic.send(range(20))
+    table = lakehouse.table(topic, ingest={"start": "latest"})
+    table.run()
+    done(table, verb="backfill", **AGES)
+    run = paused(table, {"verb": "backfill", **AGES, "cutover": True}, "receipted")
+    assert done(table, verb="backfill", abort=True)["arguments"]["rows_dropped"] == 20
+    run.release()
+    with pytest.raises(AssertionError, match="dropped meanwhile"):
+        run.result()
+    assert table.ids() == []
 
 
 @pytest.mark.parametrize("point", ["publishing", pytest.param("published", marks=pytest.mark.long)])

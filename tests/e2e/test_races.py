@@ -1,5 +1,6 @@
 """Rule: of two attempts one wins; the other's rows are nowhere. Nobody's rollback is undone."""
 
+import time
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -7,8 +8,12 @@ import oracle
 import pytest
 from lakehouse import Run, until
 from topics import ORDER, order
+from upserted import Upserted
 
+from tidemark.engine.maintain.maintain import maintain
+from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.schema.history import history
+from tidemark.engine.table.operations import Signature
 
 NEWER = {**ORDER, "doc": "the same fields, another schema"}
 
@@ -69,6 +74,37 @@ def test_a_batch_that_is_published_while_another_run_changes_the_schema_is_read_
     assert [run.result()[0]["error"] for run in (staged, grows)] == [None, None]
     assert table.ids() == list(range(30))
     table.holds_everything()
+
+
+@pytest.mark.parametrize("format_version", [2, pytest.param(3, marks=pytest.mark.long)])
+def test_retention_leaves_what_a_replay_brings_back_in_that_moment(lakehouse, format_version):
+    """Given old records in quarantine, when their replay comes between what retention has planned and its delete, then the upsert table gets them first."""
+    old = int(time.time() * 1000) - 40 * 86_400_000
+    made = Upserted(lakehouse, partitions=1, format_version=format_version)
+    made.declare(quality=[{"sql": "v <> 'bad'"}], retention={"append": "30d"})
+    producer = made.topic._new_producer()
+    for n, value in enumerate(("bad", "bad", "good")):
+        key, text, _ = made._record(n, value)
+        producer.produce(made.topic.name, text, key, 0, timestamp=old)
+    producer.flush(30)
+    made.both((9, "new"))
+    assert made.rows() == {2: "good", 9: "new"}
+    upkeep = Run.start(
+        lakehouse, [made.append.name], pause_at="retention_staged", environment={"HEADLESS": "maintain"}
+    )
+    upkeep.reaches_its_pause()
+    made.declare(retention={"append": "30d"})
+    lakehouse.close()
+    replay_quarantine(lakehouse.lake, made.append.contract, Selection(), Signature("ada", "a test", "r"))
+    upkeep.release()
+    found = {each["kind"]: each for each in upkeep.result() if each["table"] == made.append.name}
+    assert "rows to read again first" in found["retention"]["reason"]
+    made.merge()
+    assert made.rows() == {0: "bad", 1: "bad", 2: "good", 9: "new"}
+    [gain] = [g for g in maintain(lakehouse.lake, made.append.contract) if g.kind == "retention"]
+    assert gain.numbers["rows_deleted"] == 3
+    made.merge()
+    assert made.rows() == {0: "bad", 1: "bad", 2: "good", 9: "new"}
 
 
 def test_two_first_loads_at_once_make_one_table(lakehouse):

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import psutil
@@ -93,9 +94,18 @@ def test_status_says_where_everything_is(home, running):
 
 
 def test_nothing_listens_beyond_this_machine(home, running):
-    for process in processes_of(home):
-        for address in listening(process):
-            assert address.ip.removeprefix("::ffff:") == "127.0.0.1", (process.cmdline()[-1], address)
+    known = {
+        urlsplit(f"//{address.rpartition('//')[2]}").port
+        for address in (
+            running["kafka"]["bootstrap.servers"],
+            running["schema_registry"]["url"],
+            running["spark"]["remote"],
+        )
+    }
+    found = [(process, address) for process in processes_of(home) for address in listening(process)]
+    assert {address.port for _, address in found} >= known
+    for process, address in found:
+        assert address.ip.removeprefix("::ffff:") == "127.0.0.1", (process.cmdline()[-1], address)
 
 
 def test_the_registry_is_as_strict_as_clients_expect(running):

@@ -35,7 +35,7 @@ from tidemark.domain.columns.types import (
 )
 from tidemark.domain.plan.meanings import MEANINGS, known, told
 from tidemark.engine.access.iceberg_types import columns_of as table_columns
-from tidemark.engine.decode.records import FATE, Decoding, decode
+from tidemark.engine.decode.records import CAUSE, FATE, Decoding, decode
 
 NAN, INF = float("nan"), float("inf")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -474,6 +474,47 @@ def test_what_is_allowed_to_nest_can_be_sent(spark: SparkSession) -> None:
         decoding = Decoding("avro", columns_of(whole), 0, {1: schema_of(whole)})
         rows = rows_of(spark, decoding, [framed(1, b"\x00"), None])
         assert {row[FATE] for row in rows} <= {"written", "quarantined", "tombstone"}
+
+
+def test_a_decimal_of_many_digits_needs_bytes(spark: SparkSession) -> None:
+    whole = record(("v", logical("bytes", "decimal", precision=50, scale=2)))
+    decoding = Decoding("avro", columns_of(whole), 0, {1: schema_of(whole)})
+    rows = rows_of(spark, decoding, [framed(1, b"\x00"), framed(1, b"\x02\x00")])
+    assert [(row[CAUSE], row["v"]) for row in rows][1] == (None, "0.00")
+    assert rows[0][CAUSE] == "undecodable"
+
+
+def test_a_default_stands_in_below_a_top_level_that_is_no_record(spark: SparkSession) -> None:
+    older, newer = record(("a", "int")), record(("a", "int"), ("b", "int", 7))
+    for old, new, given, wanted in (
+        (array(older), array(newer), [{"a": 1}], [{"a": 1, "b": 7}]),
+        (["null", older], ["null", newer], {"a": 1}, {"a": 1, "b": 7}),
+    ):
+        writers = {1: schema_of(old), 2: schema_of(new)}
+        decoding = Decoding("avro", columns_of(new), 0, writers, reader=writers[2])
+        [row] = rows_of(spark, decoding, [framed(1, encoded(old, given))])
+        assert exact(row["value"]) == exact(wanted)
+
+
+def test_what_takes_the_longest_expressions_can_be_sent_as_deep_as_it_is_allowed(spark: SparkSession) -> None:
+    key: Any = logical("int", "time-millis")
+    for level in range(9):
+        key = record(("k", key), name=f"K{level}")
+    maps: Any = {"type": "fixed", "size": 12, "name": "d", "logicalType": "duration"}
+    for _ in range(5):
+        maps = mapping(maps)
+    pair = record(("key", key), ("value", "int"), name="Pair")
+    wide = logical("bytes", "decimal", precision=39, scale=4)
+    for schema in (
+        {**array(pair), "logicalType": "map"},
+        maps,
+        mapping(wide),
+        array(record(("w", wide), name="W")),
+    ):
+        whole = record(("v", schema))
+        decoding = Decoding("avro", columns_of(whole), 0, {1: schema_of(whole)})
+        rows = rows_of(spark, decoding, [framed(1, b"\x00"), None])
+        assert [row[FATE] for row in rows] == ["written", "tombstone"]
 
 
 def test_an_iceberg_table_takes_every_type_as_it_is(spark: SparkSession, stack: dict[str, Any]) -> None:

@@ -24,20 +24,8 @@ from tidemark.domain.columns.types import (
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import current_of, upsert_columns
 from tidemark.engine.access.spark import checkpointed, connect
-from tidemark.engine.merge.rows import (
-    DELETE,
-    KEY,
-    KIND,
-    NEW,
-    ORIGIN,
-    ROW,
-    STORED,
-    Shape,
-    events,
-    reduced,
-    remembered,
-    to_remember,
-)
+from tidemark.engine.merge.orderless import DELETE, KEY, KIND, NEW, ORIGIN, STORED
+from tidemark.engine.merge.rows import ROW, Shape, events, reduced, remembered, to_remember
 from tidemark.engine.merge.unknown import is_unknown, may_be_unknown
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -76,13 +64,16 @@ def row_of(log, event):
     [
         (["_kafka.offset"], "hard", "none"),
         (["ts"], "hard", "none"),
+        (["ts", "_kafka.timestamp"], "hard", "none"),
         (["source.seq"], "soft", "none"),
+        (["ts", "_kafka.timestamp"], "soft", "none"),
         (["_kafka.offset"], "hard", "debezium_flat"),
     ],
 )
 def test_merges_equal_the_log_replayed_into_a_map(spark, order_by, deletes, envelope):
     """Given 150 logs cut into three merges with replays, when merged, then after each every map is the log's."""
     by_source, unknowns = order_by != ["_kafka.offset"], envelope != "none"
+    by_time = "_kafka.timestamp" in order_by
     contract = Contract(
         topic="t",
         table="s.t",
@@ -93,25 +84,28 @@ def test_merges_equal_the_log_replayed_into_a_map(spark, order_by, deletes, enve
     shape = Shape(what, upsert_columns(what, COLUMNS))
 
     def differing(logs):
-        return differences(spark, shape, logs, by_source=by_source, unknowns=unknowns)
+        return differences(spark, shape, logs, by_source=by_source, by_time=by_time, unknowns=unknowns)
 
-    logs = dict(enumerate(drawn(cut_logs(by_source=by_source, unknowns=unknowns), LOGS, seed())))
+    strategy = cut_logs(by_source=by_source, unknowns=unknowns, tangled=by_source)
+    logs = dict(enumerate(drawn(strategy, LOGS, seed())))
     if wrong := differing(logs):
         shortest = min((logs[n] for n in wrong), key=lambda log: len(log.until(BATCHES)))
         found = least(shortest, lambda log: bool(differing({0: log})))
         pytest.fail(f"{len(wrong)} logs went wrong, for example {found}: {differing({0: found})}")
 
 
-def differences(spark, shape, logs, *, by_source, unknowns):
+def differences(spark, shape, logs, **how):
     """Log -> (merge, keys held, keys expected), of the first merge after which some are not what they should be."""
     stored, memory = {}, []
     for number in range(BATCHES):
         fresh = [row_of(n, event) for n, log in logs.items() for event in log.batch(number)]
-        for row in merged(spark, shape, fresh, list(stored.values()), memory) if fresh else ():
-            apply(row, stored, memory)
+        rows, remember = merged(spark, shape, fresh, list(stored.values()), memory) if fresh else ([], [])
+        memory += remember
+        for row in rows:
+            apply(row, stored)
         wrong = {}
         for n, log in logs.items():
-            expected = current(log.until(number), by_source=by_source, unknowns=unknowns)
+            expected = current(log.until(number), **how)
             held = {key: row[2] for (of, key), row in stored.items() if of == n and not row[-1]}
             if held != expected:
                 wrong[n] = (number, held, expected)
@@ -136,19 +130,13 @@ def merged(spark, shape, fresh, stored, memory):
         )
         every = every.unionByName(remembered(past, shape))
     winners = checkpointed(reduced(every, shape))
-    remember = {
-        row["key"]: tuple(row)[:-1]
-        for row in to_remember(winners.where((F.col(KIND) == DELETE) & (F.col(ORIGIN) == NEW))).collect()
-    }
-    names = winners.select(KEY, KIND, ORIGIN, "action", F.to_json(KEY).alias("text"), f"{ROW}.*").collect()
-    return [(row, remember.get(row["text"])) for row in names if row["action"] or row["text"] in remember]
+    known = to_remember(winners, shape).collect() if shape.current.remembers else []
+    rows = winners.where("action IS NOT NULL").select(KEY, KIND, ORIGIN, "action", f"{ROW}.*").collect()
+    return rows, [tuple(row)[:-1] for row in known]
 
 
-def apply(found, stored, memory):
-    row, remember = found
+def apply(row, stored):
     key = (row[KEY]["k0"], row[KEY]["k1"])
-    if remember:
-        memory.append(remember)
     if row["action"] in {"insert", "update"}:
         assert (key in stored) == (row["action"] == "update")
         names = [field.name for field in COLUMNS.fields]
@@ -215,7 +203,7 @@ def test_a_mark_keeps_the_values_that_its_row_did_not_know(spark):
     for number, event in enumerate(log):
         together: dict = {}
         for stored, fresh in ((apart, [event]), (together, log[: number + 1])):
-            for row in merged(spark, shape, fresh, list(stored.values()), []):
-                apply(row, stored, [])
+            for row in merged(spark, shape, fresh, list(stored.values()), [])[0]:
+                apply(row, stored)
         assert together == apart
         assert apart[0, 1][2] == ("big" if number < 4 else WORDS)

@@ -8,6 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidemark.domain.columns.names import METADATA_COLUMNS
+from tidemark.engine.operate.backfill_source import time_of
 
 TABLE = "named.t"
 
@@ -36,7 +37,8 @@ def written(spark: SparkSession, columns: str, values: str) -> list[dict[str, An
 
 @pytest.mark.parametrize("name", [*sorted(METADATA_COLUMNS), "_File"])
 def test_a_table_with_a_name_of_icebergs_metadata_is_of_no_use(spark: SparkSession, name: str) -> None:
-    with pytest.raises(PySparkException):
+    refusal = rf"reserved for Iceberg metadata columns: \[{name}\]|Row ID attributes cannot be nullable: {name.lower()}#"
+    with pytest.raises(PySparkException, match=refusal):
         written(spark, f"{name} int", "1")
 
 
@@ -57,3 +59,8 @@ def test_no_file_can_be_written_with_names_that_it_spells_the_same(
         written(spark, f"`{name}` int, `{other}` int", "1, 2")
     rows = written(spark, f"`{name}` int, s struct<`{other}`: int>", f"1, named_struct('{other}', 2)")
     assert rows == [{"id": 2, name: 1, "s": {other: 2}}]
+
+
+def test_windows_are_cut_by_a_column_with_a_backtick_in_its_name_as_by_any(spark: SparkSession) -> None:
+    rows = spark.sql("SELECT named_struct('b`c', 7) AS `a``t`, 8 AS `a`")
+    assert rows.select(time_of("`a``t`.`b``c`")).first()[0] == 7

@@ -30,8 +30,13 @@ class Event:
         return self.epoch, self.partition, self.offset
 
 
-def current(events: Iterable[Event], *, by_source: bool, unknowns: bool = False) -> dict[int, str]:
-    """Key -> value of the newest event of each key, without those whose newest event is a delete."""
+def current(
+    events: Iterable[Event], *, by_source: bool, by_time: bool = False, unknowns: bool = False
+) -> dict[int, str]:
+    """Key -> value of the newest event of each key, without those that are deleted.
+
+    By offset, or `by_source` (ts, then epoch, partition, offset; `by_time`: ts, then the record's time).
+    """
     by_key: dict[int, list[Event]] = {}
     told = list(dict.fromkeys(events))
     truncations = [each for each in told if each.truncates]
@@ -40,9 +45,11 @@ def current(events: Iterable[Event], *, by_source: bool, unknowns: bool = False)
             by_key.setdefault(event.key, []).append(event)
     found = {}
     for key, mine in by_key.items():
-        ordered = sorted(mine, key=lambda e: _rank(e, mine, by_source))
-        if ordered[-1].value is not None:
-            found[key] = _value(ordered) if unknowns else ordered[-1].value
+        orderless = [each for each in mine if by_source and each.ts is None and each.value is None]
+        ordered = sorted(set(mine) - set(orderless), key=lambda e: _rank(e, by_source, by_time))
+        if not ordered or ordered[-1].value is None or any(_earlier(ordered[-1], each) for each in orderless):
+            continue
+        found[key] = _value(ordered) if unknowns else ordered[-1].value
     return found
 
 
@@ -57,22 +64,17 @@ def _value(ordered: Sequence[Event]) -> str:
     return newest or ""
 
 
-def _rank(event: Event, mine: Sequence[Event], by_source: bool) -> Any:
-    """What sorts an event; a delete without an order comes right after the greatest that was there before it."""
+def _rank(event: Event, by_source: bool, by_time: bool) -> Any:
+    """What sorts an event that has an order."""
     if not by_source:
         return event.epoch, event.offset, event.partition
-    own = (event.ts is not None, event.ts or 0, event.place)
-    if event.ts is not None or event.value is not None:
-        return *own, False, event.place
-    before = [(e.ts is not None, e.ts or 0, e.place) for e in mine if _earlier(e, event)]
-    told, ts, place = max(before, default=own)
-    return told, ts, max(place, event.place), True, event.place
+    return event.ts is not None, event.ts or 0, event.time if by_time else 0, event.place
 
 
 def _earlier(one: Event, other: Event) -> bool:
-    """By offset in one Kafka partition, by record time across partitions; the times of two records differ."""
+    """By offset in one Kafka partition, by record time across partitions."""
     if one.epoch != other.epoch:
         return one.epoch < other.epoch
     if one.partition == other.partition:
         return one.offset < other.offset
-    return (one.time, one.partition) < (other.time, other.partition)
+    return one.time <= other.time

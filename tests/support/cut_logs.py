@@ -34,38 +34,46 @@ class CutLog:
 
 
 @st.composite
-def cut_logs(draw: Any, *, by_source: bool, unknowns: bool) -> CutLog:
+def cut_logs(draw: Any, *, by_source: bool, unknowns: bool, tangled: bool = False) -> CutLog:
     """Few keys, so that updates, deletes, re-inserts and changed keys meet; only with a source order a key leaves its
-    partition. The topic may be made anew once on the way."""
+    partition. The topic may be made anew once on the way. `tangled`: orders tie or are missing, record times go back
+    within a partition, and what is merged first need not be older.
+    """
     count = draw(st.integers(1, 14))
     moves = by_source and draw(st.booleans())
     renewed = draw(st.integers(1, 2 * count))
     times = draw(st.permutations(range(1, 2 * count + 1)))
     log: list[Event] = []
-    offsets = [0, 0]
+    offsets = [0, 0, 0]
     for number in range(count):
         if number == renewed:
-            offsets = [0, 0]
+            offsets = [0, 0, 0]
         key, kind = (
             draw(st.integers(0, 3)),
             draw(st.sampled_from(["put", "put", "unknown", "delete", "tombstone"])),
         )
-        partition = draw(st.integers(0, 1)) if moves else key % 2
+        partition = draw(st.integers(0, 1 + tangled)) if moves else key % 2
         gone = kind in {"delete", "tombstone"}
         value = None if gone else UNKNOWN if unknowns and kind == "unknown" else f"v{number}"
         ts = times[number] if by_source and kind != "tombstone" else None
-        log.append(Event(key, partition, offsets[partition], ts, value, int(number >= renewed), number))
+        time = number
+        if tangled:
+            ts = draw(st.sampled_from([None, 1, 2, 3])) if ts else None
+            time = draw(st.integers(0, count))
+        log.append(Event(key, partition, offsets[partition], ts, value, int(number >= renewed), time))
         offsets[partition] += 1
     cuts = sorted(draw(st.lists(st.integers(0, count), min_size=BATCHES - 1, max_size=BATCHES - 1)))
     ends = [0, *cuts, count]
+    if tangled:
+        log = draw(st.permutations(log))
     fresh = [tuple(log[a:b]) for a, b in pairwise(ends)]
-    again = [tuple(_repeated(draw, log[:end], moves=moves)) for end in ends[:-1]]
+    again = [tuple(_repeated(draw, log[:end], whole=not tangled)) for end in ends[:-1]]
     return CutLog(tuple(fresh), tuple(again))
 
 
-def _repeated(draw: Any, before: Sequence[Event], *, moves: bool) -> list[Event]:
-    """Any of the earlier ones, or all of a key as a replay does."""
-    if moves:
+def _repeated(draw: Any, before: Sequence[Event], *, whole: bool) -> list[Event]:
+    """Any of the earlier ones, or all of a key as a replay does: in the default order no delete is remembered."""
+    if whole:
         keys = draw(st.sets(st.integers(0, 3), max_size=2))
         return [each for each in before if each.key in keys]
     return [each for each in before if draw(st.integers(0, 4)) == 0]

@@ -1,4 +1,4 @@
-"""A merge that ends at a line of its commit path as if its process had been killed there, in this process."""
+"""A merge, or an act of an operator, that ends at a line of its commit path as if its process had been killed there, in this process."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -7,6 +7,7 @@ from typing import Any
 import tidemark.engine.merge.merge as merging
 import tidemark.engine.merge.plan as planning
 import tidemark.engine.merge.stage as staging
+import tidemark.engine.table.operations as operating
 import tidemark.engine.table.publish as publishing
 
 POINTS = ("branched", "remembered", "merged", "staged", "audited", "receipted", "publishing", "published")
@@ -25,7 +26,7 @@ def dying_at(monkeypatch: Any, point: str) -> Iterator[None]:
             raise Died
 
     with monkeypatch.context() as patch, suppress(Died):
-        for module in (planning, staging, publishing):
+        for module in (planning, staging, publishing, operating):
             patch.setattr(module, "pause_point", end)
         patch.setattr(merging, "drop_branch", lambda *_: None)
         yield

@@ -29,10 +29,13 @@ COLUMNS = Struct(
 
 
 class Logs:
-    """`count` logs over two partitions; `sent` is what the append table holds. `by_source`: events bring an order."""
+    """`count` logs over two partitions; `sent` is what the append table holds.
 
-    def __init__(self, dice: random.Random, count: int, *, by_source: bool) -> None:
-        self.dice, self.count, self.by_source = dice, count, by_source
+    `by_source`: events bring an order, or none, which often ties, and record times go back; `by_time`: those decide next.
+    """
+
+    def __init__(self, dice: random.Random, count: int, *, by_source: bool, by_time: bool = False) -> None:
+        self.dice, self.count, self.by_source, self.by_time = dice, count, by_source, by_time
         self.epoch, self.time, self.next = 0, 0, {0: 0, 1: 0}
         self.sent: list[Event] = []
         self.held: list[Event] = []
@@ -65,7 +68,9 @@ class Logs:
 
     def expected(self) -> dict[tuple[int, int], str]:
         """(log, id) -> value."""
-        found = current(self.sent, by_source=self.by_source, unknowns=not self.by_source)
+        found = current(
+            self.sent, by_source=self.by_source, by_time=self.by_time, unknowns=not self.by_source
+        )
         return {(key // KEYS, key % KEYS): value for key, value in found.items()}
 
     def _made(self, *, truncated: bool) -> Iterator[Event]:
@@ -95,13 +100,14 @@ class Logs:
         self.time += 1
         offset = self.next[partition]
         self.next[partition] += 1
-        return Event(key, partition, offset, ts, value, self.epoch, self.time, **more)
+        behind = self.dice.randint(0, 50) if self.by_source else 0
+        return Event(key, partition, offset, ts, value, self.epoch, self.time - behind, **more)
 
     def _key(self) -> int:
         return self.dice.randrange(self.count * KEYS)
 
     def _ts(self) -> int | None:
-        return self.dice.randint(0, 10**9) if self.by_source else None
+        return self.dice.choice((None, *range(8))) if self.by_source else None
 
     def _value(self) -> str:
         unknown = not self.by_source and self.dice.random() < 0.3

@@ -17,11 +17,14 @@ import typer
 from typer.core import TyperGroup
 
 from tidemark.domain.errors import Interrupted, Outage, Overtaken, Stopped, TidemarkError
+from tidemark.domain.states import OUTAGES
+from tidemark.services.errors import DownloadFailed, ServiceFailed
 
 FINDING = 1
 BAD_USE = 2
 INTERRUPTED = 130
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_FOUND = (Stopped, Outage, Overtaken, ServiceFailed, DownloadFailed)
 _UsageError: Any = typer.BadParameter.__base__
 
 
@@ -100,7 +103,10 @@ def report(error: Exception, *, as_json: bool) -> int:
     _say(error, as_json=as_json)
     if isinstance(error, Interrupted):
         return INTERRUPTED
-    found = isinstance(error, Stopped | Outage | Overtaken) or error.fields.get("state") == "failed"
+    found = isinstance(error, _FOUND) or error.fields.get("state") in {
+        *OUTAGES,
+        "failed",
+    }
     return FINDING if found else BAD_USE
 
 

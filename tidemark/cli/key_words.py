@@ -23,7 +23,7 @@ CONTRACT = {
     ),
     "event_time": (
         "The column that says when something happened: watermark and late rows are counted by it, and it "
-        "partitions by day unless `partition_by` is given."
+        "partitions by day unless `partition_by` is given, be it as `[]`."
     ),
     "value": "How record values are read.",
     "key": "How record keys are read, and which columns they fill.",

@@ -12,6 +12,7 @@ from tidemark.cli.choice import chosen_both
 from tidemark.cli.dagster_records import hints
 from tidemark.cli.output import console
 from tidemark.cli.status import statuses_of
+from tidemark.domain.errors import Refused
 from tidemark.domain.states import STATES
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment, places
@@ -72,13 +73,22 @@ class TableFigures:
 
 
 def metrics(tables: Sequence[str], port: int, *, once: bool) -> None:
-    """Serve /metrics until Ctrl-C, or print it once."""
+    """Serve /metrics until Ctrl-C, or print it once.
+
+    Raises:
+        Refused: the port cannot be had.
+    """
     registry = CollectorRegistry()
     registry.register(TableFigures(tables))
     if once:
         console().file.write(generate_latest(registry).decode())
         return
-    server, thread = start_http_server(port, addr=LOOPBACK, registry=registry)
+    try:
+        server, thread = start_http_server(port, addr=LOOPBACK, registry=registry)
+    except OSError as error:
+        raise Refused(
+            f"port {port} cannot be had: {error.strerror}", next_step="--port names another"
+        ) from error
     console().print(f"http://{LOOPBACK}:{server.server_port}/metrics   Ctrl-C stops")
     with suppress(KeyboardInterrupt):
         thread.join()

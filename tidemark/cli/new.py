@@ -1,6 +1,8 @@
 """`tidemark new TOPIC`: a contract for a topic that has none, and whether it fits."""
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,11 @@ import yaml
 
 from tidemark.cli.border import FINDING
 from tidemark.cli.output import console, number, print_json
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.expansion import stands_in_the_way
 from tidemark.domain.config.naming import default_table, is_topic
 from tidemark.domain.errors import Refused
-from tidemark.domain.plan.proposal import Proposal, propose
+from tidemark.domain.plan.proposal import Proposal, Reason, propose
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment, places
 from tidemark.engine.preview.survey import survey
@@ -37,13 +41,14 @@ def new(topic: str, *, cluster: str, sample: int, dry_run: bool, as_json: bool) 
             f"topic {topic} has a contract already: it makes {taken[0]}",
             next_step=f"tidemark plan {taken[0]}",
         )
-    file = places(os.environ).contracts_dir / f"{topic}.yaml"
+    file = places(os.environ).contracts_dir / file_name(topic)
     if file.exists() and not dry_run:
         raise Refused(f"{file} is there already", next_step="--dry-run prints what would be written")
     lake = Lake(configuration)
     found = propose(
         survey(lake, topic, cluster, sample), default_table(configuration.platform.default_namespace, topic)
     )
+    found = beside(found, configuration.contracts)
     text = SCHEMA_LINE + yaml.safe_dump(dict(found.contract), sort_keys=False, allow_unicode=True)
     written = found.fits and not dry_run
     if written:
@@ -51,6 +56,24 @@ def new(topic: str, *, cluster: str, sample: int, dry_run: bool, as_json: bool) 
     _tell(found, file, text, written=written, as_json=as_json)
     if not found.fits:
         raise typer.Exit(FINDING)
+
+
+def file_name(topic: str) -> str:
+    """Of its contract: files that begin with _ or a dot are not read as contracts."""
+    return f"t{topic}.yaml" if topic.startswith(("_", ".")) else f"{topic}.yaml"
+
+
+def beside(found: Proposal, contracts: Sequence[Contract]) -> Proposal:
+    """The proposal, which does not fit where another contract makes its table: both would be refused."""
+    proposed = Contract.model_validate({**found.contract, "table": found.seen.table})
+    other = stands_in_the_way(proposed, contracts)
+    if other is None:
+        return found
+    says = (
+        f"table {proposed.table}, or one beside it, is also made by the contract of topic {other.topic} "
+        f"({other.table}): name another `table`"
+    )
+    return replace(found, reasons=(*found.reasons, Reason("no_fit", says)))
 
 
 def _write(file: Path, text: str) -> None:

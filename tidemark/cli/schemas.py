@@ -8,9 +8,11 @@ from typing import Any
 
 from tidemark.cli.key_words import CONTRACT, PLATFORM
 from tidemark.domain.config.assembly import REQUIRED
+from tidemark.domain.config.catalog import PLAIN_KEYS
 from tidemark.domain.config.contract import Declaration
 from tidemark.domain.config.kafka_properties import KNOWN
 from tidemark.domain.config.platform import CONNECTIONS, Platform
+from tidemark.domain.config.platform_rules import CATALOG_KEYS
 
 FOLDER = Path("docs")
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -22,6 +24,9 @@ def schemas() -> dict[str, str]:
     platform = _described(_tidy(Platform.model_json_schema()), PLATFORM)
     platform["properties"]["defaults"] = {"$ref": "contract.schema.json"}
     platform["$defs"]["KafkaCluster"]["propertyNames"] = {"enum": sorted(KNOWN)}
+    platform["$defs"]["Catalog"]["propertyNames"] = {
+        "anyOf": [{"enum": sorted(CATALOG_KEYS | PLAIN_KEYS)}, {"pattern": "[.-]"}]
+    }
     platform["dependentRequired"] = {block: list(REQUIRED) for block in CONNECTIONS}
     del platform["required"]
     return {

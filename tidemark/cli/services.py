@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from tidemark.cli.border import report
 from tidemark.cli.demo.hold import end_leftovers
 from tidemark.services.errors import ServiceError
 from tidemark.services.java import install_java
@@ -30,7 +31,7 @@ def up(*, as_json: AsJson = False) -> None:
         with on_console(console) as show:
             status = Stack(default_home()).up(show)
     except ServiceError as error:
-        _fail(error, as_json=as_json)
+        raise typer.Exit(report(error, as_json=as_json)) from None
     except KeyboardInterrupt:
         console.print("Interrupted; what had been started was stopped again.")
         raise typer.Exit(130) from None
@@ -63,7 +64,7 @@ def install_java_command(
     try:
         java = install_java()
     except ServiceError as error:
-        _fail(error, as_json=as_json)
+        raise typer.Exit(report(error, as_json=as_json)) from None
     typer.echo(json.dumps({"java": str(java)}) if as_json else f"Java: {java}")
 
 
@@ -84,14 +85,6 @@ def _show(found: dict[str, Any], *, as_json: bool) -> None:
     console.print(table)
     if any(state != "running" for state in found["services"].values()):
         console.print("Next: tidemark services up", style="dim")
-
-
-def _fail(error: ServiceError, *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps({"error": error.as_json()}))
-    else:
-        Console(stderr=True).print(str(error), style="red", highlight=False)
-    raise typer.Exit(2) from None
 
 
 def _end_on_sigterm() -> None:

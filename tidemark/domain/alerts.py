@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from tidemark.domain.states import REMEDIES, State
@@ -23,12 +24,13 @@ class Alert:
     safe: str = ""
 
     def line(self) -> str:
-        """What happened, what is not lost, and what to do now."""
+        """What happened, what is not lost, and what to do now, as Slack's mrkdwn wants text that is none of its own."""
+        what, safe, following = (escape(each, quote=False) for each in (self.what, self.safe, self.next_step))
         state = f" `{self.state}`" if self.state else ""
         run = f" (run {self.run_id[:8]})" if self.run_id else ""
-        kept = f"\n> safe: {self.safe}" if self.safe else ""
-        following = f"\n> next: `{self.next_step}`" if self.next_step else ""
-        return f"*{self.subject}*{state}{run}: {self.what}{kept}{following}"
+        kept = f"\n> safe: {safe}" if safe else ""
+        following = f"\n> next: `{following}`" if following else ""
+        return f"*{escape(self.subject, quote=False)}*{state}{run}: {what}{kept}{following}"
 
 
 def stopped(table: str, error: Mapping[str, Any], run_id: str) -> Alert:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tidemark.domain.secrets import redact, redact_text
 from tidemark.domain.states import State, meaning, named_state, remedy, safe
 
 NO_TABLE = "-"
@@ -21,13 +22,13 @@ NO_TABLE = "-"
 
 
 class TidemarkError(Exception):
-    """Base of the tree. `fields` are plain JSON values; `next_step` is what a person does now."""
+    """Base of the tree. `fields` are plain JSON values; `next_step` is what a person does now. None shows a secret."""
 
     def __init__(self, message: str, *, next_step: str = "", **fields: Any) -> None:
-        self.message = message
+        self.message = redact_text(message)
         self.next_step = next_step
-        self.fields: dict[str, Any] = fields
-        super().__init__(f"{message}\nNext: {next_step}" if next_step else message)
+        self.fields: dict[str, Any] = redact(fields)
+        super().__init__(f"{self.message}\nNext: {next_step}" if next_step else self.message)
 
     def as_json(self) -> dict[str, Any]:
         """{"kind", "message", "next_step", **fields}."""
@@ -140,7 +141,12 @@ def error_fields(error: BaseException) -> Mapping[str, Any]:
     """The JSON of any error, ours or not."""
     if isinstance(error, TidemarkError):
         return error.as_json()
-    return {"kind": type(error).__name__, "message": str(error), "next_step": "", "state": "failed"}
+    return {
+        "kind": type(error).__name__,
+        "message": redact_text(str(error)),
+        "next_step": "",
+        "state": "failed",
+    }
 
 
 def state_of(error: BaseException) -> State:

@@ -56,6 +56,7 @@ class Remedy:
 
 
 _AGAIN = "What was not published stays in Kafka and is read by the next run; nothing half done can be seen."
+_BACK = "tidemark services up (embedded stack) or bring it back; the next run continues"
 
 REMEDIES: dict[State, Remedy] = {
     "fresh": Remedy("Everything that Kafka holds is published within the target lag.", "", ""),
@@ -79,9 +80,8 @@ REMEDIES: dict[State, Remedy] = {
     ),
     "quality_blocked": Remedy(
         "A blocking quality rule failed on the staged batch; nothing was published.",
-        "tidemark accept {table} --quarantine-batch --reason … (rows that break a rule of rows go to "
-        "quarantine, the others are published), or change the rule in "
-        "the contract; then tidemark run {table}",
+        "tidemark accept {table} --quarantine-batch --reason … (rows that break a rule go to quarantine, the others "
+        "in), or change the rule in the contract; then tidemark run {table}",
     ),
     "quarantine_flood": Remedy(
         "More of a batch than quarantine.fail allows cannot enter: misconfiguration rather than bad data.",
@@ -146,21 +146,11 @@ REMEDIES: dict[State, Remedy] = {
         "rows: drop it, then tidemark accept {table} --first-load --reason …",
         "The table that is there was not touched; records stay in Kafka.",
     ),
-    "registry_down": Remedy(
-        "The schema registry does not answer.", "bring it back; the next run continues", _AGAIN
-    ),
-    "kafka_down": Remedy(
-        "The Kafka cluster does not answer.", "bring it back; the next run continues", _AGAIN
-    ),
-    "catalog_down": Remedy(
-        "The Iceberg catalog does not answer.", "bring it back; the next run continues", _AGAIN
-    ),
+    "registry_down": Remedy("The schema registry does not answer.", _BACK, _AGAIN),
+    "kafka_down": Remedy("The Kafka cluster does not answer.", _BACK, _AGAIN),
+    "catalog_down": Remedy("The Iceberg catalog does not answer.", _BACK, _AGAIN),
     "store_down": Remedy("The file store does not answer.", "bring it back; the next run continues", _AGAIN),
-    "spark_down": Remedy(
-        "The Spark Connect server does not answer.",
-        "tidemark services up (embedded stack) or bring it back; the next run continues",
-        _AGAIN,
-    ),
+    "spark_down": Remedy("The Spark Connect server does not answer.", _BACK, _AGAIN),
     "failed": Remedy(
         "The run failed in a way Tidemark has no name for.",
         "read the run's error, then tidemark run {table}",

@@ -39,6 +39,7 @@ PausePoint = Literal[
     "expired",
     "orphans_listed",
     "retention_noted",
+    "retention_staged",
     "retention_deleted",
     "unrecorded",
 ]

@@ -2,18 +2,17 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import currents
-from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.backfill import CUTOVER
 from tidemark.domain.lineage.column_lineage import lineage_of, made_of_it, note_of, tags_of
 from tidemark.domain.lineage.marts import Mart, downstream
+from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.config import discovery
@@ -34,7 +33,7 @@ OPERATIONS = 50
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Everything about one table. Parts that could not be asked are empty; `status.state` says why."""
+    """Everything about one table. Parts that could not be asked are empty; `unasked` says which, and why."""
 
     contract: Contract
     status: Status
@@ -53,6 +52,8 @@ class Review:
     """Of the upsert table, where the contract asks for one."""
     cutover: Mapping[str, Any] | None = None
     """The last backfill that was published, as the table itself says."""
+    unasked: Mapping[str, State] = field(default_factory=dict)
+    """Of `table`, `quarantine` and `operations` what could not be read, by the state of what holds it."""
 
     def as_json(self) -> dict[str, Any]:
         """The shape of `report --json`."""
@@ -110,11 +111,13 @@ def _review(
     contract, state = facts.contract, facts.table
     lane = lake.platform.lanes[contract.lane]
     reached = downstream(contract, marts)
-    table, _ = asked(lambda: load(lake.catalog, contract.table))
+    table, unread = asked(lambda: load(lake.catalog, contract.table))
     receipts = receipts_of(table.metadata, contract.table) if table else []
-    found, _ = asked(
+    found, uncounted = asked(
         lambda: causes(lake, contract.table, contract.quarantine_table, state.ledger if state else None)
     )
+    operations, unlisted = asked(lambda: _operations(lake, contract.table))
+    faults = {"table": unread, "quarantine": uncounted or unread, "operations": unlisted}
     return Review(
         contract=contract,
         status=judge(facts, poll=lane.poll, now=datetime.now(UTC)),
@@ -125,11 +128,12 @@ def _review(
         snapshots=snapshots_of(table.metadata) if table else {},
         recovery=recovery_of(receipts),
         changes=history(state)[::-1] if state and state.exists else [],
-        operations=_operations(lake, contract.table),
+        operations=operations or [],
         promises=promises(contract, lake.platform),
         marts={each.table: each.upstream for each in marts if each.table in reached},
         current=current,
         cutover=_plain(state.properties.get(CUTOVER)) or None if state else None,
+        unasked={part: fault for part, fault in faults.items() if fault},
     )
 
 
@@ -159,17 +163,13 @@ def _description(contract: Contract, column: Mapping[str, Any]) -> str:
 
 
 def _operations(lake: Lake, table: str) -> list[dict[str, Any]]:
-    """What people did to the table, newest first; empty when nobody did or the log cannot be read."""
-    with suppress(TidemarkError, OSError, ValueError):
-        log, _ = asked(lambda: load(lake.catalog, log_table(lake)))
-        if log is None:
-            return []
-        about = f"table = '{table}'"
-        newest = (
-            log.scan(row_filter=about).to_arrow().sort_by([("at", "descending")]).to_pylist()[:OPERATIONS]
-        )
-        return [{**row, "at": row["at"].isoformat(), "arguments": _plain(row["arguments"])} for row in newest]
-    return []
+    """What people did to the table, newest first; empty when nobody did."""
+    log = load(lake.catalog, log_table(lake))
+    if log is None:
+        return []
+    about = f"table = '{table}'"
+    newest = log.scan(row_filter=about).to_arrow().sort_by([("at", "descending")]).to_pylist()[:OPERATIONS]
+    return [{**row, "at": row["at"].isoformat(), "arguments": _plain(row["arguments"])} for row in newest]
 
 
 def _plain(arguments: str | None) -> Any:

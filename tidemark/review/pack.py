@@ -24,7 +24,7 @@ def page(reviews: Sequence[Review], catalog: str) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {
-        "short": short,
+        "short": _short,
         "minute": _minute,
         "duration": format_duration,
         "age": _age,
@@ -41,6 +41,10 @@ def page(reviews: Sequence[Review], catalog: str) -> str:
         picture=_picture,
         plots=_plots,
     )
+
+
+def _short(number: float | None) -> str:
+    return "–" if number is None else short(number)
 
 
 def _picture(review: Review) -> Markup:

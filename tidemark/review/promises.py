@@ -81,10 +81,10 @@ def _kept(contract: Contract) -> str:
 
 
 def _maintenance(contract: Contract, platform: Platform) -> str:
-    owner = contract.owners.data or "nobody is named"
+    owner = f"{contract.owners.data} owns it." if contract.owners.data else "Nobody is named who owns it."
     when = platform.maintenance
     return (
-        f"{owner} owns it. Compaction ({when.compaction}), snapshot expiry ({when.snapshots}) and orphan files "
+        f"{owner} Compaction ({when.compaction}), snapshot expiry ({when.snapshots}) and orphan files "
         f"({when.orphans}) are scheduled, and act where it pays."
     )
 

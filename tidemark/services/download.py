@@ -111,6 +111,7 @@ class _Fetch:
             retry=tenacity.retry_if_exception_type(
                 (httpx.TransportError, httpx.HTTPStatusError, _WrongBytes)
             ),
+            sleep=tenacity.sleep_using_event(self._cancelled),
             reraise=True,
         )
         try:
@@ -145,11 +146,11 @@ class _Fetch:
         try:
             with part.open(mode) as out:
                 for chunk in response.iter_bytes(CHUNK):
-                    if self._cancelled.is_set():
-                        return
                     out.write(chunk)
                     written += len(chunk)
                     self._count(len(chunk))
+                    if self._cancelled.is_set():
+                        raise _Cancelled
         except httpx.TransportError:
             self._count(-written)  # the next attempt counts what is on disk
             raise
@@ -163,6 +164,10 @@ class _Fetch:
         megabytes = f"{self._done / 1e6:.0f} of {self._total / 1e6:.0f} MB, once"
         text = f"{len(self._wanted)} files, {megabytes}"
         self._on_progress(Event("download", text, self._done, self._total, finished=finished))
+
+
+class _Cancelled(Exception):
+    pass
 
 
 class _WrongBytes(Exception):

@@ -32,7 +32,7 @@ ServiceState = Literal["running", "starting", "killed", "stopped"]
 
 def default_home() -> Path:
     """TIDEMARK_HOME, else .tidemark in the current folder."""
-    return Path(os.environ.get("TIDEMARK_HOME", ".tidemark")).absolute()
+    return Path(os.environ.get("TIDEMARK_HOME") or ".tidemark").absolute()
 
 
 class Stack:

@@ -93,7 +93,7 @@ def test_what_lies_before_the_first_load_is_loaded_beside_the_ingest(lakehouse, 
 def test_an_aborted_backfill_leaves_nothing(lakehouse, late):
     head, rows = late.head, late.ids()
     assert done(late, since=AGES[0], until=AGES[1])["step"] == "load"
-    assert done(late, abort=True)["rows_dropped"] == 100
+    assert done(late, replace(ADA, run_id="abort-1"), abort=True)["rows_dropped"] == 100
     assert (late.head, late.ids(), late.branches) == (head, rows, set())
     assert not [
         t for t in lakehouse.catalog.list_tables("proof") if t[1].startswith(f"{late.name[6:]}_backfill")

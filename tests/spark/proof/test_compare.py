@@ -82,5 +82,18 @@ def test_a_table_is_compared_with_that_of_another_program(lakehouse):
     )
     parts = compare(lakehouse.lake, table.name, f"{other}_copy", Wanted(by="_kafka.partition")).as_json()
     assert [(str(g["group"]), g["equal"]) for g in parts["groups"]] == [("0", True), ("1", False)]
+    spark.sql(
+        f"CREATE TABLE lake.{other}_twice USING iceberg AS SELECT * FROM lake.{table.name} "
+        f"UNION ALL SELECT r.* FROM (SELECT * FROM lake.{table.name} WHERE id = 1) r, range(2000)"
+    )
+    spark.sql(
+        f"CREATE TABLE lake.{other}_changed USING iceberg AS "
+        f"SELECT id, customer, amount + 1 AS amount, at FROM lake.{other}_twice"
+    )
+    seen = compare(lakehouse.lake, f"{other}_twice", f"{other}_changed", Wanted(keys=["id"])).as_json()
+    assert all(each["key"] for each in seen["differences"]["sample"]), "a key of many rows hides no other"
+    spark.sql(f"CREATE TABLE lake.{other}_strange (word string) USING iceberg")
+    with pytest.raises(Refused, match="no column in common"):
+        compare(lakehouse.lake, table.name, f"{other}_strange", Wanted())
     whole = Wanted(until=datetime(2026, 1, 1, 0, 50, tzinfo=UTC))
     assert compare(lakehouse.lake, table.name, other, whole).equal

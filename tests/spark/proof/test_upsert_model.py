@@ -13,6 +13,8 @@ from seeds import seed
 
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.merge.state import own_receipts
+from tidemark.engine.operate.accept_upsert import accept_either
+from tidemark.engine.table.operations import Signature
 
 LOGS = 80
 
@@ -30,7 +32,8 @@ class Trial:
             format_version=format_version,
             upsert={**keys, **upsert},
         )
-        self.logs = Logs(dice, LOGS, by_source="order_by" in upsert)
+        order = upsert.get("order_by", [])
+        self.logs = Logs(dice, LOGS, by_source="ts" in order, by_time="_kafka.timestamp" in order)
         self.name = self.log.current.contract.table
 
     def send(self, **how):
@@ -102,6 +105,7 @@ class Trial:
     [
         pytest.param(2, {}, marks=pytest.mark.long),
         (3, {"order_by": ["ts"]}),
+        pytest.param(2, {"order_by": ["ts", "_kafka.timestamp"]}, marks=pytest.mark.long),
         pytest.param(2, {"order_by": ["ts"], "deletes": "soft"}, marks=pytest.mark.long),
     ],
 )
@@ -118,3 +122,31 @@ def test_the_table_is_the_map_after_every_merge(lakehouse, monkeypatch, format_v
     trial.new_topic()
     trial.merge()
     trial.undo_upsert()
+
+
+@pytest.mark.random
+@pytest.mark.parametrize(
+    ("order", "deletes"),
+    [
+        (["ts"], "hard"),
+        (["ts", "_kafka.timestamp"], "soft"),
+        pytest.param(["ts", "_kafka.timestamp"], "hard", marks=pytest.mark.long),
+        pytest.param(["ts"], "soft", marks=pytest.mark.long),
+    ],
+)
+def test_it_makes_no_difference_how_a_log_is_cut(lakehouse, monkeypatch, order, deletes):
+    """Given logs whose record times go back, whose orders tie across partitions or are missing, with deletes that bring
+    none, when they are merged commit by commit, and made anew at once, then both tables are the map."""
+    upsert = {"order_by": order, "deletes": deletes}
+    trial = Trial(lakehouse, monkeypatch, random.Random(seed()), 2, upsert)
+    for _ in range(3):
+        trial.send()
+        trial.merge()
+    apart = trial.rows()
+    lakehouse.spark().sql(f"DROP TABLE {trial.name} PURGE")
+    lakehouse.spark().sql(f"DROP TABLE IF EXISTS {trial.log.current.memory} PURGE")
+    accept_either(
+        trial.log.lake, trial.log.current.contract, "first-load", Signature("ada", "a test", run_id="r")
+    )
+    trial.merge()
+    assert trial.rows() == apart

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import oracle
 import pytest
+from dying import dying_at
 from upserted import FIELDS, Upserted
 
 from tidemark.domain.errors import Refused
@@ -43,7 +44,7 @@ def accept(made):
     return accept_either(made.lakehouse.lake, made.current.contract, "first-load", ADA)
 
 
-def test_history_that_is_gone_is_made_anew_and_never_of_less_without_a_word(lakehouse):
+def test_history_that_is_gone_is_made_anew_and_never_of_less_without_a_word(lakehouse, monkeypatch):
     """Given an append table that was dropped and loaded again, then the map is rebuilt; given rows that retention took,
     rows that someone else wrote, or an upsert table that is gone, then it stops until that is accepted, and is made of
     what is there."""
@@ -64,7 +65,12 @@ def test_history_that_is_gone_is_made_anew_and_never_of_less_without_a_word(lake
     set_properties(lakehouse.lake, made.append.name, {EXPIRED_BEFORE: "2026-01-01T00:00:00+00:00"})
     assert stops_with(made) == "ledger_missing"
     assert made.rows() == {1: "c", 3: "x", 4: "d"}
-    accept(made)
+    with dying_at(monkeypatch, "unrecorded"):
+        accept_either(lakehouse.lake, made.current.contract, "first-load", replace(ADA, run_id="dies"))
+    repeated = accept_either(
+        lakehouse.lake, made.current.contract, "first-load", Signature("bob", "again", run_id="b")
+    )
+    assert (repeated.by, repeated.reason, repeated.run_id) == ("ada", "a test", "dies"), "who died is logged"
     assert made.rows() == {1: "c", 3: "x", 4: "d"}, "until the next merge"
     made.merge()
     assert made.rows() == {1: "c", 3: "x"}
@@ -115,6 +121,11 @@ def test_an_upsert_table_that_is_declared_later_knows_what_it_was_not_told(lakeh
     made.both((6, "f"), (2, None))
     assert made.rows() == {3: "c", 4: "again", 5: "e", 6: "f"}
     assert newest(made)["no_tombstones"] == [0, 1]
+    for p in (0, 1):
+        replay_range(lakehouse.lake, made.append.contract, p, 0, int(made.append.ledger["next"][str(p)]), ADA)
+    made.merge()
+    assert made.rows() == {4: "again", 5: "e", 6: "f"}
+    assert newest(made)["no_tombstones"] is None, "it must not cover others that are counted later"
 
 
 def test_deletes_of_an_earlier_epoch_that_are_no_rows_are_named_too(lakehouse):

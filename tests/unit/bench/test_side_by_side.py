@@ -110,9 +110,38 @@ def test_the_composed_limit_is_the_sum_of_its_parts():
 
 def test_the_guard_compares_ratios_to_raw_consumption_so_that_a_slow_machine_is_no_decay():
     assert ratios(report(9e-6)) == {"orders": pytest.approx(9)}
-    assert worse(report(9e-6), report(18e-6, raw=2e-6)) == []
-    assert worse(report(9e-6), report(10e-6)) == []
-    assert "orders: 13.00 × raw consume, was 9.00" in worse(report(9e-6), report(13e-6))[0]
+    assert worse([report(9e-6)], report(18e-6, raw=2e-6)) == []
+    assert worse([report(9e-6)], report(10e-6)) == []
+    assert "orders: 13.00 × raw consume, was 9.00" in worse([report(9e-6)], report(13e-6))[0]
+
+
+def test_small_steps_that_add_up_are_decay():
+    steps = [report(each * 1e-6) for each in (9, 7, 8.5, 10, 12, 13.5, 16)]
+    assert all(worse(steps[:n], steps[n]) == [] for n in range(2, 6))
+    assert worse(steps[:6], steps[6]) == ["orders: 16.00 × raw consume, was 7.00 on then"]
+
+
+def test_results_of_other_sizes_are_not_compared():
+    smaller = replace(
+        report(5e-6), runs=[replace(each, records=each.records // 2) for each in report(5e-6).runs]
+    )
+    assert worse([smaller], report(18e-6)) == []
+
+
+@pytest.mark.parametrize(
+    "failed", [{"tidemark on json": "exit 1"}, {"librdkafka consume on json": "exit 1"}, {}]
+)
+def test_a_workload_without_figures_of_ours_is_not_passed_over(failed):
+    alone = [replace(each, workload="nested") for each in rounds("librdkafka consume", 0.2, 1e-6)]
+    newest = report(9e-6)
+    newest = replace(newest, failed=failed) if failed else replace(newest, runs=[*newest.runs, *alone])
+    well, why = verdict([report(9e-6), newest])
+    assert not well
+    assert why.endswith("on json" if failed else "on nested")
+
+
+def test_a_peer_that_failed_is_no_fault_of_ours():
+    assert verdict([replace(report(9e-6), failed={"flink on orders": "exit 1"})])[0]
 
 
 def test_the_guard_is_content_with_a_first_result_and_not_with_one_that_has_no_figures():

@@ -13,6 +13,7 @@ from tidemark.cli.border import report
 from tidemark.cli.main import app
 from tidemark.cli.output import print_json
 from tidemark.domain.errors import Outage, Refused, Stopped, TidemarkError
+from tidemark.services.errors import JavaMissing, ServiceFailed
 
 HEAVY = {
     "pyspark",
@@ -107,7 +108,10 @@ def test_a_broken_contract_names_file_and_line_and_exits_with_2(home: Path) -> N
         (TidemarkError("no address"), 2),
         (Stopped("topic_recreated", "shop.orders", ""), 1),
         (Outage("kafka_down", "shop.orders", ""), 1),
+        (TidemarkError("no address", state="kafka_down"), 1),
         (RuntimeError("a fault of ours"), 1),
+        (ServiceFailed("spark", "ended", Path("/no.log")), 1),
+        (JavaMissing("no Java"), 2),
     ],
 )
 def test_exit_codes(error: Exception, code: int, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """What Prometheus sees: the figures of status, by table; what is unknown is absent, never zero."""
 
+import socket
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tidemark.cli import metrics
+from tidemark.domain.errors import Refused
 from tidemark.engine.look.status import Status
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -53,3 +55,10 @@ def test_what_could_not_be_asked_is_absent_and_the_state_says_why(scraped):
     assert 'tidemark_lag_records{table="a.b"' not in scraped
     assert 'tidemark_state{state="kafka_down",table="a.b"} 1.0' in scraped
     assert 'tidemark_state{state="fresh",table="a.b"} 0.0' in scraped
+
+
+def test_a_port_that_is_taken_is_refused_with_what_to_do(monkeypatch):
+    monkeypatch.setattr(metrics.TableFigures, "__init__", lambda *_: None)
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(Refused) as refused:
+        metrics.metrics([], taken.getsockname()[1], once=False)
+    assert refused.value.next_step == "--port names another"

@@ -135,6 +135,9 @@ def test_what_is_done_to_the_append_table_is_not_done_to_its_upsert_table(instal
     assert configuration.any_table("lake.b_current").table == "lake.b_current"
     with pytest.raises(Refused, match=r"lake\.b_current is merged from lake\.b and follows it") as refused:
         configuration.contract("lake.b_current")
+    with pytest.raises(Refused) as mistyped:
+        configuration.contract("lake.b_currnt")
+    assert mistyped.value.next_step == "did you mean lake.b_current?"
     assert "the same for lake.b;" in refused.value.next_step
 
 

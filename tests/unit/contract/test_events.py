@@ -32,7 +32,10 @@ def test_two_contracts_do_not_share_a_table(installation):
     installation.contract("topic: shop\nevents: {a.A: shop.orders}")
     installation.contract("topic: orders\ntable: shop.Orders", name="other.yaml")
     [problem] = installation.problems()
-    assert "differs only by case from shop.Orders" in problem.message or "shop.orders" in problem.message
+    assert problem.key == "table"
+    assert problem.message.startswith(
+        "table shop.Orders differs only by case from shop.orders, which is made by"
+    )
 
 
 @pytest.mark.parametrize(("text", "key", "message"), WRONG)

@@ -36,6 +36,19 @@ def test_names_that_differ_in_java_are_translated():
     assert options == {"kafka.request.timeout.ms": "1", "kafka.fetch.max.wait.ms": "2"}
 
 
+def test_a_zero_that_java_would_take_at_its_word_is_javas_word_for_the_same():
+    options = spark_options(
+        {"socket.send.buffer.bytes": "0", "socket.receive.buffer.bytes": "65536", "connections.max.idle.ms": "0",
+         "fetch.min.bytes": "0"}
+    )  # fmt: skip
+    assert options == {
+        "kafka.send.buffer.bytes": "-1",
+        "kafka.receive.buffer.bytes": "65536",
+        "kafka.connections.max.idle.ms": "-1",
+        "kafka.fetch.min.bytes": "0",
+    }
+
+
 def test_user_and_password_become_a_login_module_with_its_quotes_escaped():
     options = spark_options(SCRAM)
     assert options["kafka.sasl.mechanism"] == "SCRAM-SHA-512"

@@ -109,3 +109,23 @@ def test_a_start_is_one_value_and_not_merged_with_another(installation):
 def test_an_empty_value_takes_a_default_back(installation):
     installation.contract("event_time: at", "_defaults.yaml")
     assert installation.contract("topic: orders\nevent_time:").only().event_time is None
+
+
+def test_the_short_form_of_upsert_says_the_keys_and_leaves_the_rest_to_its_defaults(installation):
+    installation.contract("upsert:\n  keys: [outer]\n  deletes: soft\n  on_truncate: apply", "_defaults.yaml")
+    installation.contract("topic: a\nupsert: [own]", "a.yaml")
+    installation.contract("upsert: [short]", "b/_defaults.yaml")
+    installation.contract("topic: b\nupsert:\n  order_by: [at]", "b/b.yaml")
+    configuration = installation.load()
+    said = {contract.topic: contract.upsert for contract in configuration.contracts}
+    assert (said["a"].keys, said["a"].deletes, said["a"].on_truncate) == (("own",), "soft", "apply")
+    assert (said["b"].keys, said["b"].deletes, said["b"].order_by) == (("short",), "soft", ("at",))
+    origins = configuration.origins["lake.a"]
+    assert str(origins["upsert.keys"]).endswith("a.yaml:2")
+    assert str(origins["upsert.deletes"]).endswith("_defaults.yaml:3")
+
+
+def test_a_fault_in_the_short_form_of_upsert_has_its_own_line(installation):
+    installation.contract("topic: a\nupsert:\n  - fine\n  - fine")
+    found = installation.problem()
+    assert (found.line, found.key) == (4, "upsert.keys.1")

@@ -99,3 +99,13 @@ def test_parts_that_make_no_field_are_refused(installation, says: str) -> None:
     problems = installation.contract(f"topic: orders\npartition_by: {says}").problems()
     assert problems
     assert all("partition_by" in each.key for each in problems)
+
+
+def test_the_event_time_partitions_by_day_unless_partitions_are_given_and_none_is_given_too(installation):
+    assert [str(each) for each in installation.contract("topic: a\nevent_time: at").only().partitioning] == [
+        "day(at)"
+    ]
+    said = installation.contract("topic: a\nevent_time: at\npartition_by: []").only()
+    assert said.partitioning == ()
+    unsaid = installation.contract("topic: a\nevent_time: at").only()
+    assert said.digest != unsaid.digest

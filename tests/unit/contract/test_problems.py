@@ -35,12 +35,19 @@ MISTAKES = [
     ),
     ("ingest: {start: earlist}", 2, "ingest.start", "'earlist' is none of earliest, latest", "earliest"),
     ("format_version: 4", 2, "format_version", "4 is none of 2, 3", None),
-    ("description: [a]", 2, "description", "['a'] must be text", None),
+    ("description: [a]", 2, "description", "must be text, not a list", None),
     ("sort_by: customer_id", 2, "sort_by", "must be a list", None),
     ("owners: team:orders", 2, "owners", "must be a mapping", None),
     ("ingest: {max_records: many}", 2, "ingest.max_records", "'many' must be a whole number", None),
     ("ingest: {max_records: true}", 2, "ingest.max_records", "True is not a number", None),
     ("ingest: {max_records: 0}", 2, "ingest.max_records", "0 must be at least 1", None),
+    (
+        "maintenance: {compaction: {min_input_files: 1}}",
+        2,
+        "maintenance.compaction.min_input_files",
+        "1 must be at least 2",
+        None,
+    ),
     ("quarantine: {fail: 5}", 2, "quarantine.fail", "5 must be at most 1", None),
     ("lane:", 2, "lane", "is empty: give it a value, or leave the key out", None),
     ("target_lag: 5 sec", 2, "target_lag", "'5 sec' is not a duration", "5s"),
@@ -72,6 +79,7 @@ MISTAKES = [
     ("partition_by: [day(a), hour(a)]", 2, "partition_by.1", "repeats another transform of a", None),
     ("partition_by: [day(a..b)]", 2, "partition_by.0", "is not a column name", None),
     ("event_time: 'a b'", 2, "event_time", "'a b' is not a column name", None),
+    ("runbook: 'javascript:alert(1)'", 2, "runbook", "is no link that a page may have: http", None),
     ("owners: {data: orders}", 2, "owners.data", "'orders' is not an owner", "team:orders"),
     ("approvers: [teem:orders]", 2, "approvers.0", "'teem:orders' is not an owner", "team:orders"),
     ("tags: {a b: c}", 2, "tags.a b", "'a b' is not a tag name", None),
@@ -499,3 +507,17 @@ def test_a_folder_that_leads_back_to_itself_is_read_once(installation):
     installation.contract("topic: orders\n")
     (installation.root / "contracts" / "again").symlink_to(installation.root / "contracts")
     assert installation.problem().file == "contracts/again"
+
+
+def test_properties_of_a_column_are_not_taken_for_what_its_name_sounds_like(installation):
+    said = {
+        "write.metadata.metrics.column.size-bytes": "full",
+        "write.metadata.metrics.column.is-enabled": "none",
+        "write.metadata.metrics.column.max-ms": "counts",
+        "write.parquet.bloom-filter-fpp.column.n-bytes": "'0.01'",
+        "write.parquet.bloom-filter-enabled.column.n-bytes": "true",
+    }
+    text = "topic: a\ntable_properties:\n" + "".join(f"  {key}: {value}\n" for key, value in said.items())
+    assert installation.contract(text).only().table_properties.keys() == said.keys()
+    wrong = text.replace("n-bytes: true", "n-bytes: 5")
+    assert "neither true nor false" in installation.contract(wrong).problem().message

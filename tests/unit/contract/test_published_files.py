@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from jsonschema_rs import Draft202012Validator
 
 from tidemark.cli.schemas import schemas, write
 from tidemark.engine.config.configuration import load
@@ -81,3 +82,32 @@ def test_every_example_names_its_schema_for_editors(path):
 def test_every_example_holds_by_its_published_schema(path):
     known = json.loads((ROOT / "docs" / "contract.schema.json").read_text(encoding="utf-8"))["properties"]
     assert yaml.safe_load(path.read_text(encoding="utf-8")).keys() <= known.keys()
+
+
+@pytest.mark.parametrize(
+    ("said", "fine"),
+    [
+        ({"ingest": {"start": "earliest"}}, True),
+        ({"ingest": {"start": "2026-01-01T00:00:00Z"}}, True),
+        ({"ingest": {"start": {"offsets": {"0": 1}}}}, True),
+        ({"ingest": {"start": "nonsense"}}, False),
+        ({"ingest": {"start": {"offsets": {"a": 1}}}}, False),
+        ({"target_lag": "5s"}, True),
+        ({"target_lag": ""}, False),
+        ({"partition_by": []}, True),
+    ],
+)
+def test_an_editor_judges_a_contract_as_check_does(installation, said, fine):
+    tree = {"topic": "a", **said}
+    schema = Draft202012Validator(json.loads(schemas()["contract.schema.json"]))
+    assert schema.is_valid(tree) == fine
+    installation.contract(yaml.safe_dump(tree))
+    assert fine or installation.problems()
+    assert not fine or installation.only()
+
+
+def test_an_editor_knows_mistyped_words_of_the_catalog():
+    schema = json.loads(schemas()["platform.schema.json"])
+    catalog = Draft202012Validator({**schema["$defs"]["Catalog"], "$defs": schema["$defs"]})
+    assert catalog.is_valid({"type": "rest", "uri": "u", "s3.region": "r", "py-io-impl": "x", "token": "t"})
+    assert not catalog.is_valid({"type": "rest", "warehose": "w"})

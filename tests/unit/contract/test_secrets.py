@@ -6,8 +6,8 @@ import traceback
 import pytest
 
 from tests.unit.contract.conftest import PLATFORM
-from tidemark.domain.config.secrets import HIDDEN, Properties, is_secret, redact, redact_text
-from tidemark.domain.errors import ConfigurationError
+from tidemark.domain.errors import ConfigurationError, Stopped, error_fields
+from tidemark.domain.secrets import HIDDEN, Properties, is_secret, redact, redact_text
 
 SECRET = "hunter2hunter2"
 EVERYWHERE = f"""\
@@ -67,6 +67,51 @@ def test_complaints_about_a_secret_do_not_show_it(installation):
     assert SECRET not in json.dumps(caught.value.as_json())
 
 
+TELLING = [
+    'kafka: [{name: main, bootstrap.servers: b, sasl.password: "%s"}]',
+    'schema_registry: {main: "https://user:%s@registry:8081"}',
+    'catalog: "postgresql+psycopg2://u:%s@h/db"',
+    'catalog: [{type: rest, credential: "%s"}]',
+    'catalog: {type: rest, uri: "http://c", token: !%s x}',
+    'catalog: {type: rest, uri: "http://c", token: "x${%s!}"}',
+    'catalog: {type: sql, warehouse: /w, uri: "jdbc:postgresql://u:%s@h/db"}',
+    'spark: "sc://x:15002/;token=%s"',
+    'spark: {remote: "sc://s", conf: ["spark.hadoop.fs.s3a.secret.key=%s"]}',
+    'openlineage: {transport: [{type: http, apiKey: "%s"}]}',
+]
+"""Mistakes whose key, or whose own text, tells that a secret is in them."""
+ANY = [
+    'kafka: {main: "%s"}',
+    'kafka: {main: {bootstrap.servers: "b:1", security.protocol: "%s"}}',
+    'openlineage: {transport: {type: "%s"}}',
+    'report_every: "%s"',
+]
+
+
+@pytest.mark.parametrize("said", [*(t % SECRET for t in TELLING), *(t % "${PW}" for t in [*TELLING, *ANY])])
+def test_a_secret_in_the_wrong_place_is_not_shown(installation, said):
+    block = said.partition(":")[0]
+    kept = "".join(line for line in PLATFORM.splitlines(keepends=True) if not line.startswith(f"{block}:"))
+    with pytest.raises(ConfigurationError) as caught:
+        installation.platform(f"{kept}{said}\n").load(PW=SECRET)
+    shown = "".join(traceback.format_exception(caught.value)) + json.dumps(caught.value.as_json())
+    assert SECRET not in shown.lower()
+
+
+def test_a_value_from_the_environment_is_told_as_the_file_says_it(installation):
+    installation.platform(f"{PLATFORM}report_every: ${{EVERY}}\n").contract("topic: a")
+    assert installation.problem(EVERY="soon").message.startswith("'${EVERY}' is not a duration")
+
+
+def test_no_error_shows_a_password_in_its_words_or_fields():
+    error = Stopped(
+        "misconfigured", "shop.orders", f"https://u:{SECRET}@h said no", uri=f"x://u:{SECRET}@h", token=SECRET
+    )
+    assert (
+        SECRET not in f"{error}{error.as_json()}{error_fields(ValueError(f'jdbc:x://h?password={SECRET}'))}"
+    )
+
+
 @pytest.mark.parametrize(
     "key",
     [
@@ -95,6 +140,13 @@ def test_secrets_inside_text_are_taken_out():
     assert redact_text("jdbc:x://h/d?user=u&password=pw&ssl=on") == "jdbc:x://h/d?user=u&password=***&ssl=on"
     assert redact_text("sc://h:1/;token=t;user_id=u") == "sc://h:1/;token=***;user_id=u"
     assert redact_text("https://h:8081/a@b") == "https://h:8081/a@b"
+    assert redact_text("postgresql://u:p/w@h/d") == "postgresql://u:***@h/d"
+    assert (
+        redact_text("?client_secret=a&X-Amz-Signature=b&api_key=c")
+        == "?client_secret=***&X-Amz-Signature=***&api_key=***"
+    )
+    assert redact_text('module required password="a b";') == "module required password=***;"
+    assert redact_text("config=a design=b") == "config=a design=b"
 
 
 def test_redacting_goes_to_any_depth_and_keeps_the_shape():

@@ -28,3 +28,13 @@ def test_a_storm_is_one_message_of_bounded_length():
     assert len(body["blocks"]) < 50
     assert all(len(block["text"]["text"]) <= 3000 for block in body["blocks"])
     assert "280 more" in body["text"]
+
+
+def test_text_of_others_neither_pings_nor_links_and_is_whole():
+    """Given a message with what Slack takes for a command, then it is shown as it is written; the JSON keeps it."""
+    said = "a <> b & <!channel> <https://evil|click>"
+    body = message([stopped("t", {"message": said, "next_step": "x < y"}, "r")])
+    shown = [body["text"], body["blocks"][1]["text"]["text"]]
+    assert all("a &lt;&gt; b &amp; &lt;!channel&gt; &lt;https://evil|click&gt;" in text for text in shown)
+    assert all("> next: `x &lt; y`" in text for text in shown)
+    assert body["alerts"][0]["what"] == said

@@ -50,3 +50,10 @@ def test_what_cannot_be_exact_is_refused(fields, struct, reason):
 
 def test_targets_are_columns_of_the_table():
     assert key_targets(TABLE, ["id"]) == {"id": LONG}
+
+
+def test_a_key_in_another_unit_is_refused():
+    micros = Struct((Field("at", LONG, meaning="microseconds since midnight"),))
+    assert named_parts(micros, ["at"], micros) == {"at": "at"}
+    with pytest.raises(SchemaUnsupported, match="no unit or encoding stated"):
+        named_parts(micros, ["at"], key(at=LONG))

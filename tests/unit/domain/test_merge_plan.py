@@ -211,3 +211,11 @@ def test_a_merge_ledger_comes_back_as_it_was_and_is_told_apart():
     assert is_merge_ledger(ledger.to_json())
     assert not is_merge_ledger(Ledger(cluster_id=None, topic_id=None, topic="t").to_json())
     assert not is_merge_ledger("nonsense")
+
+
+def test_truncates_of_one_partition_take_together_what_each_of_them_takes():
+    """Given a second truncate whose record time is behind that of the first, then offset and time are those of whichever
+    reaches further, in any order; one of a later epoch takes everything before it."""
+    first, second = Truncation(0, 0, 100), Truncation(0, 1, 50)
+    assert first.joined(second) == second.joined(first) == Truncation(0, 1, 100)
+    assert Truncation(1, 0, 10).joined(first) == first.joined(Truncation(1, 0, 10)) == Truncation(1, 0, 10)

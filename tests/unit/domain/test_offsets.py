@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from tidemark.domain.ledger.offsets import (
     OffsetRange,
     advance,
-    covers,
     cut,
     cut_before,
-    runs,
     total,
     waiting,
 )
@@ -123,16 +121,3 @@ def test_a_batch_ends_before_the_first_offender(backlog, offenders):
             assert partition not in kept
         else:
             assert kept[partition] == OffsetRange(each.start, offender)
-
-
-def test_a_goal_is_reached_when_every_partition_is_there():
-    assert covers({0: 5, 1: 3}, {0: 5, 1: 2})
-    assert not covers({0: 5}, {0: 5, 1: 1})
-    assert covers({0: 5}, {0: 5, 1: 0})
-
-
-@given(st.sets(st.integers(0, 200)))
-def test_runs_hold_exactly_the_offsets_and_never_touch(offsets):
-    found = runs(sorted(offsets))
-    assert {offset for start, end in found for offset in range(start, end)} == offsets
-    assert all(end < start for (_, end), (start, _) in itertools.pairwise(found))

@@ -228,3 +228,8 @@ def test_results_add_up_and_keep_the_first_samples():
     assert [each.offset for each in whole["not_null_id"].samples] == [3, 5, 10, 11, 12]
     assert len(whole["not_null_id"].samples) == SAMPLES
     assert str(result(1, 7)) == "not_null_id (id is not NULL): 1 rows, at 0:7"
+
+
+def test_a_batch_that_is_too_small_is_told_by_the_rows_that_it_lacks() -> None:
+    rule = QualityRule.model_validate({"check": "min_rows", "min": 11})
+    assert str(RuleResult.of(rule, 1)) == "min_rows (the batch has at least 11 rows): 1 rows too few"

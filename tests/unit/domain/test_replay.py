@@ -92,6 +92,30 @@ def test_how_a_range_was_counted_follows_from_what_is_there_still(written, quara
     )
 
 
+@given(
+    st.lists(st.sampled_from(["row", "quarantined", "tombstone"]), max_size=6), st.integers(0, 3), st.data()
+)
+def test_records_without_a_value_were_what_they_are_no_longer(before, elsewhere, data):
+    """Given records without a value that were rows, quarantined or only counted, when they are read again and become
+    any of these, then it comes out what they were, whatever of the kind the ledger has counted elsewhere."""
+    after = [data.draw(st.sampled_from(["row", "quarantined", "tombstone"])) for _ in before]
+    had, now = (
+        Counts(len(each), each.count("row"), each.count("quarantined"), each.count("tombstone"))
+        for each in (before, after)
+    )
+    known = had.plus(Counts(3 * elsewhere, elsewhere, elsewhere, elsewhere))
+    told = counted_before(
+        now,
+        known,
+        rows=had.written,
+        tombstone_rows=had.written,
+        quarantined=had.quarantined,
+        null_values=len(before),
+        quarantined_nulls=had.quarantined,
+    )
+    assert told == had
+
+
 def test_a_truncate_that_became_a_row_had_been_skipped():
     now = Counts(5, 5)
     had = Counts(5, 3, skipped=2)

@@ -8,8 +8,10 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from tidemark.domain.config.configuration import Configuration
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
-from tidemark.engine.verify.compare import Wanted, _Opened, compare
+from tidemark.engine.config.discovery import Discovery
+from tidemark.engine.verify.compare import Wanted, _hidden, _Opened, compare
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 COLUMNS = StructType(
@@ -43,3 +45,17 @@ def test_what_cannot_be_done_is_refused(lake: Any, wanted: Wanted, says: str) ->
 def test_a_word_is_no_table() -> None:
     with pytest.raises(Refused, match="nope is no table"):
         compare(SimpleNamespace(), "nope", "shop.b", Wanted())  # type: ignore[arg-type]
+
+
+def test_what_is_made_of_personal_data_is_hidden_under_its_new_name() -> None:
+    """Given a mart that carries a tagged column as `mail`, then its values are hidden like those of the column itself."""
+    contract = Contract(topic="orders", table="shop.orders", columns={"email": {"tags": ["PII"]}})
+    mart = [
+        {"name": "mail", "type": "string", "from": [["shop.orders", "email"]]},
+        {"name": "n", "type": "long"},
+    ]
+    seen = Discovery().with_described("marts.customers", mart)
+    configuration = Configuration(SimpleNamespace(), (contract,))  # type: ignore[arg-type]
+    assert _hidden(configuration, {"marts.customers"}, seen) == {"mail"}
+    assert "email" in _hidden(configuration, {"marts.customers", "shop.orders"}, seen)
+    assert _hidden(configuration, {"marts.others"}, seen) == frozenset()

@@ -75,3 +75,19 @@ class TestAnUpsertTableBeforeItsFirstLoad:
     def test_that_fits_has_nothing_to_do(self, lake: Any) -> None:
         found = self.foreseen(lake, partition_by=["day(at)"], sort_by=["email"], deletes="soft")
         assert (found.verdict, found.changes) == ("nothing", ())
+
+
+@pytest.mark.parametrize(("there", "told"), [({}, True), ({"orders": object()}, False)])
+def test_a_topic_that_is_not_there_is_told_where_no_schema_tells_of_it(
+    lake: Any, there: dict[str, Any], *, told: bool
+) -> None:
+    lake.platform.schema_registry = {}
+    lake.registry = lambda _: SimpleNamespace(
+        versions=lambda _: (), numbers=lambda _: (), compatibility=lambda _: None
+    )
+    lake.kafka = lambda _: SimpleNamespace(describe=lambda _: there)
+    found = foresee(
+        lake, Contract.model_validate({"topic": "orders", "table": "shop.orders", "value": {"subject": "o"}})
+    )
+    assert (found.verdict, found.changes) == ("nothing", ())
+    assert any("topic orders does not exist on cluster main" in each for each in found.findings) == told

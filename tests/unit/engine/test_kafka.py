@@ -5,28 +5,33 @@ from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import ListOffsetsResultInfo
+from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 
 import tidemark.engine.access.kafka as module
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.engine.access.kafka import KafkaAdmin
 
+EARLIEST = type(OffsetSpec.earliest())
+
 
 class Broker:
-    """Answers list_offsets with the faults in `codes`, one after the other, then with offset 7."""
+    """Answers list_offsets with the faults in `codes`, one after the other, then with offset 7 (3 for the earliest)."""
 
     def __init__(self, *codes):
         self.codes = list(codes)
 
     def list_offsets(self, request, **_):
         answers = {}
-        for where in request:
+        for where, spec in request.items():
             answers[where] = answer = Future()
             if self.codes:
                 answer.set_exception(KafkaException(KafkaError(self.codes.pop(0))))
             else:
-                answer.set_result(ListOffsetsResultInfo(7, -1, 0))
+                answer.set_result(ListOffsetsResultInfo(3 if isinstance(spec, EARLIEST) else 7, -1, 0))
         return answers
+
+    def poll(self, _timeout):
+        """Nothing of its own to tell."""
 
 
 @pytest.fixture
@@ -108,4 +113,19 @@ def test_another_fault_is_an_outage_at_once(admin):
     with pytest.raises(Outage):
         asked.offsets_at("orders", [0], 0)
     assert asked._admin.codes == []
-    assert TopicPartition("orders", 0) in asked._admin.list_offsets([TopicPartition("orders", 0)])
+    assert TopicPartition("orders", 0) in asked._admin.list_offsets(
+        {TopicPartition("orders", 0): OffsetSpec.latest()}
+    )
+
+
+@pytest.mark.parametrize("milliseconds", [-1, -2, -62_135_596_800_000])
+def test_a_time_before_1970_is_the_earliest_offset_and_no_word_of_the_protocol(admin, milliseconds):
+    assert admin().offsets_at("orders", [0], milliseconds) == {0: 3}
+    assert admin().offsets_at("orders", [0], 0) == {0: 7}
+
+
+def test_an_outage_says_why_the_client_cannot_connect(monkeypatch):
+    """Given a port where nobody listens, then the client's own error is told, which it keeps until it is polled."""
+    monkeypatch.setattr(module, "TIMEOUT", 2)
+    with pytest.raises(Outage, match="Connection refused"):
+        KafkaAdmin("main", {"bootstrap.servers": "127.0.0.1:1"}).cluster_id()

@@ -38,6 +38,13 @@ def test_a_catalog_from_a_backup_whose_metadata_file_is_gone_says_what_to_regist
         assert load(restored, "shop.orders").scan().to_arrow().num_rows == 3
 
 
+def test_a_broker_that_stalls_under_a_read_is_an_outage():
+    says = "java.util.concurrent.TimeoutException: Cannot fetch record for offset 3 in 30000 milliseconds"
+    with pytest.raises(Outage) as stopped, named("shop.orders"):
+        raise RuntimeError(says)
+    assert stopped.value.state == "kafka_down"
+
+
 @pytest.mark.parametrize(
     "says",
     [

@@ -10,12 +10,12 @@ import pytest
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import SchemaRegistry
-from tidemark.domain.errors import Outage
+from tidemark.domain.errors import Outage, Stopped
 from tidemark.engine.access.registry import Registry
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.ready import evolved
 from tidemark.engine.schema import evolve as evolution
-from tidemark.engine.schema.writer import writer_of
+from tidemark.engine.schema.writer import judged
 from tidemark.engine.schema.writers import read_schemas
 
 VERSIONS, FIELDS = 20, 200
@@ -109,12 +109,12 @@ def test_a_look_that_finds_nothing_to_do_asks_once_reads_no_schema_and_commits_n
     state = TableState(CONTRACT.table, exists=True, columns=columns)
     monkeypatch.setattr(evolution, "alter", lambda *_: pytest.fail("the table was changed"))
     server.asked.clear()
-    parsed, began = writer_of.cache_info().misses, time.process_time()
+    parsed, began = judged.cache_info().misses, time.process_time()
     schemas = read_schemas(lake, CONTRACT)
     assert evolved(lake, CONTRACT, state, schemas, "r") is state
     spent = time.process_time() - began
     assert server.asked == ["/subjects/orders-value/versions"]
-    assert writer_of.cache_info().misses == parsed
+    assert judged.cache_info().misses == parsed
     assert spent < 1, f"{spent * 1000:.0f} ms"
 
 
@@ -126,3 +126,19 @@ def test_a_page_that_is_no_answer_of_a_registry_is_an_outage(monkeypatch: pytest
     registry._client = httpx.Client(transport=page)
     with pytest.raises(Outage, match="no JSON from http://registry"):
         registry.versions("orders-value")
+
+
+def test_user_and_password_of_the_url_go_into_the_header_and_into_no_error() -> None:
+    asked = []
+    registry = Registry("main", SchemaRegistry(url="http://me:s%2Fcret@registry/api/"))
+    registry._client._transport = httpx.MockTransport(
+        lambda request: asked.append(request) or httpx.Response(401)
+    )
+    with pytest.raises(Stopped) as caught:
+        registry.numbers("orders-value")
+    assert asked[0].headers["Authorization"] == httpx.BasicAuth("me", "s/cret")._auth_header
+    assert str(asked[0].url).startswith("http://registry/api/subjects/")
+    assert "cret" not in str(caught.value)
+    beside = SchemaRegistry.model_validate({"url": "http://a:b@registry", "basic.auth.user.info": "me:other"})
+    assert beside.basic_auth == ("me", "other")
+    assert SchemaRegistry(url="http://registry").basic_auth is None

@@ -3,8 +3,10 @@
 import pytest
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Stopped
+from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.engine.access.registry import RegisteredSchema
+from tidemark.engine.schema.subjects import in_order
+from tidemark.engine.schema.writer import Reading, judged, writer_of
 from tidemark.engine.schema.writers import format_of
 
 
@@ -38,3 +40,28 @@ def test_other_and_several_types_are_refused_by_name(wanted, types, reason):
         format_of(contract(wanted), versions(*types))
     assert stopped.value.state == "misconfigured"
     assert reason in stopped.value.message
+
+
+def test_a_schema_without_columns_is_judged_once():
+    version = RegisteredSchema(987_001, 1, "AVRO", '{"type": "record", "name": "R", "fields": []}')
+    before = judged.cache_info().misses
+    for _ in range(3):
+        with pytest.raises(SchemaUnsupported, match="no field to store"):
+            writer_of(version, Reading())
+    assert judged.cache_info().misses == before + 1
+
+
+def version(schema_id, number):
+    return RegisteredSchema(schema_id, number, "AVRO", "{}")
+
+
+def test_a_schema_registered_again_is_the_newest():
+    assert in_order([[version(114, 1), version(100, 2), version(114, 3)]]) == (
+        version(100, 2),
+        version(114, 3),
+    )
+
+
+def test_schemas_of_several_subjects_are_ordered_by_id_for_their_numbers_do_not_compare():
+    found = in_order([[version(364, 1), version(367, 2)], [version(370, 1)]])
+    assert found == (version(364, 1), version(367, 2), version(370, 3))

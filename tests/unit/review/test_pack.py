@@ -198,3 +198,33 @@ def test_every_point_lies_inside_of_the_plot(values):
     svg = over_time(points, title="x")
     xs = [tuple(map(float, pair.split(","))) for pair in re.search(r'points="([^"]*)"', svg)[1].split()]
     assert all(0 <= x <= 640 and 0 <= y <= 200 for x, y in xs)
+
+
+def test_what_could_not_be_asked_is_not_told_as_nothing():
+    """Given services that do not answer, then the page says so where it would say zero, nothing, or nobody."""
+    unasked = {"table": "catalog_down", "quarantine": "catalog_down", "operations": "catalog_down"}
+    made = review(receipts=[], state="catalog_down", unasked=unasked)
+    made = replace(made, status=replace(made.status, rows=None, lag_records=None, quarantined=None))
+    html = page([made], "lake")
+    sound(html)
+    for figure in ("rows", "waiting in Kafka", "in quarantine", "snapshots"):
+        assert f'<span class="soft">{figure}</span><b>–</b>' in html
+    for untold in (
+        "Nothing was published yet",
+        "Nothing is in quarantine",
+        "Nobody has intervened",
+        "began with",
+    ):
+        assert untold not in html
+        assert untold in page([review(receipts=[])], "lake")
+    assert html.count("It could not be asked: catalog_down.") == 4
+
+
+def test_a_runbook_is_a_link_only_where_it_leads_somewhere():
+    def told(runbook):
+        return page([review(CONTRACT.model_copy(update={"runbook": runbook}))], "lake")
+
+    assert 'href="https://wiki/orders"' in told("https://wiki/orders")
+    assert 'href="mailto:on@call"' in told("mailto:on@call")
+    assert "<dd>ask the team</dd>" in told("ask the team")
+    assert 'href="javascript' not in told("javascript:alert(1)//://")

@@ -4,6 +4,8 @@ import hashlib
 import io
 import tarfile
 import threading
+import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -22,6 +24,7 @@ class Server(ThreadingHTTPServer):
         self.requests = []
         self.cut_first = False
         self.fail_first = 0
+        self.slowly = None
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -37,7 +40,13 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body) - begin))
         self.end_headers()
         cut, self.server.cut_first = self.server.cut_first, False
-        self.wfile.write(body[begin : begin + len(body) // 2] if cut else body[begin:])
+        rest = body[begin : begin + len(body) // 2] if cut else body[begin:]
+        pieces = range(0, len(rest), 1 << 15) if self.path == self.server.slowly else ()
+        with suppress(BrokenPipeError):
+            for piece in pieces:
+                self.wfile.write(rest[piece : piece + (1 << 15)])
+                time.sleep(0.1)
+        self.wfile.write(b"" if pieces else rest)
 
     def log_message(self, *_arguments):
         pass
@@ -157,3 +166,19 @@ def test_two_that_fetch_at_once_fetch_once(maven, publish):
         thread.join()
     assert len(maven.requests) == 1
     assert manifest.maven_url().endswith("/maven2")
+
+
+def test_a_download_that_is_given_up_goes_on_where_it_was_the_next_time(maven, publish):
+    slow = publish("a", BODY)
+    other = publish("b", BODY, sha256="0" * 64)
+    maven.slowly = f"/maven2/{slow.path}"
+    with pytest.raises(DownloadFailed):
+        download.fetch(["spark"])
+    assert [path for path, _ in maven.requests].count(maven.slowly) == 1
+    had = cached(slow).with_name(f"{cached(slow).name}.part").stat().st_size
+    assert 0 < had < len(BODY)
+    maven.requests.clear()
+    download.fetch_artifacts([slow])
+    assert maven.requests == [(maven.slowly, had)]
+    assert cached(slow).read_bytes() == BODY
+    assert not cached(other).exists()

@@ -276,6 +276,28 @@ def test_a_batch_says_what_each_document_says(ddl, texts, nested):
     assert found.equals(pa.concat_arrays([each for _, each in alone]))
 
 
+@pytest.mark.parametrize("shape", ["{}", "array<{}>", "map<string,{}>", "struct<x: {}>"])
+@pytest.mark.parametrize(
+    ("own", "wider", "inside", "beyond"),
+    [
+        ("int", "bigint", -(2**31), 2**31),
+        ("decimal(5,2)", "decimal(38,2)", Decimal("999.99"), Decimal("1000.00")),
+        ("decimal(5,2)", "decimal(5,2)", Decimal("1.00"), Decimal("1.001")),
+    ],
+)
+def test_a_wider_column_takes_what_the_declared_type_takes(shape, own, wider, inside, beyond):
+    """Whatever else is in the batch: a declaration that was made narrower again, or an older schema."""
+    written = {"{}": "{}", "array<{}>": "[{}]"}.get(shape, '{{"x": {}}}')
+    documents = declared({"v": shape.format(own)})
+    target = arrow_type(columns(declared({"v": shape.format(wider)})))
+    values = [f'{{"v": {written.format(number)}}}'.encode() for number in (inside, beyond)]
+    assert rows(values[1:], documents.root, target)[0] == ["value_out_of_range"]
+    causes, found = rows([*values, b"no JSON"], documents.root, target)
+    assert causes == [None, "value_out_of_range", "undecodable"]
+    assert rows(values[:1], documents.root, target)[1].equals(found[:1])
+    assert str(inside) in str(found.to_pylist()[0])
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     st.recursive(

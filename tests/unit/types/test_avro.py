@@ -70,6 +70,18 @@ def test_a_record_that_contains_itself_is_refused_with_its_path() -> None:
     assert "contains itself" in refused.value.reason
 
 
+@pytest.mark.parametrize("levels", [22, 900])
+def test_a_deep_schema_is_refused_at_once(levels: int) -> None:
+    """Records in records were read twice at each level: twenty levels took an hour."""
+    text = json.dumps("string")
+    for level in range(levels):
+        text = (
+            f'["null", {{"type": "record", "name": "L{level}", "fields": [{{"name": "v", "type": {text}}}]}}]'
+        )
+    with pytest.raises(SchemaUnsupported, match="nested too deeply"):
+        columns(parse(text[len('["null", ') : -1]))
+
+
 def test_nesting_beyond_what_a_plan_can_say_is_refused_with_its_path() -> None:
     schema: Any = "int"
     for level in range(11):
@@ -78,6 +90,48 @@ def test_nesting_beyond_what_a_plan_can_say_is_refused_with_its_path() -> None:
     with pytest.raises(SchemaUnsupported, match="too deeply") as refused:
         columns(schema_of(record(("top", schema), name="Outer")))
     assert refused.value.path == ".".join(["top"] + ["x"] * 11)
+
+
+WIDE_DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 39, "scale": 4}
+
+
+def deep_key(levels: int) -> dict[str, Any]:
+    key: Any = {"type": "int", "logicalType": "time-millis"}
+    for level in range(levels):
+        key = record(("k", key), name=f"K{level}")
+    pair = record(("key", key), ("value", "int"), name="Pair")
+    return {"type": "array", "items": pair, "logicalType": "map"}
+
+
+@pytest.mark.parametrize(
+    ("possible", "too_deep", "path"),
+    [
+        (
+            {"type": "map", "values": WIDE_DECIMAL},
+            {"type": "map", "values": {"type": "map", "values": WIDE_DECIMAL}},
+            "v.value.value",
+        ),
+        (deep_key(9), deep_key(10), "v.key" + ".k" * 10),
+    ],
+    ids=["more than 38 digits", "in the key of a map"],
+)
+def test_what_takes_long_expressions_nests_less(possible: Any, too_deep: Any, path: str) -> None:
+    assert columns(schema_of(record(("v", possible))))
+    with pytest.raises(SchemaUnsupported, match="too deeply") as refused:
+        columns(schema_of(record(("v", too_deep))))
+    assert refused.value.path == path
+
+
+@pytest.mark.parametrize("levels", [40, 150, 400])
+def test_a_schema_is_refused_at_once_however_deep_it_is(levels: int) -> None:
+    """The time to plan a record of records once grew with the power of the levels."""
+    text = '"int"'
+    for level in range(levels):
+        text = (
+            f'{{"type": "record", "name": "L{level}", "fields": [{{"name": "x", "type": ["null", {text}]}}]}}'
+        )
+    with pytest.raises(SchemaUnsupported, match="too deeply"):
+        columns(parse(text))
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,26 @@ def test_what_cannot_be_columns_is_refused_with_its_path(schema, path, reason):
     assert reason in refused.value.reason
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"oneOf": null}',
+        '{"enum": 5}',
+        '{"properties": ["a"]}',
+        '{"properties": 5}',
+        '{"type": [["a"]]}',
+        '{"$ref": "#/x", "x": {"properties": 7}}',
+        '{"allOf": [' * 490 + "{}" + "]}" * 490,
+        '{"items": ' * 5000 + "{}" + "}" * 5000,
+    ],
+    ids=lambda text: text[:30],
+)
+def test_a_malformed_schema_is_refused(text):
+    """Not every registry looks at what it takes."""
+    with pytest.raises(SchemaUnsupported, match=r"no valid JSON Schema|no JSON"):
+        json_schema.parse(text)
+
+
 def test_text_that_is_no_json_is_refused():
     with pytest.raises(SchemaUnsupported, match="no JSON"):
         json_schema.parse("{")

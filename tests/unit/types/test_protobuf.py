@@ -173,6 +173,18 @@ def test_struct_value_and_any_are_canonical_json():
     assert json.loads(found) == {"@type": "x/foreign.Type", "value": "AQ=="}
 
 
+def test_an_any_inside_of_many_is_out():
+    case = one("google.protobuf.Any")
+    inner = case.make(v={"type_url": "x/foreign.Type"}).v
+    for _ in range(1000):
+        inner = type(inner)(
+            type_url="type.googleapis.com/google.protobuf.Any", value=inner.SerializeToString()
+        )
+    payload = case.make(v=inner).SerializeToString()
+    assert case.refused(payload) == ("undecodable", "v: holds Any in Any beyond all depth")
+    assert case.decode(payload, b"")[0] == ["undecodable", None]
+
+
 PROTO2 = """syntax = "proto2"; package shop; enum E { A = 1; B = 2; }
 message M { required int32 id = 1; optional int32 n = 2 [default = 7]; optional E e = 3 [default = B]; repeated E es = 4; extensions 100 to 200; }
 extend M { optional int32 more = 100; }"""

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.domain.columns.coverage import covers
+from tidemark.domain.columns.evolution import first_columns
 from tidemark.domain.columns.names import METADATA_COLUMNS, check_names, check_reserved
 from tidemark.domain.columns.spark_types import columns_ddl, quoted_name, quoted_text, spark_ddl, spark_json
 from tidemark.domain.columns.types import (
@@ -215,3 +216,8 @@ def test_the_kafka_column_is_what_the_contract_names() -> None:
 def test_no_decimal_outside_38_digits(precision: int, scale: int) -> None:
     with pytest.raises(ValueError, match="no decimal"):
         decimal(precision, scale)
+
+
+def test_a_version_whose_names_differ_in_case_is_left_out_of_a_new_table() -> None:
+    small, large = (Struct((Field("id", LONG), Field(name, STRING))) for name in ("v", "V"))
+    assert first_columns([small, large]) == large

@@ -14,7 +14,7 @@ from tidemark.domain.config.units import format_duration
 
 Grade = Literal["fresh", "warn", "fail"]
 GRADES: tuple[Grade, ...] = ("fresh", "warn", "fail")
-Verdict = Literal["fresh", "nothing_new", "arrived_not_written", "written_not_published"]
+Verdict = Literal["fresh", "nothing_new", "arrived_not_written", "written_not_published", "not_known"]
 MEANS: Mapping[Verdict, str] = {
     "fresh": "records come and are published within the limits",
     "nothing_new": "everything that the topic holds is published",
@@ -22,6 +22,7 @@ MEANS: Mapping[Verdict, str] = {
     "the table's state",
     "written_not_published": "an attempt has staged records and they are not published: look at the run that works "
     "on the table, or at its blocking rules",
+    "not_known": "Kafka does not answer: how far the stream is, nobody can tell",
 }
 
 
@@ -50,6 +51,15 @@ def judge(lag: Lag, limits: Freshness, *, quiet: float | None, staged: bool) -> 
         return Judgement("fresh", found, MEANS["fresh"])
     verdict = "written_not_published" if staged else "arrived_not_written"
     return Judgement(verdict, found, f"{MEANS[verdict]} (the oldest for {lag.seconds:.0f} s)")
+
+
+def judge_unseen(cluster: str, seconds: float, limits: Freshness) -> Judgement:
+    """Of a table whose cluster has not answered for so long: its data may be as late as that, or later."""
+    return Judgement(
+        "not_known",
+        grade(seconds, limits),
+        f"{MEANS['not_known']} (cluster {cluster}, for {seconds:.0f} s)",
+    )
 
 
 def judge_merge(records: int, seconds: float | None, limits: Freshness) -> Judgement:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.types import ColumnType, ListType, MapType, Struct, widens
+from tidemark.domain.errors import SchemaUnsupported
 
 
 def extended(table: Struct, wanted: Struct) -> Struct:
@@ -29,7 +30,11 @@ def first_columns(versions: Iterable[Struct]) -> Struct:
     columns = ordered[-1]
     for older in reversed(ordered[:-1]):
         grown = extended(columns, older)
-        if not any(d.kind == "incompatible" for d in covers(columns, older)) and not covers(grown, older):
+        try:
+            clashes = any(d.kind == "incompatible" for d in covers(columns, older)) or covers(grown, older)
+        except SchemaUnsupported:
+            continue  # a name equals one of the newest but for case
+        if not clashes:
             columns = grown
     return columns
 

@@ -7,9 +7,9 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from tidemark.domain.config.naming import Identifier
-from tidemark.domain.config.secrets import Properties
 from tidemark.domain.config.section import PropertyValue, Section
 from tidemark.domain.errors import TidemarkError
+from tidemark.domain.secrets import Properties
 
 CatalogType = Literal["rest", "glue", "hive", "sql"]
 PLAIN_KEYS = frozenset(
@@ -22,7 +22,6 @@ _JAVA_ONLY = frozenset({"io-impl", "cache-enabled", "cache.expiration-interval-m
 _JAVA_ONLY_PREFIXES = ("jdbc.", "table-default.", "table-override.", "http-client.")
 _HADOOP_IO = frozenset({"hive", "sql"})
 _STORES = frozenset({"s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs"})
-_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql"}
 
 
 _PRODUCTS = {

@@ -51,7 +51,7 @@ class Configuration:
                 table=table,
                 append_table=made_of.append.table,
             )
-        meant = nearest(table, [contract.table for contract in self.contracts])
+        meant = nearest(table, [*(contract.table for contract in self.contracts), *currents(self.contracts)])
         raise Refused(
             f"no contract makes a table {table}",
             next_step=f"did you mean {meant}?" if meant else "tidemark check lists the contracts",

@@ -16,16 +16,17 @@ from pydantic import (
     Field,
     GetJsonSchemaHandler,
     Tag,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from tidemark.domain.columns.partitioning import ColumnPath, PartitionField, PartitionSpec, PartitionSpecs
-from tidemark.domain.config.naming import Owner, TagKey, TagValue, Topic
+from tidemark.domain.config.naming import Link, Owner, TagKey, TagValue, Topic
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.config.section import REVEAL, PropertyValue, Section
-from tidemark.domain.config.units import Count, PositiveDuration, Ratio, Size
+from tidemark.domain.config.units import Count, PositiveDuration, Ratio, Several, Size
 from tidemark.domain.suggest import nearest
 
 ValueFormat = Literal["registry", "avro", "protobuf", "json_schema", "json", "string", "raw"]
@@ -120,7 +121,9 @@ class Freshness(Section):
 class StartOffsets(Section):
     """First load from these offsets; partitions that are not named start at the earliest."""
 
-    offsets: dict[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = Field(min_length=1)
+    offsets: dict[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = Field(
+        min_length=1, json_schema_extra={"propertyNames": {"pattern": r"^\d+$"}}
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -166,9 +169,12 @@ def _one_form(value: Any) -> Any:
     return value
 
 
+_TIME_SCHEMA = {"type": "string", "format": "date-time", "pattern": r"^\d{4}-"}
+"""The pattern, because `format` asserts nothing by default, and a word would be a time as well."""
+
 Start = Annotated[
     Annotated[Literal["earliest", "latest"], Tag("word")]
-    | Annotated[AwareDatetime, Tag("time")]
+    | Annotated[AwareDatetime, WithJsonSchema(_TIME_SCHEMA), Tag("time")]
     | Annotated[StartOffsets, Tag("offsets")]
     | Annotated[StartConsumerGroup, Tag("consumer_group")],
     Discriminator(_start_form),
@@ -193,7 +199,7 @@ class Compaction(Section):
     """When files are worth rewriting."""
 
     target_file_size: Size = 256 * 1024**2
-    min_input_files: Count = 8
+    min_input_files: Several = 8
     max_delete_ratio: Ratio = 0.1
     max_bytes: Size = 20 * 1024**3
 
@@ -227,7 +233,7 @@ class ContractKeys(Section):
     description: str | None = None
     owners: Owners = Owners()
     approvers: tuple[Owner, ...] = ()
-    runbook: str | None = None
+    runbook: Link | None = None
     tags: dict[TagKey, TagValue] = Field(default_factory=dict)
     lane: str = "default"
     target_lag: PositiveDuration = Field("1m", validate_default=True)
@@ -236,7 +242,7 @@ class ContractKeys(Section):
     key: Key = Key()
     events: dict[str, str] | None = None
     columns: dict[str, ColumnNote] = Field(default_factory=dict)
-    partition_by: PartitionSpecs = ()
+    partition_by: PartitionSpecs | None = None
     sort_by: tuple[ColumnPath, ...] = ()
     format_version: Literal[2, 3] = 2
     table_properties: dict[str, PropertyValue] = Field(default_factory=dict)
@@ -287,10 +293,10 @@ class Contract(ContractKeys):
 
     @property
     def partitioning(self) -> tuple[PartitionSpec, ...]:
-        """`partition_by`, or by day of the event time when only that is said."""
-        if self.partition_by or self.event_time is None:
+        """`partition_by` (`[]`: none), or by day of the event time when only that is said."""
+        if self.partition_by is not None:
             return self.partition_by
-        return (PartitionField("day", self.event_time),)
+        return (PartitionField("day", self.event_time),) if self.event_time else ()
 
     @cached_property
     def digest(self) -> str:

@@ -167,7 +167,7 @@ def _thresholds(said: ContractKeys) -> Iterator[Finding]:
 
 def _partitions(said: ContractKeys) -> Iterator[Finding]:
     seen: set[tuple[str, str]] = set()
-    for place, field in enumerate(said.partition_by):
+    for place, field in enumerate(said.partition_by or ()):
         kind = "time" if field.transform in _TIME_TRANSFORMS else field.transform
         if (kind, field.column) in seen:
             yield Finding(("partition_by", place), f"{field} repeats another transform of {field.column}")

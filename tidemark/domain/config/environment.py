@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidemark.domain.config.layering import Finding, KeyPath
+from tidemark.domain.secrets import HIDDEN, under_secret
 from tidemark.domain.suggest import nearest
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^{}]*)(?P<end>\}?)")
@@ -22,6 +23,8 @@ class Substitution:
 
     environ: Mapping[str, str]
     findings: list[Finding] = field(default_factory=list)
+    filled: dict[KeyPath, tuple[str, str]] = field(default_factory=dict)
+    """(the value, what the file says of it) at each place with a reference."""
 
     def fill(self, value: Any, path: KeyPath = ()) -> Any:
         """The same tree with every reference replaced by its value; keys are left alone."""
@@ -30,7 +33,8 @@ class Substitution:
         if isinstance(value, list):
             return [self.fill(item, (*path, place)) for place, item in enumerate(value)]
         if isinstance(value, str) and "${" in value:
-            return _REFERENCE.sub(lambda found: self._value(found, path), value)
+            self.filled[path] = (_REFERENCE.sub(lambda found: self._value(found, path), value), value)
+            return self.filled[path][0]
         return value
 
     def _value(self, found: re.Match[str], path: KeyPath) -> str:
@@ -38,9 +42,8 @@ class Substitution:
         if name is None:
             return "${"
         if not found["end"] or not _NAME.fullmatch(name):
-            message = (
-                f"{found[0]} is not a reference to the environment: ${{NAME}}, or $${{ for the characters"
-            )
+            shown = HIDDEN if under_secret(path) else found[0]
+            message = f"{shown} is not a reference to the environment: ${{NAME}}, or $${{ for the characters"
             self.findings.append(Finding(path, message))
         elif name in self.environ:
             return self.environ[name]

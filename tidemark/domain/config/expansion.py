@@ -1,7 +1,7 @@
 """From declarations to contracts: patterns meet the topics that were seen, nothing is left to default."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -128,7 +128,7 @@ def _complete(declared: Declared, topic: str, table: str, event: str | None) -> 
         tree["approvers"] = [said.owners.data]
     tree["freshness"] = {**(tree.get("freshness") or {}), **_freshness(said)}
     if said.upsert:
-        tree["upsert"] = {"table": f"{table}_current", **_mapping(tree["upsert"])}
+        tree["upsert"] = {"table": f"{table}_current", **tree["upsert"]}
     return tree
 
 
@@ -136,10 +136,6 @@ def _freshness(said: Declaration) -> dict[str, timedelta]:
     warn, fail = said.freshness.warn, said.freshness.fail
     late = min(FRESH_WARN * said.target_lag, fail or timedelta.max)
     return {"warn": warn or late, "fail": fail or max(FRESH_FAIL * said.target_lag, warn or timedelta(0))}
-
-
-def _mapping(upsert: Any) -> dict[str, Any]:
-    return dict(upsert) if isinstance(upsert, Mapping) else {"keys": upsert}
 
 
 def clashes(resolved: Sequence[Resolved]) -> Iterator[tuple[Resolved, Problem]]:
@@ -161,6 +157,17 @@ def clashes(resolved: Sequence[Resolved]) -> Iterator[tuple[Resolved, Problem]]:
             continue
         seen.update({name.lower(): (each, name) for name in names.values()})
         steps.update({one[:2]: (each, one) for one in brought})
+
+
+def stands_in_the_way(contract: Contract, others: Iterable[Contract]) -> Contract | None:
+    """The first of `others` beside which `contract` cannot stand, as `clashes` sees it."""
+    names = {name.lower() for name in _table_names(contract).values()}
+    steps = {one[:2] for one in step_names(contract)}
+    for other in others:
+        shared = names & {name.lower() for name in _table_names(other).values()}
+        if shared or steps & {one[:2] for one in step_names(other)}:
+            return other
+    return None
 
 
 def _twice(names: Mapping[KeyPath, str]) -> KeyPath | None:

@@ -29,6 +29,8 @@ RENAMED = {
     "socket.send.buffer.bytes": "send.buffer.bytes",
     "fetch.wait.max.ms": "fetch.max.wait.ms",
 }
+MINUS_ONE = frozenset({"socket.receive.buffer.bytes", "socket.send.buffer.bytes", "connections.max.idle.ms"})
+"""Where librdkafka's 0 (as the system does, never) is -1 in Java, whose client refuses 0 or takes it at its word."""
 TRANSFORMED = frozenset(
     """
     sasl.username sasl.password sasl.kerberos.principal sasl.kerberos.keytab sasl.oauthbearer.method
@@ -95,8 +97,11 @@ def spark_options(properties: Mapping[str, str], read: Callable[[str], str] | No
     Raises ValueError on key material that Java cannot read, OSError on a file that cannot be read.
     """
     read = read or _read
-    java = {key: value for key, value in properties.items() if key in SAME}
-    java.update({RENAMED[key]: value for key, value in properties.items() if key in RENAMED})
+    java = {
+        RENAMED.get(key, key): "-1" if key in MINUS_ONE and value.strip() == "0" else value
+        for key, value in properties.items()
+        if key in SAME or key in RENAMED
+    }
     java.update(_sasl(properties))
     java.update(_tls(properties, read))
     options = {f"kafka.{key}": value for key, value in java.items()}

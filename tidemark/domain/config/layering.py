@@ -4,16 +4,20 @@ Mappings are merged key by key, everything else is replaced whole. Each value kn
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tidemark.domain.errors import Problem
+from tidemark.domain.secrets import redact_text
 
 KeyPath = tuple[str | int, ...]
 LayerName = Literal["built-in", "platform", "defaults", "contract"]
 
 WHOLE: frozenset[KeyPath] = frozenset({("ingest", "start")})
 """Mappings that are one value: a nearer one replaces them."""
+
+SHORT: Mapping[KeyPath, str] = {("upsert",): "keys"}
+"""Mappings for which a list may stand: it says this key of them and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +48,15 @@ BUILT_IN = Origin("built-in")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file that was read: plain values, keys all text, and the line (from 1) of each key and list item."""
+    """A file that was read: plain values, keys all text, and the line (from 1) of each key and list item.
+
+    `filled` are the values that came from the environment, each with what the file says in its place.
+    """
 
     file: str
     tree: Mapping[str, Any]
     lines: Mapping[KeyPath, int]
+    filled: Mapping[KeyPath, tuple[str, str]] = field(default_factory=dict)
 
     def line(self, path: KeyPath) -> int | None:
         """The line of `path`, or of the nearest thing around it."""
@@ -58,9 +66,13 @@ class Document:
         return None
 
     def problem(self, finding: Finding) -> Problem:
-        """The finding with its place in this file."""
+        """The finding with its place in this file, in the file's words: what the environment holds may be secret."""
+        message = finding.message
+        for path, (value, said) in self.filled.items():
+            if value and path[: len(finding.path)] == finding.path:
+                message = message.replace(repr(value), repr(said)).replace(value, said)
         line = self.line(finding.path)
-        return Problem(self.file, line, dotted(finding.path), finding.message, finding.suggestion)
+        return Problem(self.file, line, dotted(finding.path), redact_text(message), finding.suggestion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +93,18 @@ class Layer:
 
     def origin(self, path: KeyPath) -> Origin:
         """Where this layer sets `path`."""
-        return Origin(self.name, self.document.file, self.document.line(self.root + path))
+        return Origin(self.name, self.document.file, self.document.line(self.root + self._written(path)))
 
     def problem(self, finding: Finding) -> Problem:
         """The finding with its place in the layer's file."""
         moved = Finding(self.root + finding.path, finding.message, finding.suggestion)
-        return self.document.problem(moved)
+        return replace(self.document.problem(moved), line=self.origin(finding.path).line)
+
+    def _written(self, path: KeyPath) -> KeyPath:
+        """Where `path` stands in the document: a short form leaves out a key."""
+        if path[1:2] == (SHORT.get(path[:1]),) and isinstance(self.tree.get(str(path[0])), list):
+            return (path[0], *path[2:])
+        return path
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +142,8 @@ def _lay_over(
 ) -> None:
     for key, value in above.items():
         path = (*at, key)
+        if path in SHORT and isinstance(value, list):
+            value = {SHORT[path]: value}  # noqa: PLW2901
         if not isinstance(value, Mapping):
             _forget(below.get(key), path, owners)
             below[key] = value

@@ -19,7 +19,7 @@ def layout_findings(said: Declaration) -> Iterator[Finding]:
     if known is None:
         return
     every = Struct((*known.fields, KAFKA_COLUMN))
-    for place, partition in enumerate(said.partition_by):
+    for place, partition in enumerate(said.partition_by or ()):
         for fault in layout_faults(every, [partition], []):
             yield Finding(("partition_by", place), fault.removeprefix("partition_by: "))
     for place, column in enumerate(said.sort_by):

@@ -2,6 +2,7 @@
 
 import re
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
@@ -12,6 +13,8 @@ RESERVED_NAMESPACES = frozenset({"kafka", "schema", "maintenance"})
 """First parts of asset keys that are not tables."""
 OPERATIONS_LOG = "tidemark_operations"
 """The table of the default namespace that says who changed what; no contract may write into it."""
+LINKS = ("http", "https", "mailto")
+"""Schemes that a link on a page may have: no other does anything but lead somewhere."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -90,6 +93,13 @@ def _owner(value: str) -> str:
     raise _fault("owner", "is not an owner: team:name or an e-mail address", value, meant)
 
 
+def _link(value: str) -> str:
+    scheme = urlsplit(value.strip()).scheme
+    if scheme and scheme not in LINKS:
+        raise _fault("link", f"is no link that a page may have: {', '.join(LINKS)}", value)
+    return value
+
+
 def _tag_key(value: str) -> str:
     if not _TAG_KEY.fullmatch(value):
         raise _fault("tag", "is not a tag name: letters, digits, _ - and dot, at most 63", value)
@@ -114,6 +124,8 @@ def _namespace(value: str) -> str:
 Identifier = Annotated[str, AfterValidator(_identifier)]
 Namespace = Annotated[str, AfterValidator(_namespace)]
 Topic = Annotated[str, AfterValidator(_topic)]
+Link = Annotated[str, AfterValidator(_link)]
+"""An address to click on, or words."""
 Owner = Annotated[str, AfterValidator(_owner), Field(examples=["team:orders", "orders@example.com"])]
 TagKey = Annotated[str, AfterValidator(_tag_key)]
 TagValue = Annotated[PropertyValue, AfterValidator(_tag_value)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
+from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -10,10 +11,10 @@ from tidemark.domain.config.catalog import Catalog
 from tidemark.domain.config.cron import Cron
 from tidemark.domain.config.kafka_properties import GROUP_ID_PREFIX, client_properties, spark_options
 from tidemark.domain.config.naming import Identifier, Namespace
-from tidemark.domain.config.secrets import Properties
 from tidemark.domain.config.section import FreeSection, PropertyValue, Section
 from tidemark.domain.config.units import Count, Duration, PositiveDuration
 from tidemark.domain.errors import TidemarkError
+from tidemark.domain.secrets import Properties
 
 CONNECTIONS = ("kafka", "schema_registry", "catalog", "spark")
 """Blocks of the platform file that say where a service is; with none of them the embedded stack is used."""
@@ -110,18 +111,20 @@ class SchemaRegistry(Section):
 
     @property
     def address(self) -> str:
-        """The URL without a slash at its end. Raises TidemarkError when there is none."""
+        """The URL without user, password and a slash at its end. Raises TidemarkError when there is none."""
         if not self.url:
             raise _no_address("the schema registry", "registry_down")
-        return self.url.rstrip("/")
+        parts = urlsplit(self.url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
 
     @property
     def basic_auth(self) -> tuple[str, str] | None:
-        """(user, password), in the clear."""
-        if not self.user_info:
-            return None
-        user, _, password = self.user_info.partition(":")
-        return user, password
+        """(user, password), in the clear; those in the URL count where none stand beside it."""
+        if self.user_info:
+            user, _, password = self.user_info.partition(":")
+            return user, password
+        parts = urlsplit(self.url or "")
+        return (unquote(parts.username or ""), unquote(parts.password or "")) if "@" in parts.netloc else None
 
 
 class Spark(Section):

@@ -11,7 +11,8 @@ from tidemark.domain.config.platform import Lane, Platform, SchemaRegistry, Spar
 from tidemark.domain.config.units import parse_duration
 from tidemark.domain.suggest import nearest
 
-_CATALOG_KEYS = frozenset({"name", "type", "uri", "warehouse"})
+CATALOG_KEYS = frozenset({"name", "type", "uri", "warehouse"})
+"""Beside them any property of Iceberg's stands in the block, `PLAIN_KEYS` as the only bare words."""
 _SQL_SCHEMES = ("sqlite", "postgresql")
 _NEEDED = {
     "PLAIN": ("sasl.username", "sasl.password"),
@@ -64,7 +65,7 @@ def _kafka(properties: Mapping[str, str], at: KeyPath, *, need_address: bool) ->
 def _security(properties: Mapping[str, str], at: KeyPath) -> Iterator[Finding]:
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
-        yield _word((*at, "security.protocol"), protocol, PROTOCOLS)
+        yield _word((*at, "security.protocol"), properties["security.protocol"], PROTOCOLS)
         return
     if protocol.startswith("SASL"):
         yield from _sasl(properties, at)
@@ -77,8 +78,8 @@ def _security(properties: Mapping[str, str], at: KeyPath) -> Iterator[Finding]:
 
 def _sasl(properties: Mapping[str, str], at: KeyPath) -> Iterator[Finding]:
     mechanism = properties.get("sasl.mechanism", "GSSAPI").upper()
-    if mechanism not in MECHANISMS:
-        yield _word((*at, "sasl.mechanism"), mechanism, MECHANISMS)
+    if properties.get("sasl.mechanism", mechanism) not in MECHANISMS:  # librdkafka tells capitals apart
+        yield _word((*at, "sasl.mechanism"), properties["sasl.mechanism"], MECHANISMS)
     for key in _NEEDED.get(mechanism, ()):
         if key not in properties:
             yield Finding((*at, key), f"is missing: {mechanism} needs it")
@@ -93,7 +94,7 @@ def _idle(
 
 
 def _word(path: KeyPath, word: str, valid: tuple[str, ...]) -> Finding:
-    return Finding(path, f"{word!r} is none of {', '.join(valid)}", nearest(word, valid))
+    return Finding(path, f"{word!r} is none of {', '.join(valid)}", nearest(word.upper(), valid))
 
 
 def _registry(name: str, registry: SchemaRegistry, platform: Platform) -> Iterator[Finding]:
@@ -111,7 +112,7 @@ def mistyped_type(tree: Mapping[str, Any]) -> Iterator[Finding]:
     block = tree.get("catalog")
     if isinstance(block, Mapping) and "type" not in block:
         for key in block:
-            if nearest(str(key), _CATALOG_KEYS | PLAIN_KEYS) == "type":
+            if nearest(str(key), CATALOG_KEYS | PLAIN_KEYS) == "type":
                 yield Finding(("catalog", key), "unknown key", "type")
 
 
@@ -120,7 +121,7 @@ def _catalog(catalog: Catalog) -> Iterator[Finding]:
         if key == "cache-enabled":
             yield Finding(("catalog", key), "is set by Tidemark itself")
         elif not set(key) & {".", "-"} and key not in PLAIN_KEYS:
-            yield Finding(("catalog", key), "unknown key", nearest(key, _CATALOG_KEYS | PLAIN_KEYS))
+            yield Finding(("catalog", key), "unknown key", nearest(key, CATALOG_KEYS | PLAIN_KEYS))
     if catalog.uri is None and catalog.type != "glue":
         yield Finding(("catalog", "uri"), f"is missing: type {catalog.type} needs it")
     if catalog.warehouse is None and catalog.type in {"glue", "sql"}:

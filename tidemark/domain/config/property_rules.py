@@ -26,7 +26,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     **{f"write.{change}.isolation-level": _ISOLATION for change in ("delete", "update", "merge")},
 }
 _ICEBERGS = r"(write|read|commit|history)\."
-_BOOLEAN = re.compile(_ICEBERGS + r".*[.-]enabled(\.column\..*)?")
+_BOOLEAN = re.compile(_ICEBERGS + r".*[.-]enabled")
 _BYTES = re.compile(_ICEBERGS + r".*-bytes")
 _WHOLE = re.compile(_ICEBERGS + r".*-(level|limit|ms|max|retries|to-keep|to-merge|lookback|defaults)")
 _METRICS = re.compile(r"write\.metadata\.metrics\.(default|column\..*)")
@@ -52,13 +52,14 @@ def _fault(key: str, value: str) -> tuple[str, str | None] | None:
     known = _WORDS.get(key)
     if known and value.lower() not in known:
         return f"{value} is none of {', '.join(known)}", nearest(value, known)
-    if _BOOLEAN.fullmatch(key) and value.lower() not in {"true", "false"}:
+    name = key.partition(".column.")[0]
+    if _BOOLEAN.fullmatch(name) and value.lower() not in {"true", "false"}:
         return f"{value} is neither true nor false", None
-    if _BYTES.fullmatch(key) and not re.fullmatch(r"0*[1-9]\d*", value, re.ASCII):
+    if _BYTES.fullmatch(name) and not re.fullmatch(r"0*[1-9]\d*", value, re.ASCII):
         return f"{value} is no number of bytes", _bytes(value)
     if _METRICS.fullmatch(key) and not _METRICS_MODE.fullmatch(value):
         return f"{value} is none of none, counts, truncate(16), full", None
-    if _WHOLE.fullmatch(key) and not re.fullmatch(r"-?\d+", value, re.ASCII):
+    if _WHOLE.fullmatch(name) and not re.fullmatch(r"-?\d+", value, re.ASCII):
         return f"{value} is no whole number", None
     return None
 

@@ -14,7 +14,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from tidemark.domain.config.secrets import redact
+from tidemark.domain.secrets import redact
 
 REVEAL = {"reveal": True}
 """The context of a dump that keeps secrets: for digests, never for people."""

@@ -110,6 +110,7 @@ def _number(value: Any) -> Any:
 
 _DURATION_SCHEMA = {
     "type": "string",
+    "minLength": 1,
     "pattern": r"^(\d+d)?(\d+h)?(\d+m)?(\d+s)?(\d+ms)?$",
     "examples": ["5s", "1m", "7d"],
 }
@@ -144,3 +145,6 @@ Ratio = Annotated[float, Field(ge=0, le=1), BeforeValidator(_number)]
 
 Count = Annotated[int, Field(ge=1), BeforeValidator(_number)]
 """A whole number from 1."""
+
+Several = Annotated[int, Field(ge=2), BeforeValidator(_number)]
+"""A whole number from 2."""

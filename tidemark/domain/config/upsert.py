@@ -84,8 +84,8 @@ class Current:
 
     @property
     def remembers(self) -> bool:
-        """Hard deletes are remembered beside the table: an older event may come after one, and no row would say so."""
-        return self.by_source and not self.soft
+        """Deletes are remembered beside the table: an older event may come after one, and no row would say so."""
+        return self.by_source
 
 
 def current_of(contract: Contract) -> Current | None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from tidemark.domain.config.layering import Finding, KeyPath
-from tidemark.domain.config.secrets import is_secret
+from tidemark.domain.secrets import HIDDEN, under_secret
 from tidemark.domain.suggest import nearest
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -25,6 +25,7 @@ _KINDS = {
     "tuple": "a list",
     "list": "a list",
 }
+_COLLECTIONS = (Mapping, list, tuple)
 _BOUNDS = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le")}
 MAX_DEPTH = 6
 """How deep required keys lie: so often can taking out one thing make what holds it incomplete."""
@@ -105,11 +106,18 @@ def _finding(model: type[BaseModel], tree: Mapping[str, Any], detail: ErrorDetai
         return Finding(path, MISSING)
     if kind == "extra_forbidden":
         return Finding(path, "unknown key", nearest(str(path[-1]), valid_keys(model, path[:-1])))
-    shown = "***" if path and is_secret(str(path[-1])) else repr(detail["input"])
+    shown = _shown(path, detail["input"])
     if kind == "literal_error":
         words = valid_values(model, path)
         return Finding(path, f"{shown} is none of {', '.join(words)}", nearest(str(detail["input"]), words))
     return Finding(path, _message(detail, shown), _context(detail).get("suggestion"))
+
+
+def _shown(path: KeyPath, value: Any) -> str:
+    """How a message names the value: a collection by its kind alone, for there may be secrets in it."""
+    if isinstance(value, _COLLECTIONS):
+        return "a mapping" if isinstance(value, Mapping) else "a list"
+    return HIDDEN if under_secret(path) else repr(value)
 
 
 def _message(detail: ErrorDetails, shown: str) -> str:
@@ -124,7 +132,8 @@ def _message(detail: ErrorDetails, shown: str) -> str:
     if kind.startswith(("datetime", "timezone")):
         return f"{shown} is not a time with its zone, like 2026-01-01T00:00:00Z"
     if (wanted := kind.rpartition("_")[0].partition("_")[0]) in _KINDS:
-        return f"{shown} must be {_KINDS[wanted]}"
+        many = isinstance(detail["input"], _COLLECTIONS)
+        return f"must be {_KINDS[wanted]}, not {shown}" if many else f"{shown} must be {_KINDS[wanted]}"
     return detail["msg"]
 
 

@@ -99,10 +99,13 @@ def parse(
     SchemaUnsupported, with the path, for text that is no Avro schema and for a record that contains itself.
     """
     reader = _Reader(connect=connect, variants=connect and variants)
-    for reference in references:
-        reader.read(_json(reference), None, ())
-    reader.notes.clear()
-    return AvroSchema(reader.read(_json(text), None, ()), tuple(reader.notes))
+    try:
+        for reference in references:
+            reader.read(_json(reference), None, ())
+        reader.notes.clear()
+        return AvroSchema(reader.read(_json(text), None, ()), tuple(reader.notes))
+    except RecursionError as error:
+        raise SchemaUnsupported("", "nested too deeply to be read") from error
 
 
 def _json(text: str) -> Any:

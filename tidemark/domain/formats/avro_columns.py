@@ -43,8 +43,11 @@ from tidemark.domain.formats.avro_nodes import (
 WHOLE_VALUE = "value"
 """The one column of a schema that is no record."""
 
-_MAX_DEPTH, _RECORD_DEPTH, _ARRAY_DEPTH, _MAP_DEPTH = 84, 8, 4, 11
+_MAX_DEPTH, _RECORD_DEPTH, _ARRAY_DEPTH, _MAP_DEPTH = 84, 8, 4, 12
 """Nested messages of the longest expression, tried with every value in need of conversion."""
+_DIGITS_DEPTH = 64
+_LEAF_DEPTH = {"duration": 14, "zoned-timestamp": 4, "uuid": 2}
+"""What the longest conversions need beyond the others, that of more than 38 digits to text most of all."""
 
 _PLAIN: dict[str, Primitive] = {
     **{kind: Primitive(kind) for kind in ("boolean", "int", "long", "float", "double", "string")},
@@ -91,6 +94,7 @@ def columns(schema: AvroSchema) -> AvroColumns:
     more nesting than an expression may have, for a map in the key of a map and for a schema that has nothing to store.
     """
     root = schema.table_root
+    _check_nesting(root, (), 0)
     if isinstance(root, Record):
         struct = _struct(root)
     else:
@@ -100,7 +104,6 @@ def columns(schema: AvroSchema) -> AvroColumns:
     if not struct.fields:
         raise SchemaUnsupported("", "the schema has no field to store")
     check_names(struct)
-    _check_nesting(root, (), 0)
     check_reserved(struct)
     return AvroColumns(struct, schema.notes + tuple(_notes(root, ())))
 
@@ -110,23 +113,37 @@ def _check_nesting(node: Node, path: tuple[str, ...], depth: int) -> None:
 
     And what Spark's maps cannot hold: a key that is a map, or has one inside.
     """
-    if depth > _MAX_DEPTH:
+    if depth + _leaf_depth(node) > _MAX_DEPTH:
         raise SchemaUnsupported(
-            ".".join(path), "nested too deeply: about ten records or four maps are possible"
+            ".".join(path),
+            "nested too deeply: about ten records or seven maps are possible, "
+            "around a number of more than 38 digits two or one",
         )
     match node:
-        case Record(_, fields):
+        case Record(_, fields, logical=""):
             for field in fields:
                 _check_nesting(field.type, (*path, field.name), depth + (_RECORD_DEPTH if path else 0))
         case Array(items):
             _check_nesting(items, (*path, "element"), depth + _ARRAY_DEPTH)
         case Entries(key, value):
+            _check_nesting(key, (*path, "key"), depth + _MAP_DEPTH)
             if _holds_map(element_type(key)):
                 raise SchemaUnsupported(".".join((*path, "key")), "the key of a map is a map or holds one")
             _check_nesting(value, (*path, "value"), depth + _MAP_DEPTH)
         case Union():
             for branch in node.values:
                 _check_nesting(branch, path, depth + (_RECORD_DEPTH if len(node.values) > 1 else 0))
+
+
+def _leaf_depth(node: Node) -> int:
+    match node:
+        case Record(logical="variable-decimal"):
+            return _DIGITS_DEPTH
+        case Leaf() | Fixed() if node.logical == "decimal" and node.precision > MAX_PRECISION:
+            return _DIGITS_DEPTH
+        case Leaf() | Fixed():
+            return _LEAF_DEPTH.get(node.logical, 0)
+    return 0
 
 
 def _holds_map(kind: ColumnType) -> bool:
@@ -164,7 +181,12 @@ def element_type(node: Node) -> ColumnType:
 
 def has_columns(record: Record) -> bool:
     """False for a record without fields, or with null fields only: it is a boolean, true when present."""
-    return any(column_type(field.type) is not None for field in record.fields)
+    return any(not _is_void(field.type) for field in record.fields)
+
+
+def _is_void(node: Node) -> bool:
+    """Null alone, also as the only branch of a union; asked of every record, so it builds no types."""
+    return node == NULL or (isinstance(node, Union) and not node.values)
 
 
 def branch_names(union: Union) -> tuple[str, ...]:
@@ -284,6 +306,6 @@ def _notes(node: Node, path: tuple[str, ...]) -> list[Note]:
 
 
 def _field_notes(node: Node, path: tuple[str, ...]) -> list[Note]:
-    if column_type(node) is None:
+    if _is_void(node):
         return [Note(".".join(path), "only null: no column")]
     return _notes(node, path)

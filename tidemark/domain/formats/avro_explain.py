@@ -122,15 +122,17 @@ class _Walk:
             raise self._fault("value_out_of_range", path, why)
 
     def _decimal(self, node: Leaf | Fixed, content: bytes, path: tuple[str, ...]) -> None:
-        if node.logical != "decimal" or node.precision > MAX_PRECISION:
+        if node.logical != "decimal":
             return
         if not content:
             raise self._fault("undecodable", path, "a decimal without bytes")
-        digits = len(str(abs(int.from_bytes(content, "big", signed=True))))
-        if digits > node.precision:
+        if (
+            node.precision <= MAX_PRECISION
+            and abs(int.from_bytes(content, "big", signed=True)) >= 10**node.precision
+        ):
             declared = f"decimal({node.precision},{node.scale})"
             raise self._fault(
-                "value_out_of_range", path, f"{digits} digits in a {declared}: 0x{content[:40].hex()}"
+                "value_out_of_range", path, f"more digits than a {declared}: 0x{content[:40].hex()}"
             )
 
     def _variable_decimal(self, path: tuple[str, ...]) -> None:

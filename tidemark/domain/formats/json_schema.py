@@ -58,14 +58,17 @@ def parse(text: str) -> JsonDocuments:
     """
     try:
         schema = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SchemaUnsupported("", f"the schema is no JSON: {error}") from error
     if isinstance(schema, dict):
         draft = str(schema.get("$schema", DRAFTS[0]))
         if not any(known in draft for known in DRAFTS):
             raise SchemaUnsupported("$schema", f"{draft} is not read: drafts 7 and 2020-12 are")
     reader = _Reader(schema)
-    root = reader.node(schema, (), ())
+    try:
+        root = reader.node(schema, (), ())
+    except (TypeError, AttributeError, RecursionError) as error:
+        raise SchemaUnsupported("", f"no valid JSON Schema: {error}") from error
     title = schema.get("title") if isinstance(schema, dict) else None
     return JsonDocuments(root, text, tuple(reader.notes), title=title if isinstance(title, str) else None)
 

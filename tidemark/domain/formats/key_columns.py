@@ -1,6 +1,7 @@
 """Which columns a Kafka key fills, and why it cannot: `key.fields` against the key and the table. Pure."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.types import KAFKA_COLUMN, ColumnType, Field, Struct
@@ -40,19 +41,20 @@ def named_parts(columns: Struct, fields: Sequence[str], key: Struct) -> dict[str
         names = {fields[0]: key.fields[0].name}
     else:
         names = {name: _part(name, key) for name in fields}
-    targets = key_targets(columns, tuple(names))
-    check_types(targets, {name: field.type for name, part in names.items() if (field := key.field(part))})
+    check_types(columns, {name: field for name, part in names.items() if (field := key.field(part))})
     return names
 
 
-def check_types(targets: Mapping[str, ColumnType], found: Mapping[str, ColumnType]) -> None:
-    """Raises SchemaUnsupported where a column does not hold every value of its part of the key exactly."""
-    wanted = Struct(tuple(Field(name, kind) for name, kind in found.items()))
-    for difference in covers(Struct(tuple(Field(name, kind) for name, kind in targets.items())), wanted):
-        raise SchemaUnsupported(
-            "key.fields",
-            f"column {difference.dotted} is {difference.found}, and the key holds {difference.wanted}",
-        )
+def check_types(columns: Struct, found: Mapping[str, Field]) -> None:
+    """Raises SchemaUnsupported where a column does not hold every value of its part of the key exactly.
+
+    Nor one whose values mean something else: a time in another unit would be the key of another row.
+    """
+    targets = key_targets(columns, tuple(found))
+    held = Struct(tuple(field for field in columns.fields if field.name in targets))
+    for difference in covers(held, Struct(tuple(replace(field, name=name) for name, field in found.items()))):
+        old, new = difference.ends
+        raise SchemaUnsupported("key.fields", f"column {difference.dotted} is {old}, and the key holds {new}")
 
 
 def _part(name: str, key: Struct) -> str:

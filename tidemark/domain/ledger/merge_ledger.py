@@ -19,11 +19,19 @@ Action = Literal["first", "merge", "back", "rebuild"]
 
 
 class Truncation(NamedTuple):
-    """The newest truncate event of a Kafka partition: what came before it is gone, also when it comes late."""
+    """The truncate events of a Kafka partition as one: what came before any of them is gone, even if it comes late."""
 
     epoch: int
     offset: int
     timestamp_ms: int
+
+    def joined(self, other: "Truncation") -> "Truncation":
+        """What takes whatever either takes: record times of a partition may go back."""
+        if self.epoch != other.epoch:
+            return max(self, other)
+        return Truncation(
+            self.epoch, max(self.offset, other.offset), max(self.timestamp_ms, other.timestamp_ms)
+        )
 
 
 class Changes(NamedTuple):

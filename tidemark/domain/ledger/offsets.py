@@ -83,19 +83,3 @@ def cut_before(ranges: Ranges, offenders: Offsets) -> dict[int, OffsetRange]:
 def advance(committed: Offsets, ranges: Ranges) -> dict[int, int]:
     """The next offsets after `ranges` were read; partitions without a range stay."""
     return {**committed, **{partition: each.end for partition, each in ranges.items()}}
-
-
-def covers(offsets: Offsets, goal: Offsets) -> bool:
-    """Whether `offsets` have reached `goal` in every partition."""
-    return all(offsets.get(partition, 0) >= target for partition, target in goal.items())
-
-
-def runs(offsets: list[int]) -> list[tuple[int, int]]:
-    """Sorted offsets as half-open runs: [1, 2, 3, 7] -> [(1, 4), (7, 8)]."""
-    found: list[tuple[int, int]] = []
-    for offset in offsets:
-        if found and found[-1][1] == offset:
-            found[-1] = (found[-1][0], offset + 1)
-        else:
-            found.append((offset, offset + 1))
-    return found

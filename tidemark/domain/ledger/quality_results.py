@@ -46,12 +46,15 @@ class RuleResult:
     expectation: str
     failed: int = 0
     samples: tuple[Sample, ...] = ()
+    counted: str = "rows"
+    """What `failed` counts."""
 
     @classmethod
     def of(cls, rule: QualityRule, failed: int = 0, samples: Iterable[Sample] = ()) -> "RuleResult":
         """The result of `rule`; of the samples the first few are kept."""
         kept = tuple(sorted(set(samples), key=lambda each: (each.partition, each.offset))[:SAMPLES])
-        return cls(rule.title, rule.on_failure, rule.expectation, failed, kept)
+        counted = "rows too few" if rule.check == "min_rows" else "rows"
+        return cls(rule.title, rule.on_failure, rule.expectation, failed, kept, counted)
 
     def plus(self, other: "RuleResult") -> "RuleResult":
         """Both batches together; the earlier samples stay."""
@@ -70,7 +73,9 @@ class RuleResult:
 
     def __str__(self) -> str:
         where = ", ".join(f"{each.partition}:{each.offset}" for each in self.samples)
-        return f"{self.rule} ({self.expectation}): {self.failed} rows" + (f", at {where}" if where else "")
+        return f"{self.rule} ({self.expectation}): {self.failed} {self.counted}" + (
+            f", at {where}" if where else ""
+        )
 
 
 _BESIDE = frozenset({"_kafka.key", "_kafka.headers"})

@@ -104,16 +104,18 @@ def counted_before(
     tombstone_rows: int,
     quarantined: int,
     null_values: int,
+    quarantined_nulls: int = 0,
     truncates: int = 0,
 ) -> Counts:
     """How a range was counted whose records were read again as `now`, of which `null_values` had no value.
 
-    `rows` (`tombstone_rows` of them without a value) and `quarantined` are there still. A record that left no trace
-    was a counted tombstone when it has no value, else it was skipped if such records are skipped now or it is one of
-    `truncates`, which became rows, else its row has been deleted since, from the quarantine where the table never
-    had so many. Of tombstones, and of truncates that had no row, there were no more than the ledger has `known`.
+    `rows` (`tombstone_rows` of them without a value) and `quarantined` (`quarantined_nulls` likewise) are there still.
+    A record that left no trace was a counted tombstone when it has no value, else it was skipped if such records are
+    skipped now or it is one of `truncates`, which became rows, else its row has been deleted since, from the quarantine
+    where the table never had so many. Of tombstones, and of truncates that had no row, there were no more than the
+    ledger has `known`.
     """
-    tombstones = min(max(0, null_values - tombstone_rows), known.tombstones)
+    tombstones = min(max(0, null_values - tombstone_rows - quarantined_nulls), known.tombstones)
     rest = now.read - rows - quarantined - tombstones
     skipped = min(max(0, rest), now.skipped + min(truncates, known.skipped))
     written = now.read - quarantined - tombstones - skipped

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 STAGED = "staged:"
 """`resolved_by` of rows that wait for their receipt: nobody counts them before."""
+ABANDONED = f"resolved_by LIKE '{STAGED}%' AND resolved_at < current_timestamp() - INTERVAL 1 DAY"
+"""SQL: what attempts that died had staged; one whose receipt stands was carried out before another may begin."""
 
 
 class Resolution(NamedTuple):
@@ -27,7 +29,7 @@ class Settlement(BaseModel):
     undone    rows that these had resolved wait again
     rewound   rows of this epoch at or above these offsets go, and those of later epochs
     resolved  rows that wait at these offsets are marked as resolved by `run_id` at `at`
-    revealed  rows that were staged as `id` wait from now on
+    revealed  rows that `attempt` had staged as `id` wait from now on
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,11 +43,13 @@ class Settlement(BaseModel):
     rewound: dict[int, int] | None = None
     resolved: dict[int, list[tuple[int, int]]] = Field(default_factory=dict)
     revealed: bool = False
+    attempt: str = ""
+    """Which one, where several may be on their way to the same `id`."""
 
     @property
     def staged(self) -> str:
         """What rows that this settlement reveals name as `resolved_by` until then."""
-        return f"{STAGED}{self.id}"
+        return f"{STAGED}{self.id}{self.attempt and f'_{self.attempt}'}"
 
 
 def taken_back(settlements: Iterable[Settlement]) -> tuple[list[str], list[Resolution]]:

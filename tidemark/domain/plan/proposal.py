@@ -165,6 +165,9 @@ def _names(seen: Seen) -> set[str]:
 
 
 def _envelope(seen: Seen) -> dict[str, str]:
+    """By the schema's fields; where no schema tells the columns, the survey has seen it in the documents."""
+    if "format" in seen.value:
+        return {key: value for key, value in seen.value.items() if key == "envelope"}
     names = _names(seen)
     if names >= _DEBEZIUM:
         return {"envelope": "debezium"}

@@ -56,7 +56,7 @@ class KafkaAdmin:
         )
 
     def _remember(self, error: KafkaError) -> None:
-        self._auth_failed = self._auth_failed or error.code() in KAFKA_DENIES  # until a request is answered
+        self._auth_failed |= error.code() in KAFKA_DENIES  # until a request is answered
         self._errors = [*self._errors[-2:], error.str()]
 
     def cluster_id(self) -> str | None:
@@ -131,9 +131,13 @@ class KafkaAdmin:
         }
 
     def offsets_at(self, topic: str, partitions: Iterable[int], milliseconds: int) -> dict[int, int]:
-        """The first offset at or after a time (Unix milliseconds) per partition; the end where there is none."""
+        """The first offset at or after a time (Unix milliseconds) per partition; the end where there is none.
+
+        Before 1970 that is the earliest: in the protocol negative times are words (-1 latest, -2 earliest) or refused.
+        """
         ids = list(partitions)
-        at = self._list({topic: ids}, OffsetSpec.for_timestamp(milliseconds))[topic]
+        since = OffsetSpec.earliest() if milliseconds < 0 else OffsetSpec.for_timestamp(milliseconds)
+        at = self._list({topic: ids}, since)[topic]
         end = self._list({topic: ids}, OffsetSpec.latest(), committed=True)[topic]
         return {p: offset if offset >= 0 else end[p] for p, offset in at.items()}
 
@@ -231,6 +235,7 @@ class KafkaAdmin:
 
     def _translated(self, error: KafkaException) -> Outage | Stopped:
         fault = error.args[0]
+        self._admin.poll(0)  # only then are the client's own errors told, among them why it cannot connect
         if fault.code() in KAFKA_LACKS:
             return Stopped("topic_missing", "-", fault.str(), cluster=self.cluster)
         if fault.code() in KAFKA_DENIES or self._auth_failed:

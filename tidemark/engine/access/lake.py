@@ -11,10 +11,11 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.io import PY_IO_IMPL
 from pyspark.sql import SparkSession
 
+from tidemark.domain.columns.spark_types import quoted_name
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.secrets import redact_text
 from tidemark.domain.errors import Outage, Refused, Stopped
 from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.secrets import redact_text
 from tidemark.engine.access.kafka import KafkaAdmin
 from tidemark.engine.access.metadata_files import spare_parsing
 from tidemark.engine.access.outages import named
@@ -154,7 +155,7 @@ class Lake:
 
     def identifier(self, table: str) -> str:
         """`namespace.name` as Spark SQL names it: quoted, with the catalog."""
-        return ".".join(f"`{part}`" for part in (self.platform.catalog.name, *table.split(".")))
+        return quoted_name(self.platform.catalog.name, *table.split("."))
 
     def close(self) -> None:
         """Close what was opened; the session's own work on the server goes on."""

@@ -40,6 +40,7 @@ _KAFKA_GONE = (
     "KafkaTimeoutException",
     "Timeout of",
     "Cannot fetch offset",
+    "Cannot fetch record for offset",
     "UnknownTopicOrPartitionException",
 )
 _KAFKA_LOST = ("KAFKA_DATA_LOSS", "OffsetOutOfRangeException", "Some data may have been lost")

@@ -17,6 +17,7 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.errors import Stopped
+from tidemark.domain.secrets import redact
 from tidemark.engine.access.spark_limits import SESSION_SETTINGS, missing_limits, missing_settings
 
 DEFAULT_PORT = 15002
@@ -30,13 +31,20 @@ if hasattr(ConnectSession, "__del__"):
 
 
 def connect(remote: str) -> SparkSession:
-    """A session of its own on the Connect server at `remote` (sc://host:port).
+    """A session of its own on the Connect server at `remote` (sc://host:port), which is not asked anything yet.
 
+    A call on a server that is gone fails after about five seconds: whether to try again is for the plan to say.
     PySpark would clear its cache of machine-learning models when this process ends; where the server is gone by then,
     that takes up to ten minutes a session.
     """
     session: SparkSession = SparkSession.builder.remote(remote).create()
-    atexit.unregister(cast("Any", session).client._cleanup_ml_cache)  # noqa: SLF001 - there is no switch
+    client = cast("Any", session).client
+    atexit.unregister(client._cleanup_ml_cache)  # noqa: SLF001 - there is no switch
+    client.set_retry_policies([DefaultPolicy(max_retries=5, max_backoff=2_000, max_server_retry_delay=2_000)])
+    logging.getLogger("SQLQueryContextLogger").setLevel(
+        logging.CRITICAL
+    )  # repeats each error with its JVM stack
+    warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")  # the error itself says it
     return session
 
 
@@ -50,24 +58,12 @@ def answers(remote: str, timeout: float = 3.0) -> bool:
         return False
 
 
-def give_up_soon(spark: SparkSession) -> None:
-    """A call on a server that is gone fails after about five seconds: whether to try again is for the plan to say."""
-    warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")  # the error itself says it
-    cast("Any", spark).client.set_retry_policies(
-        [DefaultPolicy(max_retries=5, max_backoff=2_000, max_server_retry_delay=2_000)]
-    )
-
-
 def configure(spark: SparkSession, platform: Platform) -> None:
     """Give the session what platform.yaml says, and the catalog when the server itself was started without it.
 
     Raises:
         Stopped: `misconfigured`: the server refuses a setting of platform.yaml.
     """
-    logging.getLogger("SQLQueryContextLogger").setLevel(
-        logging.CRITICAL
-    )  # repeats each error with its JVM stack
-    give_up_soon(spark)
     catalog = platform.catalog
     if spark.conf.get(f"spark.sql.catalog.{catalog.name}", None) is None:
         for key, value in catalog.spark_conf().items():
@@ -80,12 +76,14 @@ def configure(spark: SparkSession, platform: Platform) -> None:
         try:
             spark.conf.set(key, str(value))
         except (AnalysisException, IllegalArgumentException) as error:
+            shown = redact(str(value), key)
+            says = str(error).splitlines()[0].replace(str(value), shown)
             raise Stopped(
                 "misconfigured",
                 "-",
-                f"platform.yaml, spark.conf: the server refuses {key}: {value}. What belongs to the server as a whole "
-                f"is set where it starts. {str(error).splitlines()[0]}",
-            ) from error
+                f"platform.yaml, spark.conf: the server refuses {key}: {shown}. What belongs to the server as a whole "
+                f"is set where it starts. {says}",
+            ) from None
 
 
 def verify(spark: SparkSession, catalog: str) -> None:

@@ -123,8 +123,8 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
     if required:
         require_whole(metadata, table)
     head = metadata.current_snapshot()
-    summary = _summary(head)
-    merges = is_merge_ledger(_summary(receipt).get(LEDGER_PROPERTY, "{}"))
+    summary = summary_of(head)
+    merges = is_merge_ledger(summary_of(receipt).get(LEDGER_PROPERTY, "{}"))
     return TableState(
         table=table,
         exists=True,
@@ -159,11 +159,11 @@ def require_whole(metadata: TableMetadata, table: str) -> None:
     Raises:
         Stopped: `ledger_missing`: somebody took main back to such rows; their offsets would be read again.
     """
-    if LEDGER_PROPERTY in _summary(metadata.current_snapshot()):
+    if LEDGER_PROPERTY in summary_of(metadata.current_snapshot()):
         return  # as ever: nothing to walk through
     newer: list[int] = []
     for snapshot in ancestors(metadata, metadata.current_snapshot_id):
-        if LEDGER_PROPERTY in _summary(snapshot):
+        if LEDGER_PROPERTY in summary_of(snapshot):
             if newer:
                 raise Stopped(
                     "ledger_missing",
@@ -172,7 +172,7 @@ def require_whole(metadata: TableMetadata, table: str) -> None:
                     f"tidemark rollback {table} --snapshot {snapshot.snapshot_id} --reason … undoes that half.",
                 )
             return
-        if BATCH_PROPERTY in _summary(snapshot):
+        if BATCH_PROPERTY in summary_of(snapshot):
             newer.append(snapshot.snapshot_id)
 
 
@@ -222,14 +222,14 @@ def newest_receipt(metadata: TableMetadata) -> Snapshot | None:
     """
     last: Snapshot | None = None
     for snapshot in ancestors(metadata, metadata.current_snapshot_id):
-        if LEDGER_PROPERTY in _summary(snapshot):
+        if LEDGER_PROPERTY in summary_of(snapshot):
             return snapshot
         last = snapshot
     tag = metadata.refs.get(LEDGER_TAG)
     if last is None or last.parent_snapshot_id is None or tag is None:
         return None
     tagged = metadata.snapshot_by_id(tag.snapshot_id)
-    if tagged is None or LEDGER_PROPERTY not in _summary(tagged):
+    if tagged is None or LEDGER_PROPERTY not in summary_of(tagged):
         return None
     return tagged if _age(tagged) <= _age(last) else None
 
@@ -241,20 +241,16 @@ def _age(snapshot: Snapshot) -> tuple[int, int]:
 
 def ledger_of(receipt: Snapshot, table: str) -> Ledger:
     """The ledger that a receipt carries."""
-    return Ledger.from_json(_summary(receipt)[LEDGER_PROPERTY], table=table)
+    return Ledger.from_json(summary_of(receipt)[LEDGER_PROPERTY], table=table)
 
 
 def merge_ledger_of(receipt: Snapshot, table: str) -> MergeLedger:
     """The ledger that a receipt of an upsert table carries."""
-    return MergeLedger.from_json(_summary(receipt)[LEDGER_PROPERTY], table=table)
+    return MergeLedger.from_json(summary_of(receipt)[LEDGER_PROPERTY], table=table)
 
 
 def summary_of(snapshot: Snapshot | None) -> Mapping[str, str]:
     """A snapshot's summary as plain text; empty for None."""
-    return _summary(snapshot)
-
-
-def _summary(snapshot: Snapshot | None) -> Mapping[str, str]:
     if snapshot is None or snapshot.summary is None:
         return {}
     return snapshot.summary.additional_properties

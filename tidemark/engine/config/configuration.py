@@ -84,8 +84,9 @@ class _Reading:
         if document is None:
             return None
         substitution = Substitution(self.environ)
-        filled = Document(document.file, substitution.fill(document.tree), document.lines)
-        self.problems += [document.problem(finding) for finding in substitution.findings]
+        tree = substitution.fill(document.tree)
+        filled = Document(document.file, tree, document.lines, substitution.filled)
+        self.problems += [filled.problem(finding) for finding in substitution.findings]
         return filled
 
     def stack(self, path: Path) -> Mapping[str, Any] | None:

@@ -15,6 +15,7 @@ import yaml
 
 from tidemark.domain.config.layering import Document, KeyPath, dotted
 from tidemark.domain.errors import Problem
+from tidemark.domain.secrets import HIDDEN, under_secret
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = frozenset(
@@ -40,7 +41,7 @@ class _Reader:
     def value(self, node: yaml.Node, path: KeyPath) -> Any:
         self.lines.setdefault(path, _line(node))
         if node.tag not in _PLAIN_TAGS:
-            self.refuse(node, path, f"the tag {node.tag} is not understood")
+            self.refuse(node, path, f"the tag {HIDDEN if under_secret(path) else node.tag} is not understood")
             return None
         if any(node is outer for outer in self.within):
             self.refuse(node, path, "an alias contains itself")

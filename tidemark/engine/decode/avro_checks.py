@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
 
 from tidemark.domain.columns.spark_types import spark_ddl
-from tidemark.domain.columns.types import Primitive
+from tidemark.domain.columns.types import MAX_PRECISION, Primitive
 from tidemark.domain.formats.avro_columns import element_type
 from tidemark.domain.formats.avro_decoder import decoded_names, has_legal_symbols, has_number_keys
 from tidemark.domain.formats.avro_nodes import (
@@ -37,13 +37,15 @@ _APART = " "
 
 
 def sound(value: Column, node: Node) -> Column | None:
-    """False for a value that decodes but breaks the format: invalid UTF-8, a map key twice or NULL.
+    """False for a value that decodes but breaks the format: invalid UTF-8, a map key twice or NULL, no digit.
 
     NULL or true otherwise; None when nothing of the node needs a check.
     """
     match node:
         case Leaf("string"):
             return F.is_valid_utf8(value)
+        case Leaf() | Fixed() if node.logical == "decimal" and node.precision > MAX_PRECISION:
+            return F.length(value) > 0
         case Enum(_, symbols) if not has_legal_symbols(node):
             return (value >= 0) & (value < len(symbols))
         case Entries():

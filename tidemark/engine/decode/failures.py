@@ -19,6 +19,7 @@ from tidemark.domain.formats.avro_explain import explain
 from tidemark.domain.formats.explanation import Cause, Explanation
 from tidemark.engine.decode.on_executors import explain as explain_shipped
 from tidemark.engine.decode.records import CAUSE, DETAIL, FATE, KAFKA, NO_ID, VALUE, Decoding
+from tidemark.engine.decode.shipped.batch import ENVIRONMENT
 from tidemark.engine.decode.shipped.variant_documents import document_fault
 
 UNEXPLAINED = Explanation(
@@ -70,9 +71,14 @@ def explain_value(value: bytes, schema_id: int | None, decoding: Decoding) -> Ex
     if schema is None:
         return _explain_text(value)
     payload = value[HEADER_SIZE if decoding.framing == "confluent" else 0 :]
-    if isinstance(schema, AvroSchema):
-        return explain(payload, schema.root, document_fault) or UNEXPLAINED
-    return explain_shipped(payload, schema) or UNEXPLAINED
+    try:
+        if isinstance(schema, AvroSchema):
+            return explain(payload, schema.root, document_fault) or UNEXPLAINED
+        return explain_shipped(payload, schema) or UNEXPLAINED
+    except ENVIRONMENT:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a value does to its reader: it is in quarantine already
+        return Explanation("undecodable", f"the value: reading it raises {type(error).__name__}")
 
 
 def _explain_text(value: bytes) -> Explanation:

@@ -87,7 +87,7 @@ def check_validator(schema: JsonDocuments) -> None:
     validity = _validity(schema)
     try:
         _ = validity and validity.validator
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SchemaUnsupported("", f"no valid JSON Schema: {error}") from error
 
 

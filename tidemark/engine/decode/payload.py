@@ -214,7 +214,9 @@ def _column(group: _Group, field: Field, decoding: "Decoding") -> Column:
     value, root = group.own
     if isinstance(root, Record):
         return record_field(value, root, field, reader)
-    return shaped(value, root, field.type) if field.name == WHOLE_VALUE else _null(spark_ddl(field.type))
+    return (
+        shaped(value, root, field.type, reader) if field.name == WHOLE_VALUE else _null(spark_ddl(field.type))
+    )
 
 
 def _cause(faults: Sequence[tuple[Column, Column]], decoding: "Decoding") -> Column:

@@ -144,10 +144,11 @@ def _merge(rows: DataFrame, target: str, where: str) -> None:
         rows.sparkSession.catalog.dropTempView(view)
 
 
-def inside(epoch: int, ranges: Ranges, prefix: str = "") -> str:
-    """The unresolved rows inside `ranges` of an epoch, as Spark and PyIceberg both read it."""
+def inside(epoch: int, ranges: Ranges, prefix: str = "", *, waiting: bool = True) -> str:
+    """The rows inside `ranges` of an epoch, those that wait or all, as Spark and PyIceberg both read it."""
     parts = " OR ".join(
         f"({prefix}partition = {p} AND {prefix}offset >= {each.start} AND {prefix}offset < {each.end})"
         for p, each in sorted(ranges.items())
     )
-    return f"{prefix}epoch = {epoch} AND {prefix}resolved_at IS NULL AND ({parts})"
+    unresolved = f"{prefix}resolved_at IS NULL AND " if waiting else ""
+    return f"{prefix}epoch = {epoch} AND {unresolved}({parts})"

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.ledger import Ledger, add_up
-from tidemark.domain.ledger.offsets import OffsetRange, Ranges
+from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.ingest.plan import Plan
@@ -70,17 +70,17 @@ def _look(lake: Lake, quarantine: str, ledger: Ledger) -> Found | None:
     table = load(lake.catalog, quarantine)
     if table is None or table.metadata.current_snapshot_id is None:
         return Found(0, ())
-    rows = table.scan(row_filter=_of(ledger.epoch, ranges), selected_fields=_FIELDS).to_arrow().to_pylist()
+    rows = (
+        table.scan(row_filter=inside(ledger.epoch, ranges, waiting=False), selected_fields=_FIELDS)
+        .to_arrow()
+        .to_pylist()
+    )
     foreign = {
         (row["partition"], row["offset"])
         for row in rows
         if row["resolved_at"] is None and (row["batch_id"], row["run_id"]) != (ledger.batch_id, ledger.run_id)
     }
     return Found(len({(row["partition"], row["offset"]) for row in rows}), tuple(sorted(foreign)))
-
-
-def _of(epoch: int, ranges: Ranges) -> str:
-    return inside(epoch, ranges).replace("resolved_at IS NULL AND ", "")
 
 
 def _in_table(lake: Lake, plan: Plan, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -53,14 +53,14 @@ class Facts:
 
     @property
     def committed(self) -> dict[int, int]:
-        """The ledger's next offsets; before the first load those where it begins, as far as the contract names them."""
+        """The ledger's next offsets; before the first load those of the log start."""
         if self.table and self.table.ledger:
             return dict(self.table.ledger.next)
         start = self.contract.ingest.start
         if self.topic is None or start == "latest":
             return dict(self.topic.end) if self.topic else {}
         named = start.offsets if isinstance(start, StartOffsets) else {}
-        return {**self.topic.log_start, **named}
+        return {p: named.get(p, offset) for p, offset in self.topic.log_start.items()}
 
     @property
     def finding(self) -> Finding | None:

@@ -31,7 +31,13 @@ def upsert_statuses(
     down = any(_waits(pair) for pair, _ in found) and not accepts(lake.platform.spark.remote)
     polls = {name: lane.poll for name, lane in lake.platform.lanes.items()}
     return [
-        _judged(each, pair, fault or _held_up(each, pair, told, down=down), at, polls[each.append.lane])
+        _judged(
+            each,
+            pair,
+            fault or _stopped(each, pair, told) or ("spark_down" if down and _waits(pair) else None),
+            at,
+            polls[each.append.lane],
+        )
         for each, (pair, fault) in zip(known, found, strict=True)
     ]
 
@@ -56,11 +62,6 @@ def lateness(pair: Pair, now: datetime) -> tuple[Lag, Judgement]:
 
 def _waits(pair: Pair | None) -> bool:
     return pair is not None and pair.behind and not pair.state.paused
-
-
-def _held_up(current: Current, pair: Pair | None, told: Mapping[str, Hint], *, down: bool) -> State | None:
-    """Why what waits is not merged: the stop state of the last run, or Spark does not answer."""
-    return _stopped(current, pair, told) or ("spark_down" if down and _waits(pair) else None)
 
 
 def _stopped(current: Current, pair: Pair | None, told: Mapping[str, Hint]) -> State | None:

@@ -24,13 +24,13 @@ class Conflicts:
     count: int = 0
     gave_up: list[str] = field(default_factory=list)
 
-    def tried(self, what: str, work: Callable[[], T]) -> T | None:
+    def tried(self, what: str, work: Callable[[], T], times: int = TRIES) -> T | None:
         """What `work` gives; None when it was too late each time, which is noted as `what`."""
-        for left in reversed(range(TRIES)):
+        for left in reversed(range(times)):
             try:
                 return work()
             except Exception as error:
-                if not any(sign in str(error) for sign in _SIGNS):
+                if not any(sign in f"{type(error).__name__}: {error}" for sign in _SIGNS):
                     raise
                 self.count += 1
                 if left:

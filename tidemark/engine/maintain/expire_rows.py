@@ -5,13 +5,17 @@ before the cut is no gap (reconcile). Rows that the upsert table has not merged 
 """
 
 import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
+from uuid import uuid4
 
 from pyiceberg.table import Table
 
-from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.contract import Contract, Retention
 from tidemark.domain.ledger.evidence import moment
+from tidemark.domain.ledger.ledger import branch_name
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.retention import (
     EXPIRED_BEFORE,
@@ -23,10 +27,31 @@ from tidemark.domain.maintenance.retention import (
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load, summary_of
 from tidemark.engine.faults import pause_point
-from tidemark.engine.maintain.conflicts import Conflicts
+from tidemark.engine.maintain.conflicts import TRIES, Conflicts
 from tidemark.engine.merge.state import merged_upto
+from tidemark.engine.table.branch import Attempt, branch_identifier, drop_branch, open_branch
 from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.lease import existing, lease, wanted_by_ingest
+from tidemark.engine.table.publish import move_to
+
+PATIENT = 10
+"""Times that a delete is tried which any commit of the ingest beats."""
+_UNREAD = "the upsert table has rows to read again first"
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Rows from before `before` may go, as far as `merged_rows` (SQL) says of main at `head`."""
+
+    head: int
+    before: datetime
+    merged_rows: str = "true"
+
+    @property
+    def where(self) -> str:
+        """The rows that go, in Spark SQL."""
+        first, last = (f"TIMESTAMP '{at:%Y-%m-%d %H:%M:%S}+00:00'" for at in (FIRST, self.before))
+        return f"_kafka.timestamp >= {first} AND _kafka.timestamp < {last} AND {self.merged_rows}"
 
 
 def expire_rows(lake: Lake, contract: Contract, *, until: float = inf, dry_run: bool = False) -> Gain:
@@ -42,38 +67,29 @@ def expire_rows(lake: Lake, contract: Contract, *, until: float = inf, dry_run: 
         return Gain(name, "retention", acted=False, reason="rows are kept for ever")
     if standing_back := wanted_by_ingest(table.metadata.properties):
         return Gain(name, "retention", acted=False, reason=standing_back)
-    needed, merged_rows = None, "true"
-    if contract.upsert is not None:
-        merged = merged_upto(lake, contract)
-        if merged is None:
-            return Gain(
-                name, "retention", acted=False, reason="the upsert table has rows to read again first"
-            )
-        merged_rows = merged_filter(*merged)
-        needed = _oldest_unmerged(lake, contract, merged_rows)
-    cut = retention_cut(datetime.now(UTC), contract.retention.append, needed)
-    where = f"_kafka.timestamp >= '{FIRST.isoformat()}' and _kafka.timestamp < '{cut.isoformat()}'"
+    cut = _cut(lake, contract, contract.retention, table.metadata.current_snapshot_id)
+    if cut is None:
+        return Gain(name, "retention", acted=False, reason=_UNREAD)
+    where = f"_kafka.timestamp >= '{FIRST.isoformat()}' and _kafka.timestamp < '{cut.before.isoformat()}'"
     tasks = list(table.scan(row_filter=where).plan_files())
     rows = sum(task.file.record_count for task in tasks)
     found = {"files": len(tasks), "rows_at_most": rows}
     if not tasks or dry_run:
-        told = f"{len(tasks)} files hold rows from before {cut:%Y-%m-%d %H:%M} UTC"
+        told = f"{len(tasks)} files hold rows from before {cut.before:%Y-%m-%d %H:%M} UTC"
         return Gain(name, "retention", acted=False, reason=told, numbers=found)
     if time.monotonic() > until:
         return Gain(name, "retention", acted=False, reason="its time was over; next time", numbers=found)
     conflicts = Conflicts()
+    delete, times = (_delete, TRIES) if contract.upsert is None else (_delete_merged, PATIENT)
     with lease(lake, name):
-        noted = expired_before(table.metadata.properties)
-        if noted is None or noted < cut:
-            set_properties(lake, name, {EXPIRED_BEFORE: cut.isoformat()})
-        pause_point("retention_noted")
-        done = conflicts.tried("a file", lambda: _delete(lake, name, cut, merged_rows))
+        done = conflicts.tried("a file", lambda: delete(lake, contract, cut), times)
     gone = _live_rows(table) - _live_rows(existing(lake, name))
+    unread = [_UNREAD] if done is False else []
     return Gain(
         name,
         "retention",
-        acted=done is not None,
-        reason="; ".join([f"rows before {cut:%Y-%m-%d %H:%M} UTC", *conflicts.gave_up]),
+        acted=bool(done),
+        reason="; ".join([f"rows before {cut.before:%Y-%m-%d %H:%M} UTC", *unread, *conflicts.gave_up]),
         numbers={
             "files": len(tasks),
             "rows_deleted": max(0, gone),
@@ -83,14 +99,66 @@ def expire_rows(lake: Lake, contract: Contract, *, until: float = inf, dry_run: 
     )
 
 
-def _delete(lake: Lake, name: str, cut: datetime, merged_rows: str) -> bool:
-    """One commit. `merged_rows` keeps what has come in since the plan, however old its record time."""
-    lake.spark().sql(
-        f"DELETE FROM {lake.identifier(name)} WHERE _kafka.timestamp >= TIMESTAMP '{FIRST:%Y-%m-%d %H:%M:%S}+00:00' "
-        f"AND _kafka.timestamp < TIMESTAMP '{cut:%Y-%m-%d %H:%M:%S}+00:00' AND {merged_rows}"
-    )
+def _cut(lake: Lake, contract: Contract, retention: Retention, head: int) -> _Cut | None:
+    """What may go; None while the upsert table has rows to read again. `head` was main before this looks at it."""
+    if contract.upsert is None:
+        return _Cut(head, retention_cut(datetime.now(UTC), retention.append))
+    merged = merged_upto(lake, contract)
+    if merged is None:
+        return None
+    merged_rows = merged_filter(*merged)
+    needed = _oldest_unmerged(lake, contract, merged_rows)
+    return _Cut(head, retention_cut(datetime.now(UTC), retention.append, needed), merged_rows)
+
+
+def _delete(lake: Lake, contract: Contract, cut: _Cut) -> bool:
+    """One commit behind the note, beside whatever comes in."""
+    table = existing(lake, contract.table)
+    note = _note(table, cut)
+    if not note.items() <= table.metadata.properties.items():
+        set_properties(lake, contract.table, note)
+    pause_point("retention_noted")
+    lake.spark().sql(f"DELETE FROM {lake.identifier(contract.table)} WHERE {cut.where}")
     pause_point("retention_deleted")
     return True
+
+
+def _delete_merged(lake: Lake, contract: Contract, cut: _Cut) -> bool:
+    """One commit with the note, only while main is as it was when the merge was asked: a replay may bring rows back.
+
+    False when one has: its rows are to be read first.
+
+    Raises:
+        CommitFailedException: main has moved; to be tried again.
+    """
+    table = existing(lake, contract.table)
+    head = table.metadata.current_snapshot_id
+    if contract.retention is None or head is None:
+        return False
+    if head != cut.head:
+        newer = _cut(lake, contract, contract.retention, head)
+        if newer is None:
+            return False
+        cut = replace(newer, before=min(newer.before, cut.before))
+    attempt = Attempt(contract.table, branch_name("retention", uuid4().hex[:8]), head)
+    open_branch(lake, attempt)
+    try:
+        lake.spark().sql(f"DELETE FROM {branch_identifier(lake, attempt)} WHERE {cut.where}")
+        pause_point("retention_staged")
+        move_to(lake, attempt, _note(table, cut))
+    except BaseException:
+        with suppress(Exception):
+            drop_branch(lake, attempt)
+        raise
+    pause_point("retention_deleted")
+    return True
+
+
+def _note(table: Table, cut: _Cut) -> dict[str, str]:
+    """What the table says of it: rows before this may be gone."""
+    noted = expired_before(table.metadata.properties)
+    newest = cut.before if noted is None else max(noted, cut.before)
+    return {EXPIRED_BEFORE: newest.isoformat()}
 
 
 def _oldest_unmerged(lake: Lake, contract: Contract, merged_rows: str) -> datetime | None:

@@ -18,27 +18,24 @@ from tidemark.domain.maintenance.retention import FIRST
 from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import checkpointed
+from tidemark.engine.access.table_state import load
 from tidemark.engine.merge.memory import read_memory
-from tidemark.engine.merge.plan import MergePlan
-from tidemark.engine.merge.rows import (
+from tidemark.engine.merge.orderless import (
+    AFTER,
     ERASED,
     KEY,
     KIND,
     NEW,
+    ORDER,
     PLACE,
     RETOLD,
     STORED,
     TRUNCATE,
     UNDONE,
     UNTOLD,
-    Shape,
-    events,
-    key_columns,
-    null_key,
-    present,
-    reduced,
-    remembered,
 )
+from tidemark.engine.merge.plan import MergePlan
+from tidemark.engine.merge.rows import Shape, events, key_columns, null_key, present, reduced, remembered
 from tidemark.engine.table.head_rows import head_rows
 
 FEW = 200
@@ -118,8 +115,8 @@ def target(lake: Lake, plan: MergePlan) -> DataFrame:
     return head_rows(lake, plan.state)
 
 
-def _append(lake: Lake, plan: MergePlan, condition: str) -> DataFrame:
-    reader = lake.spark().read.option("versionAsOf", str(plan.append_snapshot))
+def _append(lake: Lake, plan: MergePlan, condition: str, snapshot: int | None = None) -> DataFrame:
+    reader = lake.spark().read.option("versionAsOf", str(snapshot or plan.append_snapshot))
     return reader.table(lake.identifier(plan.current.append.table)).where(condition)
 
 
@@ -162,15 +159,25 @@ def _truncated(plan: MergePlan, facts: Mapping[str, Any]) -> dict[int, Truncatio
             offset=first[2],
             partition=first[1],
         )
-    for place in sorted(facts["places"]):
-        known[place[3]] = max(known.get(place[3], Truncation(0, -1, 0)), Truncation(*place[:3]))
+    for *event, partition in facts["places"]:
+        truncation = Truncation(*event)
+        known[partition] = known.get(partition, truncation).joined(truncation)
     return known
 
 
 def _undone(lake: Lake, plan: MergePlan) -> DataFrame:
-    """The keys of stored rows that a replay has touched."""
-    rows = target(lake, plan).where(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded))
-    return rows.select(key_columns(plan.shape).alias(KEY))
+    """The keys of what a replay has touched: of stored rows, and of the append rows that it replaced.
+
+    The latter were merged as of the snapshot that the ledger names; a hard delete among them left no row.
+    """
+    touched = merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded)
+    keys = target(lake, plan).where(touched).select(key_columns(plan.shape).alias(KEY))
+    named = plan.after.append_snapshot if plan.after else None
+    append = load(lake.catalog, plan.current.append.table)
+    if named is None or append is None or append.metadata.snapshot_by_id(named) is None:
+        return keys
+    replaced = _append(lake, plan, touched, named)
+    return keys.unionByName(replaced.select(key_columns(plan.shape).alias(KEY)))
 
 
 def _merged_before(lake: Lake, plan: MergePlan, fresh: DataFrame) -> DataFrame:
@@ -262,8 +269,16 @@ def _remembered(
     if rows is None:
         return None
     found = remembered(rows, plan.shape).join(keys, KEY, "left_semi")
-    undone = merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, PLACE)
-    return found.where(f"NOT {undone} AND NOT {merge_filters.before(truncated, PLACE)}")
+
+    def gone(at: str) -> str:
+        undone = merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, at)
+        return f"({undone} OR {merge_filters.before(truncated, at)})"
+
+    found = found.where(f"NOT {gone(PLACE)}")
+    taken = F.coalesce(
+        F.expr(gone(AFTER)), F.lit(False)
+    )  # what it took is read again, or went with a truncation
+    return found.withColumns({name: F.when(~taken, F.col(name)) for name in (ORDER, AFTER)})
 
 
 def _prunable(shape: Shape) -> list[tuple[int, tuple[str, ...]]]:

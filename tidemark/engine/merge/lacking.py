@@ -49,6 +49,21 @@ def truncates(pair: Pair) -> tuple[int, dict[int, int]] | None:
     return pair.append.ledger.epoch, dict(sorted(pair.append.ledger.truncates.items()))
 
 
+def still_accepted(pair: Pair) -> tuple[tuple[int, int] | None, tuple[int, dict[int, int]] | None]:
+    """What a merge ledger notes on: of what was accepted to be missing, as much as is missing still.
+
+    Tombstones that were made rows since must not cover others that are only counted later.
+    """
+    merged = pair.state.merged
+    known, skipped = (merged.no_tombstones, merged.no_truncates) if merged else (None, None)
+    found, left = tombstones(pair), truncates(pair)
+    if known and (found is None or found[0] == known[0]):
+        known = found and (known[0], min(known[1], found[1]))
+    if skipped and (left is None or left[0] == skipped[0]):
+        skipped = left and (skipped[0], {p: o for p, o in skipped[1].items() if p in left[1]})
+    return known, skipped
+
+
 def unmade_missing(pair: Pair) -> str:
     """Why the table cannot be merged, and what lets it be; empty when nothing is missing, or that was accepted."""
     merged = pair.state.merged

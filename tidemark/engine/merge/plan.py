@@ -14,7 +14,7 @@ from tidemark.domain.ledger.merge_plan import GoBack, Merge, Rebuild, Unmerged
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
-from tidemark.engine.merge.lacking import lacking
+from tidemark.engine.merge.lacking import lacking, still_accepted
 from tidemark.engine.merge.rows import Shape
 from tidemark.engine.merge.state import Pair, next_step, read_pair
 from tidemark.engine.merge.table import prepare
@@ -79,6 +79,7 @@ class MergePlan:
         if self.action == "back" and self.after:
             named = self.after.append_snapshot, self.after.append_revision
         before = self.after.totals if self.after else Changes()
+        no_tombstones, no_truncates = still_accepted(self.pair)
         known = [each for each in (at, self.after.max_timestamp if self.after else None) if each]
         return MergeLedger(
             action=self.action,
@@ -99,8 +100,8 @@ class MergePlan:
             max_timestamp=max(known, default=None),
             contract=self.current.append.digest,
             tidemark=__version__,
-            no_tombstones=self.state.merged.no_tombstones if self.state.merged else None,
-            no_truncates=self.state.merged.no_truncates if self.state.merged else None,
+            no_tombstones=no_tombstones,
+            no_truncates=no_truncates,
             own_topic_only=self.state.merged.own_topic_only if self.state.merged else False,
         )
 

@@ -14,18 +14,36 @@ from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, ColumnType, ListType, MapType, Struct
 from tidemark.domain.config.upsert import CDC, SOFT_COLUMN, Current
 from tidemark.engine.access.conditions import any_of
+from tidemark.engine.merge.orderless import (
+    ACTS,
+    AFTER,
+    BURIED,
+    DELETE,
+    ERASED,
+    GONE,
+    KEY,
+    KIND,
+    NEW,
+    ORDER,
+    ORIGIN,
+    OTHERS,
+    PLACE,
+    REMEMBERED,
+    RETOLD,
+    SEAT,
+    STORED,
+    TAKES,
+    TRUNCATE,
+    UNTOLD,
+    UPSERT,
+    with_memory,
+    with_seats,
+)
 from tidemark.engine.merge.unknown import is_unknown, may_be_unknown
 
-KEY, ORDER, PLACE, KIND, ORIGIN, ROW = "k", "o", "at", "kind", "origin", "r"
-UPSERT, DELETE, TRUNCATE = "upsert", "delete", "truncate"
-UNDONE, RETOLD, UNTOLD, ERASED, REMEMBERED, STORED, NEW = range(7)
-"""Where an event comes from; among equals the later one wins. UNDONE: a stored row that no longer counts. RETOLD: one
-of which only the values count that no event tells, for retention may have taken who did. UNTOLD: one that stays unless
-anything is known of its key. ERASED: one that a truncation took, and that stays, marked (soft deletes)."""
-_GONE = (UNDONE, RETOLD, UNTOLD, ERASED)
+ROW = "r"
 _PLACE = ("epoch", "partition", "offset", "timestamp")
 _PLACE_TYPE = "struct<epoch: int, partition: int, offset: bigint, timestamp: timestamp>"
-_AFTER, _CARRIED = "after", "carried"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +85,11 @@ class Shape:
         """The key as a Spark struct."""
         return _struct("k", [self.type_of(*path) for path in self.current.keys])
 
+    @property
+    def order_names(self) -> tuple[str, ...]:
+        """The fields of `order_type`."""
+        return tuple(f"o{n}" for n in range(len(self.current.order)))
+
     def order_type(self) -> str:
         """The order columns as a Spark struct."""
         return _struct("o", [self.type_of(*path) for path in self.current.order])
@@ -92,15 +115,22 @@ def events(rows: DataFrame, shape: Shape, found: Struct, origin: Column, *, whol
         here = found.field(name) if whole or name in kept else None
         value = conformed(_named(name), here.type, wanted) if here else F.lit(None).cast(spark_ddl(wanted))
         parts.append(value.alias(name))
-    gone = origin.isin(*_GONE)
+    gone = origin.isin(*GONE)
     return rows.select(
         key_columns(shape).alias(KEY),
-        F.when(~gone, _order(shape)).alias(ORDER),
+        F.when(~gone, _order(shape, kind.isNotNull())).alias(ORDER),
         F.when(~gone, F.struct(*(kafka[name].alias(name) for name in _PLACE))).alias(PLACE),
         F.when(gone, DELETE).otherwise(kind.otherwise(UPSERT)).alias(KIND),
         origin.alias(ORIGIN),
         F.struct(*parts).alias(ROW),
+        *_after(shape),
     )
+
+
+def _after(shape: Shape, place: Column | None = None) -> list[Column]:
+    """The place of the event that a delete without an order took; where no column of the source decides, none does."""
+    known = F.lit(None) if place is None else place
+    return [known.cast(_PLACE_TYPE).alias(AFTER)] if shape.current.by_source else []
 
 
 def key_columns(shape: Shape) -> Column:
@@ -129,13 +159,16 @@ def present(rows: DataFrame, shape: Shape) -> DataFrame:
 
 def remembered(rows: DataFrame, shape: Shape) -> DataFrame:
     """Rows of the memory of hard deletes as events."""
+    position = F.from_json("position", f"{shape.order_type()[:-1]}, after: {_PLACE_TYPE}>", _JSON)
+    order = F.struct(*(position[name].alias(name) for name in shape.order_names))
     return rows.select(
         F.from_json("key", shape.key_type(), _JSON).alias(KEY),
-        F.from_json("position", shape.order_type(), _JSON).alias(ORDER),
+        F.when(position.isNotNull(), order).alias(ORDER),
         F.struct(*(F.col(name) for name in _PLACE)).alias(PLACE),
         F.lit(DELETE).alias(KIND),
         F.lit(REMEMBERED).alias(ORIGIN),
         _no_row(shape),
+        *_after(shape, position["after"]),
     )
 
 
@@ -144,11 +177,17 @@ def _no_row(shape: Shape) -> Column:
     return F.lit(None).cast(f"struct<{row}>").alias(ROW)
 
 
-def to_remember(deletes: DataFrame) -> DataFrame:
-    """What the memory must hold of events that are deletes."""
-    return deletes.select(
+def to_remember(winners: DataFrame, shape: Shape) -> DataFrame:
+    """What the memory must hold of winners: new deletes, and the places of others that may yet take what comes late."""
+    deletes = winners.where((F.col(KIND) == DELETE) & (F.col(ORIGIN) == NEW))
+    others = winners.select(KEY, F.explode(OTHERS).alias(PLACE))
+    order = [F.col(ORDER)[name].alias(name) for name in shape.order_names]
+    position = F.when(F.col(ORDER).isNotNull(), F.struct(*order, AFTER))
+    parts = (deletes.select(KEY, position.alias("position"), PLACE), others)
+    found = parts[0].unionByName(parts[1], allowMissingColumns=True)
+    return found.select(
         F.to_json(KEY, _JSON).alias("key"),
-        F.to_json(ORDER, _JSON).alias("position"),
+        F.to_json("position", _JSON).alias("position"),
         *(F.col(PLACE)[name].alias(name) for name in _PLACE),
         F.current_timestamp().alias("at"),
     )
@@ -162,14 +201,15 @@ def reduced(found: DataFrame, shape: Shape) -> DataFrame:
     """
     newest: list[Column] = [F.col(PLACE)[name] for name in ("epoch", "partition", "offset")]
     if shape.current.by_source:
-        found = _with_carried_order(found)
-        newest = [F.col(_AFTER), F.col(_CARRIED), *newest]
+        found = with_memory(found) if shape.current.soft else found
+        found = with_seats(found, folds=bool(shape.holding))
+        newest = [F.col(SEAT), F.col(TAKES), *newest]
     newest_first = Window.partitionBy(KEY).orderBy(
         *(each.desc_nulls_last() for each in (F.col(ORDER), *newest)), F.col(ORIGIN).desc()
     )
     everyone = Window.partitionBy(KEY)
     in_order = newest_first.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    stored, delete = F.col(ORIGIN).isin(STORED, *_GONE), F.col(KIND) == DELETE
+    stored, delete = F.col(ORIGIN).isin(STORED, *GONE), F.col(KIND) == DELETE
     ranked = found.select(
         "*",
         F.row_number().over(newest_first).alias("rank"),
@@ -188,39 +228,27 @@ def reduced(found: DataFrame, shape: Shape) -> DataFrame:
         ORDER,
         PLACE,
         KIND,
-        ORIGIN,
+        _acts(shape).alias(ORIGIN),
         "stored",
         "marked",
         "news",
         _action(shape).alias("action"),
         _content(shape).alias(ROW),
+        *_others(shape),
     )
 
 
-def _with_carried_order(found: DataFrame) -> DataFrame:
-    """A delete that knows no order of its own comes right after what was there before it.
+def _acts(shape: Shape) -> Column:
+    return F.col(ACTS if shape.current.by_source else ORIGIN)
 
-    Before: by offset in its Kafka partition, by record time in others. Adds the place that it then comes after.
-    """
-    at = F.col(PLACE)
-    place = F.struct(at["epoch"], at["partition"], at["offset"])
-    here = Window.partitionBy(KEY, at["epoch"], at["partition"]).orderBy(at["offset"])
-    anywhere = Window.partitionBy(KEY).orderBy(at["epoch"], at["timestamp"], at["partition"], at["offset"])
-    earlier = [
-        F.max(F.struct(F.col(ORDER).alias("o"), place.alias("p"))).over(
-            each.rowsBetween(Window.unboundedPreceding, -1)
-        )
-        for each in (here, anywhere)
-    ]
-    carries = (F.col(KIND) == DELETE) & F.col(ORDER).isNull() & ~F.col(ORIGIN).isin(*_GONE)
-    aside = found.select("*", earlier[0].alias("here"), earlier[1].alias("anywhere"))
-    last = F.greatest("here", "anywhere")
-    return aside.select(
-        *(each for each in found.columns if each != ORDER),
-        F.when(carries, last["o"]).otherwise(F.col(ORDER)).alias(ORDER),
-        F.when(carries, F.greatest(place, last["p"])).otherwise(place).alias(_AFTER),
-        carries.alias(_CARRIED),
-    )
+
+def _others(shape: Shape) -> list[Column]:
+    """Where a column of the source decides, what must be remembered beside the winner."""
+    if not shape.current.by_source:
+        return []
+    mine = (F.col(KIND) == DELETE) & (F.col(ACTS) == NEW)
+    others = F.filter(OTHERS, lambda each: ~(mine & (each == F.col(PLACE))))
+    return [F.col(AFTER), others.alias(OTHERS)]
 
 
 def _folds(shape: Shape) -> Iterator[tuple[str, Column]]:
@@ -235,6 +263,7 @@ def _folds(shape: Shape) -> Iterator[tuple[str, Column]]:
         value = F.col(ROW)[name]
         here = F.when(F.col(ORIGIN) == STORED, 1).otherwise(0)
         reaches = (F.col("cut") == F.col("since")) & (F.col("passed") <= here)
+        reaches &= ~F.col(BURIED) if shape.current.by_source else F.lit(True)
         told = _is_row() & reaches & ~is_unknown(value, shape.type_of(name))
         yield f"told{number}", _first(F.when(told, F.struct(value.alias("v"))))
 
@@ -279,6 +308,11 @@ def _mark(shape: Shape) -> Column:
         else F.when(last.isNotNull(), value).otherwise(row[name])
         for name, value in _known(last, shape).items()
     }
+    if shape.current.by_source:  # a remembered delete brings its place alone
+        kafka = last[KAFKA_COLUMN.name]
+        for name in _PLACE:
+            kafka = _with_part(kafka, KAFKA_COLUMN.type, [name], F.col(PLACE)[name])
+        parts[KAFKA_COLUMN.name] = F.when(row.isNull(), kafka).otherwise(parts[KAFKA_COLUMN.name])
     for n, (top, *rest) in enumerate(shape.current.order):
         if top != KAFKA_COLUMN.name:
             parts[top] = _with_part(parts[top], shape.type_of(top), rest, F.col(ORDER)[f"o{n}"])
@@ -300,20 +334,25 @@ def _with_part(value: Column, kind: ColumnType, path: Sequence[str], part: Colum
 
 
 def _action(shape: Shape) -> Column:
-    origin, stored = F.col(ORIGIN), F.col("stored")
+    origin, stored = _acts(shape), F.col("stored")
     written = F.when(stored, "update").otherwise("insert")
     erased = F.when(stored, "delete")
-    new = written if shape.current.soft else F.when(F.col(KIND) == DELETE, erased).otherwise(written)
+    if shape.current.soft:
+        new = written
+        if shape.current.by_source:  # what is only remembered has no row of its own to mark
+            new = F.when((F.col(ORIGIN) == REMEMBERED) & F.col("last").isNull(), erased).otherwise(written)
+    else:
+        new = F.when(F.col(KIND) == DELETE, erased).otherwise(written)
     return F.when(origin == NEW, new).when(~origin.isin(STORED, UNTOLD, ERASED), erased)
 
 
-def _order(shape: Shape) -> Column:
-    parts = [F.col(quoted_name(*path)) for path in shape.current.order]
-    order = F.struct(*(part.alias(f"o{n}") for n, part in enumerate(parts))).cast(shape.order_type())
-    told = [
-        part for part, path in zip(parts, shape.current.order, strict=True) if path[0] != KAFKA_COLUMN.name
-    ]
-    return F.when(any_of([part.isNotNull() for part in told or parts]), order)
+def _order(shape: Shape, deletes: Column) -> Column:
+    """The order of a row, with NULL where a column is; a delete has one only if it tells a column of the source."""
+    paths = shape.current.order
+    parts = [F.col(quoted_name(*path)).alias(f"o{n}") for n, path in enumerate(paths)]
+    order = F.struct(*parts).cast(shape.order_type())
+    told = [F.col(quoted_name(*path)).isNotNull() for path in paths if path[0] != KAFKA_COLUMN.name]
+    return F.when(~deletes | any_of(told), order) if told else order
 
 
 def conformed(value: Column, found: ColumnType, wanted: ColumnType) -> Column:

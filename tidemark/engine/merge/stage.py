@@ -20,17 +20,9 @@ from tidemark.engine.access.table_state import summary_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.merge.batch import Batch, target
 from tidemark.engine.merge.memory import remember
+from tidemark.engine.merge.orderless import DELETE, KEY, KIND, NEW, ORIGIN, OTHERS
 from tidemark.engine.merge.plan import MergePlan
-from tidemark.engine.merge.rows import (
-    DELETE,
-    KEY,
-    KIND,
-    NEW,
-    ORIGIN,
-    ROW,
-    Shape,
-    to_remember,
-)
+from tidemark.engine.merge.rows import ROW, Shape, to_remember
 from tidemark.engine.table.branch import branch_head, branch_identifier
 
 _KEY, _ACTION = "_tidemark_key", "_tidemark_action"
@@ -50,13 +42,13 @@ class StagedMerge:
 
 def stage_merge(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
     """Write what the winners ask for; the branch holds exactly that, or Stopped(`failed`)."""
-    tally = _tally(batch.winners)
+    tally = _tally(batch.winners, others=plan.current.remembers)
     truncates = batch.truncates > 0 and bool(plan.state.rows)
     erased = _others_before(lake, plan, batch) if truncates else 0
     remembered = plan.remembered
     if plan.current.remembers and tally.to_remember:
-        deletes = batch.winners.where((F.col(KIND) == DELETE) & (F.col(ORIGIN) == NEW))
-        remembered = remember(lake, plan.current, to_remember(deletes), plan.remembered, plan.attempt_id)
+        deletes = to_remember(batch.winners, plan.shape)
+        remembered = remember(lake, plan.current, deletes, plan.remembered, plan.attempt_id)
         pause_point("remembered")
     snapshots: list[Snapshot] = []
     if plan.action == "rebuild" and plan.state.rows:
@@ -101,6 +93,7 @@ class _Tally:
         """Count winners that are alike."""
         keys, new, gone = group["n"], group[ORIGIN] == NEW, group[KIND] == DELETE
         action = group["action"]
+        self.to_remember += group["others"]
         if action:
             setattr(self, action, getattr(self, action) + keys)
         if not new:
@@ -132,10 +125,12 @@ class _Tally:
         )
 
 
-def _tally(winners: DataFrame) -> _Tally:
+def _tally(winners: DataFrame, *, others: bool) -> _Tally:
     tally = _Tally()
     groups = winners.groupBy("action", KIND, ORIGIN, "stored", "marked")
-    for group in groups.agg(F.count("*").alias("n"), F.sum("news").alias("news")).collect():
+    more = F.sum(F.size(OTHERS)) if others else F.lit(0)
+    counts = F.count("*").alias("n"), F.sum("news").alias("news"), more.alias("others")
+    for group in groups.agg(*counts).collect():
         tally.add(group.asDict())
     return tally
 

@@ -16,7 +16,7 @@ from tidemark.engine.merge.table import prepare
 from tidemark.engine.operate.accept import Acceptance, accept
 from tidemark.engine.table.create import publish_receipt
 from tidemark.engine.table.operations import Operation, Signature, logged
-from tidemark.engine.table.unlogged import act_of
+from tidemark.engine.table.unlogged import act_of, log_died, log_what_died
 
 
 def accept_either(lake: Lake, contract: Contract, what: Acceptance, signature: Signature) -> Operation:
@@ -38,6 +38,20 @@ def accept_upsert(lake: Lake, current: Current, what: Acceptance, signature: Sig
         Refused: the table is in no such state, or the acceptance is one of the append table; nothing was changed.
         Overtaken: a merge published in the same moment; ask again.
     """
+    table = current.contract.table
+    try:
+        operation = _first_load(lake, current, what, signature)
+    except Refused:
+        died = None if signature.dry_run else log_died(lake, table, "accept", what=what)
+        if died is None:
+            raise
+        operation = died
+    if not signature.dry_run:
+        log_what_died(lake, table)
+    return operation
+
+
+def _first_load(lake: Lake, current: Current, what: Acceptance, signature: Signature) -> Operation:
     table, append = current.contract.table, current.append.table
     if what != "first-load":
         raise Refused(

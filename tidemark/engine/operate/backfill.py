@@ -10,15 +10,15 @@ from functools import partial
 from typing import Any
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Refused
+from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.backfill import CUTOVER, SHADOW, Backfill, Cutover, Source, parse_source
 from tidemark.domain.ledger.offsets import total
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import TableState, load
+from tidemark.engine.access.table_state import TableState, ledger_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.operate.backfill_compare import Compared, compare_windows
-from tidemark.engine.operate.backfill_cutover import attempt_cutover, cutover_id, published
+from tidemark.engine.operate.backfill_cutover import attempt_cutover, cutover_id, published, require_shadow
 from tidemark.engine.operate.backfill_hold import hold, let_go
 from tidemark.engine.operate.backfill_load import Pace, load_records, load_rows, make_alike
 from tidemark.engine.operate.backfill_plan import Asked, Work, check_overlap, source_of, work_of
@@ -32,6 +32,7 @@ from tidemark.engine.operate.backfill_shadow import (
 from tidemark.engine.operate.backfill_source import check_time
 from tidemark.engine.operate.replay_plan import persistent
 from tidemark.engine.table.create import set_properties
+from tidemark.engine.table.lease import existing
 from tidemark.engine.table.operations import Operation, Signature, finish, logged
 from tidemark.engine.table.settle import settle
 from tidemark.engine.table.unlogged import log_what_died
@@ -176,7 +177,8 @@ def _go_on(
             "step": "load",
             "next_step": f"tidemark backfill {contract.table} --cutover",
         }, target.head
-    receipt = persistent(contract, partial(_publish, lake, work, signature))
+    batch = cutover_id(contract, lake.state(shadow.table, ledger=False))
+    receipt = persistent(contract, partial(_publish, lake, work, batch, signature))
     return {**told, **_finished(lake, work, receipt, signature)}, receipt
 
 
@@ -225,18 +227,11 @@ def _summary(compared: list[Compared]) -> dict[str, Any]:
     }
 
 
-def _publish(lake: Lake, work: Work, signature: Signature) -> int:
-    found = under_way(lake, work.contract)
-    if found is None:
-        raise Refused(
-            f"the backfill of {work.contract.table} was dropped meanwhile",
-            next_step="repeat the backfill: it begins anew",
-            table=work.contract.table,
-        )
-    batch = cutover_id(work.contract, found[0])
+def _publish(lake: Lake, work: Work, batch: str, signature: Signature) -> int:
     there = published(lake, work.contract, batch)
     if there is not None:
         return there
+    require_shadow(lake, work.contract, batch)
     loaded = windows(lake, work.contract.table + SHADOW)
     return attempt_cutover(lake, work.contract, work.source, work.plan, loaded, batch, signature)
 
@@ -253,16 +248,17 @@ def _finished(lake: Lake, work: Work, receipt: int, signature: Signature) -> dic
 
 def _cutover(lake: Lake, work: Work, receipt: int, signature: Signature) -> Cutover:
     """What the table says of it; said now where the process died between receipt and property (format 3)."""
-    loaded = load(lake.catalog, work.contract.table)
-    state, shadow = lake.state(work.contract.table), lake.state(work.contract.table + SHADOW)
-    batch, text = cutover_id(work.contract, shadow), state.properties.get(CUTOVER)
+    name = work.contract.table
+    snapshot = existing(lake, name).metadata.snapshot_by_id(receipt)
+    if snapshot is None:
+        raise Stopped("failed", name, f"Receipt {receipt} of the cutover was expired in that moment.")
+    batch, text = ledger_of(snapshot, name).batch_id, lake.state(name).properties.get(CUTOVER)
     said = Cutover.model_validate_json(text) if text else None
     if said is not None and said.batch_id == batch:
         return said
-    snapshot = loaded.metadata.snapshot_by_id(receipt) if loaded else None
-    rows = sum(c.written for w in windows(lake, shadow.table) for c in w.counts.values())
+    rows = sum(c.written for w in windows(lake, name + SHADOW) for c in w.counts.values())
     said = Cutover(
-        at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC) if snapshot else datetime.now(UTC),
+        at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
         source=work.plan.source,
         since=work.plan.since,
         until=work.plan.until,

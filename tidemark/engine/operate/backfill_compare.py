@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
+from tidemark.domain.columns.spark_types import quoted_name
 from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.backfill import SHADOW, Backfill, Source
@@ -124,14 +125,13 @@ def _of_source(
     opened: Opened, contract: Contract, target: TableState, plan: Backfill, keys: Sequence[str]
 ) -> dict[int, Figures]:
     time = time_of(plan.time_column)
-    since = int(plan.since.timestamp() * 1_000_000)
-    passed = F.unix_micros(time.cast("timestamp")) - F.lit(since)
+    passed = F.unix_micros(time.cast("timestamp")) - F.unix_micros(F.lit(plan.since))
     number = F.floor(passed / F.lit(plan.window_seconds * 1_000_000)).cast("int")
     inside = opened.rows.where((time >= F.lit(plan.since)) & (time < F.lit(plan.until))).withColumn(
         _WINDOW, number
     )
     wanted = value_columns(target)
     rows = fit(inside, opened.columns, wanted, contract.table + SHADOW)
-    rows = rows.select(*(f"`{f.name}`" for f in wanted.fields), _WINDOW)
+    rows = rows.select(*(quoted_name(f.name) for f in wanted.fields), _WINDOW)
     found = _marked(rows, keys).groupBy(_WINDOW).agg(*figures()).collect()
     return {row[_WINDOW]: figures_of(row) for row in found}

@@ -7,6 +7,7 @@ topic says afterwards that they were read.
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
@@ -16,7 +17,7 @@ from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.backfill import CUTOVER, SHADOW, Backfill, Cutover, Placement, Source, place
 from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY, Counts, add_up, batch_id
-from tidemark.domain.ledger.settlement import Settlement
+from tidemark.domain.ledger.settlement import ABANDONED, Settlement
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState, ancestors, ledger_of, load, summary_of
 from tidemark.engine.ingest import quarantine
@@ -24,6 +25,7 @@ from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.stage import Staged
 from tidemark.engine.operate.backfill_shadow import Window, shadow_rows
 from tidemark.engine.operate.replaced import (
+    NO_ROWS,
     counted_rows,
     counts_before,
     in_kafka,
@@ -60,6 +62,16 @@ def published(lake: Lake, contract: Contract, batch: str) -> int | None:
         if LEDGER_PROPERTY in summary_of(snapshot) and ledger_of(snapshot, contract.table).batch_id == batch:
             return snapshot.snapshot_id
     return None
+
+
+def require_shadow(lake: Lake, contract: Contract, batch: str) -> None:
+    """Raises Refused when somebody has dropped the shadow of that batch, or loads another one."""
+    if cutover_id(contract, lake.state(contract.table + SHADOW, ledger=False)) != batch:
+        raise Refused(
+            f"the backfill of {contract.table} was dropped meanwhile",
+            next_step="repeat the backfill: it begins anew",
+            table=contract.table,
+        )
 
 
 def attempt_cutover(
@@ -134,20 +146,19 @@ def _replace(
     if source.kind == "own":
         after, inner = _counts(placed, loaded)
         new = counted_rows(lake, contract, target, within)
-        gone = {p: c.tombstones for p, c in inner.items()}
-        before = counts_before(inner, old, new, waits, gone, plan.ledger.totals)
+        bad = _quarantined_nulls(lake, contract, placed) if add_up(inner.values()).quarantined else {}
+        nulls = {p: c.tombstones + new.get(p, NO_ROWS).tombstones + bad.get(p, 0) for p, c in inner.items()}
+        before = counts_before(inner, old, new, waits, nulls, plan.ledger.totals)
         _keep_every_record(lake, plan, placed, waits)
         touched = {p: [(r.start, r.end)] for p, r in plan.ranges.items()}
         shadow = lake.state(contract.table + SHADOW).ledger
-        change = Change(before, after, touched, shadow.truncates if shadow else {})
+        change = Change(before, after, touched, shadow.truncates if shadow else {}, reread=True)
     revealed = _hide_quarantined(lake, plan, source, planned, loaded, signature.run_id)
-    settlement = Settlement(
-        id=plan.batch_id,
-        epoch=planned.epoch,
-        run_id=signature.run_id,
-        at=now_us(),
-        resolved={p: [(r.start, r.end)] for p, r in plan.ranges.items()} if source.records else {},
-        revealed=revealed,
+    settlement = _settlement(plan, planned, signature.run_id).model_copy(
+        update={
+            "resolved": {p: [(r.start, r.end)] for p, r in plan.ranges.items()} if source.records else {},
+            "revealed": revealed,
+        }
     )
     cutover = Cutover(
         at=datetime.now(UTC),
@@ -164,10 +175,17 @@ def _replace(
     written = frozenset(int(i) for i in (*removed, staged.snapshot_id) if i is not None)
     evidence = Evidence(read={}, unwritten={}, fates={})
     says = {CUTOVER: cutover.model_dump_json()}
-    unchanged = (lambda: None) if source.kind == "own" else None
     told = {"step": "cutover", "source": planned.source, "cutover": cutover.model_dump(mode="json")}
     plan = replace(plan, act=act_of(signature, "backfill", plan.state.head, **told))
+    unchanged = partial(require_shadow, lake, contract, plan.batch_id)
     return finish(lake, plan, written, evidence, change, settlement, unchanged, says)
+
+
+def _settlement(plan: Plan, planned: Backfill, run_id: str) -> Settlement:
+    """Of this attempt alone: another one may be on its way to publish the same shadow."""
+    return Settlement(
+        id=plan.batch_id, attempt=plan.attempt_id, epoch=planned.epoch, run_id=run_id, at=now_us()
+    )
 
 
 def _replaced_rows(source: Source, planned: Backfill, plan: Plan) -> str:
@@ -221,6 +239,18 @@ def _counts(placed: Placement, loaded: list[Window]) -> tuple[dict[int, Counts],
     return after, inner
 
 
+def _quarantined_nulls(lake: Lake, contract: Contract, placed: Placement) -> dict[int, int]:
+    """Records without a value that the shadow has in its quarantine, of those that had been read before."""
+    within = " OR ".join(
+        f"(partition = {p} AND offset >= {r.start} AND offset < {r.end})" for p, r in placed.within.items()
+    )
+    rows = lake.spark().sql(
+        f"SELECT partition, count(*) FROM {lake.identifier(f'{contract.table}{SHADOW}_quarantine')} "
+        f"WHERE resolved_at IS NULL AND value IS NULL AND ({within}) GROUP BY 1"
+    )
+    return dict(map(tuple, rows.collect()))
+
+
 def _keep_every_record(lake: Lake, plan: Plan, placed: Placement, waits: DataFrame | None) -> None:
     """Raises Refused when table or quarantine hold records that Kafka has compacted away: they would be lost."""
     contract, epoch = plan.contract, plan.ledger.epoch
@@ -246,10 +276,10 @@ def _hide_quarantined(
     if not source.records or not expected:
         return False
     contract = plan.contract
-    staged = Settlement(id=plan.batch_id, epoch=planned.epoch, run_id=run_id, at=0).staged
+    staged = _settlement(plan, planned, run_id).staged
     quarantine.ensure(lake, contract.quarantine_table, contract.topic)
     spark, target = lake.spark(), lake.identifier(contract.quarantine_table)
-    spark.sql(f"DELETE FROM {target} WHERE resolved_by = '{staged}'")
+    spark.sql(f"DELETE FROM {target} WHERE {ABANDONED}")
     shadow = spark.table(lake.identifier(f"{contract.table}{SHADOW}_quarantine"))
     rows = shadow.where("resolved_at IS NULL").withColumns(
         {

@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, StructType
 from pyspark.sql.types import MapType as SparkMap
 
 from tidemark.domain.columns.partitioning import column_parts
-from tidemark.domain.columns.spark_types import spark_ddl
+from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
 from tidemark.domain.columns.types import (
     KAFKA_COLUMN,
     ColumnType,
@@ -94,13 +94,13 @@ def window_rows(
         wanted,
         contract.table,
     )
-    return fitted.select(*(f"`{f.name}`" for f in wanted.fields), KAFKA_COLUMN.name)
+    return fitted.select(*(quoted_name(f.name) for f in wanted.fields), KAFKA_COLUMN.name)
 
 
 def time_of(path: str) -> Column:
     """The column by which windows are cut; of any time type."""
     first, *rest = column_parts(path)
-    return reduce(lambda column, part: column[part], rest, F.col(f"`{first}`"))
+    return reduce(lambda column, part: column[part], rest, F.col(quoted_name(first)))
 
 
 def _provenance(opened: Opened, source: Source, plan: Backfill, number: int) -> Column:

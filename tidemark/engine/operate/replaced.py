@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
@@ -50,13 +51,13 @@ def counted_rows(lake: Lake, contract: Contract, target: str, where: str) -> dic
 
 
 def waiting(lake: Lake, contract: Contract, epoch: int, ranges: Ranges) -> DataFrame | None:
-    """partition, offset of the unresolved quarantine rows in the ranges, at one snapshot."""
+    """partition, offset, tombstone (no value) of the unresolved quarantine rows in the ranges, at one snapshot."""
     name = contract.quarantine_table
     table = load(lake.catalog, name)
     if table is None or table.metadata.current_snapshot_id is None or not ranges:
         return None
     return lake.spark().sql(
-        f"SELECT partition, offset FROM {lake.identifier(name)} "
+        f"SELECT partition, offset, value IS NULL AS tombstone FROM {lake.identifier(name)} "
         f"VERSION AS OF {table.metadata.current_snapshot_id} WHERE {quarantine.inside(epoch, ranges)}"
     )
 
@@ -72,7 +73,7 @@ def places_within(lake: Lake, plan: Plan, ranges: Ranges, waits: DataFrame | Non
     """partition, offset of what the table holds in `ranges`: rows at the planned head, and what `waits`."""
     head = f"{lake.identifier(plan.contract.table)} VERSION AS OF {plan.state.head}"
     rows = places_of(lake, head, rows_within(plan.ledger.epoch, ranges))
-    return rows if waits is None else rows.union(waits)
+    return rows if waits is None else rows.union(waits.select(*_PLACE))
 
 
 def in_kafka(lake: Lake, contract: Contract, ranges: Ranges) -> DataFrame:
@@ -116,28 +117,30 @@ def counts_before(
     old: Mapping[int, Rows],
     new: Mapping[int, Rows],
     waits: DataFrame | None,
-    tombstones: Mapping[int, int],
+    null_values: Mapping[int, int],
     totals: Mapping[int, Counts],
 ) -> dict[int, Counts]:
-    """How the records were counted that are now counted as `counts`, of which `tombstones` are no rows.
+    """How the records were counted that are now counted as `counts`, of which `null_values` have no value.
 
     `old` and `new` are the rows before and after; `waits` what waited in the quarantine, `totals` what the ledger has
     counted.
     """
-    quarantined = (
-        {}
-        if waits is None
-        else {r["partition"]: r["count"] for r in waits.groupBy("partition").count().collect()}
-    )
+    quarantined = {} if waits is None else _waited(waits)
     return {
         p: counted_before(
             each,
             totals.get(p, Counts()),
             rows=old.get(p, NO_ROWS).all,
             tombstone_rows=old.get(p, NO_ROWS).tombstones,
-            quarantined=quarantined.get(p, 0),
-            null_values=tombstones.get(p, 0) + new.get(p, NO_ROWS).tombstones,
+            quarantined=quarantined.get(p, NO_ROWS).all,
+            null_values=null_values.get(p, 0),
+            quarantined_nulls=quarantined.get(p, NO_ROWS).tombstones,
             truncates=max(0, new.get(p, NO_ROWS).truncates - old.get(p, NO_ROWS).truncates),
         )
         for p, each in counts.items()
     }
+
+
+def _waited(waits: DataFrame) -> dict[int, Rows]:
+    groups = waits.groupBy("partition").agg(F.count("*"), F.count_if("tombstone"))
+    return {p: Rows(*counts) for p, *counts in groups.collect()}

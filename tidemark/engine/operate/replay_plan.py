@@ -103,7 +103,7 @@ def persistent(contract: Contract, attempt: Callable[[], T]) -> T:
     """Try until nobody comes between; each attempt plans from the truth.
 
     Raises:
-        Stopped: `failed`: it was overtaken too often.
+        Refused: it was overtaken too often.
     """
     last: Overtaken | None = None
     for turn in range(1, ATTEMPTS + 1):
@@ -113,7 +113,11 @@ def persistent(contract: Contract, attempt: Callable[[], T]) -> T:
         except Overtaken as overtaken:
             last = overtaken
             time.sleep(random.uniform(0.0, 0.1 * 2**turn))  # noqa: S311 - so that two do not stay in step
-    raise Stopped("failed", contract.table, f"It was overtaken {ATTEMPTS} times: {last}")
+    raise Refused(
+        f"{contract.table} is being written to all the time: overtaken {ATTEMPTS} times. {last}",
+        next_step=f"tidemark pause {contract.table}, repeat this, then tidemark resume {contract.table}",
+        table=contract.table,
+    )
 
 
 def judge_replay(lake: Lake, plan: Plan, staged: Staged, without: frozenset[str], remedy: str) -> None:
@@ -166,12 +170,16 @@ def check_each_once(lake: Lake, plan: Plan, *, only: int | None = None) -> None:
 
 
 class Change(NamedTuple):
-    """What a replay does, by partition: counts before and after, the offsets, and the last truncate that is no row."""
+    """What a replay does, by partition: counts before and after, the offsets, and the last truncate that is no row.
+
+    `reread`: the table's own topic was read again.
+    """
 
     before: Mapping[int, Counts]
     after: Mapping[int, Counts]
     touched: Runs
     truncates: Mapping[int, int]
+    reread: bool = False
 
 
 UNCOUNTED = Change({}, {}, {}, {})
@@ -190,7 +198,7 @@ def finish(
 ) -> int:
     """Receipt, publish, settle; returns the receipt.
 
-    `unchanged` re-checks the topic; given where Kafka was read. `says` are table properties that come with it.
+    `unchanged` re-checks what was read. `says` are table properties that come with it.
 
     Raises:
         Overtaken: main has moved since the plan.
@@ -213,7 +221,7 @@ def finish(
         change.touched,
         settlement,
         entry,
-        reread=unchanged is not None,
+        reread=change.reread,
     )
     receipt = publish(lake, plan.attempt, written, ledger, unchanged, act=plan.act, says=says)
     settle_published(lake, plan.contract, ledger)

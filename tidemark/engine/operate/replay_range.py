@@ -14,11 +14,11 @@ from tidemark.domain.ledger.evidence import Evidence, Group, counts_of, is_flood
 from tidemark.domain.ledger.guard import Topic, examine
 from tidemark.domain.ledger.ledger import Counts, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
-from tidemark.domain.ledger.settlement import STAGED, Settlement
+from tidemark.domain.ledger.settlement import ABANDONED, Settlement
 from tidemark.domain.maintenance.retention import FIRST, expired_before
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.decode.records import FATE, decode
+from tidemark.engine.decode.records import FATE, VALUE, decode
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.audit import audit
 from tidemark.engine.ingest.microbatch import same_topic
@@ -28,6 +28,7 @@ from tidemark.engine.ingest.quarantine_rows import explained_rows
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.stage import stage
 from tidemark.engine.operate.replaced import (
+    Rows,
     counted_rows,
     counts_before,
     places_of,
@@ -50,8 +51,6 @@ from tidemark.engine.table.branch import branch_head, branch_identifier, drop_br
 from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.unlogged import act_of, log_what_died
 
-_ABANDONED = f"resolved_by LIKE '{STAGED}%' AND resolved_at < current_timestamp() - INTERVAL 1 DAY"
-"""What replays that died had staged; one whose receipt stands was carried out before another may begin."""
 _OTHER_RULES = frozenset({"min_rows", "unique"})
 """Rules about a batch: a range is part of one, or has records of many."""
 
@@ -176,9 +175,9 @@ def _replace(
     judge_replay(lake, plan, staged, _OTHER_RULES, "replay ranges without these records")
     waits = waiting(lake, plan.contract, plan.ledger.epoch, plan.ranges)
     _keep_every_record(lake, plan, decoded, waits, places_of(lake, target, inside))
-    gone = {p: sum(g.count for g in groups if g.partition == p and g.fate == "tombstone") for p in counts}
     new = counted_rows(lake, plan.contract, target, inside)
-    before = counts_before(counts, old, new, waits, gone, plan.ledger.totals)
+    nulls = _null_values(decoded, groups, new)
+    before = counts_before(counts, old, new, waits, nulls, plan.ledger.totals)
     _hold_back(plan, counts)
     revealed = _stage_quarantine(lake, plan, decoded, groups, signature.run_id)
     settlement = Settlement(
@@ -194,7 +193,7 @@ def _replace(
         replace(plan, act=_act(plan, signature)),
         frozenset(int(i) for i in (*written, staged.snapshot_id) if i is not None),
         staged.evidence,
-        Change(before, counts, settlement.resolved, truncates(groups)),
+        Change(before, counts, settlement.resolved, truncates(groups), reread=True),
         settlement,
         lambda: same_topic(lake, plan),
     )
@@ -202,6 +201,19 @@ def _replace(
         f"before_{name}": n for name, n in add_up(before.values())._asdict().items() if name != "read"
     }
     return {**add_up(counts.values())._asdict(), **replaced}, receipt
+
+
+def _null_values(decoded: DataFrame, groups: list[Group], new: Mapping[int, Rows]) -> dict[int, int]:
+    """Records without a value by partition, whatever became of them: a row, nothing, or a row of the quarantine."""
+    found = {p: rows.tombstones for p, rows in new.items()}
+    others = [(g.partition, g.count) for g in groups if g.fate == "tombstone"]
+    if any(g.fate == "quarantined" for g in groups):
+        bad = decoded.where((F.col(FATE) == "quarantined") & F.col(VALUE).isNull())
+        counted = bad.groupBy(F.col("_kafka.partition").alias("partition")).agg(F.count("*").alias("n"))
+        others += [(row["partition"], row["n"]) for row in counted.collect()]
+    for p, count in others:
+        found[p] = found.get(p, 0) + count
+    return found
 
 
 def _act(plan: Plan, signature: Signature) -> str:
@@ -263,7 +275,7 @@ def _stage_quarantine(lake: Lake, plan: Plan, decoded: DataFrame, groups: list[G
     staged = Settlement(id=plan.batch_id, epoch=plan.ledger.epoch, run_id=run_id, at=0).staged
     rows = explained_rows(lake, plan, decoded, groups, run_id)
     hidden = rows.withColumns({"resolved_by": F.lit(staged), "resolved_at": F.current_timestamp()})
-    lake.spark().sql(f"DELETE FROM {lake.identifier(name)} WHERE {_ABANDONED}")
+    lake.spark().sql(f"DELETE FROM {lake.identifier(name)} WHERE {ABANDONED}")
     hidden.writeTo(lake.identifier(name)).append()
     mine: Column = F.col("resolved_by") == staged
     found = lake.spark().table(lake.identifier(name)).where(mine).count()

@@ -246,7 +246,7 @@ def _check_compaction(lake: Lake, contract: Contract, step: _Step, topic: Topic)
         f"VERSION AS OF {step.head} WHERE {rows_within(step.ledger.epoch, again)}"
     )
     waits = waiting(lake, contract, step.ledger.epoch, again)
-    there = rows if waits is None else rows.union(waits)
+    there = rows if waits is None else rows.union(waits.select("partition", "offset"))
     kept = read_ranges(lake, contract, again).select("partition", "offset")
     places = ["partition", "offset"]
     lost = there.join(kept, places, "left_anti").distinct().orderBy(*places).limit(10).collect()

@@ -18,6 +18,7 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.quality_plan import rule_faults
 from tidemark.engine.ingest.ready import made_anew
+from tidemark.engine.look.tables import asked
 from tidemark.engine.marts import read_project
 from tidemark.engine.preview.sample import sample as take_sample
 from tidemark.engine.schema.evolve import Evolution, evolve, plan_evolution, value_columns
@@ -87,7 +88,13 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
             checked = _with_key(lake, contract, _with_rules(lake, contract, found, columns), columns)
         decoded = take_sample(lake, contract, state, schemas, plan, sample) if sample else None
         whole = _complete(lake, contract, checked)
-        notes = (*_without_rows(state, plan), *_lost_notes(contract, columns, schemas), *whole.findings)
+        absent = _absent_topic(lake, contract) if schemas.wanted() is None else []
+        notes = (
+            *absent,
+            *_without_rows(state, plan),
+            *_lost_notes(contract, columns, schemas),
+            *whole.findings,
+        )
         return replace(whole, findings=notes, sample=decoded)
 
 
@@ -136,6 +143,16 @@ def _complete(lake: Lake, contract: Contract, found: Foresight) -> Foresight:
         findings=compatibility_findings(lake, contract),
         origins={key: str(origin) for key, origin in origins.items() if origin.file},
     )
+
+
+def _absent_topic(lake: Lake, contract: Contract) -> list[str]:
+    """Where no schema tells of the topic, its name may be mistyped; silent when Kafka does not answer."""
+    found, _ = asked(lambda: lake.kafka(contract.cluster).describe([contract.topic]))
+    if found is None or contract.topic in found:
+        return []
+    return [
+        f"topic {contract.topic} does not exist on cluster {contract.cluster}, and no schema tells its columns"
+    ]
 
 
 def _without_rows(state: TableState, plan: SchemaPlan | None) -> list[str]:

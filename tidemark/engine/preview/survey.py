@@ -13,13 +13,15 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.naming import as_identifier, table_fault
 from tidemark.domain.errors import Outage, Refused, SchemaUnsupported, Stopped
 from tidemark.domain.formats.json_columns import declared
-from tidemark.domain.formats.json_inference import infer
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.plan.proposal import Keys, Reason, Seen, Sizes, declared_fields, json_text_columns
 from tidemark.domain.suggest import nearest
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.decode.shipped.connect_json import opened
+from tidemark.engine.decode.shipped.debezium_json import META
 from tidemark.engine.decode.shipped.json_values import JsonFault, parse
+from tidemark.engine.preview.json_inference import infer
 from tidemark.engine.preview.newest import newest
 from tidemark.engine.schema.writers import read_schemas
 
@@ -28,6 +30,8 @@ PATIENCE = 20.0
 DAY_MS = 86_400_000
 _HEADER = 5
 _FOREIGN = 0.05
+_FLAT = {"__op", "__deleted"}
+"""Fields of Debezium's flattened changes, of which each has one."""
 
 
 _Value = tuple[dict[str, Any], Struct | None, tuple[Reason, ...], list[Mapping[str, Any]]]
@@ -173,7 +177,9 @@ def _guessed(lake: Lake, cluster: str, values: Sequence[bytes]) -> _Value:
         return {}, None, (Reason("no_fit", text),), []
     documents = [_json(value) for value in values]
     if all(document is not _NOT_JSON for document in documents):
-        return _json_columns(documents)
+        envelope, rows = _unwrapped(documents)
+        value, columns, reasons, sampled = _json_columns(rows)
+        return {**value, **envelope}, columns, reasons, sampled
     if all(_is_text(value) for value in values):
         return {"format": "string"}, Struct((Field("value", STRING),)), (), []
     return {"format": "raw"}, Struct((Field("value", BINARY),)), (), []
@@ -203,6 +209,26 @@ def _known(lake: Lake, cluster: str, ids: set[int]) -> bool:
     )
 
 
+def _unwrapped(documents: list[Any]) -> tuple[dict[str, str], list[Any]]:
+    """(`envelope`, a row for each document) of Debezium's changes; any other documents as they are."""
+    payloads = [payload for _, payload in map(opened, documents) if isinstance(payload, dict)]
+    if len(payloads) < len(documents):
+        return {}, documents
+    if all(map(_is_change, payloads)):
+        rows = [payload.get("before" if payload["op"] == "d" else "after") for payload in payloads]
+        return {"envelope": "debezium"}, [{} if row is None else row for row in rows]
+    if all(payload.keys() & _FLAT for payload in payloads):
+        flat = [{k: v for k, v in payload.items() if not k.startswith(META)} for payload in payloads]
+        return {"envelope": "debezium_flat"}, flat
+    return {}, documents
+
+
+def _is_change(payload: Mapping[str, Any]) -> bool:
+    row = "before" if payload.get("op") == "d" else "after"
+    known = payload.get("op") in {"t", "m"} or (payload.get("op") in {"c", "r", "u", "d"} and row in payload)
+    return known and isinstance(payload.get("source"), dict)
+
+
 def _json_columns(
     documents: list[Any],
 ) -> _Value:
@@ -222,11 +248,13 @@ def _json_columns(
             left[column.name] = str(error)
         else:
             kept.append(column)
+    if not kept:
+        why = "; ".join(f"{name}: {why}" for name, why in left.items())
+        says = f"no field can be declared, the document is one column `value`{f' ({why})' if why else ''}"
+        return *whole, (Reason("note", says),), documents
     reasons = [
         Reason("note", f"{name} is not declared and lands in _extra: {why}") for name, why in left.items()
     ]
-    if not kept:
-        return *whole, tuple(reasons), documents
     found = Struct(tuple(kept))
     return {"format": "json", "fields": declared_fields(found)}, found, tuple(reasons), documents
 

@@ -187,7 +187,7 @@ def _fitted(version: RegisteredSchema, contract: Contract, table: Struct) -> _Wr
     if len(fields) > 1:
         raise SchemaUnsupported("key.fields", f"the key is one value, and {len(fields)} columns are named")
     names = dict.fromkeys(fields, WHOLE_VALUE)
-    check_types(key_targets(table, fields), dict.fromkeys(fields, struct.fields[0].type))
+    check_types(table, dict.fromkeys(fields, struct.fields[0]))
     return _Writer(schema, kind, names)
 
 

@@ -4,7 +4,8 @@ Subject name strategies: `<topic>-value` unless the contract names a subject; wi
 `<topic>-<record>`, for each table those of its own record alone.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.errors import Stopped
@@ -60,8 +61,19 @@ def read_listed(lake: Lake, contract: Contract) -> Listed:
             return Listed((_latest(registry, contract),), "bare")
         case "pinned":
             return Listed((_pinned(registry, contract),), "bare")
-    versions = [version for subject in subjects_of(contract) for version in registry.versions(subject)]
-    return Listed(tuple({version.id: version for version in versions}.values()))
+    found = [registry.versions(subject) for subject in subjects_of(contract)]
+    return Listed(in_order([versions for versions in found if versions]))
+
+
+def in_order(subjects: Sequence[Sequence[RegisteredSchema]]) -> tuple[RegisteredSchema, ...]:
+    """Each schema once, oldest first; one that was registered again is as new as its last version.
+
+    Version numbers of several subjects do not compare: their schemas are numbered anew, by id.
+    """
+    newest = {version.id: version for versions in subjects for version in versions}
+    if len(subjects) > 1:
+        return tuple(replace(newest[i], version=number) for number, i in enumerate(sorted(newest), 1))
+    return tuple(sorted(newest.values(), key=lambda version: version.version))
 
 
 def _latest(registry: Registry, contract: Contract) -> RegisteredSchema:

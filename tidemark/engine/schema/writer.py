@@ -54,7 +54,6 @@ class Reading:
     variants: bool = False
 
 
-@lru_cache(maxsize=KEPT)
 def writer_of(version: RegisteredSchema, reading: Reading) -> Writer:
     """The writer and its columns.
 
@@ -62,6 +61,22 @@ def writer_of(version: RegisteredSchema, reading: Reading) -> Writer:
         SchemaUnsupported: no columns can hold it exactly.
         NoRows: it is of Debezium's own records.
     """
+    found = judged(version, reading)
+    if isinstance(found, SchemaUnsupported):
+        raise SchemaUnsupported(found.path, found.reason) from found
+    return found
+
+
+@lru_cache(maxsize=KEPT)
+def judged(version: RegisteredSchema, reading: Reading) -> Writer | SchemaUnsupported:
+    """A schema without columns is remembered too."""
+    try:
+        return _read(version, reading)
+    except SchemaUnsupported as error:
+        return error.with_traceback(None)
+
+
+def _read(version: RegisteredSchema, reading: Reading) -> Writer:
     envelope = reading.envelope
     if envelope != "none" and version.type != "AVRO":
         raise SchemaUnsupported(

@@ -1,4 +1,4 @@
-"""The end of the commit path: the receipt, and main moves to it. The only place that moves `main`.
+"""The end of the commit path: the receipt, and main moves to it. The only place that moves the `main` of a table.
 
 `main` only ever moves to a chain that this attempt wrote itself, and only from the planned head. After an answer that
 failed or was lost the table is looked at before anything is believed (docs/adr/0001).
@@ -7,6 +7,7 @@ failed or was lost the table is looked at before anything is believed (docs/adr/
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
@@ -198,6 +199,41 @@ def _append_nothing(lake: Lake, receipt: _Receipt) -> None:
     writer.append()
 
 
+def move_to(lake: Lake, attempt: Attempt, says: Mapping[str, str]) -> None:
+    """Move main to the attempt's branch, which has no receipt: rows are gone on purpose, the ledger stays as it is.
+
+    `says` are table properties that come with it: in the same commit where PyIceberg makes it, else right before.
+
+    Raises:
+        CommitFailedException: main is no longer the planned head.
+    """
+    table = loaded(lake, attempt)
+    target = head_of(table, attempt).snapshot_id
+    if can_compare_and_set(lake, table.metadata):
+        return commit(
+            table,
+            requirements=_as_planned(table, attempt),
+            updates=(
+                ref_at(MAIN_BRANCH, "branch", target),
+                RemoveSnapshotRefUpdate(ref_name=attempt.branch),
+                SetPropertiesUpdate(updates=dict(says)),
+            ),
+        )
+    if table.metadata.current_snapshot_id != attempt.head:
+        raise CommitFailedException(f"main of {attempt.table} is no longer as it was planned for")
+    _say(lake, attempt, says)
+    call = f"CALL `{lake.platform.catalog.name}`.system.fast_forward('{attempt.table}', 'main', '{attempt.branch}')"
+    lake.spark().sql(call).collect()
+    return drop_branch(lake, attempt)
+
+
+def _as_planned(table: Table, attempt: Attempt) -> tuple[TableRequirement, ...]:
+    return (
+        AssertTableUUID(uuid=table.metadata.table_uuid),
+        AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=attempt.head),
+    )
+
+
 def can_compare_and_set(lake: Lake, metadata: TableMetadata) -> bool:
     """Whether PyIceberg can move this table's refs: it does not write format 3, a REST catalog does it for us."""
     return is_writable(metadata) or lake.platform.catalog.type == "rest"
@@ -218,11 +254,7 @@ def _compare_and_set(
     staged = attempt.branch != MAIN_BRANCH
     commit(
         table,
-        requirements=(
-            AssertTableUUID(uuid=table.metadata.table_uuid),
-            AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=attempt.head),
-            *as_it_was,
-        ),
+        requirements=(*_as_planned(table, attempt), *as_it_was),
         updates=(
             *added,
             ref_at(MAIN_BRANCH, "branch", target),
@@ -253,9 +285,13 @@ def _fast_forward(lake: Lake, receipt: _Receipt, target: int) -> None:
     )
     pause_point("tagged")
     if says:
-        listed = ", ".join(f"{quoted_text(key)} = {quoted_text(value)}" for key, value in says.items())
-        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({listed})")
+        _say(lake, attempt, says)
     drop_branch(lake, attempt)
+
+
+def _say(lake: Lake, attempt: Attempt, says: Mapping[str, str]) -> None:
+    listed = ", ".join(f"{quoted_text(key)} = {quoted_text(value)}" for key, value in says.items())
+    lake.spark().sql(f"ALTER TABLE {lake.identifier(attempt.table)} SET TBLPROPERTIES ({listed})")
 
 
 def _own_chain(metadata: TableMetadata, attempt: Attempt, written: frozenset[int]) -> None:

@@ -17,11 +17,13 @@ from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.upsert import currents
 from tidemark.domain.errors import Refused
-from tidemark.domain.ledger.quality_results import hidden_columns
+from tidemark.domain.ledger.quality_results import PII, hidden_columns
+from tidemark.domain.lineage.column_lineage import lineage_of, tags_of
 from tidemark.domain.suggest import nearest
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
+from tidemark.engine.config.discovery import Discovery
 from tidemark.engine.verify.differences import KEY, ROW, Differences, look_closer
 from tidemark.engine.verify.fingerprint import fingerprint, located, shown, summed
 
@@ -141,17 +143,25 @@ class Comparison:
         }
 
 
-def compare(lake: Lake, table: str, other: str, wanted: Wanted) -> Comparison:
+def compare(lake: Lake, table: str, other: str, wanted: Wanted, seen: Discovery | None = None) -> Comparison:
     """Compare two tables of the catalog, each at its newest snapshot.
 
+    `seen` tells what columns of tables that no contract makes are made of: personal data is not shown there either.
+
     Raises:
-        Refused: one of them does not exist, or a named column is not in both.
+        Refused: one of them does not exist, a named column is not in both, or no column is.
         Outage: the catalog, the store or Spark does not answer.
     """
     one, another = _opened(lake, table), _opened(lake, other)
     wanted = _completed(lake.configuration, one, another, wanted)
     _require_meaning(one, another, wanted)
     columns = _columns(one.rows.schema, another.rows.schema, wanted.ignore)
+    if not columns.compared:
+        raise Refused(
+            f"{table} and {other} have no column in common: there is nothing to compare",
+            next_step="name the table that holds the same rows",
+            table=table,
+        )
     marked = [_marked(each.rows, columns.compared, wanted) for each in (one, another)]
     sides = [_side(each, rows, wanted) for each, rows in zip((one, another), marked, strict=True)]
     found = Comparison(sides[0], sides[1], tuple(wanted.keys), wanted.by, columns, Differences(0, 0, 0, ()))
@@ -162,15 +172,25 @@ def compare(lake: Lake, table: str, other: str, wanted: Wanted) -> Comparison:
     inside = (inside | F.col(GROUP).isNull()) if None in apart else inside
     one_part, other_part = marked[0].where(inside), marked[1].where(inside)
     closer = look_closer(one_part, other_part, columns.compared, wanted.keys, wanted.sample)
-    return replace(found, closer=closer.without(_hidden(lake.configuration, {table, other})))
+    return replace(
+        found, closer=closer.without(_hidden(lake.configuration, {table, other}, seen or Discovery()))
+    )
 
 
-def _hidden(configuration: Configuration, tables: Collection[str]) -> frozenset[str]:
-    """The columns that a contract of one of the tables tags as personal data."""
+def _hidden(configuration: Configuration, tables: Collection[str], seen: Discovery) -> frozenset[str]:
+    """The columns that a contract of one of the tables tags as personal data, or that are made of such."""
     merged = currents(configuration.contracts)
     contracts = [each for each in configuration.contracts if each.table in tables]
     contracts += [merged[table].append for table in tables if table in merged]
-    return frozenset(path for contract in contracts for path in hidden_columns(contract))
+    own = frozenset(path for contract in contracts for path in hidden_columns(contract))
+    lineage = lineage_of({table: seen.columns(table) for table in seen.tables}, configuration.contracts)
+    made_of_it = {
+        column.lower()
+        for table in tables
+        for column in lineage.get(table, {})
+        if PII in map(str.lower, tags_of(lineage, configuration.contracts, table, column))
+    }
+    return own | made_of_it
 
 
 @dataclass(frozen=True, slots=True)

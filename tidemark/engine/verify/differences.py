@@ -115,7 +115,8 @@ def _values(
         column, kind = _there(rows, name)
         parts += [fingerprint(column, kind).alias(f"p{n}"), _text(column).alias(f"v{n}")]
     found: dict[int, Values] = {}
-    for row in rows.where(F.col(KEY).isin(list(numbers))).select(*parts).limit(100 * len(numbers)).collect():
+    one_each = rows.where(F.col(KEY).isin(list(numbers))).dropDuplicates([KEY])
+    for row in one_each.select(*parts).collect():
         key = {name: json.loads(row[f"k{n}"])["v"] for n, name in enumerate(keys)}
         values = {name: (row[f"p{n}"], json.loads(row[f"v{n}"])["v"]) for n, name in enumerate(columns)}
         found.setdefault(row["key"], (key, values))

@@ -282,8 +282,9 @@ def _publisher(
             break
         if asked is None or receipt[2].kind != "replay":
             continue
-        at = datetime.fromtimestamp(0, UTC).timestamp() * 1e6 + asked.at
-        if any(by == asked.run_id and when and round(when.timestamp() * 1e6) == at for by, when in marks):
+        if any(
+            by == asked.run_id and when and round(when.timestamp() * 1e6) == asked.at for by, when in marks
+        ):
             return receipt
     return table.receipts[read] if read is not None else None
 

@@ -10,6 +10,43 @@ Array = Any
 """A pyarrow.Array; its stubs ask for more type arguments than are known here."""
 Rows = Callable[[Sequence[bytes | None]], tuple[list[str | None], Array]]
 """Payloads to causes and rows, NULL in, NULL out."""
+Built = Callable[[Sequence[bytes | None]], Array]
+"""Payloads to rows; raises whatever it likes where one of them is no row."""
+ENVIRONMENT = (MemoryError, OSError, ImportError)
+"""What ends a batch. Every other error is the fault of the record that it comes from, which is quarantined."""
+
+
+def causes_and_rows(
+    values: Sequence[bytes | None],
+    built: Built,
+    cause_of: Callable[[bytes], str | None],
+) -> tuple[list[str | None], Array]:
+    """Causes (None for a good value) and rows, both as long as `values`; NULL in, NULL out.
+
+    All are built at once; where that raises, each is looked at by itself. What cannot be built stays out, whatever
+    else is thought of it.
+    """
+    causes: list[str | None] = [None] * len(values)
+    try:
+        return causes, built(values)
+    except ENVIRONMENT:
+        raise
+    except Exception:  # noqa: BLE001 - whatever a decoder raises: one record must never stop a table
+        causes = [None if value is None else _cause(value, built, cause_of) for value in values]
+    good = [value if cause is None else None for value, cause in zip(values, causes, strict=True)]
+    return causes, built(good)
+
+
+def _cause(value: bytes, built: Built, cause_of: Callable[[bytes], str | None]) -> str | None:
+    try:
+        cause = cause_of(value)
+        if cause is None:
+            built([value])
+    except ENVIRONMENT:
+        raise
+    except Exception:  # noqa: BLE001 - as above
+        return "undecodable"
+    return cause
 
 
 def decoder(writers: Mapping[int, Rows], header: int) -> Callable[[Array, Array], Array]:

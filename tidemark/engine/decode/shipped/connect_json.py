@@ -6,13 +6,12 @@ came and ordinary rules decide.
 """
 
 import base64
-import binascii
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from tidemark.domain.formats.json_nodes import Entries, Items, Leaf, Node, Object
-from tidemark.engine.decode.shipped.json_values import JsonFault
+from tidemark.engine.decode.shipped.json_values import JsonFault, shown
 
 _TIME, _CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
 _DAYS = frozenset({f"{_TIME}Date", f"{_CONNECT}Date"})
@@ -23,6 +22,8 @@ _INSTANT = f"{_CONNECT}Timestamp"
 _DECIMAL = f"{_CONNECT}Decimal"
 _VARIABLE = "io.debezium.data.VariableScaleDecimal"
 _MAX_SCALE = 20_000
+_MAX_BYTES = 1 << 16
+"""Of a decimal's digits: more than any database keeps, and few enough to be spelled at once."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -68,6 +69,8 @@ def meant(value: Any, schema: Any, node: Node) -> Any:
 
 def _leaf(value: Any, schema: dict[str, Any], kind: str) -> Any:  # noqa: PLR0911 - one return per meaning
     name = schema.get("name")
+    if not isinstance(name, str):
+        name = None
     if type(value) is int:
         if name in _DAYS and kind == "date":
             return _date(value)
@@ -90,14 +93,18 @@ def _date(days: int) -> str:
     try:
         return (date(1970, 1, 1) + timedelta(days=days)).isoformat()
     except OverflowError:
-        raise JsonFault("value_out_of_range", f"{days} days are no date of the years 1 to 9999") from None
+        raise JsonFault(
+            "value_out_of_range", f"{shown(days)} days are no date of the years 1 to 9999"
+        ) from None
 
 
 def _time(micros: int) -> str:
     try:
         return (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=None).isoformat()
     except OverflowError:
-        raise JsonFault("value_out_of_range", f"{micros} µs are no time of the years 1 to 9999") from None
+        raise JsonFault(
+            "value_out_of_range", f"{shown(micros)} µs are no time of the years 1 to 9999"
+        ) from None
 
 
 def _bytes(value: Any) -> bytes:
@@ -105,15 +112,16 @@ def _bytes(value: Any) -> bytes:
         raise JsonFault("type_mismatch", "no base64 text where the schema says bytes")
     try:
         return base64.b64decode(value, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise JsonFault("undecodable", f"no base64: {error}") from None
 
 
 def _parameter(schema: dict[str, Any], name: str) -> int | None:
     parameters = schema.get("parameters")
+    found = parameters.get(name) if isinstance(parameters, dict) else None
     try:
-        return int(parameters[name]) if isinstance(parameters, dict) else None
-    except (KeyError, TypeError, ValueError):
+        return int(found) if isinstance(found, str | int) else None
+    except ValueError:
         return None
 
 
@@ -121,16 +129,17 @@ def _number(unscaled: bytes, scale: Any, kind: str) -> Decimal | str:
     if type(scale) is not int or not unscaled:
         raise JsonFault("undecodable", "a decimal without bytes or scale")
     if abs(scale) > _MAX_SCALE:
-        raise JsonFault("value_out_of_range", f"a decimal of scale {scale}")
+        raise JsonFault("value_out_of_range", f"a decimal of scale {shown(scale)}")
+    if len(unscaled) > _MAX_BYTES:
+        raise JsonFault("value_out_of_range", f"a decimal of {len(unscaled)} bytes")
     number = int.from_bytes(unscaled, "big", signed=True)
-    digits = tuple(map(int, str(abs(number))))
-    exact = Decimal((int(number < 0), digits, -scale))
-    return exact if kind == "decimal" else _plain(number, scale)
+    sign, digits, _ = Decimal(number).as_tuple()
+    return Decimal((sign, digits, -scale)) if kind == "decimal" else _plain(number, scale)
 
 
 def _plain(number: int, scale: int) -> str:
     """Digits with a point and without an exponent, as BigDecimal.toPlainString writes them."""
-    sign, digits = "-" if number < 0 else "", str(abs(number))
+    sign, digits = "-" if number < 0 else "", str(Decimal(abs(number)))
     if scale <= 0:
         return sign + (digits + "0" * -scale if number else "0")
     padded = digits.rjust(scale + 1, "0")

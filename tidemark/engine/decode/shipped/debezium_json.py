@@ -7,12 +7,14 @@ from typing import Any, Literal
 
 from tidemark.domain.formats.json_nodes import Leaf, Node, Object
 from tidemark.engine.decode.shipped.connect_json import field_schema, meant, opened
-from tidemark.engine.decode.shipped.json_values import JsonFault, text_of
+from tidemark.engine.decode.shipped.json_values import JsonFault, shown, text_of
 
 CDC, META = "_cdc", "__"
 WHOLE = "value"
 _DIGITS = 20
 _BOOKKEEPING = frozenset({"Heartbeat", "TransactionMetadataValue", "SchemaChangeValue", "MessageValue"})
+_OPS = ("c", "r", "u", "d", "t")
+"""No set: what stands in their place may be anything, which a set cannot be asked for."""
 _TIMES = frozenset({"ts_ms", "ts_us", "ts_ns"})
 Envelope = Literal["debezium", "debezium_flat"]
 
@@ -45,8 +47,10 @@ class Rows:
         self._check_of_a_row(op)
         name = "before" if op == "d" else "after"
         row = payload.get(name)
-        if op not in {"c", "r", "u", "d", "t"} or (row is None and op in {"c", "r", "u"}):
-            raise JsonFault("invalid_against_schema", f"no change of a row: op {op!r}, {name} {_kind(row)}")
+        if op not in _OPS or (row is None and op in {"c", "r", "u"}):
+            raise JsonFault(
+                "invalid_against_schema", f"no change of a row: op {shown(op)!r}, {name} {_kind(row)}"
+            )
         source = payload.get("source")
         bag = source if isinstance(source, dict) else {}
         transaction = payload.get("transaction")
@@ -67,8 +71,8 @@ class Rows:
         bag = {**meta, **{k.removeprefix("source_"): v for k, v in meta.items() if k.startswith("source_")}}
         op = "d" if _text(meta.get("deleted")) == "true" else meta.get("op") or "u"
         self._check_of_a_row(op)
-        if op not in {"c", "r", "u", "d", "t"}:
-            raise JsonFault("invalid_against_schema", f"no change of a row: __op {op!r}")
+        if op not in _OPS:
+            raise JsonFault("invalid_against_schema", f"no change of a row: __op {shown(op)!r}")
         prefix = "transaction_"
         transaction = {k.removeprefix(prefix): v for k, v in bag.items() if k.startswith(prefix)}
         at = meta.get("ts_ms")
@@ -97,7 +101,7 @@ class Rows:
         if self.envelope == "debezium_flat" and any(prop.name in payload for prop in self.root.properties):
             return False
         heartbeat = "ts_ms" in payload and payload.keys() <= _TIMES
-        transaction = payload.get("status") in {"BEGIN", "END"} and {"id", "event_count"} <= payload.keys()
+        transaction = payload.get("status") in ("BEGIN", "END") and {"id", "event_count"} <= payload.keys()
         change = "source" in payload and ("ddl" in payload or "tableChanges" in payload)
         return heartbeat or transaction or change
 

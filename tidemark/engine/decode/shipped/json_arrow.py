@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidemark.domain.formats.json_nodes import EXTRA, Items, Leaf, Node, Object
+from tidemark.engine.decode.shipped.batch import causes_and_rows
 from tidemark.engine.decode.shipped.json_values import JsonFault, check, leaf, parse, text_of, variant_text
 
 _NATIVE: Mapping[str, frozenset[type]] = {
@@ -27,11 +28,12 @@ _NATIVE: Mapping[str, frozenset[type]] = {
     "timestamp": frozenset({str}),
     "timestamptz": frozenset({str}),
 }
+_OWN = {"int": pa.int32()}
+"""Types in which a number that is beyond its own raises, although a wider column would hold it."""
 _PLAIN_TIME = r"^(?:[2-9]\d|1[4-9])\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?"
 """Years that stay years whatever the zone; the others are converted one by one."""
 _ZONE = {"timestamp": "$", "timestamptz": r"(?:Z|[+-]\d\d:\d\d)$"}
 _NULL = type(None)
-_FAULTS = (JsonFault, pa.ArrowException, ValueError, TypeError, ArithmeticError, RecursionError)
 
 Problem = Callable[[Any], Any] | None
 Read = Callable[[bytes], Any]
@@ -53,25 +55,12 @@ def rows(
     `problem` raises JsonFault for a parsed document that is not valid against its schema; `read` makes the document
     that `root` describes out of a value.
     """
-    causes: list[str | None] = [None] * len(values)
-    try:
-        return causes, _built(values, root, target, problem, read)
-    except _FAULTS:
-        causes = [None if value is None else _cause(value, root, target, problem, read) for value in values]
-    good = [value if cause is None else None for value, cause in zip(values, causes, strict=True)]
-    return causes, _built(good, root, target, problem, read)
 
+    def cause_of(value: bytes) -> str | None:
+        fault = fault_of(value, root, problem, read)
+        return fault.cause if fault else None
 
-def _cause(value: bytes, root: Node, target: Type, problem: Problem, read: Read) -> str | None:
-    """The cause that keeps one document out; what Arrow refuses stays out, whatever else is thought of it."""
-    fault = fault_of(value, root, problem, read)
-    if fault:
-        return fault.cause
-    try:
-        _built([value], root, target, problem, read)
-    except _FAULTS:
-        return "undecodable"
-    return None
+    return causes_and_rows(values, lambda some: _built(some, root, target, problem, read), cause_of)
 
 
 def fault_of(value: bytes, root: Node, problem: Problem = None, read: Read = parse) -> JsonFault | None:
@@ -176,8 +165,8 @@ def _leaf(node: Leaf, values: Documents, target: Type, kinds: set[type]) -> Arra
                 case "timestamp" | "timestamptz":
                     return _times(node, values, target)
                 case "decimal":
-                    return _decimals(values, target)
-            return pa.array(values, target)
+                    return _decimals(node, values).cast(target)
+            return pa.array(values, _OWN.get(node.kind, target)).cast(target)
         except (pa.ArrowException, ArithmeticError):
             pass
     convert = leaf(node)
@@ -194,12 +183,13 @@ def _doubles(values: Documents, target: Type) -> Array:
     return found
 
 
-def _decimals(values: Documents, target: Type) -> Array:
+def _decimals(node: Leaf, values: Documents) -> Array:
     """Raises ArithmeticError when one of them is not exact: Arrow takes some of 240 fraction digits for 0."""
-    unit = Decimal((0, (1,), -target.scale))
-    exact = Context(prec=target.precision, traps=[Inexact, InvalidOperation])
+    unit = Decimal((0, (1,), -node.scale))
+    exact = Context(prec=node.precision, traps=[Inexact, InvalidOperation])
     return pa.array(
-        [None if value is None else Decimal(value).quantize(unit, context=exact) for value in values], target
+        [None if value is None else Decimal(value).quantize(unit, context=exact) for value in values],
+        pa.decimal128(node.precision, node.scale),
     )
 
 

@@ -174,15 +174,16 @@ def _under(token: str, value: Any) -> Any:
 
 def _exact_number(value: int | Decimal) -> _Spelled:
     """A number as plain digits where 38 of them do, as an exponent where its digits are those of a double."""
-    sign, digits, exponent = _plain(Decimal(value))
+    number = Decimal(value)
+    sign, digits, exponent = _plain(number)
     if not digits:
         return _Spelled("-0e0" if sign else "0")
     whole = max(len(digits) + exponent, 0)
     scale = max(-exponent, 0)
     if whole + scale <= _VARIANT_DIGITS:
         return _Spelled(f"{Decimal((sign, tuple(map(int, digits)), exponent)):f}")
-    near = float(value) if -_DOUBLE_EXPONENT < len(digits) + exponent <= _DOUBLE_EXPONENT else 0.0
-    if near and near not in (float("inf"), float("-inf")) and Decimal(repr(near)) == Decimal(value):
+    near = float(number) if -_DOUBLE_EXPONENT < len(digits) + exponent <= _DOUBLE_EXPONENT else 0.0
+    if near and near not in (float("inf"), float("-inf")) and Decimal(repr(near)) == number:
         return _Spelled(repr(near))
     raise _outside(value, "has more digits than a VARIANT keeps")
 
@@ -208,7 +209,12 @@ def _mismatch(wanted: str, value: Any) -> JsonFault:
 
 
 def _outside(value: Any, wanted: str) -> JsonFault:
-    return JsonFault("value_out_of_range", f"{str(value)[:_MAX_DIGITS]} {wanted}")
+    return JsonFault("value_out_of_range", f"{shown(value)} {wanted}")
+
+
+def shown(value: Any) -> str:
+    """The beginning of a value, for a person; Python itself spells no integer of more than 4,300 digits."""
+    return str(Decimal(value) if type(value) is int else value)[:_MAX_DIGITS]
 
 
 def _of(kind: type, value: Any) -> Any:

@@ -29,6 +29,7 @@ from tidemark.domain.formats.protobuf_nodes import (
     Scalar,
     Wrapper,
 )
+from tidemark.engine.decode.shipped.batch import causes_and_rows
 
 Array = Any
 Type = Any
@@ -61,9 +62,6 @@ class ProtobufFault(Exception):
         self.detail = f"{path or 'the value'}: {reason}"
 
 
-_FAULTS = (ProtobufFault, DecodeError, pa.ArrowException, ValueError, TypeError, ArithmeticError)
-
-
 class Reader:
     """Reads one message type; made where it is first used, for its classes do not travel."""
 
@@ -79,13 +77,12 @@ class Reader:
 
     def rows(self, values: Sequence[bytes | None], target: Type) -> tuple[list[str | None], Array]:
         """Causes (None for a good value) and rows, both as long as `values`; NULL in, NULL out."""
-        causes: list[str | None] = [None] * len(values)
-        try:
-            return causes, self._built(values, target)
-        except _FAULTS:
-            causes = [None if value is None else self._cause(value, target) for value in values]
-        good = [value if cause is None else None for value, cause in zip(values, causes, strict=True)]
-        return causes, self._built(good, target)
+
+        def cause_of(value: bytes) -> str | None:
+            fault = self.fault_of(value)
+            return fault.cause if fault else None
+
+        return causes_and_rows(values, lambda some: self._built(some, target), cause_of)
 
     def fault_of(self, value: bytes) -> ProtobufFault | None:
         """What is wrong with one value after the schema id."""
@@ -97,8 +94,6 @@ class Reader:
             self._check(self.root, message, "")
         except ProtobufFault as fault:
             return fault
-        except _FAULTS as error:
-            return ProtobufFault("undecodable", str(error))
         return None
 
     def parsed(self, value: bytes) -> Any:
@@ -117,16 +112,6 @@ class Reader:
             raise ProtobufFault("undecodable", "no message index follows the schema id")
         reason = f"message index {list(index)} of the schema, the table is for {self.root.name}"
         raise ProtobufFault("wrong_message_type", reason)
-
-    def _cause(self, value: bytes, target: Type) -> str | None:
-        fault = self.fault_of(value)
-        if fault:
-            return fault.cause
-        try:
-            self._built([value], target)
-        except _FAULTS:
-            return "undecodable"
-        return None
 
     def _built(self, values: Sequence[bytes | None], target: Type) -> Array:
         messages = [None if value is None else self.parsed(value) for value in values]
@@ -234,6 +219,8 @@ class Reader:
         message = GetMessageClass(pool.FindMessageTypeByName(name)).FromString(value.SerializeToString())
         try:
             found = json_format.MessageToDict(message, descriptor_pool=pool)
+        except RecursionError:
+            raise ProtobufFault("undecodable", "holds Any in Any beyond all depth") from None
         except (json_format.SerializeToJsonError, ValueError) as error:
             raise ProtobufFault("value_out_of_range", f"no JSON: {error}") from None
         except TypeError:

@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 
+from tidemark.engine.decode.shipped.batch import ENVIRONMENT
 from tidemark.engine.decode.shipped.json_values import JsonFault, parse, text_of, variant_text
 
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -25,7 +26,9 @@ def document_fault(text: str) -> str | None:
 def _kept(text: str) -> str | None:
     try:
         return _exact(text)
-    except JsonFault:
+    except ENVIRONMENT:
+        raise
+    except Exception:  # noqa: BLE001 - JsonFault, and whatever else a document does to its reader
         return None
 
 

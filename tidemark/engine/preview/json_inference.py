@@ -4,9 +4,7 @@ Conservative on purpose. A field becomes a column only when one type holds every
 always null or always empty stays undeclared, and is kept whole in `_extra`.
 """
 
-import re
 from collections.abc import Iterable, Mapping
-from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +13,7 @@ from tidemark.domain.columns.types import (
     DATE,
     DOUBLE,
     LONG,
+    MAX_PRECISION,
     STRING,
     TIMESTAMP,
     TIMESTAMPTZ,
@@ -22,16 +21,17 @@ from tidemark.domain.columns.types import (
     Field,
     ListType,
     MapType,
+    Primitive,
     Struct,
     decimal,
 )
+from tidemark.domain.formats.json_columns import node_of
+from tidemark.engine.decode.shipped.json_values import JsonFault, check
 
 MAX_FIELDS = 40
 """Names that an object may have had before it is taken for a map."""
-_LONG = 2**63
-_EXACT = 2**53
-_DIGITS = 38
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:[0-5]\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)?")
+_WHOLE = (LONG, decimal(MAX_PRECISION, 0))
+_TIMES = (DATE, TIMESTAMPTZ, TIMESTAMP)
 
 
 def infer(documents: Iterable[Mapping[str, Any]]) -> tuple[Struct, dict[str, str]]:
@@ -74,45 +74,41 @@ def _kind(value: Any) -> str:
             return "boolean"
         case int():
             return "integer"
-        case Decimal() | float():
-            return "fraction"
         case str():
             return "string"
         case list():
             return "array"
-    return "object"
+        case dict():
+            return "object"
+    return "fraction"
 
 
 def _number(values: list[Any], kinds: set[str]) -> tuple[ColumnType | None, str]:
-    integers = [value for value in values if isinstance(value, int)]
     if kinds == {"integer"}:
-        if all(-_LONG <= value < _LONG for value in integers):
-            return LONG, ""
-        if all(len(str(abs(value))) <= _DIGITS for value in integers):
-            return decimal(_DIGITS, 0), ""
-        return None, f"it had integers of more than {_DIGITS} digits"
-    if any(abs(value) > _EXACT for value in integers):
-        return None, "it mixed fractions with integers that no double holds exactly"
-    return DOUBLE, ""
+        kind = next((kind for kind in _WHOLE if _land(values, kind)), None)
+        return kind, "" if kind else f"it had integers of more than {MAX_PRECISION} digits"
+    numbers = [Decimal(value) for value in values]
+    if _land(values, DOUBLE) and all(Decimal(repr(float(number))) == number for number in numbers):
+        return DOUBLE, ""
+    scale = max(-int(number.as_tuple().exponent) for number in numbers)
+    if 0 <= scale <= MAX_PRECISION and _land(values, exact := decimal(MAX_PRECISION, scale)):
+        return exact, ""
+    return None, f"it had numbers of more digits than a double or {MAX_PRECISION} digits hold"
 
 
 def _text(values: list[str]) -> ColumnType:
-    if all(_is_date(value) for value in values):
-        return DATE
-    zones = {
-        bool(found[2]) if (found := _TIME.fullmatch(value)) and _is_date(value[:10]) else None
-        for value in values
-    }
-    if zones == {True}:
-        return TIMESTAMPTZ
-    return TIMESTAMP if zones == {False} else STRING
+    return next((kind for kind in _TIMES if _land(values, kind)), STRING)
 
 
-def _is_date(value: str) -> bool:
+def _land(values: list[Any], kind: Primitive) -> bool:
+    """Whether the decoder takes all of them."""
+    node = node_of(kind, "")
     try:
-        return len(value) == len("2026-01-31") and date.fromisoformat(value) is not None
-    except ValueError:
+        for value in values:
+            check(node, value)
+    except JsonFault:
         return False
+    return True
 
 
 def _list(values: list[list[Any]]) -> tuple[ColumnType | None, str]:

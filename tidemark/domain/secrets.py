@@ -1,7 +1,7 @@
 """What must never be printed, and mappings that do not print it."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 HIDDEN = "***"
@@ -13,13 +13,22 @@ _SECRET = re.compile(
 _HARMLESS = re.compile(
     r"(location|path|file|ur[il]|endpoint|enabled|providers?|type|class|name|scope|-ms|\.ms)$", re.IGNORECASE
 )
-_IN_URL = re.compile(r"(?P<before>://[^/@\s:]*:)[^/@\s]*(?=@)")
-_IN_PARAMETER = re.compile(r"(?i)(?P<before>\b(?:password|passwd|pwd|secret|token|sig)=)[^&;\s]+")
+_IN_URL = re.compile(r"(?P<before>://[^/@\s:]*:)(?!\d+[/?#])\S*(?=@)")
+_IN_PARAMETER = re.compile(
+    r"(?i)(?P<before>(?:pass(?:word|wd|phrase)|\bpwd|secret|token|\bsig|signature|(?:access|account|api|secret)[._-]?key)=)"
+    r"(?:\"[^\"]*\"|[^&;\s]+)"
+)
 
 
 def is_secret(key: str) -> bool:
     """Whether the value of this key may not be shown; keys that name a place or a kind may."""
     return bool(_SECRET.search(key)) and not _HARMLESS.search(key)
+
+
+def under_secret(path: Iterable[str | int]) -> bool:
+    """Whether the value at this path, or the list that it stands in, may not be shown."""
+    keys = [key for key in path if isinstance(key, str)]
+    return bool(keys) and is_secret(keys[-1])
 
 
 def redact_text(text: str) -> str:

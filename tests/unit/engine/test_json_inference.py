@@ -1,6 +1,5 @@
 """A column is declared only when it holds every value that was seen; what is left out is said, and lands in `_extra`."""
 
-import json
 from decimal import Decimal
 from typing import Any
 
@@ -10,10 +9,10 @@ from hypothesis import strategies as st
 
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.json_columns import declared
-from tidemark.domain.formats.json_inference import infer
 from tidemark.domain.plan.proposal import declared_fields
 from tidemark.engine.decode.shipped.json_arrow import fault_of
-from tidemark.engine.decode.shipped.json_values import parse
+from tidemark.engine.decode.shipped.json_values import parse, text_of
+from tidemark.engine.preview.json_inference import infer
 
 
 def of(*values: Any) -> str | None:
@@ -29,7 +28,13 @@ def of(*values: Any) -> str | None:
         ([2**63], "decimal(38,0)"),
         ([10**38], None),
         ([1, Decimal("1.5")], "double"),
-        ([2**53 + 1, Decimal("1.5")], None),
+        ([2**53 + 1, Decimal("1.5")], "decimal(38,1)"),
+        ([Decimal("0.1"), Decimal("1e300")], "double"),
+        ([Decimal("1.234567890123456789")], "decimal(38,18)"),
+        ([Decimal("12345678901234567.89"), 1], "decimal(38,2)"),
+        ([Decimal("1.234567890123456789"), Decimal("1e300")], None),
+        ([Decimal("1e400")], None),
+        ([Decimal("1e-400"), 0], None),
         (["2026-01-31", "1960-02-29"], "date"),
         (["2026-02-30"], "string"),
         (["2026-01-31T23:59:59.5+01:00", "2026-01-31T00:00:00Z"], "timestamptz"),
@@ -37,6 +42,10 @@ def of(*values: Any) -> str | None:
         (["2026-01-31T23:59:59", "2026-01-31T23:59:59Z"], "string"),
         (["2026-01-31T23:59:59.1234567Z"], "string"),
         (["2026-01-31T23:59:60Z"], "string"),
+        (["2026-W01-1"], "string"),
+        (["2026-01-31T25:00:00Z"], "string"),
+        (["2026-01-31T00:00:00+99:99"], "string"),
+        (["0001-01-01T00:00:00+14:00"], "string"),
         (["", "a"], "string"),
         ([[1, None], []], "list<long>"),
         ([[], []], None),
@@ -60,8 +69,14 @@ leaves = (
     st.none()
     | st.booleans()
     | st.integers(-(2**70), 2**70)
-    | st.floats(-1e9, 1e9).map(lambda f: round(f, 3))
+    | st.floats(-1e9, 1e9).map(lambda f: Decimal(repr(round(f, 3))))
+    | st.decimals(allow_nan=False, allow_infinity=False)
     | st.text(max_size=5)
+    | st.from_regex(
+        r"(20[0-9]{2}|000[01]|9999)-(0[0-9]|1[0-3])-[0-3][0-9]"
+        r"([T ][0-2][0-9]:[0-6][0-9]:[0-6][0-9](\.[0-9]{1,7})?(Z|[+-][0-9]{2}:[0-6][0-9])?)?",
+        fullmatch=True,
+    )
 )
 values = st.recursive(
     leaves,
@@ -75,7 +90,7 @@ values = st.recursive(
     st.lists(st.dictionaries(st.sampled_from(["f", "g", "h"]), values, max_size=3), min_size=1, max_size=6)
 )
 def test_every_document_that_was_seen_decodes_by_the_fields_that_were_inferred(documents: list[Any]) -> None:
-    texts = [json.dumps(document) for document in documents]
+    texts = [text_of(document) for document in documents]
     columns, _ = infer(parse(text.encode()) for text in texts)
     if not columns.fields:
         return

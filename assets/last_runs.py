@@ -1,0 +1,86 @@
+"""How the last run of each table ended, as Dagster's records say it: hints for those who tell how tables stand."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+import dagster as dg
+from dagster import DagsterEventType, DagsterRunStatus, RunRecord, RunsFilter
+
+from assets.names import STOPPED_TAG, table_key, table_of
+from tidemark.domain.cadence.lag import Sighting
+from tidemark.domain.states import State
+from tidemark.engine.look.status import Hint
+
+LOOK_BACK = 100
+"""Ended runs that are looked at for tables whose newest run has not ended; what lies further back gives no hint."""
+_DONE = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE]
+
+
+def hints_of(
+    instance: dg.DagsterInstance, tables: Sequence[str], sightings: Mapping[str, Sequence[Sighting]]
+) -> dict[str, Hint]:
+    """Hints by table; `sightings` as the sensors' cursors have them."""
+    ends, loaded = last_runs(instance, tables), _loaded(instance, tables)
+    return {
+        table: Hint(
+            stopped=ends[table][0] if table in ends else None,
+            at=ends[table][1] if table in ends else None,
+            loaded=table in loaded,
+            sightings=tuple(sightings.get(table, ())),
+        )
+        for table in tables
+    }
+
+
+def last_runs(
+    instance: dg.DagsterInstance, tables: Sequence[str]
+) -> dict[str, tuple[State | None, datetime]]:
+    """State (None: it went well) and end of the newest ended run of each table.
+
+    Dagster knows the newest run of an asset, however long ago it was; if that one goes on, the one before it counts.
+    """
+    known = instance.get_asset_records([table_key(table) for table in tables])
+    newest: dict[str, set[str]] = {}
+    for each in known:
+        if run_id := each.asset_entry.last_run_id:
+            newest.setdefault(run_id, set()).add(table_of(each.asset_entry.asset_key))
+    records: list[RunRecord] = []
+    if newest:
+        records += instance.get_run_records(RunsFilter(run_ids=sorted(newest), statuses=_DONE))
+    if len(records) < len(newest):
+        records += instance.get_run_records(RunsFilter(statuses=_DONE), limit=LOOK_BACK)
+    found: dict[str, tuple[State | None, datetime]] = {}
+    for record in sorted(records, key=lambda each: -(each.end_time or 0)):
+        at = datetime.fromtimestamp(record.end_time or 0, UTC)
+        chosen = record.dagster_run.asset_selection
+        own = newest.get(record.dagster_run.run_id, set())
+        of_run = {table_of(key) for key in chosen} & set(tables) if chosen else own
+        for table, state in _ends(instance, record, of_run):
+            found.setdefault(table, (state, at))
+    return found
+
+
+def _ends(
+    instance: dg.DagsterInstance, record: RunRecord, tables: Iterable[str]
+) -> list[tuple[str, State | None]]:
+    """A run that went well has stopped nothing: one that was executed again has its parent's tags."""
+    run = record.dagster_run
+    if run.is_success:
+        return [(table, None) for table in tables]
+    stopped = json.loads(run.tags.get(STOPPED_TAG, "{}"))
+    crashed: State | None = "failed" if not stopped and not _interrupted(instance, run.run_id) else None
+    return [(table, stopped.get(table, crashed)) for table in tables]
+
+
+def _interrupted(instance: dg.DagsterInstance, run_id: str) -> bool:
+    """Whether the run was asked to end, as when Dagster itself is stopped: no fault of its tables."""
+    found = instance.get_records_for_run(run_id, of_type=DagsterEventType.RUN_FAILURE, limit=1).records
+    event = found[0].event_log_entry.dagster_event if found else None
+    error = getattr(event.event_specific_data, "error", None) if event else None
+    return error is not None and "DagsterExecutionInterruptedError" in error.message
+
+
+def _loaded(instance: dg.DagsterInstance, tables: Sequence[str]) -> set[str]:
+    records = instance.get_asset_records([table_key(table) for table in tables])
+    return {table_of(r.asset_entry.asset_key) for r in records if r.asset_entry.last_materialization}

@@ -1,0 +1,48 @@
+"""A contract that `new` writes is read, and stands beside those that are there."""
+
+import pytest
+
+from tidemark.cli.new import beside, file_name
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.plan.proposal import Seen, Sizes, propose
+from tidemark.engine.config.configuration import load
+
+
+def proposal(topic, table):
+    return propose(Seen(topic, table, "main", {}, None, Sizes(1, 1, 1)), table)
+
+
+@pytest.mark.parametrize("topic", ["orders", "_under", "__two", ".hidden", "_defaults", "_", "a.b"])
+def test_the_file_of_any_topic_is_read_as_a_contract(tmp_path, topic):
+    (tmp_path / "contracts").mkdir()
+    (tmp_path / "contracts" / file_name(topic)).write_text(f"topic: {topic}\ntable: lake.x\n")
+    found = load(None, tmp_path / "contracts", environ={}, home=tmp_path / "home")
+    assert [contract.topic for contract in found.contracts] == [topic]
+
+
+@pytest.mark.parametrize(
+    ("topic", "table"),
+    [
+        ("shop-orders", "lake.shop_orders"),
+        ("shop.Orders", "lake.shop_Orders"),
+        ("q", "lake.shop_orders_quarantine"),
+        ("c", "lake.shop_orders_current"),
+    ],
+)
+def test_a_table_that_another_contract_makes_is_no_fit(topic, table):
+    other = Contract.model_validate(
+        {
+            "topic": "shop_orders",
+            "table": "lake.shop_orders",
+            "upsert": {"keys": ["id"], "table": "lake.shop_orders_current"},
+        }
+    )
+    made = beside(proposal(topic, table), [other])
+    assert not made.fits
+    assert "also made by the contract of topic shop_orders (lake.shop_orders)" in made.reasons[-1].text
+
+
+def test_a_table_of_its_own_fits():
+    other = Contract.model_validate({"topic": "shop_orders", "table": "lake.shop_orders"})
+    made = proposal("orders", "lake.orders")
+    assert beside(made, [other]) is made

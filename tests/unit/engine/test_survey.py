@@ -1,0 +1,78 @@
+"""What `new` proposes for documents without a schema: the columns that their rows will have."""
+
+import json
+
+import pytest
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.plan.proposal import Keys, Seen, Sizes, propose
+from tidemark.engine.preview.survey import _guessed
+
+ROW = {"id": 1, "name": "n"}
+SOURCE = {"db": "x", "table": "t", "lsn": 1}
+
+
+def proposed(*documents):
+    value, columns, reasons, _ = _guessed(None, "main", [json.dumps(each).encode() for each in documents])
+    return propose(
+        Seen("t", "lake.t", "main", value, columns, Sizes(1, 1, 1), Keys(), reasons=reasons), "lake.t"
+    )
+
+
+def change(op="c", **more):
+    return {"before": None, "after": ROW, "source": SOURCE, "op": op, "ts_ms": 1, **more}
+
+
+def flat(**more):
+    return {**ROW, "__op": "c", "__deleted": "false", **more}
+
+
+@pytest.mark.parametrize(
+    ("documents", "envelope"),
+    [
+        ([change(), change("r")], "debezium"),
+        ([change(), change("d", before={"id": 1, "name": "n"}, after=None)], "debezium"),
+        ([change(), {"source": SOURCE, "op": "t", "ts_ms": 1}], "debezium"),
+        ([{"schema": {"type": "struct", "fields": []}, "payload": change()}], "debezium"),
+        ([flat(), flat(__ts_ms=1)], "debezium_flat"),
+        ([{"schema": None, "payload": flat()}], "debezium_flat"),
+    ],
+)
+def test_the_columns_of_changes_in_json_are_those_of_the_row(documents, envelope):
+    made = proposed(*documents)
+    assert made.contract["value"] == {
+        "format": "json",
+        "fields": {"id": "bigint", "name": "string"},
+        "envelope": envelope,
+    }
+    assert made.fits
+    assert "change records of Debezium" in made.reasons[-1].text
+    Contract.model_validate({**made.contract, "table": "lake.t"})
+
+
+def test_changes_that_bring_no_row_are_one_column():
+    made = proposed(change("t", after=None))
+    assert made.contract["value"] == {"format": "json", "envelope": "debezium"}
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        [change(), {"id": 1}],
+        [{"op": "c", "source": "web", "after": 1}],
+        [{"op": "add", "source": {"a": 1}, "after": 1}],
+        [{"schema": 1, "payload": 2}],
+    ],
+)
+def test_documents_that_are_not_all_changes_are_columns_as_they_are(documents):
+    made = proposed(*documents)
+    assert "envelope" not in made.contract["value"]
+    assert made.contract["value"]["fields"].keys() <= {name for each in documents for name in each}
+
+
+def test_documents_without_any_field_that_has_one_type_are_told_to_be_one_column():
+    made = proposed({"a": None})
+    assert made.contract["value"] == {"format": "json"}
+    assert [each.text for each in made.reasons] == [
+        "no field can be declared, the document is one column `value` (a: it was always null)"
+    ]
