@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Change = Callable[[Lake, Contract, Signature], Operation]
 
+OF_VERB = "error"
+"""The metadata of a failure with the error of a verb."""
 AUTHENTICATED_TAG = "TIDEMARK_AUTHENTICATED_TAG"
 """The environment variable that names the run tag in which this host puts who has signed in."""
 
@@ -142,7 +144,7 @@ def change_table(
 def shown_failure(error: TidemarkError) -> dg.Failure:
     """The failure of a run with the error's fields, from which the command line makes the error again."""
     return dg.Failure(
-        str(error), metadata={"error": dg.MetadataValue.json(readable(error.as_json()))}, allow_retries=False
+        str(error), metadata={OF_VERB: dg.MetadataValue.json(readable(error.as_json()))}, allow_retries=False
     )
 
 

@@ -12,6 +12,7 @@ import httpx
 from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 
 from assets.names import table_of
+from jobs.operations import OF_VERB
 from tidemark.domain.alerts import Alert, message, stopped
 
 AT_ONCE = 50
@@ -66,22 +67,22 @@ def _failed_runs(instance: dg.DagsterInstance, cursor: Cursor) -> Iterator[Alert
 def _of_run(instance: dg.DagsterInstance, run: DagsterRun) -> Iterator[Alert]:
     """One alert per table that stopped; for any other failure one for the run."""
     failures = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
-    told = False
     for each in failures:
+        told = False
         event = each.event_log_entry.dagster_event
         data = event.step_failure_data if event else None
         metadata = data.user_failure_data.metadata if data and data.user_failure_data else {}
         for table, value in metadata.items():
             if isinstance(value.value, dict) and "message" in value.value:
                 told = True
-                yield stopped(table, value.value, run.run_id)
+                subject = run.job_name if table == OF_VERB else table
+                yield stopped(value.value.get("table") or subject, value.value, run.run_id)
         if not told and data is not None:
-            told = True
             what = data.user_failure_data.description if data.user_failure_data else None
             yield Alert(
                 run.job_name, what or (data.error.message if data.error else "failed"), run_id=run.run_id
             )
-    if not told:
+    if not failures:
         yield Alert(run.job_name, "the run failed before any step did", run_id=run.run_id)
 
 

@@ -56,5 +56,5 @@ def _unserved(tick: Tick, listed: Mapping[str, Mapping[str, int]]) -> list[str]:
         for topic in listed.get(pattern.cluster, ())
         if re.fullmatch(pattern.topics, topic)
         and (pattern.cluster, topic) not in served
-        and topic not in left_out
+        and not re.search(rf"(?<![\w.-]){re.escape(topic)}(?![\w-]|\.\w)", left_out)
     ]

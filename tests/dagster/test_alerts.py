@@ -62,6 +62,22 @@ def tick(defs, instance, cursor):
         return context.cursor, said.skip_message
 
 
+def test_a_verb_that_failed_is_told_under_its_table_or_its_name(where, webhook, instance):
+    """Given acts of operators that failed, when alerts are posted, then each names what it was about."""
+    defs = build_defs(where=where)
+    cursor, _ = tick(defs, instance, None)
+    for verb, op, config in (
+        ("pause", "pause_table", {"table": "shop.ordres"}),
+        ("drill", "drill_platform", {"cluster": "nowhere"}),
+    ):
+        defs.resolve_job_def(verb).execute_in_process(
+            run_config={"ops": {op: {"config": config}}}, instance=instance, raise_on_error=False
+        )
+    tick(defs, instance, cursor)
+    (body,) = webhook.bodies
+    assert [each["subject"] for each in body["alerts"]] == ["shop.ordres", "drill"]
+
+
 def test_a_stop_and_a_red_check_are_told_once_and_not_before_the_webhook_takes_them(
     where, webhook, instance, monkeypatch
 ):

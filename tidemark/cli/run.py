@@ -20,7 +20,7 @@ from tidemark.cli.output import console, number, print_json, show_error, state_t
 from tidemark.cli.progress import watching
 from tidemark.domain import outcome as core
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import TidemarkError
+from tidemark.domain.errors import Stopped, TidemarkError
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import Configuration, load_from_environment
 from tidemark.engine.look.receipts import outcome_of
@@ -29,7 +29,7 @@ Outcome = Mapping[str, Any]
 
 
 def run(tables: Sequence[str], *, as_json: bool) -> None:
-    """Print one outcome per table; exit code 1 when any stopped."""
+    """Print one outcome per table; exit code 1 when any stopped, or is paused while its records wait."""
     configuration = load_from_environment()
     contracts, upserts = chosen_both(configuration, tables)
     run_ids = [str(uuid.uuid4()), str(uuid.uuid4())]
@@ -93,11 +93,19 @@ def told_by(events: Sequence[dg.DagsterEvent]) -> dict[str, Outcome]:
     return {outcome["table"]: outcome for event in events for outcome in _told(event)}
 
 
+def _unless_paused(outcome: dict[str, Any], waits: Any) -> Outcome:
+    """A paused table whose records wait has not caught up: what came of it names the next step."""
+    if outcome["state"] != "paused" or not waits:
+        return outcome
+    return {**outcome, "error": Stopped("paused", outcome["table"], f"{waits} records wait.").as_json()}
+
+
 def _told(event: dg.DagsterEvent) -> Iterator[Outcome]:
     if event.is_step_materialization:
         outcome = event.materialization.metadata.get("tidemark/outcome")
         if outcome is not None:
-            yield exact(outcome.value)
+            waits = event.materialization.metadata.get("lag_records")
+            yield _unless_paused(exact(outcome.value), waits.value if waits else 0)
     elif event.is_step_failure and event.step_failure_data.user_failure_data:
         stopped = event.step_failure_data.user_failure_data.metadata.get("tidemark/outcomes")
         if stopped is not None:

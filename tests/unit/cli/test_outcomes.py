@@ -47,6 +47,24 @@ def test_outcomes_come_from_materializations_and_from_the_failure() -> None:
     assert all(list(each) == KEYS for each in told.values())
 
 
+def test_a_paused_table_whose_records_wait_has_not_caught_up() -> None:
+    """Given two paused tables, when records of one wait, then a script is told so, with what to do, and only of that one."""
+
+    @dg.multi_asset(specs=[dg.AssetSpec(key) for key in (["shop", "orders"], ["shop", "idle"])])
+    def ingest() -> Iterator[dg.MaterializeResult[None]]:
+        for table, waits in (("orders", 3), ("idle", 0)):
+            outcome = Outcome(f"shop.{table}", "paused", next={0: 9}).as_json()
+            metadata = {"tidemark/outcome": outcome, "lag_records": waits}
+            yield dg.MaterializeResult(asset_key=["shop", table], metadata=metadata)
+
+    told = told_by(dg.materialize([ingest]).all_events)
+    assert told["shop.idle"]["error"] is None
+    error = told["shop.orders"]["error"]
+    assert (told["shop.orders"]["state"], error["state"]) == ("paused", "paused")
+    assert "3 records wait" in error["message"]
+    assert error["next_step"].startswith("tidemark resume shop.orders")
+
+
 def test_a_run_that_went_well_tells_of_its_tables_alone() -> None:
     assert list(told_by(events(stopped=False))) == ["shop.orders"]
 

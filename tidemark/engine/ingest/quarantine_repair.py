@@ -63,11 +63,13 @@ def _ranges(ledger: Ledger) -> dict[int, OffsetRange]:
 
 
 def _look(lake: Lake, quarantine: str, ledger: Ledger) -> Found | None:
-    """None when there is nothing to compare: no batch came last, or there is no quarantine."""
+    """None when there is nothing to compare: no batch came last."""
     ranges = _ranges(ledger)
-    table = load(lake.catalog, quarantine) if ledger.kind == "append" and ranges else None
-    if table is None or table.metadata.current_snapshot_id is None:
+    if ledger.kind != "append" or not ranges:
         return None
+    table = load(lake.catalog, quarantine)
+    if table is None or table.metadata.current_snapshot_id is None:
+        return Found(0, ())
     rows = (
         table.scan(row_filter=inside(ledger.epoch, ranges, waiting=False), selected_fields=_FIELDS)
         .to_arrow()

@@ -58,18 +58,22 @@ def kept_for(cluster: KafkaCluster, topics: Iterable[str]) -> dict[str, float | 
 
 
 def _settings(cluster: KafkaCluster, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-    """The topics' configuration as the broker says it."""
+    """The topics' configuration as the broker says it; topics whose configuration is refused are absent."""
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
     if not resources:
         return {}
     admin = AdminClient({**cluster.client_properties(), "log_level": 0})
     found: dict[str, dict[str, str]] = {}
+    fault: Exception | None = None
     for resource, future in admin.describe_configs(resources, request_timeout=TIMEOUT).items():
         try:
             entries = future.result(TIMEOUT + 5)
         except (KafkaException, TimeoutError) as error:
-            raise Outage("kafka_down", "-", str(error)) from error
+            fault = error  # of this topic, perhaps: it may be read, and its configuration may not
+            continue
         found[resource.name] = {name: str(entry.value) for name, entry in entries.items()}
+    if not found:
+        raise Outage("kafka_down", "-", str(fault)) from fault
     return found
 
 
@@ -97,7 +101,8 @@ def _oldest(cluster: KafkaCluster, wanted: Mapping[str, Mapping[int, int]]) -> d
         while open_ones and time.monotonic() < until:
             for message in consumer.consume(1000, timeout=0.1):
                 where = message.topic(), message.partition()
-                if message.error() is None and open_ones.pop(where, None) is not None:
+                undated = message.timestamp()[1] < 0
+                if message.error() is None and not undated and open_ones.pop(where, None) is not None:
                     times[where[0]] = min(times.get(where[0], message.timestamp()[1]), message.timestamp()[1])
                     consumer.pause([TopicPartition(*where)])
     finally:

@@ -87,19 +87,26 @@ def _with_clock(lake: Lake, facts: Facts) -> Facts:
 
 
 def _with_headroom(lake: Lake, found: Sequence[Facts]) -> list[Facts]:
+    """That of tables whose records wait; tables of one topic share that of the oldest record among theirs."""
     by_cluster: dict[str, dict[str, dict[int, int]]] = defaultdict(dict)
     for facts in found:
         if facts.topic and facts.table and waiting_records(facts):
             first = facts.committed
             behind = {p: max(first.get(p, 0), facts.topic.log_start[p]) for p, end in facts.topic.end.items()}
             behind = {p: o for p, o in behind.items() if o < facts.topic.end[p]}
-            by_cluster[facts.contract.cluster][facts.contract.topic] = behind
+            oldest = by_cluster[facts.contract.cluster].setdefault(facts.contract.topic, behind)
+            oldest |= {p: min(offset, oldest.get(p, offset)) for p, offset in behind.items()}
     rooms: dict[tuple[str, str], float | None] = {}
     for cluster, wanted in by_cluster.items():
         block = lake.platform.kafka[cluster]
         answer, _ = asked(lambda: headrooms(block, wanted))  # noqa: B023
         rooms |= {(cluster, topic): room for topic, room in (answer or {}).items()}
-    return [replace(f, headroom=rooms.get((f.contract.cluster, f.contract.topic))) for f in found]
+    return [
+        replace(f, headroom=rooms.get((f.contract.cluster, f.contract.topic)))
+        if f.table and waiting_records(f)
+        else f
+        for f in found
+    ]
 
 
 def _with_reachability(platform: Platform, found: Sequence[Facts]) -> list[Facts]:

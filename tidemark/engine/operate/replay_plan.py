@@ -28,7 +28,7 @@ from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.records import KeyDecoding
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quality_plan import check_rules
-from tidemark.engine.ingest.ready import evolved
+from tidemark.engine.ingest.ready import evolved, require_covered
 from tidemark.engine.ingest.stage import Staged
 from tidemark.engine.schema.evolve import refused_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding
@@ -92,6 +92,8 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
     else:
         state = evolved(lake, contract, state, schemas, run_id)
         refused = refused_ids(contract, state, schemas)
+    if schemas.framing == "bare":
+        require_covered(contract, state, schemas)
     check_rules(lake, contract, table_columns(value_columns(state)))
     key = key_decoding(lake, contract, value_columns(state))
     return Ground(contract, state, state.ledger, schemas, refused, key)  # type: ignore[arg-type]

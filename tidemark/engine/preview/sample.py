@@ -10,7 +10,7 @@ from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.evidence import Group
 from tidemark.domain.ledger.guard import Topic
-from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.ledger.offsets import OffsetRange, total
 from tidemark.domain.plan.schema_plan import SchemaPlan, applied
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
@@ -48,6 +48,8 @@ def sample(
     counts = dict.fromkeys(FATES, 0)
     if columns is None or not ranges:
         return {"records": 0, **counts, "causes": []}
+    if schemas.framing == "bare" and not schemas.covered(columns):
+        return {"records": total(ranges), **counts, "waiting": total(ranges), "causes": []}
     key = None if key_fault(lake, contract, columns) else key_decoding(lake, contract, columns)
     candidate = replace(_candidate(contract, state, schemas, columns, topic, ranges), key=key)
     groups = grouped(decode(read_ranges(lake, contract, ranges), candidate.decoding()))
