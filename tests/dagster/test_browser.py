@@ -30,6 +30,7 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.outcome import Commit, Outcome
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan
+from tidemark.engine.access.table_state import TableState
 from tidemark.engine.config import discovery
 from tidemark.engine.schema.evolve import Evolution
 
@@ -47,7 +48,7 @@ def seed(instance, contract):
             "shop.orders", "fresh", 1, Counts(20, 20 - bad, bad), {0: 20 * number}, {0: 20 * number + 20}, 2**60,
             1.5, stages={"stage": 0.4 + number / 10}, last=commit(number), table_clock=NOW,
         )  # fmt: skip
-        told = result(contract, outcome, 60, COLUMNS)
+        told = result(contract, outcome, TableState("shop.orders", exists=True, rows=60), COLUMNS)
         instance.report_runless_asset_event(dg.AssetMaterialization(told.asset_key, metadata=told.metadata))
         for each in evaluations(contract, outcome):
             instance.report_runless_asset_event(each)
