@@ -505,15 +505,16 @@ def test_what_takes_the_longest_expressions_can_be_sent_as_deep_as_it_is_allowed
         maps = mapping(maps)
     pair = record(("key", key), ("value", "int"), name="Pair")
     wide = logical("bytes", "decimal", precision=39, scale=4)
-    for schema in (
-        {**array(pair), "logicalType": "map"},
-        maps,
-        mapping(wide),
-        array(record(("w", wide), name="W")),
+    for schema, payload in (
+        ({**array(pair), "logicalType": "map"}, b"\x00"),
+        (maps, b"\x00"),
+        (mapping(mapping(wide)), b"\x00"),
+        (array(mapping(["null", record(("w", wide), name="W")])), b"\x00"),
+        (record(("a", record(("b", record(("c", wide), name="C")), name="B")), name="A"), b"\x02\x00"),
     ):
         whole = record(("v", schema))
         decoding = Decoding("avro", columns_of(whole), 0, {1: schema_of(whole)})
-        rows = rows_of(spark, decoding, [framed(1, b"\x00"), None])
+        rows = rows_of(spark, decoding, [framed(1, payload), None])
         assert [row[FATE] for row in rows] == ["written", "tombstone"]
 
 

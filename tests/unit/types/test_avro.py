@@ -107,9 +107,9 @@ def deep_key(levels: int) -> dict[str, Any]:
     ("possible", "too_deep", "path"),
     [
         (
-            {"type": "map", "values": WIDE_DECIMAL},
             {"type": "map", "values": {"type": "map", "values": WIDE_DECIMAL}},
-            "v.value.value",
+            {"type": "map", "values": {"type": "map", "values": {"type": "map", "values": WIDE_DECIMAL}}},
+            "v.value.value.value",
         ),
         (deep_key(9), deep_key(10), "v.key" + ".k" * 10),
     ],

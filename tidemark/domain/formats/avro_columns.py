@@ -45,7 +45,7 @@ WHOLE_VALUE = "value"
 
 _MAX_DEPTH, _RECORD_DEPTH, _ARRAY_DEPTH, _MAP_DEPTH = 84, 8, 4, 12
 """Nested messages of the longest expression, tried with every value in need of conversion."""
-_DIGITS_DEPTH = 64
+_DIGITS_DEPTH = 60
 _LEAF_DEPTH = {"duration": 14, "zoned-timestamp": 4, "uuid": 2}
 """What the longest conversions need beyond the others, that of more than 38 digits to text most of all."""
 
@@ -117,7 +117,7 @@ def _check_nesting(node: Node, path: tuple[str, ...], depth: int) -> None:
         raise SchemaUnsupported(
             ".".join(path),
             "nested too deeply: about ten records or seven maps are possible, "
-            "around a number of more than 38 digits two or one",
+            "around a number of more than 38 digits three or two",
         )
     match node:
         case Record(_, fields, logical=""):

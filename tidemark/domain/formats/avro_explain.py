@@ -23,6 +23,8 @@ _FLOATING = {4: "<f", 8: "<d"}
 _MILLIS_LIMIT = ((1 << 63) - 1) // 1000
 _MAX_EMPTY_ITEMS = 1 << 24
 """Items that take no bytes: more of them are garbage, and would be counted for hours."""
+_COUNTED_BYTES = 1024
+"""Of longer numbers the digits are not counted: Python spells no more than 4,300."""
 
 
 def explain(
@@ -126,14 +128,11 @@ class _Walk:
             return
         if not content:
             raise self._fault("undecodable", path, "a decimal without bytes")
-        if (
-            node.precision <= MAX_PRECISION
-            and abs(int.from_bytes(content, "big", signed=True)) >= 10**node.precision
-        ):
+        number = abs(int.from_bytes(content, "big", signed=True))
+        if node.precision <= MAX_PRECISION and number >= 10**node.precision:
+            digits = f"{len(str(number))} digits in" if len(content) <= _COUNTED_BYTES else "more digits than"
             declared = f"decimal({node.precision},{node.scale})"
-            raise self._fault(
-                "value_out_of_range", path, f"more digits than a {declared}: 0x{content[:40].hex()}"
-            )
+            raise self._fault("value_out_of_range", path, f"{digits} a {declared}: 0x{content[:40].hex()}")
 
     def _variable_decimal(self, path: tuple[str, ...]) -> None:
         scale, size = self._varint("int", path), self._varint("long", path)
