@@ -1,12 +1,14 @@
 """Schemaless JSON through the real Spark: columns, fates and causes, evaluated once, kept by Iceberg."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from tests.support.decoding import rows_of, source
 from tidemark.domain.columns.spark_types import columns_ddl
@@ -164,3 +166,13 @@ def test_a_batch_is_evaluated_once_and_counted_once(
     assert (seen.read, seen.unwritten) == ({0: 10_000}, {0: 1_000})
     assert spark.table("lake.json_types.once").count() == 9_000
     spark.sql("DROP TABLE lake.json_types.once PURGE")
+
+
+def test_a_value_is_decoded_where_no_session_is_the_active_one(spark: SparkSession, monkeypatch: Any) -> None:
+    """Given a thread whose sessions are closed: PySpark would ask the active one what a DDL string means."""
+    rows = source(spark, [b'{"id": 1, "later": 2}'])
+    decoding = decoding_of(FIELDS)
+    monkeypatch.setattr(ConnectSession, "_default_session", None)
+    with ThreadPoolExecutor(1) as elsewhere:
+        [row] = elsewhere.submit(lambda: decode(rows, decoding).collect()).result()
+    assert (row[FATE], row["id"]) == ("written", 1)

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
+from pyspark.sql.types import StringType
 
 from tidemark.domain.formats.connect import MAX_SCALE, ZONED_TIME
 from tidemark.engine.decode.digits import digits_of
@@ -44,5 +45,5 @@ def document(text: Column) -> Column:
     The executors' Python reads it: Spark's own parser takes what follows a document, and makes doubles of long numbers.
     """
     shippable()
-    column: Column = cast("Any", F).arrow_udf(kept_texts, "string")(text)
+    column: Column = cast("Any", F).arrow_udf(kept_texts, StringType())(text)
     return F.try_parse_json(column)

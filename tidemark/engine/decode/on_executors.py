@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
-from tidemark.domain.columns.spark_types import spark_ddl, spark_json
+from tidemark.domain.columns.spark_types import spark_json
 from tidemark.domain.columns.types import Struct, as_text
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.explanation import Explanation
@@ -44,7 +44,7 @@ def decoded(
     Variants come as JSON text, see `variant`.
     """
     columns = cast("Struct", as_text(columns))
-    returned = f"struct<cause: string, row: {spark_ddl(bare(columns))}>"
+    returned = StructType([StructField("cause", StringType()), StructField("row", _struct_type(columns))])
     if not writers:
         return F.lit(None).cast(returned)
     shippable()
@@ -57,8 +57,13 @@ def decoded(
 
 def arrow_type(columns: Struct) -> pa.StructType:
     """The columns as Spark hands them over."""
-    found: pa.StructType = cast("Any", to_arrow_type)(StructType.fromJson(spark_json(bare(columns))))
+    found: pa.StructType = cast("Any", to_arrow_type)(_struct_type(columns))
     return found
+
+
+def _struct_type(columns: Struct) -> StructType:
+    """A type, not DDL: that PySpark would have parsed by the server of whichever session the thread used last."""
+    return StructType.fromJson(spark_json(bare(columns)))
 
 
 def rows_of(schema: ShippedSchema, target: pa.StructType) -> Rows:
