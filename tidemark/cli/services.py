@@ -19,6 +19,8 @@ from tidemark.services.stack import Stack, default_home
 services_app = typer.Typer(
     help="The embedded stack: Kafka, schema registry, Spark Connect.", no_args_is_help=True
 )
+_NOT_STARTED = 2
+"""Exit code where Java, an artifact or the machine stands in the way: nothing about a table was found."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -31,7 +33,8 @@ def up(*, as_json: AsJson = False) -> None:
         with on_console(console) as show:
             status = Stack(default_home()).up(show)
     except ServiceError as error:
-        raise typer.Exit(report(error, as_json=as_json)) from None
+        report(error, as_json=as_json)
+        raise typer.Exit(_NOT_STARTED) from None
     except KeyboardInterrupt:
         console.print("Interrupted; what had been started was stopped again.")
         raise typer.Exit(130) from None
@@ -64,7 +67,8 @@ def install_java_command(
     try:
         java = install_java()
     except ServiceError as error:
-        raise typer.Exit(report(error, as_json=as_json)) from None
+        report(error, as_json=as_json)
+        raise typer.Exit(_NOT_STARTED) from None
     typer.echo(json.dumps({"java": str(java)}) if as_json else f"Java: {java}")
 
 
