@@ -76,7 +76,8 @@ REMEDIES: dict[State, Remedy] = {
     ),
     "schema_unsupported": Remedy(
         "A writer schema of the topic cannot be held by the table.",
-        "register a compatible schema, or point the contract at a new table; then tidemark run {table}",
+        "schema_changes: {{incompatible: quarantine}} in the contract sends the schema's records to the quarantine, or "
+        "point the contract at a new table; then tidemark run {table}",
     ),
     "quality_blocked": Remedy(
         "A blocking quality rule failed on the staged batch; nothing was published.",

@@ -66,6 +66,26 @@ def test_a_column_that_the_contract_adds_is_added_to_the_table(lakehouse):
     ]
 
 
+def test_a_name_that_spark_would_fill_in_stays_the_name(lakehouse):
+    """Given columns named like a setting, at first and later, when loaded and merged, then they have that name."""
+    topic = json_topic(lakehouse)
+    first, later = "${spark.sql.caseSensitive}", "${spark.sql.session.timeZone}"
+    fields = {"id": "bigint", first: "string", "s": f"struct<`${first}`: int>"}
+    send(topic, {"id": 1, first: "a", "s": {first: 5}})
+    upsert = {"keys": ["id"]}
+    lakehouse.table(topic, value={"format": "json", "fields": fields}, upsert=upsert).run()
+    send(topic, {"id": 2, first: "b", later: 7})
+    table = lakehouse.table(
+        topic, value={"format": "json", "fields": {**fields, later: "bigint"}}, upsert=upsert
+    )
+    assert table.run().error is None
+    rows = table.iceberg().scan(selected_fields=("id", first, later)).to_arrow().to_pylist()
+    assert sorted(rows, key=lambda row: row["id"]) == [
+        {"id": 1, first: "a", later: None},
+        {"id": 2, first: "b", later: 7},
+    ]
+
+
 def declared_later(lakehouse, fields, **contract):
     """The outcome of a run after the declared columns of a table with `id: bigint` have become others."""
     topic = json_topic(lakehouse)

@@ -152,7 +152,7 @@ def row(counts, rate, items, card, voucher, status, boxes):
 
 @pytest.mark.long
 def test_a_message_that_was_renamed_is_named_and_moves_nothing(lakehouse, topic):
-    """Given a contract that names its message, when a version no longer has it, then its records stop the table by name and the old ones go on; without a name the first message counts."""
+    """Given a contract that names its message, when a version no longer has it, then its records stop the table by name and the old ones go on, until the contract sends them to the quarantine; without a name the first message counts."""
     subject = Versions(topic, "PROTOBUF")
     first = subject.register('syntax = "proto3"; message Order { int32 id = 1; }')
     subject.lets_anything_in()
@@ -168,6 +168,11 @@ def test_a_message_that_was_renamed_is_named_and_moves_nothing(lakehouse, topic)
     assert "Order" in outcome.error["message"]
     assert named.ids() == [0, 1]
     assert (free.run().state, free.ids()) == ("fresh", [0, 1, 2])
+    aside = {"schema_changes": {"incompatible": "quarantine"}, "quarantine": {"fail": 0.9}}
+    named = lakehouse.table(topic, f"{topic.name}_named", value={"message": "Order"}, **aside)
+    subject.send(first)
+    assert (named.run().error, named.ids(), named.causes()) == (None, [0, 1, 3], {"schema_not_allowed": 1})
+    named.holds_everything()
 
 
 SCHEMA = {

@@ -152,6 +152,12 @@ class TestAPlan:
         assert plan.verdict == "impossible"
         assert "recursive" in plan.changes[0].reason
 
+    def test_a_contract_that_sends_the_incompatible_aside_sends_what_has_no_columns_too(self) -> None:
+        aside = SchemaChanges(incompatible="quarantine")
+        plan = plan_schema("t", Struct(()), [WriterColumns(9, 1, Struct(()), "it is recursive")], aside)
+        assert [c.verdict for c in plan.changes] == ["quarantine"]
+        assert (plan.verdict, plan.unsupported) == ("apply", False)
+
     def test_a_removed_column_is_told_only_to_contracts_that_want_to_know(self) -> None:
         table = Struct((Field("a", INT), Field("b", INT)))
         writers = [WriterColumns(1, 1, table), WriterColumns(2, 2, Struct((Field("a", INT),)))]

@@ -140,6 +140,17 @@ def test_a_flat_row_that_looks_like_a_heartbeat_is_a_row():
     assert (row["ts_ms"], row["_cdc"]["op"]) == (5, "u")
 
 
+@pytest.mark.parametrize(
+    ("envelope", "document", "pointer"),
+    [("debezium", {"op": "c", "after": {"_cdc": 1}}, "/after/_cdc"), ("debezium_flat", {"_cdc": 1}, "/_cdc")],
+)
+def test_a_column_of_the_source_never_gives_way_to_the_change(envelope, document, pointer):
+    root = json_documents({"id": "bigint"}, envelope, truncates=False).root
+    with pytest.raises(JsonFault) as found:
+        Rows(root, envelope, truncates=False)(document)
+    assert (found.value.cause, found.value.pointer) == ("type_mismatch", pointer)
+
+
 def test_places_in_the_log_order_as_text():
     lsn = [position({"lsn": n}) for n in (9, 10, 99, 100, 2**63 - 1)]
     file = [

@@ -200,6 +200,17 @@ def test_proto2_has_presence_and_closed_enums_lose_nothing():
     assert case.refused(b"\x08\x01\xa0\x06\x01")[0] == "invalid_against_schema"
 
 
+def test_what_confluents_serializers_know_need_not_be_registered():
+    text = f"""{HEAD} import "confluent/meta.proto"; import "confluent/type/decimal.proto";
+    message Order {{ string who = 1 [(confluent.field_meta).tags = "PII"]; confluent.type.Decimal price = 2; }}"""
+    case = Case(text)
+    assert (
+        str(case.columns) == "struct<who: string, price: struct<value: binary, precision: long, scale: int>>"
+    )
+    price = {"value": b"\x04\xd2", "precision": 4, "scale": 2}
+    assert case.landed(who="ann", price=price) == {"who": "ann", "price": price}
+
+
 def test_imports_and_references_are_followed():
     parts = (
         'syntax = "proto3"; package common; import "deep/money.proto"; message Line { deep.Money price = 1; }',

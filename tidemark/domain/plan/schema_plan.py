@@ -157,12 +157,12 @@ def plan_schema(
     grown = columns
     for writer in ordered:
         if writer.fault:
-            apart.append(_impossible(writer, writer.fault))
+            apart.append(_without_columns(writer, writer.fault, policy))
             continue
         try:
             clashes = [d for d in covers(grown, writer.columns) if d.kind == "incompatible"]
         except SchemaUnsupported as error:
-            apart.append(_impossible(writer, str(error)))
+            apart.append(_without_columns(writer, str(error), policy))
             continue
         apart += [_change(clash, writer, policy) for clash in clashes]
         grown = extended(grown, writer.columns)
@@ -219,7 +219,11 @@ def _differences(columns: Struct, wanted: Struct) -> tuple[Difference, ...]:
         return ()
 
 
-def _impossible(writer: WriterColumns, why: str) -> Change:
+def _without_columns(writer: WriterColumns, why: str, policy: SchemaChanges) -> Change:
+    """No approval can let such a writer in; the contract may send its records aside."""
+    if writer.id and policy.incompatible == "quarantine":
+        why = f"{why}; the contract says incompatible: quarantine"
+        return Change("incompatible", ("*",), None, None, "quarantine", why, writer.id)
     return Change("incompatible", ("*",), None, None, "impossible", why, writer.id)
 
 

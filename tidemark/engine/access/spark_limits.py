@@ -1,7 +1,7 @@
 """What reading and decoding ask of a Spark server and of a session.
 
 Belongs here: the server's bounds on what a damaged record may allocate (`avro_limits`) and on what its Kafka readers
-keep (`kafka_readers`), and the settings that make reading and wide tables fast. None changes a result.
+keep (`kafka_readers`), and the settings that make reading and wide tables fast and take names as they are.
 """
 
 from pyspark.sql import SparkSession
@@ -12,11 +12,14 @@ from tidemark.domain.kafka_readers import BRIEF_CONSUMERS
 SESSION_SETTINGS = {
     "spark.sql.codegen.hugeMethodLimit": "8000",
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
+    "spark.sql.variable.substitute": "false",
 }
 """`hugeMethodLimit`: the JVM never compiles a method above 8,000 bytes, and Spark's own limit is 65,535. A table of 50
 columns then costs 11 instead of 4 µs per record. With this, Spark splits such a method up.
 
 `useV1SourceList`: Spark's default without `kafka`, whose first reader turns each record into an external row and back.
+
+`variable.substitute`: a column may be named `${a}`, and Spark would put a setting of that name in its place.
 """
 
 

@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
-from functools import lru_cache
-from importlib.util import find_spec
+from functools import cache, lru_cache
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
+
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from tidemark.domain.errors import SchemaUnsupported
 
@@ -17,7 +19,8 @@ TIMEOUT = 60
 def compile_proto(text: str, imports: tuple[tuple[str, str], ...] = ()) -> bytes:
     """A serialized FileDescriptorSet with comments, dependencies first; registered texts never change.
 
-    `imports` are (name, text) of the files that it imports; google/protobuf and google/type come with the compiler.
+    `imports` are (name, text) of the files that it imports; google/protobuf, google/type and confluent need not be
+    among them.
     Raises SchemaUnsupported with the compiler's words.
     """
     with TemporaryDirectory(prefix="tidemark-proto-") as scratch:
@@ -29,12 +32,14 @@ def compile_proto(text: str, imports: tuple[tuple[str, str], ...] = ()) -> bytes
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(content, encoding="utf-8")
-        out = Path(scratch, "out")
+        out, known = Path(scratch, "out"), Path(scratch, "known")
+        known.write_bytes(_confluent())
         command = [
             sys.executable,
             "-m",
             "grpc_tools.protoc",
             *(f"-I{place}" for place in (folder, *_includes())),
+            f"--descriptor_set_in={known}",
         ]
         flags = ["--include_imports", "--include_source_info", f"--descriptor_set_out={out}", MAIN]
         done = subprocess.run(
@@ -54,3 +59,22 @@ def _includes() -> list[Path]:
         places = (spec.submodule_search_locations or ()) if spec else ()
         found += [Path(place, inside).resolve() for place in places]
     return found
+
+
+@cache
+def _confluent() -> bytes:
+    """A FileDescriptorSet of the files that Confluent's serializers know unregistered (confluent/meta.proto …).
+
+    They are read from its generated code alone: the package around it asks for clients that nobody else needs.
+    """
+    found = FileDescriptorSet()
+    package = find_spec("confluent_kafka.schema_registry")
+    for place in (package.submodule_search_locations or ()) if package else ():
+        generated = Path(place, "confluent")
+        for path in (*generated.glob("meta_pb2.py"), *sorted(generated.glob("type/*_pb2.py"))):
+            spec = spec_from_file_location(f"tidemark_{path.stem}", path)
+            if spec and spec.loader:
+                module = module_from_spec(spec)
+                spec.loader.exec_module(module)
+                found.file.add().ParseFromString(module.DESCRIPTOR.serialized_pb)
+    return bytes(found.SerializeToString())

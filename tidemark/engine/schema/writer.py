@@ -43,11 +43,13 @@ class NoRows(Exception):
 class Reading:
     """What a contract says of how schemas are read; `message` is the one of Protobuf's that is meant.
 
+    Without it `first` is, the first message of the oldest version, and where a version lacks that its own first one.
     `nanos`: its timestamps keep all nine digits. `variants`: what has no single type is a VARIANT.
     """
 
     envelope: Envelope = "none"
     message: str | None = None
+    first: str | None = None
     framing: Framing = "confluent"
     events: Events | None = None
     nanos: bool = False
@@ -98,7 +100,16 @@ def _read(version: RegisteredSchema, reading: Reading) -> Writer:
     return Writer(version.id, version.version, schema, avro_columns(schema, envelope).struct)
 
 
+def first_message(version: RegisteredSchema) -> str | None:
+    """The full name of the first message of a Protobuf file; None where it does not compile or has none."""
+    try:
+        return next(iter(protobuf.places(compile_proto(version.text, version.imports))), None)
+    except SchemaUnsupported:
+        return None
+
+
 def _message(version: RegisteredSchema, reading: Reading) -> ProtobufMessage:
     compiled = compile_proto(version.text, version.imports)
-    message = protobuf.read(compiled, reading.message, nanos=reading.nanos, variants=reading.variants)
+    name = reading.message or (reading.first if reading.first in protobuf.places(compiled) else None)
+    message = protobuf.read(compiled, name, nanos=reading.nanos, variants=reading.variants)
     return replace(message, index=()) if reading.framing == "bare" else message

@@ -1,7 +1,7 @@
 """The writer schemas of a topic, and the columns they ask for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.evolution import first_columns
@@ -22,7 +22,7 @@ from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.decode.records import Format, Framing
 from tidemark.engine.schema.event_routes import events_of, skips
 from tidemark.engine.schema.subjects import read_listed, subject_of
-from tidemark.engine.schema.writer import NoRows, Reading, Writer, writer_of
+from tidemark.engine.schema.writer import NoRows, Reading, Writer, first_message, writer_of
 
 VARIANT_FORMAT = 3
 _PLAIN = {"string": STRING, "raw": BINARY}
@@ -108,6 +108,8 @@ def read_schemas(lake: Lake, contract: Contract, seen: frozenset[int] = frozense
     found = format_of(contract, listed.versions)
     _named_message(contract, found, listed.framing)
     reading = _reading(contract, events, listed.framing)
+    if found == "protobuf" and listed.versions:
+        reading = replace(reading, first=first_message(listed.versions[0]))
     others = skips(lake, contract, listed.versions, seen, events) if events else NO_SKIPS
     writers: dict[int, Writer] = {}
     unsupported: dict[int, str] = {}

@@ -112,6 +112,9 @@ class Rows:
             return {WHOLE: row, CDC: cdc}
         if not isinstance(row, dict):
             raise JsonFault("type_mismatch", "the row is no object").under(name)
+        if CDC in row:
+            fault = JsonFault("type_mismatch", "the name is reserved for the change", f"/{CDC}")
+            raise fault.under(name) if name else fault
         return {**_columns(row, schema, self.root), CDC: cdc}
 
 

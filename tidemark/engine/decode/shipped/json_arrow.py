@@ -30,9 +30,13 @@ _NATIVE: Mapping[str, frozenset[type]] = {
 }
 _OWN = {"int": pa.int32()}
 """Types in which a number that is beyond its own raises, although a wider column would hold it."""
-_PLAIN_TIME = r"^(?:[2-9]\d|1[4-9])\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?"
-"""Years that stay years whatever the zone; the others are converted one by one."""
-_ZONE = {"timestamp": "$", "timestamptz": r"(?:Z|[+-]\d\d:\d\d)$"}
+_CLOCK = r"-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?"
+_YEAR, _INNER_YEAR = r"(?:[2-9]\d|1[4-9])\d\d", r"(?:[2-8]\d|1[4-9])\d\d"
+_PLAIN_TIME = {
+    "timestamp": f"^{_YEAR}{_CLOCK}$",
+    "timestamptz": rf"^(?:{_YEAR}{_CLOCK}Z|{_INNER_YEAR}{_CLOCK}[+-]\d\d:\d\d)$",
+}
+"""Years that stay within 9999 whatever the zone; the others are converted one by one."""
 _NULL = type(None)
 
 Problem = Callable[[Any], Any] | None
@@ -196,7 +200,7 @@ def _decimals(node: Leaf, values: Documents) -> Array:
 def _times(node: Leaf, values: Documents, target: Type) -> Array:
     """Raises ArrowInvalid when one of them is not written in the plain way."""
     text = pa.array(values, pa.string())
-    plain = pc.match_substring_regex(text, _PLAIN_TIME + _ZONE[node.kind])
+    plain = pc.match_substring_regex(text, _PLAIN_TIME[node.kind])
     if pc.all(plain).as_py() is False:
         raise pa.ArrowInvalid("a time that is not plain")
     return text.cast(target)
