@@ -4,7 +4,7 @@ Newest by `order_by`, then epoch, partition, offset. What is stored takes part a
 difference how events are cut into batches, in which order they come, or whether they come twice.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
@@ -309,28 +309,29 @@ def _mark(shape: Shape) -> Column:
         for name, value in _known(last, shape).items()
     }
     if shape.current.by_source:  # a remembered delete brings its place alone
-        kafka = last[KAFKA_COLUMN.name]
-        for name in _PLACE:
-            kafka = _with_part(kafka, KAFKA_COLUMN.type, [name], F.col(PLACE)[name])
+        place: dict[tuple[str, ...], Column] = {(name,): F.col(PLACE)[name] for name in _PLACE}
+        kafka = _with_parts(last[KAFKA_COLUMN.name], KAFKA_COLUMN.type, place)
         parts[KAFKA_COLUMN.name] = F.when(row.isNull(), kafka).otherwise(parts[KAFKA_COLUMN.name])
-    for n, (top, *rest) in enumerate(shape.current.order):
-        if top != KAFKA_COLUMN.name:
-            parts[top] = _with_part(parts[top], shape.type_of(top), rest, F.col(ORDER)[f"o{n}"])
+    order = list(zip(shape.current.order, shape.order_names, strict=True))
+    for top in {path[0] for path in shape.current.order} - {KAFKA_COLUMN.name}:
+        told = {path[1:]: F.col(ORDER)[name] for path, name in order if path[0] == top}
+        parts[top] = _with_parts(parts[top], shape.type_of(top), told)
     return F.struct(*(part.alias(name) for name, part in parts.items()))
 
 
-def _with_part(value: Column, kind: ColumnType, path: Sequence[str], part: Column) -> Column:
-    """`value` with `part` at a path through structs, which are made where they are missing."""
-    if not path or not isinstance(kind, Struct):
-        return part
-    return F.struct(
-        *(
-            (_with_part(value[f.name], f.type, path[1:], part) if f.name == path[0] else value[f.name]).alias(
-                f.name
-            )
-            for f in kind.fields
-        )
-    )
+def _with_parts(value: Column, kind: ColumnType, parts: Mapping[tuple[str, ...], Column]) -> Column:
+    """`value` with `parts` at paths through structs, which are made where they are missing.
+
+    All in one pass: each pass writes `value` down once for every field that it has.
+    """
+    if () in parts or not isinstance(kind, Struct):
+        return next(iter(parts.values()))
+    fields = []
+    for field in kind.fields:
+        inside = {path[1:]: part for path, part in parts.items() if path[0] == field.name}
+        here = value[field.name]
+        fields.append((_with_parts(here, field.type, inside) if inside else here).alias(field.name))
+    return F.struct(*fields)
 
 
 def _action(shape: Shape) -> Column:
