@@ -76,8 +76,9 @@ REMEDIES: dict[State, Remedy] = {
     ),
     "schema_unsupported": Remedy(
         "A writer schema of the topic cannot be held by the table.",
-        "schema_changes: {{incompatible: quarantine}} in the contract sends the schema's records to the quarantine, or "
-        "point the contract at a new table; then tidemark run {table}",
+        "register a schema that the table can hold, or send this one's records to the quarantine "
+        "(schema_changes: {{incompatible: quarantine}} in the contract); where partition_by needs a dropped column, "
+        "edit partition_by; then tidemark run {table}",
     ),
     "quality_blocked": Remedy(
         "A blocking quality rule failed on the staged batch; nothing was published.",

@@ -43,25 +43,26 @@ class Versions:
         rule = {"type": "COMPATIBILITY", "config": "NONE"}
         httpx.post(rules, json=rule, trust_env=False, timeout=30).raise_for_status()
 
-    def send(self, version, **fields):
-        """A record whose `id` is its number; all of them alternate between the partitions."""
+    def send(self, version, *, index=0, **fields):
+        """A record whose `id` is its number; all of them alternate between the partitions. `index` is its message's."""
         schema_id, schema = version
         fields = {"id": self.sent, **fields}
         if self.kind == "JSON":
             body = json.dumps(fields).encode()
         else:
-            body = b"\0" + message_of(schema)(**fields).SerializeToString()
+            place = bytes([2, 2 * index]) if index else b"\0"
+            body = place + message_of(schema, index)(**fields).SerializeToString()
         self.topic.send_raw([(b"k", struct.pack(">bI", 0, schema_id) + body, self.sent % 2)])
         self.sent += 1
 
 
-def message_of(text):
-    """The first message of a file, as protobuf itself writes it."""
+def message_of(text, index=0):
+    """A message of a file, as protobuf itself writes it."""
     pool = descriptor_pool.DescriptorPool()
     files = descriptor_pb2.FileDescriptorSet.FromString(compile_proto(text)).file
     for file in files:
         pool.AddSerializedFile(file.SerializeToString())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(files[-1].message_type[0].name))
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(files[-1].message_type[index].name))
 
 
 def sampled(lakehouse, table):
@@ -173,6 +174,29 @@ def test_a_message_that_was_renamed_is_named_and_moves_nothing(lakehouse, topic)
     subject.send(first)
     assert (named.run().error, named.ids(), named.causes()) == (None, [0, 1, 3], {"schema_not_allowed": 1})
     named.holds_everything()
+
+
+@pytest.mark.long
+def test_a_message_put_on_top_does_not_become_the_tables(lakehouse, topic):
+    """Given a version with another message before the table's, and then the old text registered once more, when run, then the table follows its message, and the other's records are quarantined by name."""
+    subject = Versions(topic, "PROTOBUF")
+    text = 'syntax = "proto3"; message Order { int32 id = 1; }'
+    first = subject.register(text)
+    subject.lets_anything_in()
+    subject.send(first)
+    table = lakehouse.table(topic, quarantine={"fail": 0.9})
+    assert table.run().error is None
+    order = "message Order { int32 id = 1; string note = 2; }"
+    second = subject.register(f'syntax = "proto3"; message Head {{ int32 id = 1; }} {order}')
+    subject.send(second, index=1, note="n")
+    subject.send(second)
+    assert table.run().error is None
+    subject.register(text)
+    subject.send(second, index=1, note="m")
+    assert table.run().error is None
+    assert {i: row["note"] for i, row in rows(table).items()} == {0: None, 1: "n", 3: "m"}
+    assert table.causes() == {"wrong_message_type": 1}
+    table.holds_everything()
 
 
 SCHEMA = {

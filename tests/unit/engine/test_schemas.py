@@ -6,7 +6,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.schema.subjects import in_order
-from tidemark.engine.schema.writer import Reading, judged, writer_of
+from tidemark.engine.schema.writer import Reading, first_message, judged, writer_of
 from tidemark.engine.schema.writers import format_of
 
 
@@ -65,3 +65,17 @@ def test_a_schema_registered_again_is_the_newest():
 def test_schemas_of_several_subjects_are_ordered_by_id_for_their_numbers_do_not_compare():
     found = in_order([[version(364, 1), version(367, 2)], [version(370, 1)]])
     assert found == (version(364, 1), version(367, 2), version(370, 3))
+
+
+def test_a_message_put_before_the_first_one_does_not_become_the_tables():
+    order = "message Order { int32 id = 1; }"
+    old, new, gone = (
+        RegisteredSchema(n, n, "PROTOBUF", f'syntax = "proto3"; {text}')
+        for n, text in enumerate(
+            (order, f"message Head {{ bool a = 1; }} {order}", "message Head { bool a = 1; }"), 1
+        )
+    )
+    reading = Reading(first=first_message(old))
+    assert [str(writer_of(each, reading).columns) for each in (old, new)] == ["struct<id: int>"] * 2
+    assert str(writer_of(gone, reading).columns) == "struct<a: boolean>"
+    assert first_message(RegisteredSchema(9, 1, "PROTOBUF", "no proto")) is None

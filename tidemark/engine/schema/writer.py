@@ -43,7 +43,7 @@ class NoRows(Exception):
 class Reading:
     """What a contract says of how schemas are read; `message` is the one of Protobuf's that is meant.
 
-    Without it `first` is, the first message of the oldest version, and where a version lacks that its own first one.
+    Without it `first` is, the first message of the oldest schema, and where a version lacks that its own first one.
     `nanos`: its timestamps keep all nine digits. `variants`: what has no single type is a VARIANT.
     """
 
@@ -100,6 +100,7 @@ def _read(version: RegisteredSchema, reading: Reading) -> Writer:
     return Writer(version.id, version.version, schema, avro_columns(schema, envelope).struct)
 
 
+@lru_cache(maxsize=KEPT)
 def first_message(version: RegisteredSchema) -> str | None:
     """The full name of the first message of a Protobuf file; None where it does not compile or has none."""
     try:

@@ -109,7 +109,7 @@ def read_schemas(lake: Lake, contract: Contract, seen: frozenset[int] = frozense
     _named_message(contract, found, listed.framing)
     reading = _reading(contract, events, listed.framing)
     if found == "protobuf" and listed.versions:
-        reading = replace(reading, first=first_message(listed.versions[0]))
+        reading = replace(reading, first=first_message(min(listed.versions, key=lambda each: each.id)))
     others = skips(lake, contract, listed.versions, seen, events) if events else NO_SKIPS
     writers: dict[int, Writer] = {}
     unsupported: dict[int, str] = {}
