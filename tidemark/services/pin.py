@@ -33,6 +33,7 @@ SPARK = (
     "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",  # files on a local disk without a process for each
 )
 AWS = ("org.apache.iceberg:iceberg-aws-bundle:1.12.0",)  # large, and only S3 and Glue need it
+COMPILER = ("org.eclipse.jdt:ecj:3.42.0",)  # runs on Java 17; a runtime has no javac
 POSTGRES = ("org.postgresql:postgresql:42.7.8",)
 
 
@@ -85,6 +86,7 @@ def main() -> None:
         "spark": SPARK,
         "aws": AWS,
         "postgres": POSTGRES,
+        "compiler": COMPILER,
     }
     manifest = {name: [pinned(coordinates) for coordinates in members] for name, members in sets.items()}
     MANIFEST.write_text(json.dumps(manifest, indent=1) + "\n")

@@ -13,6 +13,7 @@ from tidemark.services import python_workers
 from tidemark.services.catalog import NAME, LocalCatalog
 from tidemark.services.class_archive import ClassArchive
 from tidemark.services.manifest import ArtifactSet, classpath
+from tidemark.services.own_jar import own_jar
 from tidemark.services.ports import LOOPBACK, accepts
 from tidemark.services.processes import Command
 from tidemark.services.progress import Step
@@ -93,7 +94,9 @@ def settings(cores: int) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(2 * cores),
         "spark.default.parallelism": str(cores),
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.plugins": "tidemark.spark.TidemarkPlugin",  # Parquet is written column by column
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions,"
+        "tidemark.spark.TidemarkExtensions",
         "spark.sql.defaultCatalog": NAME,
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -150,7 +153,7 @@ class Spark:
             f"-Djava.io.tmpdir={scratch}",
             f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
             "-cp",
-            os.pathsep.join(self._jars()),
+            os.pathsep.join(self._jars(place.java)),
         ]
         main = [
             "org.apache.spark.deploy.SparkSubmit",
@@ -168,10 +171,11 @@ class Spark:
 
     def archive(self, java: Path) -> ClassArchive:
         """With which it starts faster."""
-        return ClassArchive(java, self._jars())
+        return ClassArchive(java, self._jars(java))
 
-    def _jars(self) -> list[str]:
-        return [*classpath("spark", *self._extras), str(_package() / "jars" / "*")]
+    def _jars(self, java: Path) -> list[str]:
+        jars = [*classpath("spark", *self._extras), str(_package() / "jars" / "*")]
+        return [str(own_jar(java, jars)), *jars]
 
     def is_ready(self, place: Place) -> bool:
         """True when the server listens, which it does when Spark is there."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, PlainSerializer, PlainValidator, WithJsonSchema
@@ -13,6 +14,7 @@ from tidemark.domain.suggest import nearest
 Transform = Literal["year", "month", "day", "hour", "bucket", "truncate", "identity"]
 TRANSFORMS: tuple[Transform, ...] = get_args(Transform)
 _TAKES_NUMBER = frozenset({"bucket", "truncate"})
+_LONG = frozenset({"year", "month", "day"})
 _SPARK_NAMES = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 _CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.,()\s]+)")
@@ -76,6 +78,21 @@ def quoted(path: str) -> str:
 def quoted_parts(parts: Iterable[str]) -> str:
     """The same from the names of a path."""
     return ".".join(part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in parts)
+
+
+def expected_partitions(partition_by: Iterable[str]) -> float:
+    """Table partitions that a batch of a stream touches, as far as its transforms tell; infinite where they do not.
+
+    Records come in the order of their time, more or less: they are of few days, but may be of all buckets.
+    """
+    expected = 1.0
+    for call in map(_CALL.fullmatch, partition_by):
+        transform = call[1] if call else "identity"
+        if transform == "bucket" and call:
+            expected *= int(call[2].split(",")[0])
+        elif transform not in _LONG:
+            return inf
+    return expected
 
 
 def parse_partition_field(value: Any) -> PartitionField:

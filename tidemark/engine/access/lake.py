@@ -4,6 +4,7 @@ Made once by the shell or the command line and passed as an argument; safe to sh
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from threading import RLock
 
 from confluent_kafka import KafkaException
@@ -20,7 +21,7 @@ from tidemark.engine.access.kafka import KafkaAdmin
 from tidemark.engine.access.metadata_files import spare_parsing
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.registry import Registry
-from tidemark.engine.access.spark import answers, configure, connect, verify
+from tidemark.engine.access.spark import answers, configure, connect, has_own_writer, verify
 from tidemark.engine.access.table_state import TableState, read_state
 from tidemark.engine.access.variant_metadata import FILE_IO, tolerant
 from tidemark.engine.config.configuration import Configuration
@@ -74,6 +75,11 @@ class Lake:
                 except Exception as error:
                     raise Outage("spark_down", "-", f"{type(error).__name__}: {error}"[:400]) from error
             return self._spark
+
+    @cached_property
+    def writes_columns(self) -> bool:
+        """Whether the server writes Parquet with Tidemark's own classes; asked once."""
+        return has_own_writer(self.spark())
 
     def require_spark(self) -> None:
         """Hear from the server: a session does not notice when it is gone.

@@ -21,6 +21,7 @@ from tidemark.domain.secrets import redact
 from tidemark.engine.access.spark_limits import SESSION_SETTINGS, missing_limits, missing_settings
 
 DEFAULT_PORT = 15002
+OWN_PLUGIN = "tidemark.spark.TidemarkPlugin"
 REQUIRED_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 # Python runs this in whichever thread happens to collect garbage. It ends the threads that all sessions of the process
@@ -117,6 +118,11 @@ def verify(spark: SparkSession, catalog: str) -> None:
         raise Stopped(
             "misconfigured", "-", f"the Spark Connect server lacks spark.sql.extensions={REQUIRED_EXTENSIONS}"
         )
+
+
+def has_own_writer(spark: SparkSession) -> bool:
+    """Whether the server writes Parquet with Tidemark's classes (`tidemark/jvm`), as the embedded one does."""
+    return OWN_PLUGIN in str(spark.conf.get("spark.plugins", ""))
 
 
 def checkpointed(rows: DataFrame) -> DataFrame:

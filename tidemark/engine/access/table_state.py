@@ -7,6 +7,7 @@ The newest receipt among main's ancestors is the authority; the tag only helps w
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
@@ -66,6 +67,8 @@ class TableState:
     partition_fields: tuple[str, ...] = ()
     merged: MergeLedger | None = None
     delete_rows: int = 0
+    touched_partitions: int | None = None
+    """By the rows of the newest batch; None before the first."""
     shape: Shape = field(default_factory=Shape)
     schemas: tuple[Schema, ...] = field(default=(), repr=False, compare=False)
     """All that the table has had, the present one last."""
@@ -143,6 +146,7 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         partition_fields=tuple(f.name for f in metadata.spec().fields),
         merged=merge_ledger_of(receipt, table) if receipt and merges else None,
         delete_rows=int(summary.get("total-position-deletes", 0)),
+        touched_partitions=_touched(metadata, receipt),
         shape=shape_of(metadata),
         schemas=(
             *(s for s in metadata.schemas if s.schema_id != metadata.current_schema_id),
@@ -186,6 +190,15 @@ def _require_known_rules(metadata: TableMetadata, table: str) -> None:
             "upgrade Tidemark.",
             type_rules=rules,
         )
+
+
+def _touched(metadata: TableMetadata, receipt: Snapshot | None) -> int | None:
+    """Of the batch that the receipt is for: its rows are in the snapshot before, if there were any."""
+    for snapshot in islice(ancestors(metadata, receipt.snapshot_id if receipt else None), 2):
+        touched = summary_of(snapshot).get("changed-partition-count", "0")
+        if BATCH_PROPERTY in summary_of(snapshot) and int(touched):
+            return int(touched)
+    return None
 
 
 def _staged(metadata: TableMetadata, head: Snapshot | None) -> bool:

@@ -6,19 +6,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.columns.layout import TIMES, resolve
-from tidemark.domain.columns.partitioning import column_parts
+from tidemark.domain.columns.partitioning import column_parts, expected_partitions
 from tidemark.domain.columns.types import KAFKA_COLUMN, Primitive
 from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY
 from tidemark.domain.ledger.offsets import total
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import summary_of
-from tidemark.engine.decode.records import FATE
+from tidemark.engine.access.table_state import TableState, summary_of
+from tidemark.engine.decode.records import DETAIL, FATE, VALUE
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.observe import EventTime, Observed, evidence, observed
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.read import SMALL_BATCH
 from tidemark.engine.table.branch import Attempt, branch_head, branch_identifier
+
+FEW_PARTITIONS = 100
+"""Files that a task of a large batch may have open at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +41,11 @@ def stage(lake: Lake, plan: Plan, decoded: DataFrame) -> Staged:
     observation = Observed(f"batch {plan.batch_id} {plan.attempt_id}")
     names = [f"`{f.name.replace('`', '``')}`" for f in plan.columns.fields]
     several, event_time = plan.contract.event is not None, _event_time(plan)
-    counted = observed(decoded, plan.ranges, observation, event_time, plan.row_rules, several_types=several)
+    seen = decoded.drop(VALUE, DETAIL)  # else counting would copy the bytes of every record
+    counted = observed(seen, plan.ranges, observation, event_time, plan.row_rules, several_types=several)
     rows = counted.where(F.col(FATE) == "written")
     writer = rows.select(*names, KAFKA_COLUMN.name).writeTo(branch_identifier(lake, plan.attempt))
-    for option, value in _layout(plan).items():
+    for option, value in _layout(plan, columnar=lake.writes_columns).items():
         writer = writer.option(option, value)
     writer.option(f"snapshot-property.{BATCH_PROPERTY}", f"{plan.batch_id}/{plan.attempt_id}").append()
     snapshot = branch_head(lake, plan.attempt)
@@ -65,14 +69,22 @@ def _event_time(plan: Plan) -> EventTime | None:
     return EventTime(column_parts(path), plan.ledger.watermark)
 
 
-def _layout(plan: Plan) -> dict[str, str]:
+def _layout(plan: Plan, *, columnar: bool) -> dict[str, str]:
     """How rows find their files.
 
     A small batch is one task that keeps a file open per table partition. A large one is spread by partition value,
-    which never reads Kafka twice as a range distribution would; where the contract says `none`, each task sorts its
-    own rows by partition value instead: less CPU, more files.
+    which never reads Kafka twice as a range distribution would; where the contract says `none`, each task writes its
+    own rows: less CPU, more files. Either way a task sorts its rows by partition value first, unless few files are
+    open at once and their writer is Tidemark's own, which bounds what they hold together (ADR 0036).
     """
     if not plan.state.partition_fields or total(plan.ranges) <= SMALL_BATCH:
         return {"distribution-mode": "none", "fanout-enabled": "true"}
     chosen = plan.contract.table_properties.get("write.distribution-mode", "hash")
-    return {"distribution-mode": str(chosen), "fanout-enabled": "false"}
+    fanout = columnar and _partitions(plan.state) <= FEW_PARTITIONS
+    return {"distribution-mode": str(chosen), "fanout-enabled": str(fanout).lower()}
+
+
+def _partitions(state: TableState) -> float:
+    """Table partitions that a batch is expected to touch: as many as the last one did."""
+    found = state.touched_partitions
+    return expected_partitions(state.shape.partition_by) if found is None else found

@@ -1,0 +1,168 @@
+package tidemark.avro;
+
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** Reads a value of one schema: as an object of Spark, or into a field of a row. */
+abstract class Reader {
+  private static final long MOST_BYTES = limit("bytes.maxLength");
+  private static final long MOST_ITEMS = limit("collectionItems.maxLength");
+
+  abstract Object object(Input in);
+
+  void into(Input in, Record row, int field) {
+    row.update(field, object(in));
+  }
+
+  /** Avro's own limits, see `tidemark/domain/formats/avro_limits.py`. */
+  private static long limit(String name) {
+    return Long.getLong("org.apache.avro.limits." + name, Integer.MAX_VALUE - 8);
+  }
+
+  private static long size(Input in) {
+    long size = in.readLong();
+    if (size > MOST_BYTES) {
+      throw Malformed.INSTANCE;
+    }
+    return size;
+  }
+
+  static final Reader NULL =
+      new Reader() {
+        @Override
+        Object object(Input in) {
+          return null;
+        }
+      };
+
+  static final Reader STRING =
+      new Reader() {
+        @Override
+        Object object(Input in) {
+          long size = size(in);
+          return UTF8String.fromBytes(in.bytes, in.take(size), (int) size); // of one array for all of a value
+        }
+      };
+
+  static final Reader BYTES =
+      new Reader() {
+        @Override
+        Object object(Input in) {
+          return in.copy(size(in));
+        }
+      };
+
+  static Reader fixed(int size) {
+    return new Reader() {
+      @Override
+      Object object(Input in) {
+        return in.copy(size);
+      }
+    };
+  }
+
+  static Reader decimal(Reader bytes, DecimalType type) {
+    int precision = type.precision();
+    int scale = type.scale();
+    return new Reader() {
+      @Override
+      Object object(Input in) {
+        BigInteger unscaled = new BigInteger((byte[]) bytes.object(in));
+        return precision <= Decimal.MAX_LONG_DIGITS()
+            ? Decimal.apply(unscaled.longValue(), precision, scale)
+            : Decimal.apply(new BigDecimal(unscaled, scale), precision, scale);
+      }
+    };
+  }
+
+  static Reader symbol(List<String> symbols) {
+    UTF8String[] texts = symbols.stream().map(UTF8String::fromString).toArray(UTF8String[]::new);
+    return new Reader() {
+      @Override
+      Object object(Input in) {
+        return texts[in.readInt()];
+      }
+    };
+  }
+
+  /** A branch for each index of the union, read as it stands: one value beside NULL. */
+  static Reader optional(Reader[] branches) {
+    return new Reader() {
+      @Override
+      Object object(Input in) {
+        return branches[in.readInt()].object(in);
+      }
+
+      @Override
+      void into(Input in, Record row, int field) {
+        branches[in.readInt()].into(in, row, field);
+      }
+    };
+  }
+
+  /** A struct with a field per branch that is not null, all NULL but one; `fields` has -1 for null. */
+  static Reader union(Reader[] branches, int[] fields, int width) {
+    return new Reader() {
+      @Override
+      Object object(Input in) {
+        int branch = in.readInt();
+        if (fields[branch] < 0) {
+          return null;
+        }
+        Record row = new Record(width);
+        branches[branch].into(in, row, fields[branch]);
+        return row;
+      }
+    };
+  }
+
+  static Reader record(Reader[] fields) {
+    return new Reader() {
+      @Override
+      Object object(Input in) {
+        Record row = new Record(fields.length);
+        for (int i = 0; i < fields.length; i++) {
+          fields[i].into(in, row, i);
+        }
+        return row;
+      }
+    };
+  }
+
+  static Reader list(Reader items) {
+    return new Reader() {
+      @Override
+      Object object(Input in) {
+        List<Object> found = new ArrayList<>();
+        for (long count = count(in); count != 0; count = count(in)) {
+          if (count > MOST_ITEMS - found.size()) {
+            throw Malformed.INSTANCE;
+          }
+          for (long i = 0; i < count; i++) {
+            found.add(items.object(in));
+          }
+        }
+        return new GenericArrayData(found.toArray());
+      }
+    };
+  }
+
+  /** Of a block; a negative one is followed by the block's size in bytes. */
+  private static long count(Input in) {
+    long count = in.readLong();
+    if (count < 0) {
+      in.readLong();
+      count = -count;
+    }
+    if (count < 0) {
+      throw Malformed.INSTANCE;
+    }
+    return count;
+  }
+}

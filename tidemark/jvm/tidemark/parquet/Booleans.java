@@ -1,0 +1,82 @@
+package tidemark.parquet;
+
+import org.apache.iceberg.shaded.org.apache.parquet.bytes.BytesInput;
+import org.apache.iceberg.shaded.org.apache.parquet.column.ColumnDescriptor;
+import org.apache.iceberg.shaded.org.apache.parquet.column.statistics.Statistics;
+import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
+
+/** A column of booleans, a bit each. */
+final class Booleans extends Leaf {
+  private byte[] bits = new byte[16];
+  private int count;
+  private int trues;
+
+  Booleans(ColumnDescriptor descriptor, boolean optional, Limits limits) {
+    super(descriptor, optional, limits);
+  }
+
+  @Override
+  void take(SpecializedGetters from, int ordinal) {
+    int place = count >> 3;
+    bits = grown(bits, place + 1);
+    if ((count & 7) == 0) {
+      bits[place] = 0;
+    }
+    if (from.getBoolean(ordinal)) {
+      bits[place] |= (byte) (1 << (count & 7));
+      trues++;
+    }
+    count++;
+  }
+
+  @Override
+  int count() {
+    return count;
+  }
+
+  @Override
+  long bytes() {
+    return (count + 7) >> 3;
+  }
+
+  @Override
+  boolean number(int[] into, boolean firstPage) {
+    return false;
+  }
+
+  @Override
+  int entries() {
+    return 0;
+  }
+
+  @Override
+  BytesInput plain() {
+    return BytesInput.from(bits, 0, (count + 7) >> 3);
+  }
+
+  @Override
+  BytesInput dictionary() {
+    return BytesInput.empty();
+  }
+
+  @Override
+  void describe(Statistics<?> statistics) {
+    if (trues > 0) {
+      statistics.updateStats(true);
+    }
+    if (trues < count) {
+      statistics.updateStats(false);
+    }
+  }
+
+  @Override
+  void clear() {
+    count = 0;
+    trues = 0;
+  }
+
+  @Override
+  void forget() {
+    // there is no dictionary
+  }
+}

@@ -1,0 +1,200 @@
+package tidemark.parquet;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
+import java.util.Arrays;
+import org.apache.iceberg.shaded.org.apache.parquet.bytes.BytesInput;
+import org.apache.iceberg.shaded.org.apache.parquet.column.ColumnDescriptor;
+import org.apache.iceberg.shaded.org.apache.parquet.column.statistics.Statistics;
+import org.apache.iceberg.shaded.org.apache.parquet.io.api.Binary;
+import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** A column of strings, bytes, or long decimals: what waits lies there as Parquet's plain encoding has it. */
+abstract class Bytes extends Leaf {
+  private static final VarHandle INT =
+      MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
+  private static final double USELESS = 0.7; // of the values are different: no dictionary will help
+  private static final int ENOUGH = 2048;
+
+  private final int length; // of every value, or 0 where each says its own
+  private final BytesDictionary dictionary;
+  byte[] body = new byte[64];
+  int end;
+  private int count;
+
+  Bytes(ColumnDescriptor descriptor, boolean optional, Limits limits) {
+    super(descriptor, optional, limits);
+    this.length = type.getTypeLength();
+    this.dictionary = new BytesDictionary(length);
+  }
+
+  /** Room for a value of `size` bytes; gives where it goes. */
+  final int room(int size) {
+    int prefix = length == 0 ? Integer.BYTES : 0;
+    if (length != 0 && size != length) {
+      throw new IllegalArgumentException(size + " bytes for a column of " + length);
+    }
+    body = grown(body, Math.addExact(end, prefix + size));
+    if (prefix > 0) {
+      INT.set(body, end, size);
+    }
+    int at = end + prefix;
+    end = at + size;
+    count++;
+    if (end >= limits.pageBytes()) {
+      limits.over();
+    }
+    return at;
+  }
+
+  final int size(int at) {
+    return length == 0 ? (int) INT.get(body, at) : length;
+  }
+
+  @Override
+  final int count() {
+    return count;
+  }
+
+  @Override
+  final long bytes() {
+    return end;
+  }
+
+  @Override
+  final int entries() {
+    return dictionary.entries();
+  }
+
+  @Override
+  final boolean number(int[] into, boolean firstPage) {
+    int prefix = length == 0 ? Integer.BYTES : 0;
+    int at = 0;
+    for (int i = 0; i < count; i++) {
+      int size = size(at);
+      into[i] = dictionary.number(body, at + prefix, size);
+      at += prefix + size;
+      if (firstPage && i == ENOUGH && dictionary.entries() > USELESS * ENOUGH) {
+        return false;
+      }
+      if (dictionary.size() > limits.dictionaryBytes()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  @Override
+  final BytesInput plain() {
+    return BytesInput.from(body, 0, end);
+  }
+
+  @Override
+  final BytesInput dictionary() {
+    return dictionary.page();
+  }
+
+  @Override
+  final void describe(Statistics<?> statistics) {
+    int prefix = length == 0 ? Integer.BYTES : 0;
+    int least = prefix;
+    int leastSize = size(0);
+    int most = least;
+    int mostSize = leastSize;
+    int at = prefix + leastSize;
+    for (int i = 1; i < count; i++) {
+      int size = size(at);
+      int from = at + prefix;
+      if (compare(from, size, least, leastSize) < 0) {
+        least = from;
+        leastSize = size;
+      } else if (compare(from, size, most, mostSize) > 0) {
+        most = from;
+        mostSize = size;
+      }
+      at = from + size;
+    }
+    statistics.updateStats(copy(least, leastSize));
+    statistics.updateStats(copy(most, mostSize));
+  }
+
+  private Binary copy(int from, int size) {
+    return Binary.fromConstantByteArray(Arrays.copyOfRange(body, from, from + size));
+  }
+
+  /** In the order of the column's type. */
+  int compare(int one, int oneSize, int other, int otherSize) {
+    return Arrays.compareUnsigned(body, one, one + oneSize, body, other, other + otherSize);
+  }
+
+  @Override
+  final void clear() {
+    if (body.length > 4L * limits.pageBytes()) { // after a value beyond all measure
+      body = new byte[64];
+    }
+    end = 0;
+    count = 0;
+  }
+
+  @Override
+  final void forget() {
+    dictionary.clear();
+  }
+
+  /** string. */
+  static final class Strings extends Bytes {
+    Strings(ColumnDescriptor descriptor, boolean optional, Limits limits) {
+      super(descriptor, optional, limits);
+    }
+
+    @Override
+    void take(SpecializedGetters from, int ordinal) {
+      UTF8String value = from.getUTF8String(ordinal);
+      int at = room(value.numBytes());
+      value.writeToMemory(body, Platform.BYTE_ARRAY_OFFSET + at);
+    }
+  }
+
+  /** binary and fixed. */
+  static final class Binaries extends Bytes {
+    Binaries(ColumnDescriptor descriptor, boolean optional, Limits limits) {
+      super(descriptor, optional, limits);
+    }
+
+    @Override
+    void take(SpecializedGetters from, int ordinal) {
+      byte[] value = from.getBinary(ordinal);
+      int at = room(value.length); // before `body` is named, which it may replace
+      System.arraycopy(value, 0, body, at, value.length);
+    }
+  }
+
+  /** Decimals of more than 18 digits: big-endian, of one length, ordered by their value. */
+  static final class Decimals extends Bytes {
+    private final DecimalShape shape;
+
+    Decimals(ColumnDescriptor descriptor, boolean optional, Limits limits, DecimalShape shape) {
+      super(descriptor, optional, limits);
+      this.shape = shape;
+    }
+
+    @Override
+    void take(SpecializedGetters from, int ordinal) {
+      byte[] digits = shape.of(from, ordinal).toJavaBigDecimal().unscaledValue().toByteArray();
+      int size = type.getTypeLength();
+      int at = room(size);
+      Arrays.fill(body, at, at + size - digits.length, (byte) (digits[0] < 0 ? -1 : 0));
+      System.arraycopy(digits, 0, body, at + size - digits.length, digits.length);
+    }
+
+    @Override
+    int compare(int one, int oneSize, int other, int otherSize) {
+      int sign = Byte.compare(body[one], body[other]);
+      boolean alike = (body[one] < 0) == (body[other] < 0);
+      return alike ? super.compare(one, oneSize, other, otherSize) : sign;
+    }
+  }
+}

@@ -1,0 +1,114 @@
+package tidemark.parquet;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
+import java.util.Arrays;
+import org.apache.iceberg.shaded.org.apache.parquet.bytes.BytesInput;
+
+/** Strings of bytes to their places in the order in which they came first; they lie as a dictionary page has them. */
+final class BytesDictionary {
+  private static final VarHandle INT =
+      MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
+  private static final VarHandle LONG =
+      MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
+  private static final int FIRST = 16;
+  private static final long SPREAD = 0x9E3779B97F4A7C15L;
+
+  private final int prefix;
+  private byte[] page = new byte[64];
+  private int end;
+  private int[] starts = new int[FIRST]; // of the bytes themselves
+  private int[] sizes = new int[FIRST];
+  private int[] hashes = new int[FIRST];
+  private int[] slots = new int[2 * FIRST]; // the place plus one
+  private int entries;
+
+  /** `length` of every value, 0 where each says its own. */
+  BytesDictionary(int length) {
+    this.prefix = length == 0 ? Integer.BYTES : 0;
+  }
+
+  int number(byte[] bytes, int from, int size) {
+    int hash = hash(bytes, from, size);
+    int mask = slots.length - 1;
+    int slot = hash & mask;
+    while (slots[slot] != 0) {
+      int place = slots[slot] - 1;
+      if (hashes[place] == hash && equal(place, bytes, from, size)) {
+        return place;
+      }
+      slot = (slot + 1) & mask;
+    }
+    if (entries == starts.length) {
+      grow();
+      return number(bytes, from, size);
+    }
+    slots[slot] = entries + 1;
+    hashes[entries] = hash;
+    sizes[entries] = size;
+    page = Leaf.grown(page, end + prefix + size);
+    if (prefix > 0) {
+      INT.set(page, end, size);
+    }
+    starts[entries] = end + prefix;
+    System.arraycopy(bytes, from, page, end + prefix, size);
+    end += prefix + size;
+    return entries++;
+  }
+
+  private boolean equal(int place, byte[] bytes, int from, int size) {
+    int start = starts[place];
+    return sizes[place] == size && Arrays.equals(page, start, start + size, bytes, from, from + size);
+  }
+
+  private static int hash(byte[] bytes, int from, int size) {
+    long hash = size;
+    int at = from;
+    int last = from + size - Long.BYTES;
+    for (; at <= last; at += Long.BYTES) {
+      hash = (hash ^ (long) LONG.get(bytes, at)) * SPREAD;
+      hash ^= hash >>> 29;
+    }
+    for (; at < from + size; at++) {
+      hash = (hash ^ bytes[at]) * SPREAD;
+    }
+    return (int) (hash >>> 32);
+  }
+
+  private void grow() {
+    starts = Arrays.copyOf(starts, 2 * entries);
+    sizes = Arrays.copyOf(sizes, 2 * entries);
+    hashes = Arrays.copyOf(hashes, 2 * entries);
+    slots = new int[4 * entries];
+    int mask = slots.length - 1;
+    for (int place = 0; place < entries; place++) {
+      int slot = hashes[place] & mask;
+      while (slots[slot] != 0) {
+        slot = (slot + 1) & mask;
+      }
+      slots[slot] = place + 1;
+    }
+  }
+
+  int entries() {
+    return entries;
+  }
+
+  /** Bytes of its page. */
+  int size() {
+    return end;
+  }
+
+  BytesInput page() {
+    return BytesInput.from(page, 0, end);
+  }
+
+  void clear() {
+    if (entries > 0) {
+      entries = 0;
+      end = 0;
+      Arrays.fill(slots, 0);
+    }
+  }
+}

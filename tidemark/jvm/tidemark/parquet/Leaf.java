@@ -1,0 +1,212 @@
+package tidemark.parquet;
+
+import java.io.IOException;
+import java.util.Arrays;
+import java.util.function.Consumer;
+import org.apache.iceberg.FieldMetrics;
+import org.apache.iceberg.shaded.org.apache.parquet.bytes.BytesInput;
+import org.apache.iceberg.shaded.org.apache.parquet.bytes.HeapByteBufferAllocator;
+import org.apache.iceberg.shaded.org.apache.parquet.column.ColumnDescriptor;
+import org.apache.iceberg.shaded.org.apache.parquet.column.Encoding;
+import org.apache.iceberg.shaded.org.apache.parquet.column.page.DictionaryPage;
+import org.apache.iceberg.shaded.org.apache.parquet.column.page.PageWriter;
+import org.apache.iceberg.shaded.org.apache.parquet.column.statistics.Statistics;
+import org.apache.iceberg.shaded.org.apache.parquet.column.values.rle.RunLengthBitPackingHybridEncoder;
+import org.apache.iceberg.shaded.org.apache.parquet.schema.PrimitiveType;
+import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
+
+/**
+ * One column of a file: its values wait here until a page is full, and become that page at once.
+ *
+ * <p>With all values of a page at hand, its encoding is chosen by what they are: a dictionary (of the whole row group)
+ * where it makes the page smaller, else the plain values. Pages are of data page version 1.
+ */
+abstract class Leaf extends Node {
+  final ColumnDescriptor descriptor;
+  final PrimitiveType type;
+  final Limits limits;
+  private final int maxDefinition;
+  private final Levels definitions;
+  private final Levels repetitions;
+  private PageWriter pages;
+  private int rows;
+  private long written; // entries of all pages
+  private boolean encodes; // by dictionary, in this row group, until that is too large or of no use
+  private boolean first;
+
+  Leaf(ColumnDescriptor descriptor, boolean optional, Limits limits) {
+    super(descriptor.getMaxDefinitionLevel(), optional);
+    this.descriptor = descriptor;
+    this.type = descriptor.getPrimitiveType();
+    this.limits = limits;
+    this.maxDefinition = descriptor.getMaxDefinitionLevel();
+    this.definitions = new Levels(maxDefinition);
+    this.repetitions = new Levels(descriptor.getMaxRepetitionLevel());
+  }
+
+  /** Takes a value that is there. */
+  abstract void take(SpecializedGetters from, int ordinal);
+
+  /** How many values wait. */
+  abstract int count();
+
+  /** About the bytes that the waiting values take. */
+  abstract long bytes();
+
+  /** The number in the dictionary of each waiting value, new ones added; false where a dictionary is of no use. */
+  abstract boolean number(int[] into, boolean firstPage);
+
+  abstract int entries();
+
+  abstract BytesInput plain() throws IOException;
+
+  abstract BytesInput dictionary() throws IOException;
+
+  abstract void describe(Statistics<?> statistics);
+
+  abstract void clear();
+
+  abstract void forget();
+
+  /** What Iceberg keeps of the whole file besides the footer; null for all but floating numbers. */
+  FieldMetrics<?> metrics() {
+    return null;
+  }
+
+  final int id() {
+    return type.getId().intValue();
+  }
+
+  /** Iceberg's builders count values alone. */
+  final <T> FieldMetrics<T> withNulls(FieldMetrics<T> values) {
+    long nulls = written - values.valueCount();
+    return new FieldMetrics<>(
+        values.id(), written, nulls, values.nanValueCount(), values.lowerBound(), values.upperBound());
+  }
+
+  final void start(PageWriter writer) {
+    pages = writer;
+    encodes = limits.dictionary() && type.getPrimitiveTypeName() != PrimitiveType.PrimitiveTypeName.BOOLEAN;
+    first = true;
+    forget();
+  }
+
+  @Override
+  final void append(SpecializedGetters from, int ordinal, int repetition) {
+    if (optional && from.isNullAt(ordinal)) {
+      nothing(repetition, definition - 1);
+      return;
+    }
+    take(from, ordinal);
+    level(repetition, definition);
+  }
+
+  @Override
+  final void nothing(int repetition, int level) {
+    level(repetition, level);
+  }
+
+  private void level(int repetition, int level) {
+    definitions.add(level);
+    repetitions.add(repetition);
+    if (repetition == 0) {
+      rows++;
+    }
+  }
+
+  @Override
+  final void leaves(Consumer<Leaf> each) {
+    each.accept(this);
+  }
+
+  /** Bytes in memory: pages and what waits. */
+  final long held() {
+    return pages.getMemSize() + bytes() + 4L * entries();
+  }
+
+  final boolean isFull() {
+    return rows >= limits.pageRows() || bytes() >= limits.pageBytes();
+  }
+
+  /** Write what waits as a page. */
+  final void page() throws IOException {
+    if (rows == 0) {
+      return;
+    }
+    BytesInput values = null;
+    Encoding encoding = Encoding.PLAIN;
+    if (encodes) {
+      values = numbered();
+      encoding = Encoding.PLAIN_DICTIONARY;
+    }
+    if (values == null) {
+      values = plain();
+      encoding = Encoding.PLAIN;
+    }
+    Statistics<?> statistics = Statistics.createStats(type);
+    int entries = definitions.count();
+    if (entries > count()) {
+      statistics.incrementNumNulls((long) entries - count());
+    }
+    if (count() > 0) {
+      describe(statistics);
+    }
+    BytesInput page = BytesInput.concat(repetitions.page(), definitions.page(), values);
+    Encoding repeated = descriptor.getMaxRepetitionLevel() == 0 ? Encoding.BIT_PACKED : Encoding.RLE;
+    Encoding defined = maxDefinition == 0 ? Encoding.BIT_PACKED : Encoding.RLE;
+    pages.writePage(page, entries, rows, statistics, repeated, defined, encoding);
+    definitions.clear();
+    repetitions.clear();
+    clear();
+    written += entries;
+    rows = 0;
+    first = false;
+  }
+
+  /** Write the dictionary, behind the last page; the file has it before the first. */
+  final void end() throws IOException {
+    if (entries() > 0 && !first) {
+      pages.writeDictionaryPage(new DictionaryPage(dictionary(), entries(), Encoding.PLAIN_DICTIONARY));
+    }
+    pages = null;
+  }
+
+  private BytesInput numbered() throws IOException {
+    int[] numbers = limits.numbers(count());
+    if (!number(numbers, first)) {
+      encodes = false;
+      if (first) {
+        forget();
+      }
+      return null;
+    }
+    int width = Integer.SIZE - Integer.numberOfLeadingZeros(Math.max(entries() - 1, 0));
+    BytesInput encoded = indexes(numbers, width);
+    if (first && encoded.size() + dictionary().size() >= bytes()) {
+      encodes = false;
+      forget();
+      return null;
+    }
+    return BytesInput.concat(BytesInput.from(new byte[] {(byte) width}), encoded);
+  }
+
+  private BytesInput indexes(int[] numbers, int width) throws IOException {
+    int count = count();
+    if (count == 0) {
+      return BytesInput.empty();
+    }
+    HeapByteBufferAllocator heap = HeapByteBufferAllocator.getInstance();
+    int about = Math.max(64, (int) ((long) count * Math.max(width, 1) / 8) + 64);
+    try (RunLengthBitPackingHybridEncoder encoder =
+        new RunLengthBitPackingHybridEncoder(width, about, about, heap)) {
+      for (int i = 0; i < count; i++) {
+        encoder.writeInt(numbers[i]);
+      }
+      return BytesInput.copy(encoder.toBytes());
+    }
+  }
+
+  static byte[] grown(byte[] bytes, int needed) {
+    return needed <= bytes.length ? bytes : Arrays.copyOf(bytes, Math.max(needed, 2 * bytes.length));
+  }
+}

@@ -1,0 +1,55 @@
+package tidemark.parquet;
+
+/** What the table's properties say of pages; shared by the columns of a file, with an array that each uses in turn. */
+final class Limits {
+  private final int pageRows;
+  private final int pageBytes;
+  private final int dictionaryBytes;
+  private final boolean dictionary;
+  private int[] numbers = new int[0];
+  private boolean over;
+
+  Limits(int pageRows, int pageBytes, int dictionaryBytes, boolean dictionary) {
+    this.pageRows = pageRows;
+    this.pageBytes = pageBytes;
+    this.dictionaryBytes = dictionaryBytes;
+    this.dictionary = dictionary;
+  }
+
+  int pageRows() {
+    return pageRows;
+  }
+
+  int pageBytes() {
+    return pageBytes;
+  }
+
+  int dictionaryBytes() {
+    return dictionaryBytes;
+  }
+
+  boolean dictionary() {
+    return dictionary;
+  }
+
+  /** A column holds a whole page: to be looked at after this row. */
+  void over() {
+    over = true;
+  }
+
+  boolean isOver() {
+    return over;
+  }
+
+  void looked() {
+    over = false;
+  }
+
+  /** Room for so many numbers, until the next call. */
+  int[] numbers(int count) {
+    if (numbers.length < count) {
+      numbers = new int[Math.max(count, 1024)];
+    }
+    return numbers;
+  }
+}

@@ -1,0 +1,232 @@
+package tidemark.parquet;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.Arrays;
+import org.apache.iceberg.DoubleFieldMetrics;
+import org.apache.iceberg.FieldMetrics;
+import org.apache.iceberg.FloatFieldMetrics;
+import org.apache.iceberg.shaded.org.apache.parquet.bytes.BytesInput;
+import org.apache.iceberg.shaded.org.apache.parquet.column.ColumnDescriptor;
+import org.apache.iceberg.shaded.org.apache.parquet.column.statistics.Statistics;
+import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
+
+/** A column of numbers of four or eight bytes: integers, dates, times, short decimals, and floating ones by their bits. */
+abstract class Numbers extends Leaf {
+  private static final int FIRST = 16;
+  private static final double USELESS = 0.7; // of the values are different: no dictionary will help
+  private static final int ENOUGH = 2048;
+
+  private final int width;
+  private final LongDictionary dictionary = new LongDictionary();
+  long[] values = new long[FIRST];
+  int count;
+
+  Numbers(ColumnDescriptor descriptor, boolean optional, Limits limits, int width) {
+    super(descriptor, optional, limits);
+    this.width = width;
+  }
+
+  final void add(long bits) {
+    if (count == values.length) {
+      values = Arrays.copyOf(values, 2 * count);
+    }
+    values[count++] = bits;
+  }
+
+  @Override
+  final int count() {
+    return count;
+  }
+
+  @Override
+  final long bytes() {
+    return (long) count * width;
+  }
+
+  @Override
+  final int entries() {
+    return dictionary.size();
+  }
+
+  @Override
+  final boolean number(int[] into, boolean firstPage) {
+    int most = limits.dictionaryBytes() / width;
+    for (int i = 0; i < count; i++) {
+      into[i] = dictionary.number(values[i]);
+      if (firstPage && i == ENOUGH && dictionary.size() > USELESS * ENOUGH) {
+        return false;
+      }
+    }
+    return dictionary.size() <= most;
+  }
+
+  @Override
+  final BytesInput plain() {
+    return written(values, count);
+  }
+
+  @Override
+  final BytesInput dictionary() {
+    return written(dictionary.values(), dictionary.size());
+  }
+
+  private BytesInput written(long[] numbers, int size) {
+    ByteBuffer bytes = ByteBuffer.allocate(size * width).order(ByteOrder.LITTLE_ENDIAN);
+    if (width == Long.BYTES) {
+      bytes.asLongBuffer().put(numbers, 0, size);
+    } else {
+      for (int i = 0; i < size; i++) {
+        bytes.putInt(i * width, (int) numbers[i]);
+      }
+    }
+    return BytesInput.from(bytes.array(), 0, size * width);
+  }
+
+  @Override
+  final void clear() {
+    count = 0;
+  }
+
+  @Override
+  final void forget() {
+    dictionary.clear();
+  }
+
+  /** Integers, and what is one in Parquet. */
+  abstract static class Whole extends Numbers {
+    Whole(ColumnDescriptor descriptor, boolean optional, Limits limits, int width) {
+      super(descriptor, optional, limits, width);
+    }
+
+    @Override
+    final void describe(Statistics<?> statistics) {
+      long least = values[0];
+      long most = values[0];
+      for (int i = 1; i < count; i++) {
+        least = Math.min(least, values[i]);
+        most = Math.max(most, values[i]);
+      }
+      tell(statistics, least);
+      tell(statistics, most);
+    }
+
+    abstract void tell(Statistics<?> statistics, long value);
+  }
+
+  /** int and date. */
+  static final class Ints extends Whole {
+    Ints(ColumnDescriptor descriptor, boolean optional, Limits limits) {
+      super(descriptor, optional, limits, Integer.BYTES);
+    }
+
+    @Override
+    void take(SpecializedGetters from, int ordinal) {
+      add(from.getInt(ordinal));
+    }
+
+    @Override
+    void tell(Statistics<?> statistics, long value) {
+      statistics.updateStats((int) value);
+    }
+  }
+
+  /** long and timestamps. */
+  static final class Longs extends Whole {
+    Longs(ColumnDescriptor descriptor, boolean optional, Limits limits) {
+      super(descriptor, optional, limits, Long.BYTES);
+    }
+
+    @Override
+    void take(SpecializedGetters from, int ordinal) {
+      add(from.getLong(ordinal));
+    }
+
+    @Override
+    void tell(Statistics<?> statistics, long value) {
+      statistics.updateStats(value);
+    }
+  }
+
+  /** Decimals of up to 18 digits, unscaled. */
+  static final class Decimals extends Whole {
+    private final int width;
+    private final DecimalShape shape;
+
+    Decimals(ColumnDescriptor descriptor, boolean optional, Limits limits, int width, DecimalShape shape) {
+      super(descriptor, optional, limits, width);
+      this.width = width;
+      this.shape = shape;
+    }
+
+    @Override
+    void take(SpecializedGetters from, int ordinal) {
+      add(shape.of(from, ordinal).toUnscaledLong());
+    }
+
+    @Override
+    void tell(Statistics<?> statistics, long value) {
+      if (width == Integer.BYTES) {
+        statistics.updateStats((int) value);
+      } else {
+        statistics.updateStats(value);
+      }
+    }
+  }
+
+  /** float. */
+  static final class Floats extends Numbers {
+    private final FloatFieldMetrics.Builder metrics = new FloatFieldMetrics.Builder(id());
+
+    Floats(ColumnDescriptor descriptor, boolean optional, Limits limits) {
+      super(descriptor, optional, limits, Float.BYTES);
+    }
+
+    @Override
+    void take(SpecializedGetters from, int ordinal) {
+      float value = from.getFloat(ordinal);
+      metrics.addValue(value);
+      add(Float.floatToRawIntBits(value));
+    }
+
+    @Override
+    void describe(Statistics<?> statistics) {
+      for (int i = 0; i < count; i++) {
+        statistics.updateStats(Float.intBitsToFloat((int) values[i]));
+      }
+    }
+
+    @Override
+    FieldMetrics<?> metrics() {
+      return withNulls(metrics.build());
+    }
+  }
+
+  /** double. */
+  static final class Doubles extends Numbers {
+    private final DoubleFieldMetrics.Builder metrics = new DoubleFieldMetrics.Builder(id());
+
+    Doubles(ColumnDescriptor descriptor, boolean optional, Limits limits) {
+      super(descriptor, optional, limits, Double.BYTES);
+    }
+
+    @Override
+    void take(SpecializedGetters from, int ordinal) {
+      double value = from.getDouble(ordinal);
+      metrics.addValue(value);
+      add(Double.doubleToRawLongBits(value));
+    }
+
+    @Override
+    void describe(Statistics<?> statistics) {
+      for (int i = 0; i < count; i++) {
+        statistics.updateStats(Double.longBitsToDouble(values[i]));
+      }
+    }
+
+    @Override
+    FieldMetrics<?> metrics() {
+      return withNulls(metrics.build());
+    }
+  }
+}
