@@ -48,6 +48,12 @@ public final class AvroDecoder implements Serializable {
     }
   }
 
+  /** In plans: what it stands for. */
+  @Override
+  public String toString() {
+    return "from_avro";
+  }
+
   @Override
   public boolean equals(Object other) {
     return other instanceof AvroDecoder decoder && schema.equals(decoder.schema) && type.equals(decoder.type);

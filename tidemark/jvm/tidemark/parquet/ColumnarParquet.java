@@ -115,6 +115,7 @@ public final class ColumnarParquet implements FormatModel<InternalRow, StructTyp
         conf.set(ZSTD_LEVEL, settings.level());
       }
       metadata.put("iceberg.schema", SchemaParser.toJson(schema));
+      metadata.put("tidemark.writer", "columnar");
       return new ColumnarWriter(
           schema, message, row.get(), limits, settings, metadata, metricsConfig, output, mode, conf);
     }

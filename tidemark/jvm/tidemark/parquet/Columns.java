@@ -38,8 +38,12 @@ final class Columns {
     this.limits = limits;
   }
 
-  /** Empty where a type of `rows` is not known here. */
+  /** Empty where a type of `rows` is not known here, or two columns have one name in the file. */
   static Optional<Nested.Struct> of(StructType rows, MessageType message, Limits limits) {
+    long names = message.getColumns().stream().map(each -> List.of(each.getPath())).distinct().count();
+    if (names < message.getColumns().size()) {
+      return Optional.empty();
+    }
     try {
       Columns columns = new Columns(message, limits);
       return Optional.of(new Nested.Struct(0, false, columns.fields(rows, message)));

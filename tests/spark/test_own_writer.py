@@ -1,0 +1,189 @@
+"""The writer in `tidemark/jvm` beside Iceberg's own: the same rows, the same metrics, files that any reader takes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
+from pyspark.sql import SparkSession
+
+ROWS = 12_000
+COLUMNS = {
+    "id": ("BIGINT NOT NULL", "id"),
+    "flag": ("BOOLEAN", "IF(id % 3 = 0, NULL, id % 2 = 0)"),
+    "small": ("INT", "IF(id % 1000 = 7, NULL, CAST(id % 40 - 20 AS INT))"),
+    "single": (
+        "FLOAT",
+        "element_at(array(0f, -0f, float('nan'), float('inf'), NULL, 1.5f), CAST(id % 6 + 1 AS INT))",
+    ),
+    "twice": ("DOUBLE", "IF(id % 5 = 0, double('nan'), IF(id % 5 = 1, NULL, id * -1.25d))"),
+    "no_number": ("DOUBLE", "double('nan')"),
+    "short": ("DECIMAL(9,2)", "CAST(id - 6000 AS DECIMAL(9,2)) / 4"),
+    "long": ("DECIMAL(18,4)", "CAST((id - 6000) * 1000003 AS DECIMAL(18,4))"),
+    "wide": ("DECIMAL(38,10)", "CAST((id - 6000) * 99999999999 AS DECIMAL(38,10)) * 10000"),
+    "day": ("DATE", "date_from_unix_date(CAST(id - 20000 AS INT))"),
+    "at": ("TIMESTAMP", "timestamp_micros(id * 1234567 - 99999999999)"),
+    "wall": ("TIMESTAMP_NTZ", "timestampadd(SECOND, CAST(id AS INT), TIMESTAMP_NTZ'1969-12-31 23:00:00')"),
+    "text": ("STRING", "IF(id % 11 = 0, '', concat('é😀', hash(id), repeat('x', CAST(id % 50 AS INT))))"),
+    "word": ("STRING", "element_at(array('NEW', 'PAID', NULL, 'SENT'), CAST(id % 4 + 1 AS INT))"),
+    "turning": ("STRING", "IF(id < 5000, 'same', concat('other', id))"),
+    "none": ("STRING", "NULL"),
+    "bytes": ("BINARY", "IF(id % 9 = 0, X'', CAST(repeat(chr(id % 200), CAST(id % 20 AS INT)) AS BINARY))"),
+    "large": ("BINARY", "IF(id % 4000 = 1, CAST(repeat('y', 70000) AS BINARY), NULL)"),
+    "list": (
+        "ARRAY<INT>",
+        "CASE id % 4 WHEN 0 THEN NULL WHEN 1 THEN array() WHEN 2 THEN array(NULL, 1) ELSE sequence(1, CAST(id % 30 AS INT)) END",
+    ),
+    "deep": (
+        "ARRAY<STRUCT<a: ARRAY<STRING>, m: MAP<STRING, DOUBLE>>>",
+        (
+            "CASE id % 3 WHEN 0 THEN array() WHEN 1 THEN array(NULL, named_struct('a', array('x', NULL), 'm', NULL)) ELSE "
+            "array(named_struct('a', array(), 'm', map('k', double('nan'), 'l', NULL)), named_struct('a', NULL, 'm', map())) END"
+        ),
+    ),
+    "pairs": (
+        "MAP<STRING, STRUCT<x: BIGINT, y: ARRAY<DECIMAL(20,1)>>>",
+        "IF(id % 2 = 0, map(concat('k', id), named_struct('x', id, 'y', array(CAST(id AS DECIMAL(20,1)), NULL))), NULL)",
+    ),
+    "inner": (
+        "STRUCT<a: INT, b: STRUCT<c: STRING, d: FLOAT>>",
+        (
+            "CASE id % 3 WHEN 0 THEN NULL WHEN 1 THEN named_struct('a', 1, 'b', NULL) ELSE "
+            "named_struct('a', NULL, 'b', named_struct('c', concat('c', id), 'd', float(id))) END"
+        ),
+    ),
+}
+SMALL_PAGES = {
+    "write.parquet.page-row-limit": "700",
+    "write.parquet.page-size-bytes": "16384",
+    "write.parquet.row-group-size-bytes": "150000",
+    "write.parquet.dict-size-bytes": "20000",
+    "write.metadata.metrics.default": "full",
+}
+LEFT_TO_ICEBERG = {"write.parquet.bloom-filter-enabled.column.small": "true"}
+
+
+@pytest.fixture(scope="module")
+def spark(stack: dict[str, Any]) -> Iterator[SparkSession]:
+    session = SparkSession.builder.remote(stack["spark"]["remote"]).create()
+    session.sql("CREATE NAMESPACE IF NOT EXISTS lake.writers")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def written(spark: SparkSession, stack: dict[str, Any]) -> dict[str, Table]:
+    """The same rows by both writers, with one file each."""
+    catalog = load_catalog(stack["catalog"]["name"], **stack["catalog"]["properties"])
+    found = {}
+    for writer, more in {"ours": {}, "theirs": LEFT_TO_ICEBERG}.items():
+        properties = ", ".join(f"'{key}' = '{value}'" for key, value in {**SMALL_PAGES, **more}.items())
+        declared = ", ".join(f"{name} {kind}" for name, (kind, _) in COLUMNS.items())
+        spark.sql(f"CREATE TABLE lake.writers.{writer} ({declared}) TBLPROPERTIES ({properties})")
+        chosen = ", ".join(
+            f"CAST({made} AS {kind.removesuffix(' NOT NULL')}) AS {name}"
+            for name, (kind, made) in COLUMNS.items()
+        )
+        spark.sql(f"SELECT {chosen} FROM range(0, {ROWS}, 1, 1)").writeTo(f"lake.writers.{writer}").append()
+        found[writer] = catalog.load_table(f"writers.{writer}")
+    return found
+
+
+def file_of(table: Table) -> Path:
+    (path,) = table.inspect.files()["file_path"].to_pylist()
+    return Path(path.removeprefix("file://").removeprefix("file:"))
+
+
+def test_each_has_written_its_own_file(written: dict[str, Table]) -> None:
+    """Else the comparison would be of one writer with itself."""
+    footers = {name: pq.read_metadata(file_of(table)) for name, table in written.items()}
+    assert footers["ours"].metadata[b"tidemark.writer"] == b"columnar"
+    assert b"tidemark.writer" not in footers["theirs"].metadata
+    assert footers["ours"].num_row_groups > 2
+
+
+def test_spark_reads_the_same_rows_from_both(spark: SparkSession, written: dict[str, Table]) -> None:
+    """Every type, NULL and NaN and empty, flat and nested, over many pages and row groups."""
+    ours, theirs = (
+        spark.table(f"lake.writers.{name}").orderBy("id").collect() for name in ("ours", "theirs")
+    )
+    assert len(ours) == ROWS
+    assert [repr(row) for row in ours] == [repr(row) for row in theirs]
+
+
+def test_arrow_reads_the_same_rows_and_finds_the_checksums_right(written: dict[str, Table]) -> None:
+    """Parquet's C++ reader is another implementation of the format."""
+    ours, theirs = (
+        pq.read_table(file_of(table), page_checksum_verification=True).sort_by("id").to_pylist()
+        for table in written.values()
+    )
+    assert repr(ours) == repr(theirs)
+
+
+def test_the_manifest_says_the_same_of_both_files(written: dict[str, Table]) -> None:
+    """Counts, NULLs, NaNs and bounds of each column decide which files a query reads."""
+    ours, theirs = (table.inspect.files().to_pylist()[0] for table in written.values())
+    assert ours["record_count"] == theirs["record_count"] == ROWS
+    nested = {"deep", "list", "pairs"}
+    for name in COLUMNS:
+        if name in nested:
+            continue
+        kept, expected = (each["readable_metrics"][name] for each in (ours, theirs))
+        if name == "inner":
+            kept, expected = (dict(_flat(each)) for each in (kept, expected))
+        else:
+            kept, expected = (
+                {k: v for k, v in each.items() if k != "column_size"} for each in (kept, expected)
+            )
+        assert repr(kept) == repr(expected), name
+
+
+def _flat(metrics: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in metrics.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{path}.{key}")
+        elif key != "column_size":
+            yield f"{path}.{key}", value
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "id BETWEEN 3456 AND 3460",
+        "id = 699 OR id = 700 OR id = 11999",
+        "turning = 'other11998'",
+        "turning = 'same' AND id % 100 = 3",
+        "word IS NULL AND id > 11000",
+        "twice < -14990",
+        "wide > 59900000000000",
+        "day < DATE'1915-04-01'",
+        "inner.b.c = 'c9002'",
+    ],
+)
+def test_pages_that_a_filter_passes_over_hold_no_row_of_it(
+    spark: SparkSession, written: dict[str, Table], condition: str
+) -> None:
+    """Statistics of pages and groups, dictionaries and the column index are what a filter goes by."""
+    counts = [spark.table(f"lake.writers.{name}").where(condition).count() for name in written]
+    assert counts[0] == counts[1] > 0
+
+
+def test_arrow_filters_by_its_statistics_alone(written: dict[str, Table]) -> None:
+    """Row groups are left out by the statistics in the footer."""
+    found = pq.read_table(file_of(written["ours"]), filters=[("id", ">=", 11_990)])
+    assert found["id"].to_pylist() == list(range(11_990, ROWS))
+
+
+def test_no_rows_are_no_file(spark: SparkSession, written: dict[str, Table]) -> None:
+    """An append of nothing is a snapshot, as before."""
+    spark.table("lake.writers.ours").where("id < 0").writeTo("lake.writers.ours").append()
+    assert len(written["ours"].refresh().inspect.files()) == 1
+
+
+def test_a_file_is_not_much_larger(written: dict[str, Table]) -> None:
+    """A dictionary is chosen where it makes pages smaller."""
+    sizes = {name: file_of(table).stat().st_size for name, table in written.items()}
+    assert sizes["ours"] < 1.1 * sizes["theirs"], sizes
