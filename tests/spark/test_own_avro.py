@@ -11,8 +11,7 @@ from pyspark.sql.avro.functions import from_avro
 from random_avro import Maker
 
 from tests.support.decoding import encoded, record, schema_of
-from tidemark.domain.formats.avro_decoder import SENTINEL, decoder_schema
-from tidemark.engine.decode.avro import AVRO_OPTIONS
+from tidemark.domain.formats.avro_decoder import AVRO_OPTIONS, SENTINEL, decoder_schema
 
 LEFT_TO_SPARK = {**AVRO_OPTIONS, "recursiveFieldMaxDepth": "-1"}
 """The same in other words, which no rule replaces."""

@@ -19,6 +19,7 @@ from typing import cast
 
 import psutil
 
+from tidemark.domain.formats.avro_decoder import AVRO_OPTIONS
 from tidemark.services.catalog import LocalCatalog
 from tidemark.services.class_archive import ClassArchive, folder, forget_oldest
 from tidemark.services.errors import ServiceFailed
@@ -128,7 +129,9 @@ def _walk(remote: str) -> None:
             "WHEN MATCHED AND s.id = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
         spark.sql("ALTER TABLE lake.rehearsal.t DROP BRANCH stage")
-        spark.sql(f"SELECT from_avro(X'02', '{schema}', map()) AS r").collect()
+        options = ", ".join(f"'{key}', '{value}'" for key, value in AVRO_OPTIONS.items())
+        value = "CAST(CAST(id AS STRING) AS BINARY)"
+        spark.sql(f"SELECT from_avro({value}, '{schema}', map({options})) AS r FROM range(1)").collect()
     finally:
         spark.stop()
 

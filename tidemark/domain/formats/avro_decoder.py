@@ -50,6 +50,8 @@ from tidemark.domain.formats.avro_nodes import (
     merged_numbers,
 )
 
+AVRO_OPTIONS = {"mode": "PERMISSIVE", "datetimeRebaseMode": "CORRECTED"}
+"""CORRECTED is the default, but a session may say otherwise, and dates must not depend on it."""
 SENTINEL = bytes.fromhex("a7e1c05d9b3f6284")
 HEADER_SIZE = 5
 """Bytes before the value in Confluent's wire format: a zero and the schema id, big-endian."""

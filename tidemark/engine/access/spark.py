@@ -21,6 +21,8 @@ from tidemark.domain.secrets import redact
 from tidemark.engine.access.spark_limits import SESSION_SETTINGS, missing_limits, missing_settings
 
 DEFAULT_PORT = 15002
+OWN_EXTENSIONS = "tidemark.spark.TidemarkExtensions"
+"""Of `tidemark/jvm`: Avro is read by a decoder that bounds what a damaged record may allocate."""
 OWN_PLUGIN = "tidemark.spark.TidemarkPlugin"
 REQUIRED_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
@@ -105,7 +107,8 @@ def verify(spark: SparkSession, catalog: str) -> None:
             f"the Spark Connect server caches catalog {catalog}, so a commit could read a stale table: "
             f"start it with {prefix}.cache-enabled=false",
         )
-    if missing := missing_limits(spark):
+    extensions = str(spark.conf.get("spark.sql.extensions", ""))
+    if OWN_EXTENSIONS not in extensions and (missing := missing_limits(spark)):
         logging.getLogger(__name__).warning(
             "a damaged record could end this Spark server; start its JVMs with %s", " ".join(missing)
         )
@@ -114,7 +117,7 @@ def verify(spark: SparkSession, catalog: str) -> None:
             "a long backlog could fill the heap of this Spark server with idle Kafka readers; start it with %s",
             " ".join(missing),
         )
-    if REQUIRED_EXTENSIONS not in str(spark.conf.get("spark.sql.extensions", "")):
+    if REQUIRED_EXTENSIONS not in extensions:
         raise Stopped(
             "misconfigured", "-", f"the Spark Connect server lacks spark.sql.extensions={REQUIRED_EXTENSIONS}"
         )

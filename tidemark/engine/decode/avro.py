@@ -25,6 +25,7 @@ from tidemark.domain.columns.types import (
 )
 from tidemark.domain.formats.avro_columns import branch_names, column_type, has_columns
 from tidemark.domain.formats.avro_decoder import (
+    AVRO_OPTIONS,
     DEFAULT,
     decoded_names,
     decoded_type,
@@ -48,9 +49,6 @@ from tidemark.domain.formats.avro_nodes import (
 )
 from tidemark.engine.decode.connect import document, variable_decimal, zoned_timestamp
 from tidemark.engine.decode.digits import digits_of
-
-AVRO_OPTIONS = {"mode": "PERMISSIVE", "datetimeRebaseMode": "CORRECTED"}
-"""CORRECTED is the default, but a session may say otherwise, and dates must not depend on it."""
 
 
 def shaped(  # noqa: C901, PLR0911, PLR0912 - one case per kind of node

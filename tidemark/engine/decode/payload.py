@@ -16,10 +16,10 @@ from tidemark.domain.columns.spark_types import spark_ddl
 from tidemark.domain.columns.types import BINARY, Field, Primitive
 from tidemark.domain.formats.avro import AvroSchema
 from tidemark.domain.formats.avro_columns import WHOLE_VALUE
-from tidemark.domain.formats.avro_decoder import HEADER_SIZE, SENTINEL, decoder_schema
+from tidemark.domain.formats.avro_decoder import AVRO_OPTIONS, HEADER_SIZE, SENTINEL, decoder_schema
 from tidemark.domain.formats.avro_nodes import Node, Record, skeleton
 from tidemark.domain.formats.debezium import reader_row
-from tidemark.engine.decode.avro import AVRO_OPTIONS, record_field, shaped
+from tidemark.engine.decode.avro import record_field, shaped
 from tidemark.engine.decode.avro_checks import fits, sound
 from tidemark.engine.decode.debezium import Change
 from tidemark.engine.decode.on_executors import decoded as shipped_decoder

@@ -11,8 +11,8 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /** Reads a value of one schema: as an object of Spark, or into a field of a row. */
 abstract class Reader {
-  private static final long MOST_BYTES = limit("bytes.maxLength");
-  private static final long MOST_ITEMS = limit("collectionItems.maxLength");
+  private static final long MOST_BYTES = limit("bytes.maxLength", 64L << 20);
+  private static final long MOST_ITEMS = limit("collectionItems.maxLength", 1L << 22);
 
   abstract Object object(Input in);
 
@@ -20,9 +20,9 @@ abstract class Reader {
     row.update(field, object(in));
   }
 
-  /** Avro's own limits, see `tidemark/domain/formats/avro_limits.py`. */
-  private static long limit(String name) {
-    return Long.getLong("org.apache.avro.limits." + name, Integer.MAX_VALUE - 8);
+  /** Avro's own limits, and where a server was started without them those of `tidemark/domain/formats/avro_limits.py`. */
+  private static long limit(String name, long otherwise) {
+    return Long.getLong("org.apache.avro.limits." + name, otherwise);
   }
 
   private static long size(Input in) {
