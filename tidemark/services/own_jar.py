@@ -1,18 +1,23 @@
 """Tidemark's own classes for Spark (`tidemark/jvm`), compiled once per version into a jar in the user's cache.
 
 The Java that Tidemark asks for may be a runtime without a compiler, so the compiler is a jar as well: Eclipse's.
+`python -m tidemark.services.own_jar` prints the path of the jar, for a Spark server of one's own.
 """
 
 import hashlib
 import os
 import subprocess
+import sys
 import tempfile
 import zipfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import tidemark
+from tidemark.services.download import fetch
 from tidemark.services.errors import ServiceFailed
+from tidemark.services.java import find_java
 from tidemark.services.manifest import cache_dir, classpath
 
 SOURCES = Path(tidemark.__file__).parent / "jvm"
@@ -20,41 +25,58 @@ RELEASE = "17"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
-def own_jar(java: Path, against: Sequence[str]) -> Path:
-    """The jar, compiled if this version of the sources was not yet; `against` is the class path that it will join.
+def own_jar(java: Path) -> Path:
+    """The jar, compiled if this version of the sources was not yet against the pinned jars; those must be there.
 
     Raises:
-        ServiceFailed: it does not compile against these jars.
+        ServiceFailed: it does not compile.
     """
+    beside = [*map(Path, classpath("spark")), *sorted((pyspark_home() / "jars").glob("*.jar"))]
     sources = sorted(SOURCES.rglob("*.java"))
-    digest = hashlib.sha256("\n".join(Path(jar).name for jar in against).encode())
+    digest = hashlib.sha256("\n".join(jar.name for jar in beside).encode())
     for source in sources:
         digest.update(source.relative_to(SOURCES).as_posix().encode() + source.read_bytes())
     jar = cache_dir() / "jvm" / f"tidemark-{digest.hexdigest()[:16]}.jar"
     if not jar.exists():
-        _compile(java, sources, against, jar)
+        _compile(java, sources, beside, jar)
     return jar
 
 
-def _compile(java: Path, sources: Sequence[Path], against: Sequence[str], jar: Path) -> None:
+def pyspark_home() -> Path:
+    """The folder of pip's pyspark, which has Spark's jars."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("pyspark")
+    return Path(spec.origin).parent
+
+
+def _compile(java: Path, sources: Sequence[Path], beside: Sequence[Path], jar: Path) -> None:
     jar.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=jar.parent) as folder:
-        classes, log, made = Path(folder, "classes"), Path(folder, "log"), Path(folder, "jar")
-        beside = os.pathsep.join(str(file) for each in against for file in _files(each))
-        command = [str(java), "-jar", *classpath("compiler"), "--release", RELEASE, "-nowarn", "-cp", beside]
+        classes, made, log = Path(folder, "classes"), Path(folder, "jar"), jar.with_suffix(".log")
+        compiler = [
+            str(java),
+            "-jar",
+            *classpath("compiler"),
+            "--release",
+            RELEASE,
+            "-nowarn",
+            "-encoding",
+            "UTF-8",
+        ]
+        options = ["-cp", os.pathsep.join(map(str, beside)), "-d", str(classes)]
         with log.open("wb") as out:
-            ended = subprocess.run(
-                [*command, "-encoding", "UTF-8", "-d", classes, *sources], check=False, stdout=out, stderr=out
-            )
+            ended = subprocess.run([*compiler, *options, *sources], check=False, stdout=out, stderr=out)
         if ended.returncode:
             raise ServiceFailed("spark", "cannot be given Tidemark's classes, which do not compile", log)
+        log.unlink()
         with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as packed:
             for each in sorted(classes.rglob("*.class")):
-                packed.writestr(
-                    zipfile.ZipInfo(each.relative_to(classes).as_posix(), _LONG_AGO), each.read_bytes()
-                )
+                name = zipfile.ZipInfo(each.relative_to(classes).as_posix(), _LONG_AGO)
+                packed.writestr(name, each.read_bytes())
         made.replace(jar)  # another process may have made the same one
 
 
-def _files(jar: str) -> list[Path]:
-    return sorted(Path(jar).parent.glob("*.jar")) if jar.endswith("/*") else [Path(jar)]
+if __name__ == "__main__":
+    fetch(("spark", "compiler"))
+    sys.stdout.write(f"{own_jar(find_java())}\n")

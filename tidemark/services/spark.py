@@ -4,7 +4,6 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
 from tidemark.domain.formats.avro_limits import JVM_OPTIONS as AVRO_LIMITS
@@ -13,7 +12,7 @@ from tidemark.services import python_workers
 from tidemark.services.catalog import NAME, LocalCatalog
 from tidemark.services.class_archive import ClassArchive
 from tidemark.services.manifest import ArtifactSet, classpath
-from tidemark.services.own_jar import own_jar
+from tidemark.services.own_jar import own_jar, pyspark_home
 from tidemark.services.ports import LOOPBACK, accepts
 from tidemark.services.processes import Command
 from tidemark.services.progress import Step
@@ -138,7 +137,7 @@ class Spark:
 
     def command(self, place: Place) -> Command:
         """Write spark.conf, empty the scratch space of the last life."""
-        folder, package = place.home / "spark", _package()
+        folder, package = place.home / "spark", pyspark_home()
         scratch = folder / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
@@ -174,8 +173,7 @@ class Spark:
         return ClassArchive(java, self._jars(java))
 
     def _jars(self, java: Path) -> list[str]:
-        jars = [*classpath("spark", *self._extras), str(_package() / "jars" / "*")]
-        return [str(own_jar(java, jars)), *jars]
+        return [str(own_jar(java)), *classpath("spark", *self._extras), str(pyspark_home() / "jars" / "*")]
 
     def is_ready(self, place: Place) -> bool:
         """True when the server listens, which it does when Spark is there."""
@@ -195,10 +193,3 @@ class Spark:
         }
         cores = os.cpu_count() or 2
         return {**settings(cores), **addresses, **LocalCatalog(place.home).spark(), **self._conf}
-
-
-def _package() -> Path:
-    spec = find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("pyspark")
-    return Path(spec.origin).parent

@@ -6,6 +6,7 @@ import pytest
 from topics import order
 
 from tidemark.domain.errors import Refused
+from tidemark.engine.ingest import stage
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.table.operations import Signature
 
@@ -127,4 +128,30 @@ def test_a_table_that_starts_at_the_latest_offset_pins_it_once(lakehouse):
     topic.send(range(40, 60))
     assert table.run().rows.written == 20
     assert table.ids() == list(range(40, 60))
+    table.holds_everything()
+
+
+@pytest.mark.parametrize(
+    ("partition_by", "touched", "open_at_once"),
+    [("bucket(7, id)", 7, "true"), ("truncate(2, id)", 150, "false")],
+)
+def test_a_large_batch_sorts_its_rows_only_where_they_are_of_many_partitions(
+    lakehouse, monkeypatch, partition_by, touched, open_at_once
+):
+    """Given 300 ids, when batches that count as large are run, then files stay open for few partitions alone."""
+    monkeypatch.setattr(stage, "SMALL_BATCH", 10)
+    told, layout = [], stage._layout
+    monkeypatch.setattr(
+        stage, "_layout", lambda *plan, **server: told.append(layout(*plan, **server)) or told[-1]
+    )
+    topic = lakehouse.cluster.topic("orders", 2)
+    table = lakehouse.table(
+        topic, partition_by=[partition_by], table_properties={"write.distribution-mode": "none"}
+    )
+    for _ in range(2):
+        topic.send(range(300))
+        assert table.run().rows.written == 300
+        assert lakehouse.lake.state(table.name).touched_partitions == touched
+    assert [each["fanout-enabled"] for each in told] == [open_at_once] * 2
+    assert table.ids() == sorted([*range(300)] * 2)
     table.holds_everything()

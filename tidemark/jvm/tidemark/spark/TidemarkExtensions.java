@@ -1,6 +1,10 @@
 package tidemark.spark;
 
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.ColumnarRule;
+import org.apache.spark.sql.execution.SparkPlan;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
 
@@ -11,8 +15,20 @@ public final class TidemarkExtensions extends AbstractFunction1<SparkSessionExte
     extensions.injectOptimizerRule(
         new AbstractFunction1<>() {
           @Override
-          public FasterAvro apply(org.apache.spark.sql.SparkSession session) {
+          public FasterAvro apply(SparkSession session) {
             return new FasterAvro();
+          }
+        });
+    extensions.injectColumnar(
+        new AbstractFunction1<>() {
+          @Override
+          public ColumnarRule apply(SparkSession session) {
+            return new ColumnarRule() {
+              @Override
+              public Rule<SparkPlan> preColumnarTransitions() {
+                return new UncopiedWrites();
+              }
+            };
           }
         });
     return BoxedUnit.UNIT;

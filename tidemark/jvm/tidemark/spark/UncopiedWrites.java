@@ -1,0 +1,49 @@
+package tidemark.spark;
+
+import static scala.jdk.javaapi.CollectionConverters.asJava;
+
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.FilterExec;
+import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.datasources.v2.AppendDataExec;
+
+/**
+ * A rule of physical plans: rows are appended as they are where only their last columns, or whole rows, are left out.
+ *
+ * <p>So a batch's rows, of which those that were written are filtered by their fate, are not copied once more for that.
+ */
+final class UncopiedWrites extends Rule<SparkPlan> {
+  private static final String ICEBERG = "org.apache.iceberg."; // its writers ask rows by position
+  @Override
+  public SparkPlan apply(SparkPlan plan) {
+    if (plan instanceof AppendDataExec append
+        && append.write().getClass().getName().startsWith(ICEBERG)
+        && append.query() instanceof ProjectExec project
+        && project.child() instanceof FilterExec filter
+        && isPrefix(asJava(project.projectList()), asJava(filter.output()))) {
+      return append.withNewChildInternal(
+          new PassingExec(filter.condition(), project.output(), filter.child()));
+    }
+    return plan;
+  }
+
+  private static boolean isPrefix(List<NamedExpression> listed, List<Attribute> columns) {
+    if (listed.size() > columns.size()) {
+      return false;
+    }
+    for (int i = 0; i < listed.size(); i++) {
+      Expression each = (Expression) listed.get(i);
+      Expression named = each instanceof Alias alias ? alias.child() : each;
+      if (!(named instanceof Attribute column && column.exprId().equals(columns.get(i).exprId()))) {
+        return false;
+      }
+    }
+    return true;
+  }
+}
