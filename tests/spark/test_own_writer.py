@@ -187,3 +187,27 @@ def test_a_file_is_not_much_larger(written: dict[str, Table]) -> None:
     """A dictionary is chosen where it makes pages smaller."""
     sizes = {name: file_of(table).stat().st_size for name, table in written.items()}
     assert sizes["ours"] < 1.1 * sizes["theirs"], sizes
+
+
+def test_long_lists_fill_pages_of_their_own(spark: SparkSession, stack: dict[str, Any]) -> None:
+    """Lists of thousands of elements, also of NULLs, which take no bytes: a page ends with the row that fills it."""
+    catalog = load_catalog(stack["catalog"]["name"], **stack["catalog"]["properties"])
+    spark.sql(
+        "CREATE TABLE lake.writers.lists (id BIGINT, numbers ARRAY<BIGINT>, nothing ARRAY<STRING>) "
+        "TBLPROPERTIES ('write.parquet.page-size-bytes' = '65536', 'write.parquet.row-group-size-bytes' = '200000')"
+    )
+    spark.sql(
+        "SELECT id, sequence(0, id * 150) AS numbers, transform(sequence(1, 20000), n -> CAST(NULL AS STRING)) AS nothing "
+        "FROM range(0, 100, 1, 1)"
+    ).writeTo("lake.writers.lists").append()
+    table = catalog.load_table("writers.lists")
+    assert pq.read_metadata(file_of(table)).num_row_groups > 1
+    for rows in (
+        pq.read_table(file_of(table), page_checksum_verification=True),
+        spark.table("lake.writers.lists").toArrow(),
+    ):
+        found = {row["id"]: row for row in rows.to_pylist()}
+        assert len(found) == 100
+        for number, row in found.items():
+            assert row["numbers"] == list(range(number * 150 + 1))
+            assert row["nothing"] == [None] * 20000

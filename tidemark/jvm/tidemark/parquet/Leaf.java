@@ -22,6 +22,8 @@ import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
  * where it makes the page smaller, else the plain values. Pages are of data page version 1.
  */
 abstract class Leaf extends Node {
+  private static final int MANY = 4096;
+
   final ColumnDescriptor descriptor;
   final PrimitiveType type;
   final Limits limits;
@@ -111,6 +113,8 @@ abstract class Leaf extends Node {
     repetitions.add(repetition);
     if (repetition == 0) {
       rows++;
+    } else if (definitions.count() % MANY == 0) { // a long list, perhaps of NULLs
+      limits.over();
     }
   }
 
@@ -121,11 +125,15 @@ abstract class Leaf extends Node {
 
   /** Bytes in memory: pages and what waits. */
   final long held() {
-    return pages.getMemSize() + bytes() + 4L * entries();
+    return pages.getMemSize() + waiting() + 4L * entries();
   }
 
   final boolean isFull() {
-    return rows >= limits.pageRows() || bytes() >= limits.pageBytes();
+    return rows >= limits.pageRows() || waiting() >= limits.pageBytes();
+  }
+
+  private long waiting() {
+    return bytes() + definitions.count();
   }
 
   /** Write what waits as a page. */
