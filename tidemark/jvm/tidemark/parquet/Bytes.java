@@ -24,6 +24,11 @@ abstract class Bytes extends Leaf {
   byte[] body = new byte[64];
   int end;
   private int count;
+  private int least = -1; // where the least value of the page begins
+  private int leastSize;
+  private int most = -1;
+  private int mostSize;
+  private boolean isDescribed; // of all values, while they were numbered
 
   Bytes(ColumnDescriptor descriptor, boolean optional, Limits limits) {
     super(descriptor, optional, limits);
@@ -73,9 +78,13 @@ abstract class Bytes extends Leaf {
   final boolean number(int[] into, boolean firstPage) {
     int prefix = length == 0 ? Integer.BYTES : 0;
     int at = 0;
+    dictionary.turnPage();
     for (int i = 0; i < count; i++) {
       int size = size(at);
       into[i] = dictionary.number(body, at + prefix, size);
+      if (dictionary.isFirstOfPage(into[i])) {
+        widen(at + prefix, size);
+      }
       at += prefix + size;
       if (firstPage && i == ENOUGH && dictionary.entries() > USELESS * ENOUGH) {
         return false;
@@ -84,6 +93,7 @@ abstract class Bytes extends Leaf {
         return false;
       }
     }
+    isDescribed = true;
     return true;
   }
 
@@ -100,25 +110,25 @@ abstract class Bytes extends Leaf {
   @Override
   final void describe(Statistics<?> statistics) {
     int prefix = length == 0 ? Integer.BYTES : 0;
-    int least = prefix;
-    int leastSize = size(0);
-    int most = least;
-    int mostSize = leastSize;
-    int at = prefix + leastSize;
-    for (int i = 1; i < count; i++) {
+    int at = 0;
+    for (int i = 0; i < count && !isDescribed; i++) {
       int size = size(at);
-      int from = at + prefix;
-      if (compare(from, size, least, leastSize) < 0) {
-        least = from;
-        leastSize = size;
-      } else if (compare(from, size, most, mostSize) > 0) {
-        most = from;
-        mostSize = size;
-      }
-      at = from + size;
+      widen(at + prefix, size);
+      at += prefix + size;
     }
     statistics.updateStats(copy(least, leastSize));
     statistics.updateStats(copy(most, mostSize));
+  }
+
+  private void widen(int from, int size) {
+    if (least < 0 || compare(from, size, least, leastSize) < 0) {
+      least = from;
+      leastSize = size;
+    }
+    if (most < 0 || compare(from, size, most, mostSize) > 0) {
+      most = from;
+      mostSize = size;
+    }
   }
 
   private Binary copy(int from, int size) {
@@ -137,6 +147,9 @@ abstract class Bytes extends Leaf {
     }
     end = 0;
     count = 0;
+    least = -1;
+    most = -1;
+    isDescribed = false;
   }
 
   @Override

@@ -21,8 +21,10 @@ final class BytesDictionary {
   private int[] starts = new int[FIRST]; // of the bytes themselves
   private int[] sizes = new int[FIRST];
   private int[] hashes = new int[FIRST];
+  private int[] pages = new int[FIRST]; // the last in which each came
   private int[] slots = new int[2 * FIRST]; // the place plus one
   private int entries;
+  private int turned;
 
   /** `length` of every value, 0 where each says its own. */
   BytesDictionary(int length) {
@@ -57,6 +59,17 @@ final class BytesDictionary {
     return entries++;
   }
 
+  void turnPage() {
+    turned++;
+  }
+
+  /** True once for each value of a page. */
+  boolean isFirstOfPage(int place) {
+    boolean first = pages[place] != turned;
+    pages[place] = turned;
+    return first;
+  }
+
   private boolean equal(int place, byte[] bytes, int from, int size) {
     int start = starts[place];
     return sizes[place] == size && Arrays.equals(page, start, start + size, bytes, from, from + size);
@@ -80,6 +93,7 @@ final class BytesDictionary {
     starts = Arrays.copyOf(starts, 2 * entries);
     sizes = Arrays.copyOf(sizes, 2 * entries);
     hashes = Arrays.copyOf(hashes, 2 * entries);
+    pages = Arrays.copyOf(pages, 2 * entries);
     slots = new int[4 * entries];
     int mask = slots.length - 1;
     for (int place = 0; place < entries; place++) {
