@@ -27,6 +27,7 @@ from tidemark.services.ports import Ports
 from tidemark.services.progress import silent
 from tidemark.services.registry import Registry
 from tidemark.services.service import Place
+from tidemark.services.spark import PATIENT_COMPILER
 from tidemark.services.stack import Stack
 
 NAMESPACE = "bench"
@@ -52,8 +53,8 @@ FETCHES = {
     "receive.buffer.bytes": str(1024 * 1024),
 }
 """Of every Java consumer: what Tidemark sets, too."""
-JVM = ("-Xms256m", "-Xmx1536m", "-XX:+UseParallelGC", "-Duser.timezone=UTC")
-"""Of every peer that is a JVM: the heap, collector and time zone of Tidemark's Spark server."""
+JVM = ("-Xms256m", "-Xmx1536m", "-XX:+UseParallelGC", "-Duser.timezone=UTC", *PATIENT_COMPILER)
+"""Of every peer that is a JVM: heap, collector, compilers and time zone of Tidemark's Spark server."""
 
 
 @dataclass(frozen=True, slots=True)
