@@ -21,7 +21,7 @@ from tidemark.services.java import find_java
 from tidemark.services.manifest import cache_dir, classpath
 
 SOURCES = Path(tidemark.__file__).parent / "jvm"
-RELEASE = "17"
+LEVEL = "-17"  # not --release, which asks a newer runtime for the files of a JDK
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
@@ -54,16 +54,7 @@ def _compile(java: Path, sources: Sequence[Path], beside: Sequence[Path], jar: P
     jar.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=jar.parent) as folder:
         classes, made, log = Path(folder, "classes"), Path(folder, "jar"), jar.with_suffix(".log")
-        compiler = [
-            str(java),
-            "-jar",
-            *classpath("compiler"),
-            "--release",
-            RELEASE,
-            "-nowarn",
-            "-encoding",
-            "UTF-8",
-        ]
+        compiler = [str(java), "-jar", *classpath("compiler"), LEVEL, "-nowarn", "-encoding", "UTF-8"]
         options = ["-cp", os.pathsep.join(map(str, beside)), "-d", str(classes)]
         with log.open("wb") as out:
             ended = subprocess.run([*compiler, *options, *sources], check=False, stdout=out, stderr=out)
