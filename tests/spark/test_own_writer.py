@@ -30,6 +30,7 @@ COLUMNS = {
     "text": ("STRING", "IF(id % 11 = 0, '', concat('é😀', hash(id), repeat('x', CAST(id % 50 AS INT))))"),
     "word": ("STRING", "element_at(array('NEW', 'PAID', NULL, 'SENT'), CAST(id % 4 + 1 AS INT))"),
     "turning": ("STRING", "IF(id < 5000, 'same', concat('other', id))"),
+    "late": ("STRING", "IF(id < 3000, NULL, concat('v', id % 5))"),
     "none": ("STRING", "NULL"),
     "bytes": ("BINARY", "IF(id % 9 = 0, X'', CAST(repeat(chr(id % 200), CAST(id % 20 AS INT)) AS BINARY))"),
     "large": ("BINARY", "IF(id % 4000 = 1, CAST(repeat('y', 70000) AS BINARY), NULL)"),
@@ -187,6 +188,21 @@ def test_a_file_is_not_much_larger(written: dict[str, Table]) -> None:
     """A dictionary is chosen where it makes pages smaller."""
     sizes = {name: file_of(table).stat().st_size for name, table in written.items()}
     assert sizes["ours"] < 1.1 * sizes["theirs"], sizes
+
+
+@pytest.mark.parametrize("codec", ["uncompressed", "snappy", "gzip"])
+def test_each_codec_is_as_the_table_says(spark: SparkSession, stack: dict[str, Any], codec: str) -> None:
+    """Read by Arrow, with the codec in the footer."""
+    catalog = load_catalog(stack["catalog"]["name"], **stack["catalog"]["properties"])
+    properties = f"'write.parquet.compression-codec' = '{codec}'"
+    spark.sql(f"CREATE TABLE lake.writers.{codec} (id BIGINT, word STRING) TBLPROPERTIES ({properties})")
+    rows = spark.sql("SELECT id, concat('w', id % 7) AS word FROM range(0, 50000, 1, 1)")
+    rows.writeTo(f"lake.writers.{codec}").append()
+    file = file_of(catalog.load_table(f"writers.{codec}"))
+    assert pq.read_metadata(file).row_group(0).column(0).compression == codec.upper()
+    found = pq.read_table(file, page_checksum_verification=True)
+    assert found["id"].to_pylist() == list(range(50_000))
+    assert found["word"].to_pylist() == [f"w{number % 7}" for number in range(50_000)]
 
 
 def test_long_lists_fill_pages_of_their_own(spark: SparkSession, stack: dict[str, Any]) -> None:

@@ -34,7 +34,7 @@ abstract class Leaf extends Node {
   private int rows;
   private long written; // entries of all pages
   private boolean encodes; // by dictionary, in this row group, until that is too large or of no use
-  private boolean first;
+  private boolean first; // no page of this row group has had a value
 
   Leaf(ColumnDescriptor descriptor, boolean optional, Limits limits) {
     super(descriptor.getMaxDefinitionLevel(), optional);
@@ -143,7 +143,7 @@ abstract class Leaf extends Node {
     }
     BytesInput values = null;
     Encoding encoding = Encoding.PLAIN;
-    if (encodes) {
+    if (encodes && count() > 0) {
       values = numbered();
       encoding = Encoding.PLAIN_DICTIONARY;
     }
@@ -158,6 +158,7 @@ abstract class Leaf extends Node {
     }
     if (count() > 0) {
       describe(statistics);
+      first = false;
     }
     BytesInput page = BytesInput.concat(repetitions.page(), definitions.page(), values);
     Encoding repeated = descriptor.getMaxRepetitionLevel() == 0 ? Encoding.BIT_PACKED : Encoding.RLE;
@@ -168,7 +169,6 @@ abstract class Leaf extends Node {
     clear();
     written += entries;
     rows = 0;
-    first = false;
   }
 
   /** Write the dictionary, behind the last page; the file has it before the first. */
@@ -200,9 +200,6 @@ abstract class Leaf extends Node {
 
   private BytesInput indexes(int[] numbers, int width) throws IOException {
     int count = count();
-    if (count == 0) {
-      return BytesInput.empty();
-    }
     HeapByteBufferAllocator heap = HeapByteBufferAllocator.getInstance();
     int about = Math.max(64, (int) ((long) count * Math.max(width, 1) / 8) + 64);
     try (RunLengthBitPackingHybridEncoder encoder =

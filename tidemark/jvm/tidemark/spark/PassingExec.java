@@ -24,14 +24,14 @@ import scala.runtime.AbstractFunction2;
  * <p>Only a writer may be its parent, for that asks rows for their columns by position. Anything that copies rows by
  * their layout would be misled.
  */
-final class PassingExec extends SparkPlan {
+public final class PassingExec extends SparkPlan {
   private static final long serialVersionUID = 1L;
 
   private final Expression condition;
   private final Seq<Attribute> output;
   private final SparkPlan child;
 
-  PassingExec(Expression condition, Seq<Attribute> output, SparkPlan child) {
+  public PassingExec(Expression condition, Seq<Attribute> output, SparkPlan child) {
     this.condition = condition;
     this.output = output;
     this.child = child;
