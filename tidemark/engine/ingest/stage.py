@@ -20,7 +20,7 @@ from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.read import SMALL_BATCH
 from tidemark.engine.table.branch import Attempt, branch_head, branch_identifier
 
-FEW_PARTITIONS = 100
+FEW_PARTITIONS = 32
 """Files that a task of a large batch may have open at once."""
 
 

@@ -7,7 +7,9 @@ import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
 
 /** A column of booleans, a bit each. */
 final class Booleans extends Leaf {
-  private byte[] bits = new byte[16];
+  private static final int FIRST = 16;
+
+  private byte[] bits = new byte[FIRST];
   private int count;
   private int trues;
 
@@ -73,6 +75,16 @@ final class Booleans extends Leaf {
   void clear() {
     count = 0;
     trues = 0;
+  }
+
+  @Override
+  long room() {
+    return bits.length;
+  }
+
+  @Override
+  void release() {
+    bits = new byte[FIRST];
   }
 
   @Override

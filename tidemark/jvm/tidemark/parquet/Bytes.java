@@ -18,10 +18,11 @@ abstract class Bytes extends Leaf {
       MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
   private static final double USELESS = 0.7; // of the values are different: no dictionary will help
   private static final int ENOUGH = 2048;
+  private static final int FIRST = 64;
 
   private final int length; // of every value, or 0 where each says its own
   private final BytesDictionary dictionary;
-  byte[] body = new byte[64];
+  byte[] body = new byte[FIRST];
   int end;
   private int count;
   private int least = -1; // where the least value of the page begins
@@ -143,13 +144,24 @@ abstract class Bytes extends Leaf {
   @Override
   final void clear() {
     if (body.length > 4L * limits.pageBytes()) { // after a value beyond all measure
-      body = new byte[64];
+      body = new byte[FIRST];
     }
     end = 0;
     count = 0;
     least = -1;
     most = -1;
     isDescribed = false;
+  }
+
+  @Override
+  final long room() {
+    return body.length + dictionary.room();
+  }
+
+  @Override
+  final void release() {
+    body = new byte[FIRST];
+    dictionary.release();
   }
 
   @Override

@@ -118,6 +118,22 @@ final class BytesDictionary {
     return BytesInput.from(page, 0, end);
   }
 
+  /** Bytes in memory. */
+  long room() {
+    return page.length + 16L * starts.length + 4L * slots.length;
+  }
+
+  void release() {
+    page = new byte[64];
+    starts = new int[FIRST];
+    sizes = new int[FIRST];
+    hashes = new int[FIRST];
+    pages = new int[FIRST];
+    slots = new int[2 * FIRST];
+    entries = 0;
+    end = 0;
+  }
+
   void clear() {
     if (entries > 0) {
       entries = 0;

@@ -35,6 +35,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
  */
 final class ColumnarWriter implements FileAppender<InternalRow> {
   private static final int LOOK = 128; // rows between two looks at the pages
+  private static final int SMALL = 16 * 1024; // what the compressor's buffer begins with
   private static final String TRUNCATE = "parquet.columnindex.truncate.length";
 
   private final Schema schema;
@@ -54,6 +55,7 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
   private ParquetFileWriter writer;
   private long rows; // of this row group
   private int ordinal;
+  private long buffered; // bytes of this row group at the last look
   private long held; // bytes in memory at the last look
   private boolean closed;
 
@@ -79,7 +81,7 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
     this.mode = mode;
     this.conf = conf;
     this.truncate = conf.getInt(TRUNCATE, ParquetProperties.DEFAULT_COLUMN_INDEX_TRUNCATE_LENGTH);
-    this.compressor = new ParquetCodecFactory(conf, settings.pageBytes()).getCompressor(settings.codec());
+    this.compressor = new ParquetCodecFactory(conf, SMALL).getCompressor(settings.codec());
     List<Leaf> found = new ArrayList<>();
     row.leaves(found::add);
     this.leaves = found.toArray(new Leaf[0]);
@@ -100,21 +102,34 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
     limits.looked();
     try {
       long now = 0;
+      buffered = 0;
       for (Leaf leaf : leaves) {
         if (leaf.isFull()) {
           leaf.page();
         }
+        buffered += leaf.buffered();
         now += leaf.held();
       }
-      Memory.changed(now - held);
-      held = now;
-      if (held >= settings.rowGroupBytes() || Memory.isShort(held)) {
+      holds(now);
+      if (Memory.isShort(held)) {
+        endRowGroup();
+        for (Leaf leaf : leaves) {
+          leaf.shrink();
+        }
+        holds(0);
+        startRowGroup();
+      } else if (buffered >= settings.rowGroupBytes()) {
         endRowGroup();
         startRowGroup();
       }
     } catch (IOException error) {
       throw new UncheckedIOException("Failed to write pages of " + output.location(), error);
     }
+  }
+
+  private void holds(long bytes) {
+    Memory.changed(bytes - held);
+    held = bytes;
   }
 
   private void startRowGroup() {
@@ -158,8 +173,7 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
     pages.flushToFileWriter(writer);
     writer.endBlock();
     pages.close();
-    Memory.changed(-held);
-    held = 0;
+    buffered = 0;
   }
 
   @Override
@@ -179,7 +193,7 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
   @Override
   public long length() {
     try {
-      return (writer == null ? 0 : writer.getPos()) + (closed ? 0 : held);
+      return (writer == null ? 0 : writer.getPos()) + (closed ? 0 : buffered);
     } catch (IOException error) {
       throw new UncheckedIOException("Failed to get the length of " + output.location(), error);
     }

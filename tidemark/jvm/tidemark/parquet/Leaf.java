@@ -70,6 +70,12 @@ abstract class Leaf extends Node {
 
   abstract void forget();
 
+  /** Bytes that its arrays take, whatever waits in them. */
+  abstract long room();
+
+  /** Take arrays of the first size instead; nothing waits in them. */
+  abstract void release();
+
   /** What Iceberg keeps of the whole file besides the footer; null for all but floating numbers. */
   FieldMetrics<?> metrics() {
     return null;
@@ -123,9 +129,21 @@ abstract class Leaf extends Node {
     each.accept(this);
   }
 
-  /** Bytes in memory: pages and what waits. */
-  final long held() {
+  /** About the bytes that this row group has in the file so far: pages and what waits. */
+  final long buffered() {
     return pages.getMemSize() + waiting() + 4L * entries();
+  }
+
+  /** Bytes in memory. */
+  final long held() {
+    return pages.getMemSize() + room() + definitions.room() + repetitions.room();
+  }
+
+  /** Let go of all memory, between two row groups. */
+  final void shrink() {
+    release();
+    definitions.release();
+    repetitions.release();
   }
 
   final boolean isFull() {

@@ -40,6 +40,15 @@ final class Levels {
     return count;
   }
 
+  /** Bytes of the list. */
+  int room() {
+    return levels.length;
+  }
+
+  void release() {
+    levels = new byte[0];
+  }
+
   void clear() {
     count = 0;
     same = true;

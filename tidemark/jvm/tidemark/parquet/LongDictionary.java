@@ -49,6 +49,17 @@ final class LongDictionary {
     return values;
   }
 
+  /** Bytes in memory. */
+  long room() {
+    return 8L * values.length + 4L * slots.length;
+  }
+
+  void release() {
+    values = new long[FIRST];
+    slots = new int[2 * FIRST];
+    size = 0;
+  }
+
   void clear() {
     if (size > 0) {
       size = 0;

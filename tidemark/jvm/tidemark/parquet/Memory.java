@@ -10,7 +10,7 @@ import java.util.concurrent.atomic.AtomicLong;
  * the larger ones end their row groups early.
  */
 final class Memory {
-  private static final long BOUND = Runtime.getRuntime().maxMemory() / 4;
+  private static final long BOUND = Runtime.getRuntime().maxMemory() / 5;
   private static final AtomicLong HELD = new AtomicLong();
   private static final AtomicInteger FILES = new AtomicInteger();
 

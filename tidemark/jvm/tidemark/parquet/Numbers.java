@@ -89,6 +89,17 @@ abstract class Numbers extends Leaf {
   }
 
   @Override
+  final long room() {
+    return 8L * values.length + dictionary.room();
+  }
+
+  @Override
+  final void release() {
+    values = new long[FIRST];
+    dictionary.release();
+  }
+
+  @Override
   final void forget() {
     dictionary.clear();
   }
