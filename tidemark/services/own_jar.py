@@ -60,12 +60,13 @@ def _compile(java: Path, sources: Sequence[Path], beside: Sequence[Path], jar: P
             ended = subprocess.run([*compiler, *options, *sources], check=False, stdout=out, stderr=out)
         if ended.returncode:
             raise ServiceFailed("spark", "cannot be given Tidemark's classes, which do not compile", log)
-        log.unlink()
+        log.unlink(missing_ok=True)  # another process may be making the same one
         with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as packed:
             for each in sorted(classes.rglob("*.class")):
                 name = zipfile.ZipInfo(each.relative_to(classes).as_posix(), _LONG_AGO)
                 packed.writestr(name, each.read_bytes())
-        made.replace(jar)  # another process may have made the same one
+        if not jar.exists():
+            made.replace(jar)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ Made once by the shell or the command line and passed as an argument; safe to sh
 """
 
 from collections.abc import Callable
-from functools import cached_property
 from threading import RLock
 
 from confluent_kafka import KafkaException
@@ -41,6 +40,8 @@ class Lake:
         self._spark: SparkSession | None = None
         self._kafka: dict[str, KafkaAdmin] = {}
         self._registries: dict[str, Registry] = {}
+        self.writes_columns = False
+        """Whether the server of the session writes Parquet with Tidemark's own classes."""
         self.made_by: dict[str, str] = {}
         """Contract files by tables that no contract names; empty where none has made the table."""
 
@@ -76,11 +77,6 @@ class Lake:
                     raise Outage("spark_down", "-", f"{type(error).__name__}: {error}"[:400]) from error
             return self._spark
 
-    @cached_property
-    def writes_columns(self) -> bool:
-        """Whether the server writes Parquet with Tidemark's own classes; asked once."""
-        return has_own_writer(self.spark())
-
     def require_spark(self) -> None:
         """Hear from the server: a session does not notice when it is gone.
 
@@ -95,6 +91,7 @@ class Lake:
         try:
             configure(spark, self.platform)
             verify(spark, self.platform.catalog.name)
+            self.writes_columns = has_own_writer(spark)
         except Stopped:
             spark.stop()
             raise

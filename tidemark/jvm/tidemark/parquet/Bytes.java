@@ -16,8 +16,6 @@ import org.apache.spark.unsafe.types.UTF8String;
 abstract class Bytes extends Leaf {
   private static final VarHandle INT =
       MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
-  private static final double USELESS = 0.7; // of the values are different: no dictionary will help
-  private static final int ENOUGH = 2048;
   private static final int FIRST = 64;
 
   private final int length; // of every value, or 0 where each says its own
@@ -38,7 +36,7 @@ abstract class Bytes extends Leaf {
   }
 
   /** Room for a value of `size` bytes; gives where it goes. */
-  final int room(int size) {
+  final int place(int size) {
     int prefix = length == 0 ? Integer.BYTES : 0;
     if (length != 0 && size != length) {
       throw new IllegalArgumentException(size + " bytes for a column of " + length);
@@ -87,7 +85,7 @@ abstract class Bytes extends Leaf {
         widen(at + prefix, size);
       }
       at += prefix + size;
-      if (firstPage && i == ENOUGH && dictionary.entries() > USELESS * ENOUGH) {
+      if (isUseless(i, firstPage)) {
         return false;
       }
       if (dictionary.size() > limits.dictionaryBytes()) {
@@ -178,7 +176,7 @@ abstract class Bytes extends Leaf {
     @Override
     void take(SpecializedGetters from, int ordinal) {
       UTF8String value = from.getUTF8String(ordinal);
-      int at = room(value.numBytes());
+      int at = place(value.numBytes());
       value.writeToMemory(body, Platform.BYTE_ARRAY_OFFSET + at);
     }
   }
@@ -192,7 +190,7 @@ abstract class Bytes extends Leaf {
     @Override
     void take(SpecializedGetters from, int ordinal) {
       byte[] value = from.getBinary(ordinal);
-      int at = room(value.length); // before `body` is named, which it may replace
+      int at = place(value.length); // before `body` is named, which it may replace
       System.arraycopy(value, 0, body, at, value.length);
     }
   }
@@ -210,7 +208,7 @@ abstract class Bytes extends Leaf {
     void take(SpecializedGetters from, int ordinal) {
       byte[] digits = shape.of(from, ordinal).toJavaBigDecimal().unscaledValue().toByteArray();
       int size = type.getTypeLength();
-      int at = room(size);
+      int at = place(size);
       Arrays.fill(body, at, at + size - digits.length, (byte) (digits[0] < 0 ? -1 : 0));
       System.arraycopy(digits, 0, body, at + size - digits.length, digits.length);
     }

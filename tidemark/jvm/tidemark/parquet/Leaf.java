@@ -23,11 +23,12 @@ import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
  */
 abstract class Leaf extends Node {
   private static final int MANY = 4096;
+  private static final int ENOUGH = 2048; // values to judge a dictionary by
+  private static final double USELESS = 0.7; // of them are different: none will help
 
   final ColumnDescriptor descriptor;
   final PrimitiveType type;
   final Limits limits;
-  private final int maxDefinition;
   private final Levels definitions;
   private final Levels repetitions;
   private PageWriter pages;
@@ -41,8 +42,7 @@ abstract class Leaf extends Node {
     this.descriptor = descriptor;
     this.type = descriptor.getPrimitiveType();
     this.limits = limits;
-    this.maxDefinition = descriptor.getMaxDefinitionLevel();
-    this.definitions = new Levels(maxDefinition);
+    this.definitions = new Levels(definition);
     this.repetitions = new Levels(descriptor.getMaxRepetitionLevel());
   }
 
@@ -59,6 +59,11 @@ abstract class Leaf extends Node {
   abstract boolean number(int[] into, boolean firstPage);
 
   abstract int entries();
+
+  /** Whether the values of the first page up to this one are so many different ones that a dictionary is of no use. */
+  final boolean isUseless(int place, boolean firstPage) {
+    return firstPage && place == ENOUGH && entries() > USELESS * ENOUGH;
+  }
 
   abstract BytesInput plain() throws IOException;
 
@@ -180,7 +185,7 @@ abstract class Leaf extends Node {
     }
     BytesInput page = BytesInput.concat(repetitions.page(), definitions.page(), values);
     Encoding repeated = descriptor.getMaxRepetitionLevel() == 0 ? Encoding.BIT_PACKED : Encoding.RLE;
-    Encoding defined = maxDefinition == 0 ? Encoding.BIT_PACKED : Encoding.RLE;
+    Encoding defined = definition == 0 ? Encoding.BIT_PACKED : Encoding.RLE;
     pages.writePage(page, entries, rows, statistics, repeated, defined, encoding);
     definitions.clear();
     repetitions.clear();

@@ -14,8 +14,6 @@ import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
 /** A column of numbers of four or eight bytes: integers, dates, times, short decimals, and floating ones by their bits. */
 abstract class Numbers extends Leaf {
   private static final int FIRST = 16;
-  private static final double USELESS = 0.7; // of the values are different: no dictionary will help
-  private static final int ENOUGH = 2048;
 
   private final int width;
   private final LongDictionary dictionary = new LongDictionary();
@@ -54,7 +52,7 @@ abstract class Numbers extends Leaf {
     int most = limits.dictionaryBytes() / width;
     for (int i = 0; i < count; i++) {
       into[i] = dictionary.number(values[i]);
-      if (firstPage && i == ENOUGH && dictionary.size() > USELESS * ENOUGH) {
+      if (isUseless(i, firstPage)) {
         return false;
       }
     }
