@@ -10,10 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
+from tests.support.both_decoders import NAMED_BY
 from tests.support.decoding import rows_of, source
 from tidemark.domain.columns.spark_types import columns_ddl
 from tidemark.domain.formats.json_columns import DOCUMENT, columns, declared
 from tidemark.engine.decode.failures import explain_failures
+from tidemark.engine.decode.on_server import NAME
 from tidemark.engine.decode.records import CAUSE, FATE, NO_ID, VALUE, Decoding, decode
 from tidemark.engine.ingest.observe import Observed, evidence, observed
 
@@ -132,8 +134,9 @@ def test_a_table_with_more_columns_reads_null_there(spark: SparkSession) -> None
     assert (row["id"], row["more"], row["_extra"]) == (1, None, '{"more":{}}')
 
 
+@pytest.mark.parametrize("evaluated", ["invoke(tidemark_decode.decode(", "ArrowEvalPython"])
 def test_a_batch_is_evaluated_once_and_counted_once(
-    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, evaluated: str
 ) -> None:
     """Filters on the fate and the counting beside a write must not bring a second evaluation."""
     raw = spark.range(10_000).selectExpr(
@@ -146,13 +149,15 @@ def test_a_batch_is_evaluated_once_and_counted_once(
         "0 timestampType",
         "cast(null as array<struct<key: string, value: binary>>) headers",
     )
+    if evaluated == "ArrowEvalPython":
+        monkeypatch.setattr(NAMED_BY, lambda *_: NAME)
     decoding = decoding_of({"id": "bigint"})
     decoded = decode(raw, decoding)
     written = decoded.where("_tidemark_fate = 'written'").select("id", "_extra", "_kafka")
     for query in (decoded, written, written.where("id > 5"), decoded.groupBy(FATE).count()):
         query.explain()
         plan = capsys.readouterr().out
-        assert plan.count("ArrowEvalPython") == 1, plan
+        assert plan.count(evaluated) == 1, plan
         assert plan.count("decode(") == 1, plan
     observation = Observed("batch")
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.json_types")

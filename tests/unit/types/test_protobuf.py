@@ -190,6 +190,22 @@ message M { required int32 id = 1; optional int32 n = 2 [default = 7]; optional 
 extend M { optional int32 more = 100; }"""
 
 
+def test_what_is_missing_is_named_wherever_it_is():
+    """Beside a map of numbers, where protobuf's own FindInitializationErrors crashes."""
+    case = Case(
+        'syntax = "proto2"; message M { map<string, int32> m = 1; optional N n = 2; map<int32, N> o = 3;'
+        " repeated N p = 4; required int32 q = 5; message N { required int32 r = 1; } }"
+    )
+    for value, missing in (
+        ("0a050a016110011200", "n.r, q"),
+        ("28011a0408011200", "o[1].r"),
+        ("28012200220208012200", "p[0].r, p[2].r"),
+    ):
+        refused = case.refused(bytes.fromhex(value))
+        assert refused == ("invalid_against_schema", f"the value: required and missing: {missing}")
+    assert case.landed(q=1)["q"] == 1
+
+
 def test_proto2_has_presence_and_closed_enums_lose_nothing():
     case = Case(PROTO2)
     assert case.landed(id=1) == {"id": 1, "n": None, "e": None, "es": []}

@@ -64,7 +64,7 @@ def parse(text: str) -> JsonDocuments:
         draft = str(schema.get("$schema", DRAFTS[0]))
         if not any(known in draft for known in DRAFTS):
             raise SchemaUnsupported("$schema", f"{draft} is not read: drafts 7 and 2020-12 are")
-    reader = _Reader(schema)
+    reader = _Reader(SchemaReferences(schema))
     try:
         root = reader.node(schema, (), ())
     except (TypeError, AttributeError, RecursionError) as error:
@@ -74,10 +74,49 @@ def parse(text: str) -> JsonDocuments:
 
 
 @dataclass
+class SchemaReferences:
+    """What references in a schema document point at."""
+
+    document: Any
+
+    @property
+    def is_draft_7(self) -> bool:
+        """In which nothing that stands beside a reference counts."""
+        return DRAFTS[0] in str(self.document.get("$schema", DRAFTS[0]))
+
+    def resolved(self, ref: str, path: Path) -> Any:
+        """What a reference into the document points at, by JSON pointer or by the name of an anchor.
+
+        Raises SchemaUnsupported, with the path.
+        """
+        base, _, fragment = ref.partition("#")
+        if base and base != str(self.document.get("$id", "")).partition("#")[0]:
+            raise SchemaUnsupported(".".join(path), f"$ref {ref} does not point into the document")
+        if fragment and not fragment.startswith("/"):
+            return self.anchored(ref, fragment, path)
+        found = self.document
+        for token in fragment.split("/")[1:]:
+            name = unquote(token).replace("~1", "/").replace("~0", "~")
+            try:
+                found = found[int(name)] if isinstance(found, list) else found[name]
+            except (KeyError, IndexError, ValueError, TypeError):
+                raise SchemaUnsupported(".".join(path), f"$ref {ref} points at nothing") from None
+        return found
+
+    def anchored(self, ref: str, name: str, path: Path) -> Any:
+        """The subschema that calls itself `name`: `$anchor`, in draft 7 an `$id` of a fragment alone."""
+        said = ("$id", f"#{name}") if self.is_draft_7 else ("$anchor", name)
+        found = [each for each in _subschemas(self.document) if each.get(said[0]) == said[1]]
+        if len(found) != 1:
+            raise SchemaUnsupported(".".join(path), f"$ref {ref} points at nothing")
+        return found[0]
+
+
+@dataclass
 class _Reader:
     """Reads one schema document."""
 
-    document: Any
+    references: SchemaReferences
     notes: list[Note] = field(default_factory=list)
     nodes: int = 0
 
@@ -110,39 +149,11 @@ class _Reader:
 
     def reference(self, schema: Mapping[str, Any], path: Path, opened: tuple[str, ...]) -> Node:
         ref = str(schema["$ref"])
-        if "draft-07" not in self.draft and _SHAPING & schema.keys():
+        if not self.references.is_draft_7 and _SHAPING & schema.keys():
             return self.text(path, f"$ref {ref} with more beside it has no single type")
         if ref in opened:
             return self.text(path, f"{ref} contains itself")
-        return self.node(self.resolved(ref, path), path, (*opened, ref))
-
-    @property
-    def draft(self) -> str:
-        return str(self.document.get("$schema", DRAFTS[0]))
-
-    def resolved(self, ref: str, path: Path) -> Any:
-        """What a reference into the document points at, by JSON pointer or by the name of an anchor."""
-        base, _, fragment = ref.partition("#")
-        if base and base != str(self.document.get("$id", "")).partition("#")[0]:
-            raise SchemaUnsupported(".".join(path), f"$ref {ref} does not point into the document")
-        if fragment and not fragment.startswith("/"):
-            return self.anchored(ref, fragment, path)
-        found = self.document
-        for token in fragment.split("/")[1:]:
-            name = unquote(token).replace("~1", "/").replace("~0", "~")
-            try:
-                found = found[int(name)] if isinstance(found, list) else found[name]
-            except (KeyError, IndexError, ValueError, TypeError):
-                raise SchemaUnsupported(".".join(path), f"$ref {ref} points at nothing") from None
-        return found
-
-    def anchored(self, ref: str, name: str, path: Path) -> Any:
-        """The subschema that calls itself `name`: `$anchor`, in draft 7 an `$id` of a fragment alone."""
-        said = ("$id", f"#{name}") if "draft-07" in self.draft else ("$anchor", name)
-        found = [each for each in _subschemas(self.document) if each.get(said[0]) == said[1]]
-        if len(found) != 1:
-            raise SchemaUnsupported(".".join(path), f"$ref {ref} points at nothing")
-        return found[0]
+        return self.node(self.references.resolved(ref, path), path, (*opened, ref))
 
     def combined(self, schema: Mapping[str, Any], keyword: str, path: Path, opened: tuple[str, ...]) -> Node:
         """Of several subschemas: the one that is left when null is taken away."""

@@ -24,6 +24,7 @@ from tidemark.domain.formats.json_columns import JsonDocuments
 from tidemark.domain.formats.json_nodes import Object
 from tidemark.domain.formats.protobuf_columns import ProtobufMessage
 from tidemark.engine.decode.avro import bare
+from tidemark.engine.decode.on_server import name_of
 from tidemark.engine.decode.shipped import debezium_json, json_arrow
 from tidemark.engine.decode.shipped.batch import Rows, decoder
 from tidemark.engine.decode.shipped.json_validity import Validity
@@ -50,7 +51,9 @@ def decoded(
     shippable()
     target = arrow_type(columns)
     by_id = {schema_id: rows_of(schema, target) for schema_id, schema in writers.items()}
-    function = cast("Any", F).arrow_udf(decoder(by_id, header), returned).asNondeterministic()
+    decode = decoder(by_id, header)
+    decode.__name__ = name_of(writers, header)
+    function = cast("Any", F).arrow_udf(decode, returned).asNondeterministic()
     column: Column = function(value, schema_id)
     return column
 

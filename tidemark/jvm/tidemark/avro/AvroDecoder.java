@@ -4,6 +4,7 @@ import java.io.Serializable;
 import org.apache.avro.Schema;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
+import tidemark.decode.Record;
 
 /**
  * What Spark's `from_avro` does in its mode PERMISSIVE, in one pass from bytes to a row.
@@ -25,7 +26,7 @@ public final class AvroDecoder implements Serializable {
   }
 
   /** Null where the schema has what is left to Spark. */
-  static AvroDecoder of(String schema, StructType type) {
+  public static AvroDecoder of(String schema, StructType type) {
     try {
       return new AvroDecoder(schema, type, reader(schema, type));
     } catch (Readers.Unknown unknown) {

@@ -1,5 +1,7 @@
 package tidemark.avro;
 
+import tidemark.decode.Record;
+
 import java.util.function.LongFunction;
 import java.util.function.ToLongFunction;
 

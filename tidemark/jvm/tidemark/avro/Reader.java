@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.unsafe.types.UTF8String;
+import tidemark.decode.Record;
 
 /** Reads a value of one schema: as an object of Spark, or into a field of a row. */
 abstract class Reader {

@@ -15,8 +15,8 @@ public final class TidemarkExtensions extends AbstractFunction1<SparkSessionExte
     extensions.injectOptimizerRule(
         new AbstractFunction1<>() {
           @Override
-          public FasterAvro apply(SparkSession session) {
-            return new FasterAvro();
+          public FasterDecoders apply(SparkSession session) {
+            return new FasterDecoders();
           }
         });
     extensions.injectColumnar(

@@ -1,4 +1,4 @@
-package tidemark.avro;
+package tidemark.decode;
 
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.SpecializedGettersReader;
@@ -12,15 +12,15 @@ import org.apache.spark.unsafe.types.GeometryVal;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.unsafe.types.VariantVal;
 
-/** A decoded record as a row of Spark: numbers lie in one array, so that none is an object. */
-final class Record extends InternalRow {
+/** A decoded record, or a struct in it, as a row of Spark: numbers lie in one array, so that none is an object. */
+public final class Record extends InternalRow {
   private static final long serialVersionUID = 1L;
   private static final String THERE = "number";
 
   private final long[] numbers;
   private final Object[] objects; // null for NULL, THERE for a number
 
-  Record(int fields) {
+  public Record(int fields) {
     this(new long[fields], new Object[fields]);
   }
 
@@ -29,7 +29,7 @@ final class Record extends InternalRow {
     this.objects = objects;
   }
 
-  void number(int ordinal, long bits) {
+  public void number(int ordinal, long bits) {
     numbers[ordinal] = bits;
     objects[ordinal] = THERE;
   }

@@ -1,9 +1,12 @@
-package tidemark.avro;
+package tidemark.spark;
+
+import static scala.jdk.javaapi.CollectionConverters.asJava;
 
 import java.util.Map;
 import org.apache.spark.sql.avro.AvroDataToCatalyst;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
 import org.apache.spark.sql.types.AbstractDataType;
@@ -13,10 +16,12 @@ import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.ArraySeq;
 import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
+import tidemark.avro.AvroDecoder;
+import tidemark.decode.Decoder;
+import tidemark.decode.Utf8;
 
 /** Expressions of Spark, and those that take their place. */
-public final class Replacements {
+final class Replacements {
   private static final Seq<AbstractDataType> AS_THEY_ARE = seq();
 
   private static final Map<String, String> OPTIONS =
@@ -25,9 +30,13 @@ public final class Replacements {
   private Replacements() {}
 
   /** Null where nothing takes its place. */
-  public static Expression of(Expression expression) {
+  static Expression of(Expression expression) {
     if (expression instanceof AvroDataToCatalyst avro) {
-      return decoded(avro);
+      return avro(avro);
+    }
+    if (expression instanceof PythonUDF udf && udf.dataType() instanceof StructType type) {
+      Decoder decoder = Decoder.of(udf.name(), type);
+      return decoder == null ? null : decoded(decoder, type, udf.children(), false);
     }
     if (expression instanceof Invoke invoke
         && invoke.functionName().equals("isValid")
@@ -46,27 +55,30 @@ public final class Replacements {
     return null;
   }
 
-  private static Expression decoded(AvroDataToCatalyst avro) {
-    boolean plain = CollectionConverters.asJava(avro.options()).equals(OPTIONS) && !avro.child().foldable();
+  private static Expression avro(AvroDataToCatalyst avro) {
+    boolean plain = asJava(avro.options()).equals(OPTIONS) && !avro.child().foldable();
     if (!plain || !(avro.dataType() instanceof StructType type)) {
       return null;
     }
     AvroDecoder decoder = AvroDecoder.of(avro.jsonFormatSchema(), type);
-    if (decoder == null) {
-      return null;
-    }
-    return new Invoke(
-        Literal.fromObject(decoder, new ObjectType(AvroDecoder.class)),
-        "decode",
-        type,
-        seq(avro.child()),
-        AS_THEY_ARE,
-        true,
-        true,
-        true);
+    return decoder == null ? null : decoded(decoder, type, seq(avro.child()), true);
   }
 
-  private static <T> Seq<T> seq(Object... values) {
+  /** A pure one gives NULL for NULL; what stands for a function of Python is evaluated once, as that is. */
+  private static Expression decoded(Object decoder, StructType type, Seq<Expression> arguments, boolean isPure) {
+    return new Invoke(
+        Literal.fromObject(decoder, new ObjectType(decoder.getClass())),
+        "decode",
+        type,
+        arguments,
+        AS_THEY_ARE,
+        isPure,
+        isPure,
+        isPure);
+  }
+
+  @SafeVarargs
+  private static <T> Seq<T> seq(T... values) {
     return ArraySeq.unsafeWrapArray(values);
   }
 }

@@ -1,4 +1,4 @@
-package tidemark.avro;
+package tidemark.decode;
 
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;

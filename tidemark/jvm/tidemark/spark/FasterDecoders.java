@@ -5,10 +5,9 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import scala.Function1;
 import scala.runtime.AbstractPartialFunction;
-import tidemark.avro.Replacements;
 
-/** An optimizer rule: `from_avro` and `is_valid_utf8` by functions that give the same answers for less. */
-public final class FasterAvro extends Rule<LogicalPlan> {
+/** An optimizer rule: decoders and `is_valid_utf8` by functions that give the same answers for less. */
+public final class FasterDecoders extends Rule<LogicalPlan> {
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
     return (LogicalPlan) plan.transformAllExpressions(new Replaced());

@@ -1,0 +1,39 @@
+"""What a Spark server with Tidemark's own classes decodes itself (docs/adr/0036), told in the name of the function.
+
+Belongs here: the name of the Python function that decodes a column, from which `tidemark/jvm/tidemark/decode` reads
+how the values are written. A server without the classes sees a long name, and runs the function.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tidemark.domain.formats.json_columns import JsonDocuments
+from tidemark.domain.formats.protobuf_columns import ProtobufMessage
+from tidemark.engine.decode.json_checks import Unknown, checked, said_of
+from tidemark.engine.decode.protobuf_fields import fields_of
+
+NAME = "tidemark_decode_1"
+"""With the number of the form in which it goes on: a jar of another number knows no such function."""
+
+
+def name_of(writers: Mapping[int, JsonDocuments | ProtobufMessage], header: int) -> str:
+    """The function's name; NAME alone where one of the writers is left to Python."""
+    said = {schema_id: _writer(schema) for schema_id, schema in sorted(writers.items())}
+    if None in said.values():
+        return NAME
+    return NAME + json.dumps({"header": header, "writers": said}, ensure_ascii=False, separators=(",", ":"))
+
+
+def _writer(schema: JsonDocuments | ProtobufMessage) -> dict[str, Any] | None:
+    if isinstance(schema, ProtobufMessage):
+        fields = fields_of(schema)
+        return None if fields is None else {"protobuf": fields}
+    if schema.shape != "plain":
+        return None
+    try:
+        if schema.schema is None:
+            return {"json": said_of(schema.root)}
+        return {"json": checked(schema.root, json.loads(schema.schema)), "schema": True}
+    except Unknown:
+        return None
