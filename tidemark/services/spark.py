@@ -49,6 +49,7 @@ PATIENT_COMPILER = (
 JVM = (
     "-Xms256m",
     f"-Xmx{HEAP}",
+    "-XX:MetaspaceSize=256m",  # below it no full collection for the sake of classes: two at each start
     "-Xss4m",  # wide schemas make deep plans
     "-XX:+ExitOnOutOfMemoryError",  # Spark would stop, and its port go on to answer
     "-XX:+UseParallelGC",  # throughput: half the CPU per Kafka record of G1 on small machines

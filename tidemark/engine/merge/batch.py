@@ -48,7 +48,10 @@ _COUNTED = ("int", "long", "string", "date")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """`winners` as `reduced` gives them. `pruned`: what every stored row of these keys fulfils, as SQL on `t`."""
+    """`winners` as `reduced` gives them. `pruned`: what every stored row of these keys fulfils, as SQL on `t`.
+
+    `is_alone`: no stored row took part, and the winners are reduced anew by whatever asks for them.
+    """
 
     winners: DataFrame
     read: int
@@ -57,6 +60,7 @@ class Batch:
     truncated: Mapping[int, Truncation]
     max_timestamp: datetime | None
     pruned: str
+    is_alone: bool
 
     @property
     def small(self) -> bool:
@@ -107,6 +111,7 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
         truncated=truncated,
         max_timestamp=_moment(facts["last"], plan.pair.append),
         pruned=pruned,
+        is_alone=alone,
     )
 
 

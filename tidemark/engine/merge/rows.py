@@ -204,18 +204,21 @@ def reduced(found: DataFrame, shape: Shape) -> DataFrame:
         found = with_memory(found) if shape.current.soft else found
         found = with_seats(found, folds=bool(shape.holding))
         newest = [F.col(SEAT), F.col(TAKES), *newest]
-    newest_first = Window.partitionBy(KEY).orderBy(
+    by_key = (
+        F.xxhash64(KEY),
+        KEY,
+    )  # Spark compares the bytes of a number, of anything else each time the whole
+    newest_first = Window.partitionBy(*by_key).orderBy(
         *(each.desc_nulls_last() for each in (F.col(ORDER), *newest)), F.col(ORIGIN).desc()
     )
-    everyone = Window.partitionBy(KEY)
     in_order = newest_first.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     stored, delete = F.col(ORIGIN).isin(STORED, *GONE), F.col(KIND) == DELETE
     ranked = found.select(
         "*",
         F.row_number().over(newest_first).alias("rank"),
-        F.max(stored).over(everyone).alias("stored"),
-        F.max(stored & delete & (F.col(ORIGIN) == STORED)).over(everyone).alias("marked"),
-        F.sum((F.col(ORIGIN) == NEW).cast("bigint")).over(everyone).alias("news"),
+        F.max(stored).over(in_order).alias("stored"),
+        F.max(stored & delete & (F.col(ORIGIN) == STORED)).over(in_order).alias("marked"),
+        F.sum((F.col(ORIGIN) == NEW).cast("bigint")).over(in_order).alias("news"),
         _before_or_here(delete & (F.col(ORIGIN) != RETOLD), newest_first).alias("cut"),
         _before_or_here(F.col(ORIGIN) == STORED, newest_first).alias("passed"),
     )

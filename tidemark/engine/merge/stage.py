@@ -1,9 +1,8 @@
 """Stage a merge on its attempt branch: one MERGE for rows that are there, one append for new ones, then the audit."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 from uuid import uuid4
 
 from pyiceberg.table.snapshots import Snapshot
@@ -18,11 +17,13 @@ from tidemark.domain.ledger.merge_ledger import Changes
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import summary_of
 from tidemark.engine.faults import pause_point
+from tidemark.engine.ingest.observe import Observed
 from tidemark.engine.merge.batch import Batch, target
 from tidemark.engine.merge.memory import remember
-from tidemark.engine.merge.orderless import DELETE, KEY, KIND, NEW, ORIGIN, OTHERS
+from tidemark.engine.merge.orderless import DELETE, KEY, KIND
 from tidemark.engine.merge.plan import MergePlan
 from tidemark.engine.merge.rows import ROW, Shape, to_remember
+from tidemark.engine.merge.tally import Tally, counted, counting, seen
 from tidemark.engine.table.branch import branch_head, branch_identifier
 
 _KEY, _ACTION = "_tidemark_key", "_tidemark_action"
@@ -42,8 +43,10 @@ class StagedMerge:
 
 def stage_merge(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
     """Write what the winners ask for; the branch holds exactly that, or Stopped(`failed`)."""
-    tally = _tally(batch.winners, others=plan.current.remembers)
     truncates = batch.truncates > 0 and bool(plan.state.rows)
+    if batch.is_alone and not batch.truncated and not plan.current.remembers:
+        return _stage_alone(lake, plan, batch)
+    tally = counted(batch.winners, others=plan.current.remembers)
     erased = _others_before(lake, plan, batch) if truncates else 0
     remembered = plan.remembered
     if plan.current.remembers and tally.to_remember:
@@ -52,15 +55,45 @@ def stage_merge(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
         pause_point("remembered")
     snapshots: list[Snapshot] = []
     if plan.action == "rebuild" and plan.state.rows:
-        snapshots.append(_rewrite(lake, plan, batch))
+        _rewrite(lake, plan, batch.winners)
+        snapshots.append(branch_head(lake, plan.attempt))
     else:
         if tally.update or tally.delete or truncates:
             _merge(lake, plan, batch, truncates=truncates)
             snapshots.append(branch_head(lake, plan.attempt))
             pause_point("merged")
         if tally.insert:
-            _insert(lake, plan, batch)
+            _insert(lake, plan, batch, batch.winners)
             snapshots.append(branch_head(lake, plan.attempt))
+    return _staged(lake, plan, batch, snapshots, tally, erased=erased, remembered=remembered)
+
+
+def _stage_alone(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
+    """Of a table that is made of the batch alone, which is reduced once: what is done is counted on the way."""
+    observation = Observed("merge")
+    winners = counting(batch.winners, observation)
+    if plan.state.rows:
+        _rewrite(lake, plan, winners)
+    else:
+        _insert(lake, plan, batch, winners)
+    snapshot = branch_head(lake, plan.attempt)
+    events = batch.read - batch.null_key - batch.truncates
+    tally = seen(observation, events, int(summary_of(snapshot).get("added-records", 0)))
+    tally = tally or counted(batch.winners, others=False)
+    return _staged(lake, plan, batch, [snapshot], tally, erased=0, remembered=plan.remembered)
+
+
+def _staged(
+    lake: Lake,
+    plan: MergePlan,
+    batch: Batch,
+    snapshots: list[Snapshot],
+    tally: Tally,
+    *,
+    erased: int,
+    remembered: int | None,
+) -> StagedMerge:
+    """What was written, once it is what was asked for."""
     pause_point("staged")
     _audit(lake, plan, snapshots, tally, erased)
     pause_point("audited")
@@ -73,66 +106,6 @@ def stage_merge(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
         sum(int(s.get("added-files-size", 0)) for s in summaries),
         remembered,
     )
-
-
-@dataclass(slots=True)
-class _Tally:
-    """Keys by what is done with them, and events by what became of them."""
-
-    insert: int = 0
-    update: int = 0
-    delete: int = 0
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-    absent: int = 0
-    stale: int = 0
-    to_remember: int = 0
-
-    def add(self, group: Mapping[str, Any]) -> None:
-        """Count winners that are alike."""
-        keys, new, gone = group["n"], group[ORIGIN] == NEW, group[KIND] == DELETE
-        action = group["action"]
-        self.to_remember += group["others"]
-        if action:
-            setattr(self, action, getattr(self, action) + keys)
-        if not new:
-            self.stale += group["news"]
-            self.deleted += keys if action == "delete" else 0
-        elif not gone:
-            self.inserted += keys if action == "insert" else 0
-            self.updated += keys if action == "update" else 0
-        else:
-            self.to_remember += keys
-            found = keys if group["stored"] and not group["marked"] else 0
-            self.deleted += found
-            self.absent += keys - found
-
-    def changes(self, batch: Batch, erased: int) -> Changes:
-        """As the ledger keeps them; what is left over lost to a newer event of the same batch."""
-        told = self.inserted + self.updated + self.deleted + self.absent + self.stale
-        rest = batch.read - told - batch.null_key - batch.truncates
-        return Changes(
-            read=batch.read,
-            inserted=self.inserted,
-            updated=self.updated,
-            deleted=self.deleted + erased,
-            absent=self.absent,
-            stale=self.stale,
-            superseded=max(0, rest),
-            null_key=batch.null_key,
-            truncates=batch.truncates,
-        )
-
-
-def _tally(winners: DataFrame, *, others: bool) -> _Tally:
-    tally = _Tally()
-    groups = winners.groupBy("action", KIND, ORIGIN, "stored", "marked")
-    more = F.sum(F.size(OTHERS)) if others else F.lit(0)
-    counts = F.count("*").alias("n"), F.sum("news").alias("news"), more.alias("others")
-    for group in groups.agg(*counts).collect():
-        tally.add(group.asDict())
-    return tally
 
 
 def _merge(lake: Lake, plan: MergePlan, batch: Batch, *, truncates: bool) -> None:
@@ -156,8 +129,8 @@ def _merge(lake: Lake, plan: MergePlan, batch: Batch, *, truncates: bool) -> Non
         )
 
 
-def _insert(lake: Lake, plan: MergePlan, batch: Batch) -> None:
-    rows = _rows(batch.winners.where(F.col("action") == "insert"), plan.shape)
+def _insert(lake: Lake, plan: MergePlan, batch: Batch, winners: DataFrame) -> None:
+    rows = _rows(winners.where(F.col("action") == "insert"), plan.shape)
     spread = bool(plan.state.partition_fields) and not batch.small
     writer = rows.select(*(f"`{name}`" for name in _columns(plan.shape))).writeTo(
         branch_identifier(lake, plan.attempt)
@@ -166,12 +139,11 @@ def _insert(lake: Lake, plan: MergePlan, batch: Batch) -> None:
     writer.option("fanout-enabled", str(not spread).lower()).append()
 
 
-def _rewrite(lake: Lake, plan: MergePlan, batch: Batch) -> Snapshot:
+def _rewrite(lake: Lake, plan: MergePlan, winners: DataFrame) -> None:
     """The whole table anew, in one snapshot."""
-    rows = _rows(batch.winners.where(F.col("action") == "insert"), plan.shape)
+    rows = _rows(winners.where(F.col("action") == "insert"), plan.shape)
     chosen = rows.select(*(f"`{name}`" for name in _columns(plan.shape)))
     chosen.writeTo(branch_identifier(lake, plan.attempt)).overwrite(F.lit(True))
-    return branch_head(lake, plan.attempt)
 
 
 def _rows(winners: DataFrame, shape: Shape) -> DataFrame:
@@ -197,7 +169,7 @@ def _others_before(lake: Lake, plan: MergePlan, batch: Batch) -> int:
     return found.join(mine, KEY, "left_anti").count()
 
 
-def _audit(lake: Lake, plan: MergePlan, snapshots: list[Snapshot], tally: _Tally, erased: int) -> None:
+def _audit(lake: Lake, plan: MergePlan, snapshots: list[Snapshot], tally: Tally, erased: int) -> None:
     """The staged snapshots' own counts against what was asked for.
 
     Raises:
@@ -236,7 +208,7 @@ def _audit(lake: Lake, plan: MergePlan, snapshots: list[Snapshot], tally: _Tally
     )
 
 
-def _updated_once(merged: Snapshot, tally: _Tally) -> bool:
+def _updated_once(merged: Snapshot, tally: Tally) -> bool:
     """Whether the MERGE, if it rewrote no files, wrote one row for each key that it updated: none had two."""
     summary = summary_of(merged)
     return (
