@@ -53,7 +53,14 @@ FETCHES = {
     "receive.buffer.bytes": str(1024 * 1024),
 }
 """Of every Java consumer: what Tidemark sets, too."""
-JVM = ("-Xms256m", "-Xmx1536m", "-XX:+UseParallelGC", "-Duser.timezone=UTC", *PATIENT_COMPILER)
+JVM = (
+    "-Xms256m",
+    "-Xmx1536m",
+    "-XX:MetaspaceSize=256m",
+    "-XX:+UseParallelGC",
+    "-Duser.timezone=UTC",
+    *PATIENT_COMPILER,
+)
 """Of every peer that is a JVM: heap, collector, compilers and time zone of Tidemark's Spark server."""
 
 
