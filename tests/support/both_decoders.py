@@ -10,7 +10,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from tidemark.domain.columns.types import Struct
 from tidemark.engine.decode.on_executors import ShippedSchema, decoded
-from tidemark.engine.decode.on_server import NAME
+from tidemark.engine.decode.on_server import NAME, name_of
 
 NAMED_BY = "tidemark.engine.decode.on_executors.name_of"
 
@@ -21,8 +21,8 @@ def on_server(writers: Mapping[int, ShippedSchema], columns: Struct, header: int
 
 
 def in_python(writers: Mapping[int, ShippedSchema], columns: Struct, header: int = 0) -> Column:
-    """The same function without a name that a server knows."""
-    with patch(NAMED_BY, return_value=NAME):
+    """The same function under a name of another form, which the server does not know."""
+    with patch(NAMED_BY, lambda *said: name_of(*said).replace(NAME, "tidemark_decode_0", 1)):
         return on_server(writers, columns, header)
 
 

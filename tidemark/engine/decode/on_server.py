@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidemark.domain.formats.json_columns import JsonDocuments
+from tidemark.domain.formats.json_nodes import Object
 from tidemark.domain.formats.protobuf_columns import ProtobufMessage
 from tidemark.engine.decode.json_checks import Unknown, checked, said_of
 from tidemark.engine.decode.protobuf_fields import fields_of
@@ -29,11 +30,17 @@ def _writer(schema: JsonDocuments | ProtobufMessage) -> dict[str, Any] | None:
     if isinstance(schema, ProtobufMessage):
         fields = fields_of(schema)
         return None if fields is None else {"protobuf": fields}
-    if schema.shape != "plain":
-        return None
     try:
         if schema.schema is None:
-            return {"json": said_of(schema.root)}
+            return {"json": said_of(schema.root) | _shape(schema)}
+        if schema.shape != "plain":
+            return None
         return {"json": checked(schema.root, json.loads(schema.schema)), "schema": True}
     except Unknown:
         return None
+
+
+def _shape(schema: JsonDocuments) -> dict[str, Any]:
+    if schema.shape == "plain" or not isinstance(schema.root, Object):
+        return {}
+    return {"shape": schema.shape, "truncates": schema.truncates}

@@ -157,7 +157,7 @@ def position(bag: dict[str, Any]) -> str | None:
         parts = [bag["file"], _padded(bag["pos"]), _padded(bag.get("row"))]
     else:
         return _padded(bag.get("scn"))
-    return ":".join(str(part) for part in parts if part is not None) or None
+    return ":".join(told for part in parts if (told := _text(part)) is not None) or None
 
 
 def _columns(row: dict[str, Any], schema: Any, root: Object) -> dict[str, Any]:
@@ -181,11 +181,12 @@ def _instant(millis: Any) -> str | None:
 
 
 def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else text_of(value)
+    return value if value is None or isinstance(value, str) else str(text_of(value))
 
 
 def _padded(number: Any) -> str | None:
-    return None if number is None else str(number).rjust(_DIGITS, "0")
+    text = _text(number)
+    return None if text is None else text.rjust(_DIGITS, "0")
 
 
 def _kind(row: Any) -> str:

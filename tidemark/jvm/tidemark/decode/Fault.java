@@ -12,6 +12,11 @@ public final class Fault extends RuntimeException {
   public static final Fault INVALID = new Fault("invalid_against_schema");
   public static final Fault WRONG_MESSAGE = new Fault("wrong_message_type");
 
+  /** No fault: what makes no row, and empties the source's table. */
+  public static final Fault SKIP = new Fault("skip");
+
+  public static final Fault TRUNCATE = new Fault("truncate");
+
   final transient UTF8String cause;
 
   private Fault(String cause) {

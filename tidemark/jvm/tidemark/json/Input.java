@@ -13,6 +13,7 @@ final class Input {
   private static final int MOST_LEVELS = 200; // that are not empty: as many as the Python decoder's parser opens
 
   private final boolean hasSchema;
+  private final int mostLevels;
   byte[] bytes;
   int at;
 
@@ -28,7 +29,13 @@ final class Input {
   private int level;
 
   Input(boolean hasSchema) {
+    this(hasSchema, 0);
+  }
+
+  /** With so many levels more, which stand around documents that were checked before. */
+  Input(boolean hasSchema, int moreLevels) {
     this.hasSchema = hasSchema;
+    this.mostLevels = MOST_LEVELS + moreLevels;
   }
 
   void begin(byte[] value, int from) {
@@ -82,7 +89,7 @@ final class Input {
       at++;
       return false;
     }
-    if (++level > MOST_LEVELS) {
+    if (++level > mostLevels) {
       throw Fault.UNDECODABLE;
     }
     return true;

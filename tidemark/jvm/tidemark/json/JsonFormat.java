@@ -27,15 +27,17 @@ public final class JsonFormat implements Format {
   private final Input in;
   private final boolean hasSchema;
   private final StructType type;
+  private final Shape shape; // null for plain documents
   private final boolean isObject;
   private final int value;
   private final Reader reader;
 
   /** With a schema, what is not valid against it is told from what does not land. */
   public JsonFormat(JsonNode said, boolean hasSchema, StructType type) {
-    in = new Input(hasSchema);
     this.hasSchema = hasSchema;
     this.type = type;
+    shape = said.has("shape") ? Shape.of(said) : null;
+    in = new Input(hasSchema, shape == null ? 0 : 1);
     isObject = said.get("kind").asText().equals("object");
     value = isObject ? -1 : type.fieldIndex(WHOLE_VALUE);
     reader = reader(said, isObject ? type : type.fields()[value].dataType());
@@ -43,7 +45,11 @@ public final class JsonFormat implements Format {
 
   @Override
   public InternalRow row(byte[] bytes, int from) {
-    in.begin(bytes, from);
+    if (shape == null) {
+      in.begin(bytes, from);
+    } else {
+      in.begin(shape.shaped(bytes, from), 0);
+    }
     InternalRow row;
     boolean isNullForObject = isObject && in.next() == 'n';
     if (isObject) {

@@ -74,17 +74,28 @@ final class Text {
     }
     add('"');
     for (int i = 0; i < in.length(); i++) {
-      byte found = in.character(i);
-      if (found == '"' || found == '\\') {
-        add('\\');
-      }
-      if (found >= 0 && found < ' ') {
-        add(SHORT[found]);
-      } else {
-        add((char) found);
-      }
+      escaped(in.character(i));
     }
     add('"');
+  }
+
+  void string(String text) {
+    add('"');
+    for (byte each : text.getBytes(StandardCharsets.UTF_8)) {
+      escaped(each);
+    }
+    add('"');
+  }
+
+  private void escaped(byte found) {
+    if (found == '"' || found == '\\') {
+      add('\\');
+    }
+    if (found >= 0 && found < ' ') {
+      add(SHORT[found]);
+    } else {
+      add((char) found);
+    }
   }
 
   /** Takes the value that stands next, whatever it is. */
