@@ -284,6 +284,8 @@ def test_documents_of_random_schemas_are_read_alike(spark: SparkSession, seed: i
     "keyword",
     [
         {"pattern": "a"},
+        {"type": "number", "minimum": float("inf")},
+        {"$ref": "#"},
         {"not": {}},
         {"if": {"type": "string"}, "then": {"minLength": 2}},
         {"allOf": [{"minLength": 1}, {"maxLength": 2}]},
@@ -294,3 +296,17 @@ def test_what_a_schema_says_beyond_that_is_left_to_python(keyword: dict[str, Any
     said = {"type": "string", **keyword}
     schema = {"$schema": SCHEMA["$schema"], "properties": {"a": said}, "$defs": {"a": {"type": "string"}}}
     assert name_of({7: json_schema.parse(json.dumps(schema))}, 5) == NAME
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "true",
+        '{"$ref": "#"}',
+        '{"$ref": "#/definitions/a", "definitions": {"a": {"$ref": "#/definitions/a"}}}',
+        '{"properties": {"a": {"items": {"$ref": "#/properties/a"}}}}',
+        '{"properties": {"a": {"type": "object", "required": {"a": 1}, "properties": {"a": {}}}}}',
+    ],
+)
+def test_schemas_that_are_odd_themselves_are_left_to_python(text: str) -> None:
+    assert name_of({7: json_schema.parse(text)}, 5) == NAME

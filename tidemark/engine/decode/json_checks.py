@@ -5,6 +5,7 @@ A document of any other schema is parsed and validated in Python.
 """
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from tidemark.domain.formats.json_nodes import Entries, Items, Leaf, LeafKind, Node, Object
@@ -82,8 +83,18 @@ def checked(node: Node, document: Any) -> Said:
 
     Raises Unknown.
     """
+    if not isinstance(document, dict):
+        raise Unknown
     root = {key: value for key, value in document.items() if key not in {"$id", "$schema"}}
-    return _Checks(SchemaReferences(document)).of(node, root)
+    try:
+        return _Checks(SchemaReferences(document)).of(node, root)
+    except (
+        TypeError,
+        LookupError,
+        AttributeError,
+        RecursionError,
+    ) as odd:  # whoever validates with it will say why
+        raise Unknown from odd
 
 
 class _Checks:
@@ -96,6 +107,8 @@ class _Checks:
         if not isinstance(schema, dict):
             raise Unknown
         said = _CHECKS & schema.keys()
+        if said and node == Leaf("text"):  # what contains itself among them
+            raise Unknown
         if "$ref" in said:
             return self.referred(node, schema, said)
         if combined := [keyword for keyword in _COMBINING if keyword in said]:
@@ -135,26 +148,23 @@ class _Checks:
 
     def object(self, node: Object, schema: Mapping[str, Any], said: frozenset[str]) -> Said:
         names = {prop.name for prop in node.properties}
-        if not names >= set(schema.get("required", ())) or schema.get("additionalProperties", True) not in (
-            True,
-            False,
-            {},
-        ):
+        required, others = schema.get("required", []), schema.get("additionalProperties", True)
+        if not isinstance(required, list) or not names >= set(required) or others not in (True, False, {}):
             raise Unknown
         properties = [
             {"name": prop.name, "node": self.of(prop.node, schema["properties"][prop.name])}
             for prop in node.properties
         ]
         found = {"kind": "object", "open": node.is_open, "properties": properties}
-        required = {"required": list(schema["required"])} if schema.get("required") else {}
-        return {**_only(said, _EVERYWHERE | _OF_OBJECTS, found), **_nullable(schema), **required}
+        known = _only(said, _EVERYWHERE | _OF_OBJECTS, found)
+        return {**known, **_nullable(schema), **({"required": required} if required else {})}
 
 
 def _leaf(kind: LeafKind, found: Said, schema: Mapping[str, Any], said: frozenset[str]) -> Said:
     """Each kind of value with the keywords that may stand beside its type."""
     match kind:
         case "text":
-            return _only(said, frozenset(), found)
+            return found
         case "string" | "date" | "timestamptz":
             return _text(schema, _only(said, _EVERYWHERE | _TEXTS, found))
         case "long" | "double" | "decimal":
@@ -199,6 +209,6 @@ def _sizes(schema: Mapping[str, Any], least: str, most: str) -> Said:
 def _bounds(schema: Mapping[str, Any]) -> Said:
     """By keyword, in decimal digits."""
     bounds = {keyword: schema[keyword] for keyword in sorted(_BOUNDS & schema.keys())}
-    if any(isinstance(bound, bool) or not isinstance(bound, int | float) for bound in bounds.values()):
+    if not all(type(bound) is int or (type(bound) is float and isfinite(bound)) for bound in bounds.values()):
         raise Unknown
     return {keyword: repr(bound) for keyword, bound in bounds.items()}

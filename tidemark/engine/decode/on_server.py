@@ -23,7 +23,7 @@ def name_of(writers: Mapping[int, JsonDocuments | ProtobufMessage], header: int)
     said = {schema_id: _writer(schema) for schema_id, schema in sorted(writers.items())}
     if None in said.values():
         return NAME
-    return NAME + json.dumps({"header": header, "writers": said}, ensure_ascii=False, separators=(",", ":"))
+    return NAME + json.dumps({"header": header, "writers": said}, separators=(",", ":"))
 
 
 def _writer(schema: JsonDocuments | ProtobufMessage) -> dict[str, Any] | None:

@@ -44,8 +44,9 @@ public final class Decoder implements Serializable {
     if (value == null) {
       return answer;
     }
+    Format writer = writer(id);
     try {
-      answer.update(1, writer(id).row(value, header));
+      answer.update(1, writer.row(value, header));
     } catch (Fault fault) {
       answer.update(0, fault.cause);
     } catch (RuntimeException | StackOverflowError damaged) {
