@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
 from random_avro import Maker
 
+from tests.support.damage import damaged
 from tests.support.decoding import encoded, record, schema_of
 from tidemark.domain.formats.avro_decoder import AVRO_OPTIONS, SENTINEL, decoder_schema
 
@@ -65,22 +66,6 @@ def told_apart(spark: SparkSession, schema: dict[str, Any], values: list[bytes])
     for same in (lambda one: one.cast("string"), F.xxhash64):
         alike &= same(F.col("ours")).eqNullSafe(same(F.col("theirs")))
     return [row["value"] for row in read.where(~alike).select(F.hex("value").alias("value")).collect()]
-
-
-def damaged(chance: Random, value: bytes) -> bytes:
-    """Cut short, lengthened, or with some other bytes."""
-    kind = chance.randrange(4)
-    if kind == 0:
-        return value[: chance.randrange(len(value) + 1)]
-    if kind == 1:
-        return value + chance.randbytes(chance.randint(1, 12))
-    spoiled = bytearray(value)
-    for _ in range(chance.randint(1, 4)):
-        if spoiled:
-            spoiled[chance.randrange(len(spoiled))] = chance.choice(
-                [0, 1, 2, 127, 128, 255, chance.randrange(256)]
-            )
-    return bytes(spoiled)
 
 
 def test_the_server_reads_avro_with_our_decoder(

@@ -110,7 +110,7 @@ class Maker:
         """A document, or what is none, as text."""
         chance = self.chance
         if chance.random() < wild:
-            return self.anything(wild)
+            return self.anything()
         if chance.random() < 0.1:
             return "null"
         match node:
@@ -206,14 +206,13 @@ class Maker:
 
     def value(self, wild: float) -> str:
         if self.chance.random() < wild:
-            return self.anything(wild)
+            return self.anything()
         return self.chance.choice(
             (*_ANY[:7], *_TEXTS[:5], "1", "-0", "1.50", "1e7", "-0.0", "0.0000001", "12e-3")
         )
 
-    def anything(self, wild: float) -> str:
+    def anything(self) -> str:
         """What a stranger may put there."""
-        del wild
         return self.chance.choice(
             (
                 self.chance.choice(_NUMBERS),

@@ -8,6 +8,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 
+from tests.support.damage import damaged
 from tidemark.domain.formats.protobuf_columns import ProtobufMessage
 
 
@@ -141,22 +142,6 @@ class Scribe:
 
 
 _LONG = {FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_SINT64, FieldDescriptor.TYPE_UINT64}
-
-
-def damaged(chance: Random, value: bytes) -> bytes:
-    """Cut short, lengthened, or with some other bytes."""
-    kind = chance.randrange(4)
-    if kind == 0:
-        return value[: chance.randrange(len(value) + 1)]
-    if kind == 1:
-        return value + chance.randbytes(chance.randint(1, 12))
-    spoiled = bytearray(value)
-    for _ in range(chance.randint(1, 4)):
-        if spoiled:
-            spoiled[chance.randrange(len(spoiled))] = chance.choice(
-                [0, 1, 8, 127, 128, 255, chance.randrange(256)]
-            )
-    return bytes(spoiled)
 
 
 def payloads_of(schema: ProtobufMessage, chance: Random, good: int, odd: int) -> list[bytes]:

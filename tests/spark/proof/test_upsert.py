@@ -54,6 +54,23 @@ def test_a_compacted_topic_becomes_its_current_state(lakehouse, format_version):
     assert made.rows() == expected, "what a rollback of the upsert table undid is merged again"
 
 
+@pytest.mark.parametrize("arrive", [True, False], ids=["counted on the way", "counts are lost"])
+def test_a_first_merge_counts_the_same_whether_its_counts_arrive(lakehouse, monkeypatch, arrive):
+    """Also one that has nothing to insert."""
+    if not arrive:
+        monkeypatch.setattr("tidemark.engine.merge.stage.seen", lambda *_: None)
+    made = Upserted(lakehouse)
+    done = made.both((1, None), (2, None), (2, None))
+    assert (done.inserted, done.absent, done.superseded) == (0, 2, 1)
+    assert made.rows() == {}
+    made.both((1, "a"))
+    assert made.rows() == {1: "a"}
+    other = Upserted(lakehouse)
+    done = other.both((1, "a"), (1, "b"), (2, "c"), (3, "d"), (3, None), (4, None))
+    assert (done.inserted, done.absent, done.superseded) == (2, 2, 2)
+    assert other.rows() == {1: "b", 2: "c"}
+
+
 @pytest.mark.long
 def test_soft_deletes_keep_the_row_and_mark_it(lakehouse):
     made = Upserted(lakehouse, deletes="soft")

@@ -204,10 +204,8 @@ def reduced(found: DataFrame, shape: Shape) -> DataFrame:
         found = with_memory(found) if shape.current.soft else found
         found = with_seats(found, folds=bool(shape.holding))
         newest = [F.col(SEAT), F.col(TAKES), *newest]
-    by_key = (
-        F.xxhash64(KEY),
-        KEY,
-    )  # Spark compares the bytes of a number, of anything else each time the whole
+    # By a number first: of that Spark compares the bytes, of a struct each time the whole.
+    by_key = F.xxhash64(KEY), KEY
     newest_first = Window.partitionBy(*by_key).orderBy(
         *(each.desc_nulls_last() for each in (F.col(ORDER), *newest)), F.col(ORIGIN).desc()
     )

@@ -13,13 +13,9 @@ final class DateReader extends NumberReader {
 
   @Override
   boolean read(Input in) {
-    if (in.next() != '"') {
-      if (!in.takeNull()) {
-        misplaced(in);
-      }
+    if (!isText(in)) {
       return false;
     }
-    in.string();
     if (in.length() != LENGTH || !isDate(in) || !exists(in)) {
       in.fail(Fault.TYPE_MISMATCH);
       return false;

@@ -53,6 +53,18 @@ abstract class NumberReader extends Reader {
     return false;
   }
 
+  /** Takes a text, which is the last one then; false for NULL and for what is none. */
+  static boolean isText(Input in) {
+    if (in.next() == '"') {
+      in.string();
+      return true;
+    }
+    if (!in.takeNull()) {
+      misplaced(in);
+    }
+    return false;
+  }
+
   static NumberReader bool() {
     return new NumberReader() {
       @Override

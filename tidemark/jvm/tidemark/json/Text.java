@@ -41,10 +41,6 @@ final class Text {
     return UTF8String.fromBytes(bytes, 0, length);
   }
 
-  boolean isEmpty() {
-    return length == 0;
-  }
-
   void add(char ascii) {
     if (bytes != null) {
       room(1);

@@ -20,13 +20,9 @@ final class TimeReader extends NumberReader {
 
   @Override
   boolean read(Input in) {
-    if (in.next() != '"') {
-      if (!in.takeNull()) {
-        misplaced(in);
-      }
+    if (!isText(in)) {
       return false;
     }
-    in.string();
     Fault fault = time(in);
     if (fault != null) {
       in.fail(fault);
