@@ -19,6 +19,12 @@ public final class TidemarkExtensions extends AbstractFunction1<SparkSessionExte
             return new FasterDecoders();
           }
         });
+    physical(extensions, new FasterReads());
+    physical(extensions, new UncopiedWrites());
+    return BoxedUnit.UNIT;
+  }
+
+  private static void physical(SparkSessionExtensions extensions, Rule<SparkPlan> rule) {
     extensions.injectColumnar(
         new AbstractFunction1<>() {
           @Override
@@ -26,11 +32,10 @@ public final class TidemarkExtensions extends AbstractFunction1<SparkSessionExte
             return new ColumnarRule() {
               @Override
               public Rule<SparkPlan> preColumnarTransitions() {
-                return new UncopiedWrites();
+                return rule;
               }
             };
           }
         });
-    return BoxedUnit.UNIT;
   }
 }

@@ -1,0 +1,68 @@
+package tidemark.kafka;
+
+import static scala.jdk.javaapi.CollectionConverters.asJava;
+
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
+import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
+import org.apache.spark.sql.types.StructType;
+
+/** A scan of Spark's Kafka source, planned by that, and read by a RangesReader. */
+public final class RangeScan implements Scan, Batch {
+  private final BatchScanExec planned;
+  private final boolean together; // by one task
+
+  public RangeScan(BatchScanExec planned, boolean together) {
+    this.planned = planned;
+    this.together = together;
+  }
+
+  @Override
+  public StructType readSchema() {
+    return planned.scan().readSchema();
+  }
+
+  @Override
+  public Batch toBatch() {
+    return this;
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions() {
+    InputPartition[] ranges = asJava(planned.inputPartitions()).toArray(new InputPartition[0]);
+    boolean known = ranges.length > 1 && Arrays.stream(ranges).allMatch(RangeScan::isKnown);
+    return together && known ? new InputPartition[] {new Ranges(List.of(ranges))} : ranges;
+  }
+
+  /** What may lose records, or does not know its range yet, is Spark's to read. */
+  private static boolean isKnown(InputPartition partition) {
+    return partition instanceof KafkaBatchInputPartition range
+        && range.failOnDataLoss()
+        && range.offsetRange().fromOffset() >= 0
+        && range.offsetRange().untilOffset() >= 0;
+  }
+
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    return new Factory(planned.batch().createReaderFactory());
+  }
+
+  private record Ranges(List<InputPartition> all) implements InputPartition {}
+
+  private record Factory(PartitionReaderFactory spark) implements PartitionReaderFactory {
+    @Override
+    public PartitionReader<InternalRow> createReader(InputPartition partition) {
+      List<InputPartition> ranges = partition instanceof Ranges several ? several.all : List.of(partition);
+      return ranges.stream().allMatch(RangeScan::isKnown)
+          ? new RangesReader(ranges.stream().map(KafkaBatchInputPartition.class::cast).toList())
+          : spark.createReader(partition);
+    }
+  }
+}

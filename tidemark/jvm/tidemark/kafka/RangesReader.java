@@ -1,0 +1,168 @@
+package tidemark.kafka;
+
+import static scala.jdk.javaapi.CollectionConverters.asScala;
+
+import java.io.IOException;
+import java.sql.Timestamp;
+import java.time.Duration;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.clients.CommonClientConfigs;
+import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.header.Header;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.kafka010.KafkaConfigUpdater;
+import org.apache.spark.kafka010.KafkaTokenUtil;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.DateTimeUtils;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
+import org.apache.spark.unsafe.types.UTF8String;
+import tidemark.decode.Record;
+
+/**
+ * The records of ranges of offsets as rows of Spark's Kafka source, each the same object with other values.
+ *
+ * <p>One consumer reads them all, made as Spark's source makes its own, and closed with its task. It only moves forward,
+ * so that it fetches ahead while rows are decoded. An offset that is gone is its OffsetOutOfRangeException: Spark tells it
+ * `auto.offset.reset=none`.
+ */
+final class RangesReader implements PartitionReader<InternalRow> {
+  private static final int KEY = 0;
+  private static final int VALUE = 1;
+  private static final int TOPIC = 2;
+  private static final int PARTITION = 3;
+  private static final int OFFSET = 4;
+  private static final int TIMESTAMP = 5;
+  private static final int TIMESTAMP_TYPE = 6;
+  private static final int HEADERS = 7;
+  private static final long FAR = 253_402_300_800_000L; // the year 10000, in milliseconds
+
+  private final Consumer<byte[], byte[]> consumer;
+  private final Duration patience; // without anything new
+  private final boolean withHeaders;
+  private final Record row;
+  private final Map<TopicPartition, Long> ends = new HashMap<>();
+  private final Map<TopicPartition, Long> unread = new HashMap<>(); // where the consumer is, up to its end
+  private ConsumerRecords<byte[], byte[]> polled = ConsumerRecords.empty();
+  private Iterator<TopicPartition> partitions = Collections.emptyIterator(); // of `polled`
+  private List<ConsumerRecord<byte[], byte[]>> records = List.of(); // of one of them
+  private int taken; // of `records`
+  private long end; // of their range
+
+  RangesReader(List<KafkaBatchInputPartition> ranges) {
+    KafkaBatchInputPartition any = ranges.get(0);
+    patience = Duration.ofMillis(any.pollTimeoutMs());
+    withHeaders = any.includeHeaders();
+    row = new Record(withHeaders ? HEADERS + 1 : HEADERS);
+    for (KafkaBatchInputPartition range : ranges) {
+      TopicPartition partition = range.offsetRange().topicPartition();
+      ends.put(partition, range.offsetRange().untilOffset());
+      unread.put(partition, range.offsetRange().fromOffset());
+    }
+    consumer = consumer(any.executorKafkaParams());
+    consumer.assign(ends.keySet());
+    unread.forEach(consumer::seek);
+  }
+
+  private static Consumer<byte[], byte[]> consumer(Map<String, Object> parameters) {
+    String servers = (String) parameters.get(CommonClientConfigs.BOOTSTRAP_SERVERS_CONFIG);
+    var cluster = KafkaTokenUtil.findMatchingTokenClusterConfig(SparkEnv.get().conf(), servers);
+    var given = scala.collection.immutable.Map.from(asScala(parameters));
+    return new KafkaConsumer<>(
+        new KafkaConfigUpdater("executor", given).setAuthenticationConfigIfNeeded(cluster).build());
+  }
+
+  @Override
+  public boolean next() throws IOException {
+    while (true) {
+      if (taken < records.size() && records.get(taken).offset() < end) {
+        fill(records.get(taken++));
+        return true;
+      }
+      if (partitions.hasNext()) {
+        turnTo(partitions.next());
+      } else if (unread.isEmpty()) {
+        return false;
+      } else {
+        poll();
+      }
+    }
+  }
+
+  private void turnTo(TopicPartition partition) {
+    records = polled.records(partition);
+    taken = 0;
+    end = ends.get(partition);
+    row.update(TOPIC, UTF8String.fromString(partition.topic()));
+    row.number(PARTITION, partition.partition());
+  }
+
+  /** Markers and aborted records move a position without a record. */
+  private void poll() throws IOException {
+    polled = consumer.poll(patience);
+    partitions = polled.partitions().iterator();
+    records = List.of();
+    taken = 0;
+    Map<TopicPartition, Long> before = Map.copyOf(unread);
+    unread.replaceAll((partition, position) -> consumer.position(partition));
+    if (unread.equals(before)) {
+      throw new IOException(
+          "Cannot fetch record for offset " + before + " in " + patience.toMillis() + " milliseconds");
+    }
+    unread.entrySet().removeIf(each -> each.getValue() >= ends.get(each.getKey()));
+    if (unread.size() < before.size()) {
+      consumer.pause(before.keySet().stream().filter(each -> !unread.containsKey(each)).toList());
+    }
+  }
+
+  private void fill(ConsumerRecord<byte[], byte[]> record) {
+    row.update(KEY, record.key());
+    row.update(VALUE, record.value());
+    row.number(OFFSET, record.offset());
+    row.number(TIMESTAMP, micros(record.timestamp()));
+    row.number(TIMESTAMP_TYPE, record.timestampType().id);
+    if (withHeaders) {
+      row.update(HEADERS, headers(record.headers().toArray()));
+    }
+  }
+
+  /** As Spark's source tells them: far from today its calendars have a say. */
+  private static long micros(long millis) {
+    return millis >= 0 && millis < FAR
+        ? millis * 1000
+        : DateTimeUtils.fromJavaTimestamp(new Timestamp(millis));
+  }
+
+  /** Null where there are none. */
+  private static GenericArrayData headers(Header[] found) {
+    if (found.length == 0) {
+      return null;
+    }
+    Object[] rows = new Object[found.length];
+    for (int i = 0; i < rows.length; i++) {
+      rows[i] =
+          new GenericInternalRow(new Object[] {UTF8String.fromString(found[i].key()), found[i].value()});
+    }
+    return new GenericArrayData(rows);
+  }
+
+  @Override
+  public InternalRow get() {
+    return row;
+  }
+
+  @Override
+  public void close() {
+    consumer.close(Duration.ZERO);
+  }
+}
