@@ -15,8 +15,11 @@ from tidemark.engine.config.configuration import Places
 from tidemark.services.errors import ServiceFailed
 
 SLEEP = "import time; time.sleep(60)"
-PARENT = f"import subprocess, sys; c = subprocess.Popen([sys.executable, '-c', {SLEEP!r}, 'grpc']); "
-PARENT += "print(c.pid, flush=True); c.wait(); import time; time.sleep(60)"
+# Speaks itself, for its command line is there by then.
+CHILD = "import os; print(os.getpid(), flush=True); " + SLEEP
+PARENT = (
+    f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {CHILD!r}, 'grpc']).wait(); {SLEEP}"
+)
 
 
 @pytest.fixture
