@@ -102,6 +102,13 @@ def test_many_polls_of_many_partitions(spark: SparkSession, cluster: Cluster) ->
     assert len(both(spark, topic, ranges, **more)) == 17_777
 
 
+def test_ranges_that_are_cut_in_pieces(spark: SparkSession, cluster: Cluster) -> None:
+    """One consumer cannot be at two places of a partition."""
+    topic = cluster.topic("pieces", 2)
+    topic.send(range(1000))
+    assert len(both(spark, topic, {0: (0, 500), 1: (7, 400)}, minPartitions="9")) == 893
+
+
 def test_aborted_records_and_markers_leave_gaps(spark: SparkSession, cluster: Cluster) -> None:
     """At the start, in the middle, and at the end of what is read; ranges of nothing but these as well."""
     topic = cluster.topic("gaps", 2)

@@ -3,7 +3,10 @@ package tidemark.kafka;
 import static scala.jdk.javaapi.CollectionConverters.asJava;
 
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -37,8 +40,17 @@ public final class RangeScan implements Scan, Batch {
   @Override
   public InputPartition[] planInputPartitions() {
     InputPartition[] ranges = asJava(planned.inputPartitions()).toArray(new InputPartition[0]);
-    boolean known = ranges.length > 1 && Arrays.stream(ranges).allMatch(RangeScan::isKnown);
-    return together && known ? new InputPartition[] {new Ranges(List.of(ranges))} : ranges;
+    boolean one = together && ranges.length > 1 && areApart(ranges);
+    return one ? new InputPartition[] {new Ranges(List.of(ranges))} : ranges;
+  }
+
+  /** Whether one consumer can read them all: it is at one place of a partition, and `minPartitions` cuts ranges. */
+  private static boolean areApart(InputPartition[] ranges) {
+    Set<TopicPartition> seen = new HashSet<>();
+    return Arrays.stream(ranges)
+        .allMatch(
+            each ->
+                isKnown(each) && seen.add(((KafkaBatchInputPartition) each).offsetRange().topicPartition()));
   }
 
   /** What may lose records, or does not know its range yet, is Spark's to read. */

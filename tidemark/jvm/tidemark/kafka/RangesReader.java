@@ -32,9 +32,9 @@ import tidemark.decode.Record;
 /**
  * The records of ranges of offsets as rows of Spark's Kafka source, each the same object with other values.
  *
- * <p>One consumer reads them all, made as Spark's source makes its own, and closed with its task. It only moves forward,
- * so that it fetches ahead while rows are decoded. An offset that is gone is its OffsetOutOfRangeException: Spark tells it
- * `auto.offset.reset=none`.
+ * <p>One consumer reads them all, made as Spark's source makes its own, and closed with its task. It only moves
+ * forward, so that it fetches ahead while rows are decoded. An offset that is gone is its OffsetOutOfRangeException:
+ * Spark tells it `auto.offset.reset=none`. No partition may have two ranges.
  */
 final class RangesReader implements PartitionReader<InternalRow> {
   private static final int KEY = 0;
