@@ -20,7 +20,7 @@ Fate = Literal["written", "quarantined", "tombstone", "skipped", "uncovered"]
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Observed in the pass: records and records not written per partition, and totals by fate.
+    """Observed in the pass: records, and records not written, per partition.
 
     `tombstones`, `skipped` (truncates left out) and `unrouted` are counted per partition only where a topic has
     several record types.
@@ -31,7 +31,6 @@ class Evidence:
 
     read: Mapping[int, int]
     unwritten: Mapping[int, int]
-    fates: Mapping[Fate, int]
     schema_ids: frozenset[int] = frozenset()
     max_timestamp: int | None = None
     future: int = 0

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
@@ -15,13 +15,12 @@ from tidemark.domain.columns.spark_types import quoted_name
 from tidemark.domain.errors import Outage
 from tidemark.domain.formats.debezium import TRUNCATE
 from tidemark.domain.formats.routes import UNROUTED
-from tidemark.domain.ledger.evidence import Evidence, Fate, Group
+from tidemark.domain.ledger.evidence import Evidence, Group
 from tidemark.domain.ledger.quality_results import Rules
 from tidemark.engine.decode.quality_rows import rule_metrics, rule_results
 from tidemark.engine.decode.records import CAUSE, FATE
 
 FUTURE = "INTERVAL 1 HOUR"
-_FATES: tuple[Fate, ...] = get_args(Fate)
 
 
 class Observed(Observation):
@@ -58,8 +57,7 @@ def observed(
         F.max(F.when(sane, F.unix_millis(F.col("_kafka.timestamp")))).alias("max_timestamp"),
         F.collect_set(F.col("_kafka.schema_id")).alias("schema_ids"),
     ]
-    metrics += [_count(fate == name).alias(f"fate_{name}") for name in _FATES]
-    metrics += _event_metrics(event_time)
+    metrics += _event_metrics(event_time) if event_time else []
     metrics += rule_metrics(rules) if rules else []
     for p in partitions:
         metrics.append(_count(partition == p).alias(f"read_{p}"))
@@ -86,12 +84,11 @@ def evidence(observation: Observed, partitions: Iterable[int], rules: Rules | No
     return Evidence(
         read={p: seen[f"read_{p}"] for p in listed},
         unwritten={p: seen[f"unwritten_{p}"] for p in listed},
-        fates={name: seen[f"fate_{name}"] for name in _FATES},
         schema_ids=frozenset(seen["schema_ids"] or ()),
         max_timestamp=seen["max_timestamp"],
         future=seen["future"],
-        watermark=seen["watermark"],
-        late=seen["late"],
+        watermark=seen.get("watermark"),
+        late=seen.get("late", 0),
         rules=rule_results(rules, seen) if rules else {},
         tombstones=_per_partition(seen, "tombstones", listed),
         skipped=_per_partition(seen, "skipped", listed),
@@ -105,9 +102,7 @@ def _per_partition(seen: Mapping[str, Any], name: str, partitions: list[int]) ->
     return {p: seen[f"{name}_{p}"] for p in partitions} if counted else None
 
 
-def _event_metrics(event_time: EventTime | None) -> list[Column]:
-    if event_time is None:
-        return [F.max(F.lit(None).cast("long")).alias("watermark"), _count(F.lit(False)).alias("late")]
+def _event_metrics(event_time: EventTime) -> list[Column]:
     at = F.col(quoted_name(*event_time.path)).cast("timestamp")
     written = F.col(FATE) == "written"
     sane = written & (at <= _varying(F.current_timestamp() + F.expr(FUTURE)))

@@ -1,6 +1,7 @@
 package tidemark.avro;
 
 import java.io.Serializable;
+import java.util.Arrays;
 import org.apache.avro.Schema;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
@@ -10,37 +11,41 @@ import tidemark.decode.Record;
  * What Spark's `from_avro` does in its mode PERMISSIVE, in one pass from bytes to a row.
  *
  * <p>Spark reads a tree of Avro objects first and makes a row of it then. The answers are the same, also for damaged
- * values: a row of NULLs.
+ * values: a row of NULLs. Where bytes are put behind every value for a last field to show that it was read to its
+ * end, they need not be there: they are told.
  */
 public final class AvroDecoder implements Serializable {
   private static final long serialVersionUID = 1L;
 
   private final String schema;
   private final StructType type;
+  private final byte[] behind; // each value, as if it were there
   private transient Reader reader;
 
-  private AvroDecoder(String schema, StructType type, Reader reader) {
+  private AvroDecoder(String schema, StructType type, byte[] behind) {
     this.schema = schema;
     this.type = type;
-    this.reader = reader;
+    this.behind = behind;
+    this.reader = reader();
   }
 
-  /** Null where the schema has what is left to Spark. */
-  public static AvroDecoder of(String schema, StructType type) {
+  /** Null where the schema has what is left to Spark; where bytes are `behind`, also where its last field is not they. */
+  public static AvroDecoder of(String schema, StructType type, byte... behind) {
     try {
-      return new AvroDecoder(schema, type, reader(schema, type));
+      return new AvroDecoder(schema, type, behind);
     } catch (Readers.Unknown unknown) {
       return null;
     }
   }
 
-  private static Reader reader(String schema, StructType type) {
-    return Readers.of(new Schema.Parser().setValidateDefaults(false).parse(schema), type);
+  private Reader reader() {
+    Schema parsed = new Schema.Parser().setValidateDefaults(false).parse(schema);
+    return behind.length == 0 ? Readers.of(parsed, type) : Readers.ending(parsed, type, behind);
   }
 
   public InternalRow decode(byte[] value) {
     if (reader == null) {
-      reader = reader(schema, type);
+      reader = reader();
     }
     try {
       return (InternalRow) reader.object(new Input(value));
@@ -57,7 +62,10 @@ public final class AvroDecoder implements Serializable {
 
   @Override
   public boolean equals(Object other) {
-    return other instanceof AvroDecoder decoder && schema.equals(decoder.schema) && type.equals(decoder.type);
+    return other instanceof AvroDecoder decoder
+        && schema.equals(decoder.schema)
+        && type.equals(decoder.type)
+        && Arrays.equals(behind, decoder.behind);
   }
 
   @Override

@@ -30,6 +30,19 @@ final class Input {
     return from;
   }
 
+  /** The bytes from here on, and of `behind` as many as are left out of its own length. */
+  byte[] upTo(byte[] behind) {
+    int left = bytes.length - at;
+    if (left == 0) {
+      return behind;
+    }
+    byte[] found = java.util.Arrays.copyOfRange(bytes, at, at + behind.length);
+    if (left < behind.length) {
+      System.arraycopy(behind, 0, found, left, behind.length - left);
+    }
+    return found;
+  }
+
   byte[] copy(long size) {
     int from = take(size);
     return java.util.Arrays.copyOfRange(bytes, from, at);

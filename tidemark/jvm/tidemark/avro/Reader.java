@@ -68,6 +68,16 @@ abstract class Reader {
     };
   }
 
+  /** The last field of a value, of the length of the bytes behind it. */
+  static Reader end(byte[] behind) {
+    return new Reader() {
+      @Override
+      Object object(Input in) {
+        return in.upTo(behind);
+      }
+    };
+  }
+
   static Reader decimal(Reader bytes, DecimalType type) {
     int precision = type.precision();
     int scale = type.scale();

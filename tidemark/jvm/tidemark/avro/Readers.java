@@ -54,12 +54,23 @@ final class Readers {
         known(type instanceof ArrayType, Reader.NULL);
         return Reader.list(of(schema.getElementType(), ((ArrayType) type).elementType()));
       case RECORD:
-        return record(schema.getFields(), type);
+        return Reader.record(fields(schema.getFields(), type));
       case UNION:
         return union(schema.getTypes(), type);
       default:
         throw new Unknown();
     }
+  }
+
+  /** A record whose last field are the bytes that are behind every value. */
+  static Reader ending(Schema schema, StructType type, byte[] behind) {
+    known(schema.getType() == Schema.Type.RECORD, Reader.NULL);
+    Reader[] fields = fields(schema.getFields(), type);
+    int last = fields.length - 1;
+    Schema end = schema.getFields().get(last).schema();
+    boolean same = end.getType() == Schema.Type.FIXED && end.getFixedSize() == behind.length;
+    fields[last] = known(same && type.fields()[last].dataType() instanceof BinaryType, Reader.end(behind));
+    return Reader.record(fields);
   }
 
   private static Reader known(boolean known, Reader reader) {
@@ -94,7 +105,7 @@ final class Readers {
     return known(schema.getLogicalType() == null && type instanceof BinaryType, reader);
   }
 
-  private static Reader record(List<Schema.Field> fields, DataType type) {
+  private static Reader[] fields(List<Schema.Field> fields, DataType type) {
     StructField[] columns = type instanceof StructType struct ? struct.fields() : new StructField[0];
     known(columns.length == fields.size(), Reader.NULL);
     Reader[] readers = new Reader[columns.length];
@@ -102,7 +113,7 @@ final class Readers {
       known(columns[i].name().equals(fields.get(i).name()), Reader.NULL);
       readers[i] = of(fields.get(i).schema(), columns[i].dataType());
     }
-    return Reader.record(readers);
+    return readers;
   }
 
   private static Reader union(List<Schema> branches, DataType type) {

@@ -55,7 +55,7 @@ final class RangesReader implements PartitionReader<InternalRow> {
   private final Map<TopicPartition, Long> unread = new HashMap<>(); // where the consumer is, up to its end
   private ConsumerRecords<byte[], byte[]> polled = ConsumerRecords.empty();
   private Iterator<TopicPartition> partitions = Collections.emptyIterator(); // of `polled`
-  private List<ConsumerRecord<byte[], byte[]>> records = List.of(); // of one of them
+  private ConsumerRecord<byte[], byte[]>[] records = none(); // of one of them
   private int taken; // of `records`
   private long end; // of their range
 
@@ -85,8 +85,8 @@ final class RangesReader implements PartitionReader<InternalRow> {
   @Override
   public boolean next() throws IOException {
     while (true) {
-      if (taken < records.size() && records.get(taken).offset() < end) {
-        fill(records.get(taken++));
+      if (taken < records.length && records[taken].offset() < end) {
+        fill(records[taken++]);
         return true;
       }
       if (partitions.hasNext()) {
@@ -99,8 +99,13 @@ final class RangesReader implements PartitionReader<InternalRow> {
     }
   }
 
+  @SuppressWarnings("unchecked")
+  private static ConsumerRecord<byte[], byte[]>[] none() {
+    return new ConsumerRecord[0];
+  }
+
   private void turnTo(TopicPartition partition) {
-    records = polled.records(partition);
+    records = polled.records(partition).toArray(none());
     taken = 0;
     end = ends.get(partition);
     row.update(TOPIC, UTF8String.fromString(partition.topic()));
@@ -111,7 +116,7 @@ final class RangesReader implements PartitionReader<InternalRow> {
   private void poll() throws IOException {
     polled = consumer.poll(patience);
     partitions = polled.partitions().iterator();
-    records = List.of();
+    records = none();
     taken = 0;
     Map<TopicPartition, Long> before = Map.copyOf(unread);
     unread.replaceAll((partition, position) -> consumer.position(partition));

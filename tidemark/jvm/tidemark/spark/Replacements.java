@@ -2,8 +2,11 @@ package tidemark.spark;
 
 import static scala.jdk.javaapi.CollectionConverters.asJava;
 
+import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.avro.AvroDataToCatalyst;
+import org.apache.spark.sql.catalyst.expressions.CaseWhen;
+import org.apache.spark.sql.catalyst.expressions.Concat;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
@@ -14,6 +17,8 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.ObjectType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.Tuple2;
 import scala.collection.immutable.ArraySeq;
 import scala.collection.immutable.Seq;
 import tidemark.avro.AvroDecoder;
@@ -50,7 +55,7 @@ final class Replacements {
           true,
           invoke.nullable(),
           true,
-          scala.Option.empty());
+          Option.empty());
     }
     return null;
   }
@@ -60,8 +65,34 @@ final class Replacements {
     if (!plain || !(avro.dataType() instanceof StructType type)) {
       return null;
     }
+    Appended found = Appended.of(avro.child());
+    AvroDecoder ending =
+        found == null ? null : AvroDecoder.of(avro.jsonFormatSchema(), type, found.bytes());
+    if (ending != null) {
+      return decoded(ending, type, seq(found.value()), true);
+    }
     AvroDecoder decoder = AvroDecoder.of(avro.jsonFormatSchema(), type);
     return decoder == null ? null : decoded(decoder, type, seq(avro.child()), true);
+  }
+
+  /** A value, NULL where a condition is not fulfilled, and the bytes that an expression puts behind it. */
+  private record Appended(Expression value, byte[] bytes) {
+    /** Null where nothing is appended. */
+    static Appended of(Expression expression) {
+      List<Expression> parts = asJava(expression.children());
+      if (expression instanceof CaseWhen && parts.size() == 2) { // a condition, a value, and nothing else
+        Appended found = of(parts.get(1));
+        return found == null
+            ? null
+            : new Appended(new CaseWhen(seq(Tuple2.apply(parts.get(0), found.value)), Option.empty()), found.bytes);
+      }
+      boolean isOne =
+          expression instanceof Concat
+              && parts.size() == 2
+              && parts.get(1) instanceof Literal end
+              && end.value() instanceof byte[];
+      return isOne ? new Appended(parts.get(0), (byte[]) ((Literal) parts.get(1)).value()) : null;
+    }
   }
 
   /** A pure one gives NULL for NULL; what stands for a function of Python is evaluated once, as that is. */
