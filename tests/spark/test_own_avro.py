@@ -91,6 +91,37 @@ def test_every_type_is_read_alike(spark: SparkSession) -> None:
     assert not told_apart(spark, EVERY_TYPE, values)
 
 
+def test_values_that_end_in_the_sentinel_or_in_a_part_of_it_are_read_alike(spark: SparkSession) -> None:
+    chance = Random(8)
+    maker = Maker(chance)
+    good = [encoded(EVERY_TYPE, maker.value(EVERY_TYPE)) for _ in range(20)]
+    values = [value + SENTINEL[:size] for value in good for size in range(len(SENTINEL) + 1)]
+    values += [value[:-size] + SENTINEL for value in good for size in range(1, 2 * len(SENTINEL))]
+    values += [value + bytes(size) for value in good for size in range(1, 2 * len(SENTINEL))]
+    assert not told_apart(spark, EVERY_TYPE, values)
+
+
+@pytest.mark.parametrize(("behind", "told"), [(SENTINEL, True), (SENTINEL[:-1], False)])
+def test_bytes_behind_a_value_are_told_where_a_last_field_has_their_length(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], behind: bytes, told: bool
+) -> None:
+    """Given other bytes, they are put there, and the last field takes one of the value's."""
+    text = decoder_schema(schema_of(record(("raw", "bytes"))).root, 0)
+    raw = spark.range(2).select(F.when(F.col("id") == 0, F.lit(bytes([2, 7]))).alias("value"))
+    once = F.when(F.spark_partition_id() >= 0, F.concat(F.col("value"), F.lit(behind)))
+    found = raw.select(from_avro(once, text, AVRO_OPTIONS).alias("found"))
+    found.explain(mode="extended")
+    optimized = (
+        capsys.readouterr().out.partition("== Optimized Logical Plan ==")[2].partition("== Physical")[0]
+    )
+    decoded = optimized.partition(" AS found")[0]
+    assert "invoke(from_avro.decode(" in decoded
+    assert ("concat(" in decoded) != told
+    ended, missing = (row["found"] for row in found.coalesce(1).collect())
+    assert ended["sentinel"] == (SENTINEL if told else None)
+    assert missing is None
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_random_schemas_are_read_alike(spark: SparkSession, seed: int) -> None:
     """Nested records, unions, lists and maps as they come."""

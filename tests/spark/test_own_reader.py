@@ -102,6 +102,20 @@ def test_many_polls_of_many_partitions(spark: SparkSession, cluster: Cluster) ->
     assert len(both(spark, topic, ranges, **more)) == 17_777
 
 
+def test_no_more_tasks_read_than_there_are_cores(spark: SparkSession, cluster: Cluster) -> None:
+    """Given more partitions than cores: each task has about as many records, and no task is without a partition."""
+    cores = int(str(spark.conf.get("spark.default.parallelism")))
+    topic = cluster.topic("spread", 3 * cores)
+    topic.send(range(3000 * cores))
+    sizes = {p: 1000 if p < cores else 10 * p for p in range(3 * cores)}
+    found = read(spark, topic, {p: (0, size) for p, size in sizes.items()})
+    tasks = found.groupBy(F.spark_partition_id().alias("task")).agg(F.count("*").alias("count")).collect()
+    assert len(tasks) == cores
+    assert sum(task["count"] for task in tasks) == sum(sizes.values())
+    assert max(task["count"] for task in tasks) < 1.2 * min(task["count"] for task in tasks)
+    assert rows(read(spark, topic, dict.fromkeys(sizes, (5, 5)))) == []
+
+
 def test_ranges_that_are_cut_in_pieces(spark: SparkSession, cluster: Cluster) -> None:
     """One consumer cannot be at two places of a partition."""
     topic = cluster.topic("pieces", 2)

@@ -2,9 +2,12 @@ package tidemark.kafka;
 
 import static scala.jdk.javaapi.CollectionConverters.asJava;
 
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
+import java.util.PriorityQueue;
 import java.util.Set;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -17,14 +20,19 @@ import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
 import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
 import org.apache.spark.sql.types.StructType;
 
-/** A scan of Spark's Kafka source, planned by that, and read by a RangesReader. */
+/**
+ * A scan of Spark's Kafka source, planned by that, and read by RangesReaders.
+ *
+ * <p>Spark has a task per range. No more than can run at once are wanted here: a task has its own files to write, and
+ * code that was compiled while the first tasks ran would be given up when these meet the end of their rows.
+ */
 public final class RangeScan implements Scan, Batch {
   private final BatchScanExec planned;
-  private final boolean together; // by one task
+  private final int tasks; // at most
 
-  public RangeScan(BatchScanExec planned, boolean together) {
+  public RangeScan(BatchScanExec planned, int tasks) {
     this.planned = planned;
-    this.together = together;
+    this.tasks = tasks;
   }
 
   @Override
@@ -40,8 +48,27 @@ public final class RangeScan implements Scan, Batch {
   @Override
   public InputPartition[] planInputPartitions() {
     InputPartition[] ranges = asJava(planned.inputPartitions()).toArray(new InputPartition[0]);
-    boolean one = together && ranges.length > 1 && areApart(ranges);
-    return one ? new InputPartition[] {new Ranges(List.of(ranges))} : ranges;
+    return ranges.length > tasks && areApart(ranges) ? spread(ranges) : ranges;
+  }
+
+  /** The largest first, each to who has least. */
+  private InputPartition[] spread(InputPartition[] ranges) {
+    PriorityQueue<Ranges> least = new PriorityQueue<>(Comparator.comparingLong(Ranges::size));
+    for (int i = 0; i < tasks; i++) {
+      least.add(new Ranges(new ArrayList<>()));
+    }
+    Arrays.sort(ranges, Comparator.comparingLong(RangeScan::size).reversed());
+    for (InputPartition range : ranges) {
+      Ranges chosen = least.remove();
+      chosen.all.add(range);
+      least.add(chosen);
+    }
+    least.removeIf(each -> each.all.isEmpty()); // where ranges are
+    return least.toArray(new InputPartition[0]);
+  }
+
+  private static long size(InputPartition range) {
+    return ((KafkaBatchInputPartition) range).offsetRange().size();
   }
 
   /** Whether one consumer can read them all: it is at one place of a partition, and `minPartitions` cuts ranges. */
@@ -66,7 +93,11 @@ public final class RangeScan implements Scan, Batch {
     return new Factory(planned.batch().createReaderFactory());
   }
 
-  private record Ranges(List<InputPartition> all) implements InputPartition {}
+  private record Ranges(List<InputPartition> all) implements InputPartition {
+    long size() {
+      return all.stream().mapToLong(RangeScan::size).sum();
+    }
+  }
 
   private record Factory(PartitionReaderFactory spark) implements PartitionReaderFactory {
     @Override

@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.CommonClientConfigs;
 import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -45,6 +46,7 @@ final class RangesReader implements PartitionReader<InternalRow> {
   private static final int TIMESTAMP = 5;
   private static final int TIMESTAMP_TYPE = 6;
   private static final int HEADERS = 7;
+  private static final int AT_ONCE = 500; // records that are still in a core's cache when they become rows
   private static final long FAR = 253_402_300_800_000L; // the year 10000, in milliseconds
 
   private final Consumer<byte[], byte[]> consumer;
@@ -74,7 +76,9 @@ final class RangesReader implements PartitionReader<InternalRow> {
     unread.forEach(consumer::seek);
   }
 
-  private static Consumer<byte[], byte[]> consumer(Map<String, Object> parameters) {
+  private static Consumer<byte[], byte[]> consumer(Map<String, Object> planned) {
+    Map<String, Object> parameters = new HashMap<>(planned);
+    parameters.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, AT_ONCE);
     String servers = (String) parameters.get(CommonClientConfigs.BOOTSTRAP_SERVERS_CONFIG);
     var cluster = KafkaTokenUtil.findMatchingTokenClusterConfig(SparkEnv.get().conf(), servers);
     var given = scala.collection.immutable.Map.from(asScala(parameters));

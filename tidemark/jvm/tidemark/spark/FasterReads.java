@@ -1,5 +1,6 @@
 package tidemark.spark;
 
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.CoalesceExec;
 import org.apache.spark.sql.execution.ProjectExec;
@@ -8,9 +9,10 @@ import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
 import scala.runtime.AbstractFunction1;
 import tidemark.kafka.RangeScan;
 
-/** A rule of physical plans: ranges of Kafka's offsets by a reader of our own, all by one where one task reads them. */
+/** A rule of physical plans: ranges of Kafka's offsets by readers of our own, as many as there are cores, or by one. */
 final class FasterReads extends Rule<SparkPlan> {
   private static final String KAFKA = "org.apache.spark.sql.kafka010.KafkaSourceProvider$KafkaScan";
+  private static final String GROWS = "spark.dynamicAllocation.enabled"; // with the tasks that wait
 
   @Override
   public SparkPlan apply(SparkPlan plan) {
@@ -21,7 +23,7 @@ final class FasterReads extends Rule<SparkPlan> {
     if (plan instanceof BatchScanExec read && read.scan().getClass().getName().equals(KAFKA)) {
       return read.copy(
           read.output(),
-          new RangeScan(read, together),
+          new RangeScan(read, together ? 1 : cores(read.session().sparkContext())),
           read.runtimeFilters(),
           read.ordering(),
           read.table(),
@@ -39,5 +41,9 @@ final class FasterReads extends Rule<SparkPlan> {
                 return replaced(child, below);
               }
             });
+  }
+
+  private static int cores(SparkContext context) {
+    return context.conf().getBoolean(GROWS, false) ? Integer.MAX_VALUE : context.defaultParallelism();
   }
 }
