@@ -1,5 +1,6 @@
 """The writer in `tidemark/jvm` beside Iceberg's own: the same rows, the same metrics, files that any reader takes."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
 
 ROWS = 12_000
 COLUMNS = {
@@ -81,16 +83,24 @@ def written(spark: SparkSession, stack: dict[str, Any]) -> dict[str, Table]:
     catalog = load_catalog(stack["catalog"]["name"], **stack["catalog"]["properties"])
     found = {}
     for writer, more in {"ours": {}, "theirs": LEFT_TO_ICEBERG}.items():
-        properties = ", ".join(f"'{key}' = '{value}'" for key, value in {**SMALL_PAGES, **more}.items())
-        declared = ", ".join(f"{name} {kind}" for name, (kind, _) in COLUMNS.items())
-        spark.sql(f"CREATE TABLE lake.writers.{writer} ({declared}) TBLPROPERTIES ({properties})")
-        chosen = ", ".join(
-            f"CAST({made} AS {kind.removesuffix(' NOT NULL')}) AS {name}"
-            for name, (kind, made) in COLUMNS.items()
-        )
-        spark.sql(f"SELECT {chosen} FROM range(0, {ROWS}, 1, 1)").writeTo(f"lake.writers.{writer}").append()
+        create(spark, writer, more)
+        rows(spark).writeTo(f"lake.writers.{writer}").append()
         found[writer] = catalog.load_table(f"writers.{writer}")
     return found
+
+
+def create(spark: SparkSession, table: str, more: dict[str, str], partitions: str = "") -> None:
+    properties = ", ".join(f"'{key}' = '{value}'" for key, value in {**SMALL_PAGES, **more}.items())
+    declared = ", ".join(f"{name} {kind}" for name, (kind, _) in COLUMNS.items())
+    spark.sql(f"CREATE TABLE lake.writers.{table} ({declared}) {partitions} TBLPROPERTIES ({properties})")
+
+
+def rows(spark: SparkSession, more: str = "") -> DataFrame:
+    chosen = ", ".join(
+        f"CAST({made} AS {kind.removesuffix(' NOT NULL')}) AS {name}"
+        for name, (kind, made) in COLUMNS.items()
+    )
+    return spark.sql(f"SELECT {chosen}{more} FROM range(0, {ROWS}, 1, 1)")
 
 
 def file_of(table: Table) -> Path:
@@ -227,3 +237,37 @@ def test_long_lists_fill_pages_of_their_own(spark: SparkSession, stack: dict[str
         for number, row in found.items():
             assert row["numbers"] == list(range(number * 150 + 1))
             assert row["nothing"] == [None] * 20000
+
+
+@pytest.mark.parametrize(
+    ("table", "partitions", "properties"),
+    [
+        ("plainly", "", {}),
+        ("spread", "PARTITIONED BY (bucket(3, word), years(at))", {"write.spark.fanout.enabled": "true"}),
+        ("by_iceberg", "", LEFT_TO_ICEBERG),
+        ("as_avro", "", {"write.format.default": "avro"}),
+        ("as_orc", "", {"write.format.default": "orc"}),
+    ],
+)
+def test_counted_rows_are_handed_over_without_being_copied(
+    spark: SparkSession, written: dict[str, Table], table: str, partitions: str, properties: dict[str, str]
+) -> None:
+    """Whoever writes them: a batch counts its rows, and leaves some of them and its last columns out."""
+    create(spark, table, {**properties, "write.distribution-mode": "none"}, partitions)
+    counts = Observation()
+    counted = rows(spark, ", IF(id % 7 = 3, 'skipped', 'written') AS fate").observe(
+        counts,
+        F.count("*").alias("read"),
+        F.max("twice").alias("twice"),
+        F.collect_set("word").alias("words"),
+    )
+    kept = counted.where("fate = 'written'").select(*COLUMNS)
+    kept.createOrReplaceTempView("kept")
+    (plan,) = spark.sql(f"EXPLAIN INSERT INTO lake.writers.{table} SELECT * FROM kept").collect()
+    assert re.search(r"Passing.*\n.*CollectMetrics.*\n.*Records.*\n.*Project", plan[0]), plan[0]
+    kept.writeTo(f"lake.writers.{table}").append()
+    assert counts.get["read"] == ROWS
+    assert sorted(counts.get["words"]) == ["NEW", "PAID", "SENT"]
+    expected = spark.table("lake.writers.ours").where("id % 7 <> 3").orderBy("id").toArrow()
+    found = spark.table(f"lake.writers.{table}").orderBy("id").toArrow()
+    assert repr(found.to_pylist()) == repr(expected.to_pylist())

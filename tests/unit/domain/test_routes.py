@@ -92,7 +92,7 @@ def test_message_indexes_are_zigzag_varints_and_the_first_message_is_a_zero():
 def evidence(read, unwritten, skipped, tombstones=0, unrouted=0):
     return Evidence(
         {0: read},
-        {0: unwritten},
+        unwritten,
         tombstones={0: tombstones},
         skipped={0: skipped},
         unrouted={0: unrouted},
@@ -115,7 +115,7 @@ def test_skipped_records_need_no_second_look():
         (evidence(10, 7, 5, 1), "one is neither skipped nor a tombstone"),
         (evidence(11, 6, 5, 1), "a task was counted twice"),
         (evidence(9, 6, 5, 1), "an offset without a record could hide what was counted twice"),
-        (Evidence({0: 10}, {0: 6}), "nothing was counted by fate"),
+        (Evidence({0: 10}, 6), "nothing was counted by fate"),
     ],
 )
 def test_anything_else_is_looked_at_again(seen, why):

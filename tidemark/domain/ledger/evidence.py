@@ -20,7 +20,7 @@ Fate = Literal["written", "quarantined", "tombstone", "skipped", "uncovered"]
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Observed in the pass: records, and records not written, per partition.
+    """Observed in the pass: records per partition, and how many of all were not written.
 
     `tombstones`, `skipped` (truncates left out) and `unrouted` are counted per partition only where a topic has
     several record types.
@@ -30,7 +30,7 @@ class Evidence:
     """
 
     read: Mapping[int, int]
-    unwritten: Mapping[int, int]
+    unwritten: int = 0
     schema_ids: frozenset[int] = frozenset()
     max_timestamp: int | None = None
     future: int = 0
@@ -44,7 +44,7 @@ class Evidence:
     @property
     def clean(self) -> bool:
         """Every record was written; no second look is needed."""
-        return sum(self.unwritten.values()) == 0
+        return self.unwritten == 0
 
 
 def moment(number: int | None, per_second: int = 1000) -> datetime | None:
@@ -80,10 +80,12 @@ def settled(evidence: Evidence, ranges: Ranges) -> list[Group] | None:
     """
     if evidence.skipped is None or evidence.tombstones is None or evidence.unrouted is None:
         return None
+    if evidence.unwritten != sum(evidence.skipped.values()) + sum(evidence.tombstones.values()):
+        return None
     groups = []
     for p, each in ranges.items():
         skipped, tombstones, unrouted = evidence.skipped[p], evidence.tombstones[p], evidence.unrouted[p]
-        if evidence.read[p] != each.end - each.start or evidence.unwritten[p] != skipped + tombstones:
+        if evidence.read[p] != each.end - each.start:
             return None
         found: list[tuple[Fate, str | None, int]] = [
             ("tombstone", None, tombstones),

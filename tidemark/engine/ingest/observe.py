@@ -53,6 +53,7 @@ def observed(
     truncate = F.col(CAUSE).eqNullSafe(TRUNCATE)
     sane = F.col("_kafka.timestamp") <= _varying(F.current_timestamp() + F.expr(FUTURE))
     metrics: list[Column] = [
+        _count(fate != "written").alias("unwritten"),
         _count(~sane).alias("future"),
         F.max(F.when(sane, F.unix_millis(F.col("_kafka.timestamp")))).alias("max_timestamp"),
         F.collect_set(F.col("_kafka.schema_id")).alias("schema_ids"),
@@ -61,7 +62,6 @@ def observed(
     metrics += rule_metrics(rules) if rules else []
     for p in partitions:
         metrics.append(_count(partition == p).alias(f"read_{p}"))
-        metrics.append(_count((partition == p) & (fate != "written")).alias(f"unwritten_{p}"))
         if several_types:
             metrics += [
                 _count((partition == p) & (fate == "tombstone")).alias(f"tombstones_{p}"),
@@ -83,7 +83,7 @@ def evidence(observation: Observed, partitions: Iterable[int], rules: Rules | No
         raise Outage("spark_down", "-", "the write ended, but its counts did not arrive")
     return Evidence(
         read={p: seen[f"read_{p}"] for p in listed},
-        unwritten={p: seen[f"unwritten_{p}"] for p in listed},
+        unwritten=seen["unwritten"],
         schema_ids=frozenset(seen["schema_ids"] or ()),
         max_timestamp=seen["max_timestamp"],
         future=seen["future"],

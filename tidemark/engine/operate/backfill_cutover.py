@@ -173,7 +173,7 @@ def _replace(
         rows=staged.rows,
     )
     written = frozenset(int(i) for i in (*removed, staged.snapshot_id) if i is not None)
-    evidence = Evidence(read={}, unwritten={})
+    evidence = Evidence(read={})
     says = {CUTOVER: cutover.model_dump_json()}
     told = {"step": "cutover", "source": planned.source, "cutover": cutover.model_dump(mode="json")}
     plan = replace(plan, act=act_of(signature, "backfill", plan.state.head, **told))
@@ -214,7 +214,7 @@ def _stage(lake: Lake, plan: Plan, planned: Backfill, expected: int) -> Staged:
         rows=int(summary.get("added-records", 0)),
         files=int(summary.get("added-data-files", 0)),
         bytes=int(summary.get("added-files-size", 0)),
-        evidence=Evidence(read={}, unwritten={}),
+        evidence=Evidence(read={}),
     )
     if staged.rows != expected:
         raise Stopped(

@@ -296,7 +296,7 @@ def _foreseen(lake: Lake, plan: Plan, decoded: DataFrame) -> dict[str, Any]:
     groups = grouped(decoded)
     read = {p: sum(g.count for g in groups if g.partition == p) for p in plan.ranges}
     others = [g for g in groups if g.fate != "written"]
-    counts = counts_of(Evidence(read=read, unwritten={}), others, plan.ranges)
+    counts = counts_of(Evidence(read=read), others, plan.ranges)
     _hold_back(plan, counts)
     uncovered = sum(g.count for g in groups if g.fate == "uncovered")
     return {**add_up(counts.values())._asdict(), **({"schema_review": uncovered} if uncovered else {})}

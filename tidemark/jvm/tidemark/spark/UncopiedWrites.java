@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.CollectMetricsExec;
 import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -16,7 +17,8 @@ import org.apache.spark.sql.execution.datasources.v2.AppendDataExec;
 /**
  * A rule of physical plans: rows are appended as they are where only their last columns, or whole rows, are left out.
  *
- * <p>So a batch's rows, of which those that were written are filtered by their fate, are not copied once more for that.
+ * <p>So a batch's rows, of which those that were written are filtered by their fate, are not copied once more for that,
+ * nor for being counted.
  */
 final class UncopiedWrites extends Rule<SparkPlan> {
   private static final String ICEBERG = "org.apache.iceberg."; // its writers ask rows by position
@@ -28,9 +30,16 @@ final class UncopiedWrites extends Rule<SparkPlan> {
         && project.child() instanceof FilterExec filter
         && isPrefix(asJava(project.projectList()), asJava(filter.output()))) {
       return append.withNewChildInternal(
-          new PassingExec(filter.condition(), project.output(), filter.child()));
+          new PassingExec(filter.condition(), project.output(), asRecords(filter.child())));
     }
     return plan;
+  }
+
+  /** What is counted and handed on has no need of bytes. */
+  private static SparkPlan asRecords(SparkPlan plan) {
+    return plan instanceof CollectMetricsExec counted && counted.child() instanceof ProjectExec project
+        ? counted.withNewChildInternal(new RecordsExec(project))
+        : plan;
   }
 
   private static boolean isPrefix(List<NamedExpression> listed, List<Attribute> columns) {
