@@ -48,13 +48,14 @@ CHANGING = {
 """Of a table that is written by key: the first three are Spark's, the last is Flink's."""
 FETCHES = {
     "max.poll.records": "20000",
-    "max.partition.fetch.bytes": str(16 * 1024 * 1024),
-    "fetch.max.bytes": str(64 * 1024 * 1024),
+    "max.partition.fetch.bytes": str(2 * 1024 * 1024),
+    "fetch.max.bytes": str(16 * 1024 * 1024),
     "receive.buffer.bytes": str(1024 * 1024),
 }
 """Of every Java consumer: what Tidemark sets, too."""
 JVM = (
-    "-Xms256m",
+    "-Xms640m",
+    "-XX:NewSize=85m",
     "-Xmx1536m",
     "-XX:MetaspaceSize=256m",
     "-XX:+UseParallelGC",

@@ -47,7 +47,8 @@ PATIENT_COMPILER = (
     "-XX:Tier4BackEdgeThreshold=400000",
 )
 JVM = (
-    "-Xms256m",
+    "-Xms640m",  # room for the pages of open files: else each such batch begins with full collections
+    "-XX:NewSize=85m",  # but an idle server touches no more of it than it needs
     f"-Xmx{HEAP}",
     "-XX:MetaspaceSize=256m",  # below it no full collection for the sake of classes: two at each start
     "-Xss4m",  # wide schemas make deep plans
