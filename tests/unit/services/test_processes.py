@@ -49,7 +49,13 @@ def wait_for(condition, seconds=10):
 
 
 def said(tmp_path):
-    return wait_for(lambda: (tmp_path / "logs" / "log").read_text().strip())
+    """Its first line, once that is whole: what `print` is given may arrive in parts."""
+
+    def whole_line():
+        line, end, _ = (tmp_path / "logs" / "log").read_text().partition("\n")
+        return line if end else None
+
+    return wait_for(whole_line)
 
 
 def test_found_with_and_without_its_pid(run, mark):
