@@ -27,7 +27,7 @@ from tidemark.services.ports import Ports
 from tidemark.services.progress import silent
 from tidemark.services.registry import Registry
 from tidemark.services.service import Place
-from tidemark.services.spark import PATIENT_COMPILER
+from tidemark.services.spark import MEMORY, PATIENT_COMPILER
 from tidemark.services.stack import Stack
 
 NAMESPACE = "bench"
@@ -54,11 +54,7 @@ FETCHES = {
 }
 """Of every Java consumer: what Tidemark sets, too."""
 JVM = (
-    "-Xms640m",
-    "-XX:NewSize=85m",
-    "-Xmx1536m",
-    "-XX:MetaspaceSize=256m",
-    "-XX:+UseParallelGC",
+    *MEMORY,
     "-Duser.timezone=UTC",
     *PATIENT_COMPILER,
 )

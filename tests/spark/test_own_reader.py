@@ -102,6 +102,20 @@ def test_many_polls_of_many_partitions(spark: SparkSession, cluster: Cluster) ->
     assert len(both(spark, topic, ranges, **more)) == 17_777
 
 
+def test_records_larger_than_a_fetch(spark: SparkSession, cluster: Cluster) -> None:
+    """Of one partition, and of all together: Kafka gives at least one."""
+    topic = cluster.topic("large", 3, max_message_bytes=str(8_000_000))
+    producer = topic._new_producer(**{"message.max.bytes": "8000000"})
+    for n in range(30):
+        producer.produce(topic.name, b"x" * (7_000_000 if n % 10 == 3 else 40_000 + n), None, n % 3)
+    assert producer.flush(30) == 0
+    more = {"kafka.max.partition.fetch.bytes": "30000", "kafka.fetch.max.bytes": "50000"}
+    found = read(spark, topic, dict.fromkeys(range(3), (0, 10)), **more)
+    sizes = found.select("partition", "offset", F.length("value").alias("size")).collect()
+    assert len(sizes) == 30
+    assert sorted(row.size for row in sizes)[-3:] == [7_000_000] * 3
+
+
 def test_no_more_tasks_read_than_there_are_cores(spark: SparkSession, cluster: Cluster) -> None:
     """Given more partitions than cores: each task has about as many records, and no task is without a partition."""
     cores = int(str(spark.conf.get("spark.default.parallelism")))

@@ -46,14 +46,17 @@ PATIENT_COMPILER = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
-JVM = (
+MEMORY = (
     "-Xms640m",  # room for the pages of open files: else each such batch begins with full collections
     "-XX:NewSize=85m",  # but an idle server touches no more of it than it needs
     f"-Xmx{HEAP}",
     "-XX:MetaspaceSize=256m",  # below it no full collection for the sake of classes: two at each start
+    "-XX:+UseParallelGC",  # throughput: half the CPU per Kafka record of G1 on small machines
+)
+JVM = (
+    *MEMORY,
     "-Xss4m",  # wide schemas make deep plans
     "-XX:+ExitOnOutOfMemoryError",  # Spark would stop, and its port go on to answer
-    "-XX:+UseParallelGC",  # throughput: half the CPU per Kafka record of G1 on small machines
     "-XX:+IgnoreUnrecognizedVMOptions",
     "--add-modules=jdk.incubator.vector",
     *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
