@@ -22,6 +22,7 @@ from tidemark.domain.config.platform import Platform
 from tidemark.domain.lineage.column_lineage import Lineage, exposures, lineage_of
 from tidemark.domain.lineage.marts import Mart
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.spark import default_session
 from tidemark.engine.config import discovery
 from tidemark.engine.look.corrections import Standing, note, standings
 from tidemark.engine.marts import digest_of, project_folder
@@ -40,11 +41,13 @@ def build(
     """`dbt build` of the selected marts with their tests; with `full_refresh` anew from all rows.
 
     Raises:
+        Outage: `spark_down`.
         dagster_dbt.DagsterDbtCliRuntimeError: a model or a blocking test failed; what was built before is reported.
     """
     chosen = [marts[table] for table in sorted(table_of(key) for key in context.selected_asset_keys)]
     home = resource.places.home
-    with resource.open() as lake, _environment(resource.configuration.platform):
+    platform = resource.configuration.platform
+    with resource.open() as lake, default_session(lake.spark()), _environment(platform):
         before = standings(lake, chosen, marts, contracts)
         dbt = DbtCliResource(project_dir=str(project_folder()), dbt_executable=_executable())
         invocation = dbt.cli(

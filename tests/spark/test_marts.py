@@ -8,12 +8,14 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
+from pyspark.sql.connect.session import SparkSession
 
 import resources.lake
 from assets.marts import ALLOWED, CORRECTED
 from assets.names import table_key
 from orchestration.definitions import build_defs
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.spark import connect
 from tidemark.engine.config import discovery
 from tidemark.engine.config.configuration import Places, load
 from tidemark.engine.marts import project_folder, read_project
@@ -143,6 +145,16 @@ def test_marts_follow_their_tables(sample, instance):
     assert sample.rows(visitors) == [("ann", "/3", 1, 5)]
     assert sample.rows(f"{quality}'shop.orders'") == [(7, 6, 1)]
     assert sample.rows("SELECT sum(orders) FROM lake.marts.customers") == [(6,)]
+
+
+def test_columns_are_read_whatever_became_of_an_earlier_session(sample, instance, monkeypatch):
+    """Given a process whose first session the server has closed, when a mart is built, then its columns are known all the same."""
+    earlier = connect(sample.lake.platform.spark.address)
+    earlier.client.release_session()
+    monkeypatch.setattr(SparkSession, "_default_session", earlier)
+    built = sample.build(instance, "marts.customers")
+    assert verdicts(built, ALLOWED) == {"marts.customers": True}
+    assert SparkSession._default_session is earlier, "what others rely on is as it was"
 
 
 def test_after_a_rollback_a_build_makes_marts_anew(sample, instance):

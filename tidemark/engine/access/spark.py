@@ -6,7 +6,10 @@ No correctness lives in the session; it may be lost at any moment and is then ma
 import atexit
 import logging
 import socket
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -21,6 +24,8 @@ from tidemark.domain.secrets import redact
 from tidemark.engine.access.spark_limits import SESSION_SETTINGS, missing_limits, missing_settings
 
 DEFAULT_PORT = 15002
+HEARD_EVERY = 300.0
+"""Seconds between two calls that keep a session alive: a server may close one after a good many more."""
 OWN_EXTENSIONS = "tidemark.spark.TidemarkExtensions"
 """Of `tidemark/jvm`: Avro is read by a decoder that bounds what a damaged record may allocate."""
 OWN_PLUGIN = "tidemark.spark.TidemarkPlugin"
@@ -49,6 +54,32 @@ def connect(remote: str) -> SparkSession:
     )  # repeats each error with its JVM stack
     warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")  # the error itself says it
     return session
+
+
+@contextmanager
+def default_session(spark: SparkSession) -> Iterator[None]:
+    """Meanwhile `getOrCreate()` gives this session in each new thread, for libraries that know no other way to one.
+
+    The process's default may be any session that was opened before, long closed by a server that had not heard of it
+    for half an hour; this one is heard of, however long its users are at other things.
+    """
+    ended = threading.Event()
+
+    def keep() -> None:
+        while not ended.wait(HEARD_EVERY):
+            with suppress(Exception):  # who uses the session learns what is wrong with it
+                spark.conf.get("spark.sql.session.timeZone")
+
+    before = ConnectSession._default_session  # noqa: SLF001 - there is no setter
+    ConnectSession._default_session = cast("ConnectSession", spark)  # noqa: SLF001
+    keeper = threading.Thread(target=keep, name="spark-session", daemon=True)
+    keeper.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        keeper.join()
+        ConnectSession._default_session = before  # noqa: SLF001
 
 
 def answers(remote: str, timeout: float = 3.0) -> bool:
