@@ -150,8 +150,10 @@ def test_marts_follow_their_tables(sample, instance):
 def test_columns_are_read_whatever_became_of_an_earlier_session(sample, instance, monkeypatch):
     """Given a process whose first session the server has closed, when a mart is built, then its columns are known all the same."""
     earlier = connect(sample.lake.platform.spark.address)
+    assert earlier.conf.get("spark.sql.session.timeZone"), "now the server knows it"
     earlier.client.release_session()
     monkeypatch.setattr(SparkSession, "_default_session", earlier)
+    discovery.update(sample.home, lambda seen: seen.with_described("marts.customers", []))
     built = sample.build(instance, "marts.customers")
     assert verdicts(built, ALLOWED) == {"marts.customers": True}
     assert SparkSession._default_session is earlier, "what others rely on is as it was"
