@@ -42,6 +42,7 @@ def build(
 
     Raises:
         Outage: `spark_down`.
+        Stopped: `misconfigured`, a server that must not be used.
         dagster_dbt.DagsterDbtCliRuntimeError: a model or a blocking test failed; what was built before is reported.
     """
     chosen = [marts[table] for table in sorted(table_of(key) for key in context.selected_asset_keys)]

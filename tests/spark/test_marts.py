@@ -157,6 +157,7 @@ def test_columns_are_read_whatever_became_of_an_earlier_session(sample, instance
     built = sample.build(instance, "marts.customers")
     assert verdicts(built, ALLOWED) == {"marts.customers": True}
     assert SparkSession._default_session is earlier, "what others rely on is as it was"
+    earlier.client.close()
 
 
 def test_after_a_rollback_a_build_makes_marts_anew(sample, instance):

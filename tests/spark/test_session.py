@@ -1,13 +1,24 @@
-"""What platform.yaml says is set on a session; what the server refuses is told without secrets."""
+"""A session: what platform.yaml sets on it, what the server refuses of that, and how long the server keeps it."""
 
+import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
+from pyspark.sql.connect.session import SparkSession
 
+import tidemark.engine.access.spark
 from tidemark.domain.config.platform import Spark
 from tidemark.domain.errors import Stopped
-from tidemark.engine.access.spark import configure, connect
+from tidemark.engine.access.spark import configure, connect, default_session
+from tidemark.services import spark as server
+from tidemark.services.catalog import LocalCatalog
+from tidemark.services.java import find_java
+from tidemark.services.launch import Launch
+from tidemark.services.ports import Ports
+from tidemark.services.progress import silent
+from tidemark.services.service import Place
 
 SECRET = "hunter2hunter2"
 
@@ -21,6 +32,31 @@ def test_a_setting_that_the_server_refuses_is_named_and_a_secret_is_not_shown(st
     platform = SimpleNamespace(catalog=catalog, spark=Spark(conf={key: SECRET}))
     with pytest.raises(Stopped, match=rf"the server refuses {key}: ") as caught:
         configure(session, platform)
+    session.stop()
     told = "".join(traceback.format_exception(caught.value))
     assert (SECRET in told) == (shown == SECRET)
     assert f"{key}: {shown}" in told
+
+
+def test_a_default_session_is_kept_by_a_server_that_forgets_idle_ones(tmp_path, always_stopped, monkeypatch):
+    """Given a server that closes a session after two seconds without a word, when one is the default for longer, then it still answers, and none else does."""
+    monkeypatch.setattr(tidemark.engine.access.spark, "HEARD_EVERY", 0.5)
+    timeouts = {"defaultSessionTimeout": "2s", "maintenanceInterval": "500ms"}
+    forgetful = server.Spark(conf={f"spark.connect.session.manager.{k}": v for k, v in timeouts.items()})
+    place = Place(tmp_path, find_java(), Ports(tmp_path / "ports.json"))
+    with always_stopped(tmp_path):
+        LocalCatalog(tmp_path).create()
+        Launch((forgetful,), place, silent).run()
+        idle, kept = connect(forgetful.remote(place)), connect(forgetful.remote(place))
+        assert [idle.range(1).count(), kept.range(1).count()] == [1, 1], "the server knows both"
+        before = SparkSession._default_session
+        with default_session(kept):
+            time.sleep(6)
+            with ThreadPoolExecutor(1) as elsewhere:
+                assert elsewhere.submit(SparkSession.builder.getOrCreate).result() is kept
+            assert kept.range(1).count() == 1
+        assert SparkSession._default_session is before
+        with pytest.raises(Exception, match="SESSION_CLOSED"):
+            idle.range(1).count()
+        kept.stop()
+        idle.stop()
