@@ -32,6 +32,13 @@ final class Booleans extends Leaf {
   }
 
   @Override
+  void takeAll(SpecializedGetters[] rows, int count, int ordinal) {
+    for (int i = 0; i < count; i++) {
+      take(rows[i], ordinal);
+    }
+  }
+
+  @Override
   int count() {
     return count;
   }

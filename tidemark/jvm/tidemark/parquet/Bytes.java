@@ -48,6 +48,7 @@ abstract class Bytes extends Leaf {
     int at = end + prefix;
     end = at + size;
     count++;
+    limits.took(size);
     if (end >= limits.pageBytes()) {
       limits.over();
     }
@@ -179,6 +180,13 @@ abstract class Bytes extends Leaf {
       int at = place(value.numBytes());
       value.writeToMemory(body, Platform.BYTE_ARRAY_OFFSET + at);
     }
+
+    @Override
+    void takeAll(SpecializedGetters[] rows, int count, int ordinal) {
+      for (int i = 0; i < count; i++) {
+        take(rows[i], ordinal);
+      }
+    }
   }
 
   /** binary and fixed. */
@@ -192,6 +200,13 @@ abstract class Bytes extends Leaf {
       byte[] value = from.getBinary(ordinal);
       int at = place(value.length); // before `body` is named, which it may replace
       System.arraycopy(value, 0, body, at, value.length);
+    }
+
+    @Override
+    void takeAll(SpecializedGetters[] rows, int count, int ordinal) {
+      for (int i = 0; i < count; i++) {
+        take(rows[i], ordinal);
+      }
     }
   }
 
@@ -211,6 +226,13 @@ abstract class Bytes extends Leaf {
       int at = place(size);
       Arrays.fill(body, at, at + size - digits.length, (byte) (digits[0] < 0 ? -1 : 0));
       System.arraycopy(digits, 0, body, at + size - digits.length, digits.length);
+    }
+
+    @Override
+    void takeAll(SpecializedGetters[] rows, int count, int ordinal) {
+      for (int i = 0; i < count; i++) {
+        take(rows[i], ordinal);
+      }
     }
 
     @Override

@@ -25,16 +25,19 @@ import org.apache.iceberg.shaded.org.apache.parquet.hadoop.ColumnChunkPageWriteS
 import org.apache.iceberg.shaded.org.apache.parquet.hadoop.ParquetFileWriter;
 import org.apache.iceberg.shaded.org.apache.parquet.schema.MessageType;
 import org.apache.spark.sql.catalyst.InternalRow;
+import tidemark.decode.Record;
 
 /**
  * Writes rows of Spark to a Parquet file, a page of a column at a time.
  *
- * <p>Iceberg's own writer encodes each value as it comes: a dozen calls per value. Here a row is only taken apart into
- * arrays, one per column, and a column's array is encoded when it fills a page. Pages, row groups, footer and metrics
- * are those of the same table properties.
+ * <p>Iceberg's own writer encodes each value as it comes: a dozen calls per value. Here some rows wait for each other,
+ * are taken apart into arrays, one per column, and a column's array is encoded when it fills a page. Pages, row groups,
+ * footer and metrics are those of the same table properties.
  */
 final class ColumnarWriter implements FileAppender<InternalRow> {
   private static final int LOOK = 128; // rows between two looks at the pages
+  private static final int TOGETHER = 16; // rows that are taken apart at once
+  private static final int LONG = 16 * 1024; // bytes of a row beyond which none waits for others
   private static final int SMALL = 16 * 1024; // what the compressor's buffer begins with
   private static final String TRUNCATE = "parquet.columnindex.truncate.length";
 
@@ -53,6 +56,10 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
   private final Leaf[] leaves;
   private ColumnChunkPageWriteStore pages;
   private ParquetFileWriter writer;
+  private final InternalRow[] waiting = new InternalRow[TOGETHER];
+  private int waits;
+  private int enough = 1; // rows wait for so many
+  private int unseen; // rows since the last look
   private long rows; // of this row group
   private int ordinal;
   private long buffered; // bytes of this row group at the last look
@@ -91,15 +98,32 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
 
   @Override
   public void add(InternalRow value) {
-    row.all(value, 0);
-    rows++;
-    if (rows % LOOK == 0 || limits.isOver()) {
+    waiting[waits++] = value;
+    if (waits >= enough || !(value instanceof Record)) { // others may be filled anew for the next row
+      takeApart();
+    }
+  }
+
+  private void takeApart() {
+    if (waits == 0) {
+      return;
+    }
+    int count = waits;
+    long before = limits.taken();
+    row.all(waiting, count);
+    Arrays.fill(waiting, 0, count, null);
+    waits = 0;
+    enough = limits.taken() - before > (long) LONG * count ? 1 : Math.min(TOGETHER, Memory.rowsPerFile());
+    rows += count;
+    unseen += count;
+    if (unseen >= LOOK || limits.isOver()) {
       look();
     }
   }
 
   private void look() {
     limits.looked();
+    unseen = 0;
     try {
       long now = 0;
       buffered = 0;
@@ -148,6 +172,7 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
     }
   }
 
+  /** Of rows that were taken apart. */
   private void endRowGroup() throws IOException {
     if (rows == 0) {
       return;
@@ -211,6 +236,7 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
     }
     closed = true;
     try {
+      takeApart();
       endRowGroup();
       if (writer != null) {
         writer.end(metadata);

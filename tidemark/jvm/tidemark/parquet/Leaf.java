@@ -49,6 +49,9 @@ abstract class Leaf extends Node {
   /** Takes a value that is there. */
   abstract void take(SpecializedGetters from, int ordinal);
 
+  /** Takes `count` values that are there. Each class has a loop of its own, so that Java compiles it for that class. */
+  abstract void takeAll(SpecializedGetters[] rows, int count, int ordinal);
+
   /** How many values wait. */
   abstract int count();
 
@@ -112,6 +115,32 @@ abstract class Leaf extends Node {
     }
     take(from, ordinal);
     level(repetition, definition);
+  }
+
+  @Override
+  final void appendAll(SpecializedGetters[] from, int count, int ordinal) {
+    if (isAbsent(from, count, ordinal)) {
+      takePresent(from, count, ordinal);
+    } else {
+      takeAll(from, count, ordinal);
+      definitions.add(definition, count);
+    }
+    repetitions.add(0, count);
+    rows += count;
+  }
+
+  private void takePresent(SpecializedGetters[] from, int count, int ordinal) {
+    SpecializedGetters[] present = new SpecializedGetters[count];
+    int found = 0;
+    for (int i = 0; i < count; i++) {
+      if (from[i].isNullAt(ordinal)) {
+        definitions.add(definition - 1);
+      } else {
+        definitions.add(definition);
+        present[found++] = from[i];
+      }
+    }
+    takeAll(present, found, ordinal);
   }
 
   @Override

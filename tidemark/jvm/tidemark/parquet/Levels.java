@@ -36,6 +36,18 @@ final class Levels {
     levels[count++] = (byte) level;
   }
 
+  /** The same level `times` times. */
+  void add(int level, int times) {
+    if (same && (level == only || count == 0)) {
+      only = level;
+      count += times;
+      return;
+    }
+    for (int i = 0; i < times; i++) {
+      add(level);
+    }
+  }
+
   int count() {
     return count;
   }

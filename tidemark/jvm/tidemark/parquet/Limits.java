@@ -8,6 +8,7 @@ final class Limits {
   private final boolean dictionary;
   private int[] numbers = new int[0];
   private boolean over;
+  private long taken;
 
   Limits(int pageRows, int pageBytes, int dictionaryBytes, boolean dictionary) {
     this.pageRows = pageRows;
@@ -30,6 +31,16 @@ final class Limits {
 
   boolean dictionary() {
     return dictionary;
+  }
+
+  /** A value of so many bytes was taken. */
+  void took(int bytes) {
+    taken += bytes;
+  }
+
+  /** Bytes of all values whose length is not that of their type. */
+  long taken() {
+    return taken;
   }
 
   /** A column holds a whole page: to be looked at after this row. */

@@ -11,10 +11,16 @@ import java.util.concurrent.atomic.AtomicLong;
  */
 final class Memory {
   private static final long BOUND = Runtime.getRuntime().maxMemory() / 5;
+  private static final int ROWS = 256;
   private static final AtomicLong HELD = new AtomicLong();
   private static final AtomicInteger FILES = new AtomicInteger();
 
   private Memory() {}
+
+  /** Rows that each file may let wait: all together they are few, for nobody knows how large they are. */
+  static int rowsPerFile() {
+    return ROWS / Math.max(1, FILES.get());
+  }
 
   static void opened() {
     FILES.incrementAndGet();

@@ -54,10 +54,30 @@ abstract class Nested extends Node {
       all(from.getStruct(ordinal, fields.length), repetition);
     }
 
-    void all(InternalRow row, int repetition) {
+    private void all(InternalRow row, int repetition) {
       for (int i = 0; i < fields.length; i++) {
         fields[i].append(row, i, repetition);
       }
+    }
+
+    /** Takes the first `count` rows, column by column. */
+    void all(SpecializedGetters[] rows, int count) {
+      for (int i = 0; i < fields.length; i++) {
+        fields[i].appendAll(rows, count, i);
+      }
+    }
+
+    @Override
+    void appendAll(SpecializedGetters[] rows, int count, int ordinal) {
+      if (isAbsent(rows, count, ordinal)) {
+        super.appendAll(rows, count, ordinal);
+        return;
+      }
+      SpecializedGetters[] structs = new SpecializedGetters[count];
+      for (int i = 0; i < count; i++) {
+        structs[i] = rows[i].getStruct(ordinal, fields.length);
+      }
+      all(structs, count);
     }
   }
 

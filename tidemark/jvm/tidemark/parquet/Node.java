@@ -16,6 +16,23 @@ abstract class Node {
 
   abstract void append(SpecializedGetters from, int ordinal, int repetition);
 
+  /** Takes a column of the first `count` rows, none of which is part of a list. */
+  void appendAll(SpecializedGetters[] rows, int count, int ordinal) {
+    for (int i = 0; i < count; i++) {
+      append(rows[i], ordinal, 0);
+    }
+  }
+
+  /** Whether one of the first `count` rows has no value here. */
+  final boolean isAbsent(SpecializedGetters[] rows, int count, int ordinal) {
+    for (int i = 0; i < count && optional; i++) {
+      if (rows[i].isNullAt(ordinal)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   /** There is no value here: `level` says down to where there is one. */
   abstract void nothing(int repetition, int level);
 

@@ -135,6 +135,13 @@ abstract class Numbers extends Leaf {
     }
 
     @Override
+    void takeAll(SpecializedGetters[] rows, int count, int ordinal) {
+      for (int i = 0; i < count; i++) {
+        take(rows[i], ordinal);
+      }
+    }
+
+    @Override
     void tell(Statistics<?> statistics, long value) {
       statistics.updateStats((int) value);
     }
@@ -149,6 +156,13 @@ abstract class Numbers extends Leaf {
     @Override
     void take(SpecializedGetters from, int ordinal) {
       add(from.getLong(ordinal));
+    }
+
+    @Override
+    void takeAll(SpecializedGetters[] rows, int count, int ordinal) {
+      for (int i = 0; i < count; i++) {
+        take(rows[i], ordinal);
+      }
     }
 
     @Override
@@ -171,6 +185,13 @@ abstract class Numbers extends Leaf {
     @Override
     void take(SpecializedGetters from, int ordinal) {
       add(shape.of(from, ordinal).toUnscaledLong());
+    }
+
+    @Override
+    void takeAll(SpecializedGetters[] rows, int count, int ordinal) {
+      for (int i = 0; i < count; i++) {
+        take(rows[i], ordinal);
+      }
     }
 
     @Override
@@ -199,6 +220,13 @@ abstract class Numbers extends Leaf {
     }
 
     @Override
+    void takeAll(SpecializedGetters[] rows, int count, int ordinal) {
+      for (int i = 0; i < count; i++) {
+        take(rows[i], ordinal);
+      }
+    }
+
+    @Override
     void describe(Statistics<?> statistics) {
       for (int i = 0; i < count; i++) {
         statistics.updateStats(Float.intBitsToFloat((int) values[i]));
@@ -224,6 +252,13 @@ abstract class Numbers extends Leaf {
       double value = from.getDouble(ordinal);
       metrics.addValue(value);
       add(Double.doubleToRawLongBits(value));
+    }
+
+    @Override
+    void takeAll(SpecializedGetters[] rows, int count, int ordinal) {
+      for (int i = 0; i < count; i++) {
+        take(rows[i], ordinal);
+      }
     }
 
     @Override

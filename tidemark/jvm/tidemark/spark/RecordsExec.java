@@ -19,7 +19,6 @@ import org.apache.spark.sql.types.FloatType;
 import scala.collection.immutable.ArraySeq;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
-import scala.runtime.AbstractFunction1;
 import tidemark.decode.Record;
 
 /**
@@ -42,24 +41,13 @@ public final class RecordsExec extends SparkPlan implements CodegenSupport {
   public String doConsume(CodegenContext context, Seq<ExprCode> values, ExprCode row) {
     List<Attribute> columns = asJava(output());
     String name = Record.class.getName();
-    String made = " = new " + name + "(" + columns.size() + ");";
-    String record =
-        context.addMutableState(
-            name,
-            "record",
-            new AbstractFunction1<>() {
-              @Override
-              public String apply(String state) {
-                return state + made;
-              }
-            },
-            true,
-            false);
-    StringBuilder code = new StringBuilder();
+    String record = context.freshName("record");
+    // Whoever takes it may keep it.
+    StringBuilder code = new StringBuilder("%1$s %2$s = new %1$s(%3$d);\n".formatted(name, record, columns.size()));
     for (int i = 0; i < columns.size(); i++) {
       ExprCode each = asJava(values).get(i);
       String put = put(columns.get(i).dataType(), i, each.value().toString());
-      code.append("if (%s) %s.setNullAt(%d); else %s.%s;\n".formatted(each.isNull(), record, i, record, put));
+      code.append("if (!%s) %s.%s;\n".formatted(each.isNull(), record, put));
     }
     return code + consume(context, null, record);
   }
