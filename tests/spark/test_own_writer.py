@@ -271,3 +271,25 @@ def test_counted_rows_are_handed_over_without_being_copied(
     expected = spark.table("lake.writers.ours").where("id % 7 <> 3").orderBy("id").toArrow()
     found = spark.table(f"lake.writers.{table}").orderBy("id").toArrow()
     assert repr(found.to_pylist()) == repr(expected.to_pylist())
+
+
+def test_rows_that_are_suddenly_large_do_not_wait_in_numbers(
+    spark: SparkSession, written: dict[str, Table]
+) -> None:
+    """Small rows are taken apart many at a time; then 269 of 6 MB come, in turn for each of sixteen open files.
+
+    Were sixteen rows of each file to wait, they would be the whole heap.
+    """
+    spark.sql(
+        "CREATE TABLE lake.writers.suddenly (id BIGINT, slot BIGINT, text STRING) PARTITIONED BY (slot) "
+        "TBLPROPERTIES ('write.distribution-mode' = 'none', 'write.spark.fanout.enabled' = 'true')"
+    )
+    made = spark.sql(
+        "SELECT id, id % 16 AS slot, repeat(chr(97 + id % 26), IF(id < 2832, 10, 6000000)) AS text, "
+        "IF(id = 3101, 'skipped', 'written') AS fate FROM range(0, 3102, 1, 1)"
+    ).observe(Observation(), F.count("*").alias("read"))
+    made.where("fate = 'written'").drop("fate").writeTo("lake.writers.suddenly").append()
+    found = spark.table("lake.writers.suddenly").selectExpr(
+        "count(distinct id)", "sum(length(text))", "count_if(left(text, 1) = chr(97 + id % 26))"
+    )
+    assert tuple(found.first()) == (3101, 2832 * 10 + 269 * 6_000_000, 3101)

@@ -23,6 +23,7 @@ import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
  */
 abstract class Leaf extends Node {
   private static final int MANY = 4096;
+  private static final int ELEMENT = 16; // bytes of an object in a list, at least
   private static final int ENOUGH = 2048; // values to judge a dictionary by
   private static final double USELESS = 0.7; // of them are different: none will help
 
@@ -153,7 +154,10 @@ abstract class Leaf extends Node {
     repetitions.add(repetition);
     if (repetition == 0) {
       rows++;
-    } else if (definitions.count() % MANY == 0) { // a long list, perhaps of NULLs
+      return;
+    }
+    limits.took(ELEMENT);
+    if (definitions.count() % MANY == 0) { // a long list, perhaps of NULLs
       limits.over();
     }
   }

@@ -33,12 +33,12 @@ final class Limits {
     return dictionary;
   }
 
-  /** A value of so many bytes was taken. */
+  /** A value was taken that had so many bytes in its row. */
   void took(int bytes) {
     taken += bytes;
   }
 
-  /** Bytes of all values whose length is not that of their type. */
+  /** Bytes of all texts, bytes and elements of lists. */
   long taken() {
     return taken;
   }

@@ -11,7 +11,7 @@ import java.util.concurrent.atomic.AtomicLong;
  */
 final class Memory {
   private static final long BOUND = Runtime.getRuntime().maxMemory() / 5;
-  private static final int ROWS = 256;
+  private static final int ROWS = 64; // that wait in all files
   private static final AtomicLong HELD = new AtomicLong();
   private static final AtomicInteger FILES = new AtomicInteger();
 
