@@ -273,6 +273,29 @@ def test_counted_rows_are_handed_over_without_being_copied(
     assert repr(found.to_pylist()) == repr(expected.to_pylist())
 
 
+@pytest.mark.parametrize("between", ["coalesced", "sorted", "by Python"])
+def test_rows_that_are_filled_anew_do_not_wait(
+    spark: SparkSession, written: dict[str, Table], between: str
+) -> None:
+    """Where an operator makes rows of bytes, each is in the place of the last one, and so are texts and lists in it."""
+    table = between.replace(" ", "_")
+    create(spark, table, {"write.distribution-mode": "none"})
+    made = rows(spark, ", IF(id % 7 = 3, 'skipped', 'written') AS fate")
+    if between == "coalesced":
+        made = made.union(made.where("id < 0")).coalesce(1)
+    elif between == "sorted":
+        made = made.sortWithinPartitions(F.desc("id"))
+    else:
+        asked = F.udf(lambda text: text + "!", "string")
+        made = made.withColumn("text", F.rtrim(asked("text"), F.lit("!")))
+    counted = made.select(*COLUMNS, F.concat("fate", F.lit(""))).toDF(*COLUMNS, "fate")
+    kept = counted.observe(Observation(), F.count("*").alias("read")).where("fate = 'written'")
+    kept.select(*COLUMNS).writeTo(f"lake.writers.{table}").append()
+    expected = spark.table("lake.writers.ours").where("id % 7 <> 3").orderBy("id").toArrow()
+    found = spark.table(f"lake.writers.{table}").orderBy("id").toArrow()
+    assert repr(found.to_pylist()) == repr(expected.to_pylist())
+
+
 def test_rows_that_are_suddenly_large_do_not_wait_in_numbers(
     spark: SparkSession, written: dict[str, Table]
 ) -> None:

@@ -19,14 +19,25 @@ public final class Record extends InternalRow {
 
   private final long[] numbers;
   private final Object[] objects; // null for NULL, THERE for a number
+  private final boolean lasts;
 
   public Record(int fields) {
-    this(new long[fields], new Object[fields]);
+    this(fields, false);
   }
 
-  private Record(long[] numbers, Object[] objects) {
+  public Record(int fields, boolean lasts) {
+    this(new long[fields], new Object[fields], lasts);
+  }
+
+  private Record(long[] numbers, Object[] objects, boolean lasts) {
     this.numbers = numbers;
     this.objects = objects;
+    this.lasts = lasts;
+  }
+
+  /** Whether it and all that it holds stay as they are when the next row comes. */
+  public boolean lasts() {
+    return lasts;
   }
 
   public void number(int ordinal, long bits) {
@@ -58,7 +69,7 @@ public final class Record extends InternalRow {
     for (int i = 0; i < copied.length; i++) {
       copied[i] = InternalRow.copyValue(objects[i]);
     }
-    return new Record(numbers.clone(), copied);
+    return new Record(numbers.clone(), copied, true);
   }
 
   @Override

@@ -99,7 +99,7 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
   @Override
   public void add(InternalRow value) {
     waiting[waits++] = value;
-    if (waits >= enough || !(value instanceof Record)) { // others may be filled anew for the next row
+    if (waits >= enough || !(value instanceof Record record && record.lasts())) {
       takeApart();
     }
   }

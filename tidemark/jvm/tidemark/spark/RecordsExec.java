@@ -11,7 +11,12 @@ import org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext;
 import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
 import org.apache.spark.sql.execution.CodegenSupport;
+import org.apache.spark.sql.execution.FilterExec;
+import org.apache.spark.sql.execution.InputAdapter;
+import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.RangeExec;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DoubleType;
@@ -20,6 +25,7 @@ import scala.collection.immutable.ArraySeq;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 import tidemark.decode.Record;
+import tidemark.kafka.RangeScan;
 
 /**
  * The rows of generated code as Records, whose values are where they were: Spark copies all of them into bytes first.
@@ -42,14 +48,27 @@ public final class RecordsExec extends SparkPlan implements CodegenSupport {
     List<Attribute> columns = asJava(output());
     String name = Record.class.getName();
     String record = context.freshName("record");
-    // Whoever takes it may keep it.
-    StringBuilder code = new StringBuilder("%1$s %2$s = new %1$s(%3$d);\n".formatted(name, record, columns.size()));
+    String made = "%1$s %2$s = new %1$s(%3$d, %4$s);\n".formatted(name, record, columns.size(), lasts(child));
+    StringBuilder code = new StringBuilder(made);
     for (int i = 0; i < columns.size(); i++) {
       ExprCode each = asJava(values).get(i);
       String put = put(columns.get(i).dataType(), i, each.value().toString());
       code.append("if (!%s) %s.%s;\n".formatted(each.isNull(), record, put));
     }
     return code + consume(context, null, record);
+  }
+
+  /**
+   * Whether values are objects of their own from the first operator on. Others fill the bytes of their rows anew for each
+   * row, and texts, lists and structs of such a row lie in these.
+   */
+  private static boolean lasts(SparkPlan plan) {
+    if (plan instanceof BatchScanExec read) {
+      return read.scan() instanceof RangeScan;
+    }
+    boolean passes =
+        plan instanceof ProjectExec || plan instanceof FilterExec || plan instanceof InputAdapter;
+    return plan instanceof RangeExec || passes && lasts(asJava(plan.children()).get(0));
   }
 
   private static String put(DataType type, int ordinal, String value) {
