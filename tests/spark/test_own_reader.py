@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
 from topics import Cluster, Topic
 
@@ -100,6 +100,40 @@ def test_many_polls_of_many_partitions(spark: SparkSession, cluster: Cluster) ->
     ranges = {0: (0, 10_000), 1: (0, 1), 2: (5_000, 5_000), 3: (1, 7_777)}
     more = {"kafka.max.poll.records": "700", "kafka.max.partition.fetch.bytes": "20000"}
     assert len(both(spark, topic, ranges, **more)) == 17_777
+
+
+@pytest.mark.parametrize("way", ["ours", "together", "theirs"])
+def test_rows_are_written_as_they_were_read(spark: SparkSession, cluster: Cluster, way: str) -> None:
+    """Our reader's rows may wait in the writer; others are bytes that the next row is put into."""
+    topic = cluster.topic(f"written-{way}", 2)
+    producer = topic._new_producer()
+    for n in range(4000):
+        key, value = b"k" * (n % 13), str(n).encode() * (n % 17)
+        producer.produce(topic.name, value, key, n % 2, headers=[(f"h{n}", b"v" * (n % 5))] * (n % 3))
+    assert producer.flush(30) == 0
+    found = read(spark, topic, dict.fromkeys((0, 1), (0, 2000)), ours=way != "theirs")
+    columns = ["text", "key", "value", "topic", "partition", "offset", "headers"]
+    told = (found.coalesce(1) if way == "together" else found).select(
+        F.decode("value", F.lit("UTF-8")).alias("text"),
+        *columns[1:],
+        F.expr("IF(offset % 7 = 3, 'skipped', 'written')").alias("fate"),
+    )
+    counted = told.observe(Observation(), F.count("*").alias("read"))
+    kept = counted.where("fate = 'written'").select(*columns)
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.readers")
+    spark.sql(
+        f"CREATE TABLE lake.readers.{way} (text STRING, key BINARY, value BINARY, topic STRING, partition INT, "
+        "offset BIGINT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>)"
+    )
+    kept.createOrReplaceTempView("kept")
+    (plan,) = spark.sql(f"EXPLAIN CODEGEN INSERT INTO lake.readers.{way} SELECT * FROM kept").collect()
+    assert f"tidemark.decode.Record({len(columns) + 1}, {str(way == 'ours').lower()})" in plan[0]
+    kept.writeTo(f"lake.readers.{way}").append()
+    written = sorted(
+        spark.table(f"lake.readers.{way}").collect(), key=lambda row: (row.partition, row.offset)
+    )
+    expected = sorted(told.collect(), key=lambda row: (row.partition, row.offset))
+    assert [tuple(row) for row in written] == [tuple(row)[:-1] for row in expected if row.fate == "written"]
 
 
 def test_records_larger_than_a_fetch(spark: SparkSession, cluster: Cluster) -> None:

@@ -35,6 +35,11 @@ public final class RangeScan implements Scan, Batch {
     this.tasks = tasks;
   }
 
+  /** Whether each row's values are objects of their own: those of Spark's reader lie in bytes that it fills anew. */
+  public boolean valuesLast() {
+    return asJava(planned.inputPartitions()).stream().allMatch(RangeScan::isKnown);
+  }
+
   @Override
   public StructType readSchema() {
     return planned.scan().readSchema();

@@ -64,7 +64,7 @@ public final class RecordsExec extends SparkPlan implements CodegenSupport {
    */
   private static boolean lasts(SparkPlan plan) {
     if (plan instanceof BatchScanExec read) {
-      return read.scan() instanceof RangeScan;
+      return read.scan() instanceof RangeScan ranges && ranges.valuesLast();
     }
     boolean passes =
         plan instanceof ProjectExec || plan instanceof FilterExec || plan instanceof InputAdapter;
