@@ -54,9 +54,9 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
   private final Nested.Struct row;
   private final Limits limits;
   private final Leaf[] leaves;
+  private final InternalRow[] waiting = new InternalRow[TOGETHER];
   private ColumnChunkPageWriteStore pages;
   private ParquetFileWriter writer;
-  private final InternalRow[] waiting = new InternalRow[TOGETHER];
   private int waits;
   private int enough = 1; // rows wait for so many
   private int unseen; // rows since the last look
@@ -110,9 +110,9 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
     }
     int count = waits;
     long before = limits.taken();
+    waits = 0; // first: closing after a failure must not take them again
     row.all(waiting, count);
     Arrays.fill(waiting, 0, count, null);
-    waits = 0;
     enough = limits.taken() - before > (long) LONG * count ? 1 : Math.min(TOGETHER, Memory.rowsPerFile());
     rows += count;
     unseen += count;
