@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 import platformdirs
 
-ArtifactSet = Literal["kafka", "registry", "spark", "compiler", "aws", "postgres"]
+ArtifactSet = Literal["kafka", "registry", "spark", "compiler", "hadoop", "aws", "postgres"]
 CORE: tuple[ArtifactSet, ...] = ("kafka", "registry", "spark", "compiler")
 MANIFEST = Path(__file__).with_name("jars.json")
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2"

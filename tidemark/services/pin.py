@@ -32,6 +32,10 @@ SPARK = (
     "org.xerial:sqlite-jdbc:3.50.3.0",
     "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",  # files on a local disk without a process for each
 )
+HADOOP = (  # in place of pyspark's 3.4.2, which calls what Java has no longer
+    "org.apache.hadoop:hadoop-client-api:3.4.3",
+    "org.apache.hadoop:hadoop-client-runtime:3.4.3",
+)
 AWS = ("org.apache.iceberg:iceberg-aws-bundle:1.12.0",)  # large, and only S3 and Glue need it
 COMPILER = ("org.eclipse.jdt:ecj:3.42.0",)  # runs on Java 17; a runtime has no javac
 POSTGRES = ("org.postgresql:postgresql:42.7.8",)
@@ -84,6 +88,7 @@ def main() -> None:
         "kafka": (*closure(KAFKA), KAFKA_LOGGING),
         "registry": (REGISTRY,),
         "spark": SPARK,
+        "hadoop": HADOOP,
         "aws": AWS,
         "postgres": POSTGRES,
         "compiler": COMPILER,

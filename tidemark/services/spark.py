@@ -11,6 +11,7 @@ from tidemark.domain.kafka_readers import BRIEF_CONSUMERS
 from tidemark.services import python_workers
 from tidemark.services.catalog import NAME, LocalCatalog
 from tidemark.services.class_archive import ClassArchive
+from tidemark.services.java import version_of
 from tidemark.services.manifest import ArtifactSet, classpath
 from tidemark.services.own_jar import own_jar, pyspark_home
 from tidemark.services.ports import LOOPBACK, accepts
@@ -63,6 +64,7 @@ JVM = (
     "-Djdk.reflect.useDirectMethodHandle=false",
     "-Dio.netty.tryReflectionSetAccessible=true",
     "--enable-native-access=ALL-UNNAMED",
+    "--sun-misc-unsafe-memory-access=allow",  # Java 24 and later: Arrow in Netty's memory, nothing without it
     "-Duser.timezone=UTC",
     *PATIENT_COMPILER,
     *AVRO_LIMITS,
@@ -86,6 +88,11 @@ appender.out.name = out
 appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
 """
+
+
+def jars_beside(java: Path) -> tuple[ArtifactSet, ...]:
+    """Sets of jars that this java needs before pyspark's: Hadoop 3.4.2 cannot say who the user is from Java 23 on."""
+    return ("hadoop",) if (version_of(java) or 0) >= 23 else ()
 
 
 def settings(cores: int) -> dict[str, str]:
@@ -178,7 +185,8 @@ class Spark:
         return ClassArchive(java, self._jars(java))
 
     def _jars(self, java: Path) -> list[str]:
-        return [str(own_jar(java)), *classpath("spark", *self._extras), str(pyspark_home() / "jars" / "*")]
+        pinned = classpath("spark", *jars_beside(java), *self._extras)
+        return [str(own_jar(java)), *pinned, str(pyspark_home() / "jars" / "*")]
 
     def is_ready(self, place: Place) -> bool:
         """True when the server listens, which it does when Spark is there."""

@@ -25,7 +25,7 @@ from tidemark.services.processes import Mark, server, stop
 from tidemark.services.progress import Event, OnProgress, silent
 from tidemark.services.registry import Registry
 from tidemark.services.service import Place, Service
-from tidemark.services.spark import Spark
+from tidemark.services.spark import Spark, jars_beside
 
 ServiceState = Literal["running", "starting", "killed", "stopped"]
 
@@ -53,7 +53,7 @@ class Stack:
         """
         java = find_java()
         with self._alone(on_progress):
-            fetch([*CORE, *self._extras], on_progress)
+            fetch([*CORE, *jars_beside(java), *self._extras], on_progress)
             LocalCatalog(self.home).create()
             place = Place(self.home, java, Ports(self.home / "ports.json"))
             try:

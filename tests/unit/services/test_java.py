@@ -2,6 +2,7 @@ import pytest
 
 from tidemark.services import java
 from tidemark.services.errors import JavaMissing
+from tidemark.services.spark import jars_beside
 
 
 @pytest.fixture
@@ -46,3 +47,10 @@ def test_one_message_says_what_was_found_and_how_to_get_one(fake_java, monkeypat
         java.find_java()
     for way in ("apt install openjdk-17", "JAVA_HOME", "tidemark services install-java"):
         assert way in caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("version", "needed"), [("17.0.15", ()), ("22.0.2", ()), ("23", ("hadoop",)), ("25.0.3", ("hadoop",))]
+)
+def test_a_java_that_pysparks_hadoop_does_not_know_gets_a_newer_one(fake_java, version, needed):
+    assert jars_beside(fake_java("any", version)) == needed

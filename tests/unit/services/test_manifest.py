@@ -27,6 +27,7 @@ def test_the_demo_does_not_pay_for_the_cloud_bundles():
     core = {artifact.name for name in CORE for artifact in artifacts(name)}
     assert "iceberg-aws-bundle" not in core
     assert "postgresql" not in core
+    assert "hadoop-client-runtime" not in core, "for new Javas alone"
 
 
 def test_an_artifact_lies_where_maven_would_put_it(monkeypatch, tmp_path):
