@@ -69,6 +69,7 @@ JVM = (
     *PATIENT_COMPILER,
     *AVRO_LIMITS,
 )
+HADOOP_SINCE = 23
 # Hadoop's own starts a `chmod` for each file that it writes to a local disk: sixteen processes a commit.
 LOCAL_FILES = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
 LOGGING = """\
@@ -92,7 +93,7 @@ appender.out.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
 
 def jars_beside(java: Path) -> tuple[ArtifactSet, ...]:
     """Sets of jars that this java needs before pyspark's: Hadoop 3.4.2 cannot say who the user is from Java 23 on."""
-    return ("hadoop",) if (version_of(java) or 0) >= 23 else ()
+    return ("hadoop",) if (version_of(java) or 0) >= HADOOP_SINCE else ()
 
 
 def settings(cores: int) -> dict[str, str]:
