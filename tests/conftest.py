@@ -29,7 +29,13 @@ Stack(Path(sys.argv[1])).down()
 # Without it the code cache is a fifth, and a server that compiles every query is soon busy with sweeping it.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 
-hypothesis.settings.register_profile("tidemark", derandomize=not seeds.ALWAYS_NEW)
+# How long an example takes says something of the machine, not of the code.
+hypothesis.settings.register_profile(
+    "tidemark",
+    derandomize=not seeds.ALWAYS_NEW,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("tidemark")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -87,7 +87,6 @@ def drawn(strategy: st.SearchStrategy[CutLog], count: int, start: int) -> list[C
     @settings(
         max_examples=count,
         database=None,
-        deadline=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

@@ -43,7 +43,6 @@ def column_values(rows):
 @pytest.mark.parametrize("zone", ["Asia/Kolkata"])
 @settings(
     max_examples=int(os.environ.get("TIDEMARK_RANDOM_SCHEMAS", "1")),
-    deadline=None,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),
     database=None,

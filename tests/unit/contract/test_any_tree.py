@@ -2,7 +2,7 @@
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.cli.schemas import schemas
@@ -56,7 +56,6 @@ def outcome(sources):
         return None, error.problems
 
 
-@settings(deadline=None)  # a busy machine is no fault
 @given(FILES, FILES, FILES)
 def test_any_tree_is_loaded_or_refused(platform, defaults, contract):
     below = (document("_defaults.yaml", defaults),)

@@ -27,7 +27,7 @@ def writers(seed: int) -> list[WriterColumns]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), order=st.permutations(range(3)))
 def test_compatible_versions_never_wait_and_are_all_held_in_any_order(seed: int, order: list[int]) -> None:
     known, policy = writers(seed), SchemaChanges()

@@ -4,7 +4,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.domain.errors import SchemaUnsupported
@@ -85,7 +85,6 @@ values = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.dictionaries(st.sampled_from(["f", "g", "h"]), values, max_size=3), min_size=1, max_size=6)
 )

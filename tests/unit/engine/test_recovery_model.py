@@ -261,7 +261,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.frozensets(offsets, min_size=3), st.lists(steps, min_size=4, max_size=16))
 def test_every_record_is_in_one_place_after_every_step(bad, story):  # noqa: C901 - one case for each step
     """Given a process that dies between the two commits as often as it likes, when looked at, then table and quarantine together hold each record once."""

@@ -183,7 +183,7 @@ def test_the_picture_draws_each_mart_behind_what_it_is_made_of():
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=40)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(description=TEXT, reason=TEXT, delays=st.lists(st.floats(0, 1e7), max_size=6))
 def test_any_words_and_figures_make_a_sound_page(description, reason, delays):
     contract = CONTRACT.model_copy(update={"description": description})

@@ -261,7 +261,7 @@ DDL = [
 
 
 @example(ddl="decimal(38,10)", texts=["1e-244"], nested=False)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     ddl=st.sampled_from(DDL),
     texts=st.lists(st.one_of(NUMBERS, OTHER), min_size=1, max_size=8),
@@ -300,7 +300,7 @@ def test_a_wider_column_takes_what_the_declared_type_takes(shape, own, wider, in
     assert str(inside) in str(found.to_pylist()[0])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),
