@@ -52,7 +52,7 @@ class Change:
 
     def prepared(self, rows: DataFrame) -> DataFrame:
         """`rows` with the change's row as a column of its own, which keeps what is made of it short."""
-        return rows if self.envelope == "debezium_flat" else rows.select("*", self._row().alias(self.name))
+        return rows if self.envelope == "debezium_flat" else rows.withColumn(self.name, self._row())
 
     def column(self, field: Field, reader: Node | None) -> Column:
         """A column of the table."""

@@ -19,7 +19,7 @@ from tidemark.domain.config.quality import CAUSE_PREFIX, QualityRule
 from tidemark.domain.config.quality_sql import mentioned
 from tidemark.domain.ledger.quality_results import RuleResult, Rules, Sample, may_show
 from tidemark.domain.plan.quality_fit import bound, literal
-from tidemark.engine.access.expressions import all_but, any_of
+from tidemark.engine.access.conditions import any_of
 
 BROKEN = "_tidemark_rule_"
 SHOWN = 200
@@ -37,8 +37,7 @@ def judged(rows: DataFrame, rules: Rules, fate: str, cause: str) -> DataFrame:
     due = (F.col(fate) == "written") & is_judged(rules.columns)
     for place, rule in enumerate(rules.rules):
         at = due if rule.sql is None else due & (F.spark_partition_id() >= 0)
-        flag = F.coalesce(at & broken(rule, rules.columns), F.lit(False))
-        rows = rows.select("*", flag.alias(f"{BROKEN}{place}"))
+        rows = rows.withColumn(f"{BROKEN}{place}", F.coalesce(at & broken(rule, rules.columns), F.lit(False)))
     refused = [
         (f"{BROKEN}{n}", rule) for n, rule in enumerate(rules.rules) if rule.on_failure == "quarantine"
     ]
@@ -46,8 +45,7 @@ def judged(rows: DataFrame, rules: Rules, fate: str, cause: str) -> DataFrame:
         return rows
     found = any_of([F.col(flag) for flag, _ in refused])
     causes = F.coalesce(F.col(cause), *(F.when(F.col(flag), rule.cause) for flag, rule in refused))
-    fates = F.when(found, "quarantined").otherwise(F.col(fate))
-    return rows.select(all_but(fate, cause), fates.alias(fate), causes.alias(cause))
+    return rows.withColumns({cause: causes, fate: F.when(found, "quarantined").otherwise(F.col(fate))})
 
 
 def is_judged(columns: Struct) -> Column:

@@ -20,7 +20,7 @@ from tidemark.domain.formats.json_columns import JsonDocuments
 from tidemark.domain.formats.protobuf_columns import ProtobufMessage
 from tidemark.domain.formats.routes import UNROUTED, Route
 from tidemark.domain.ledger.quality_results import Rules
-from tidemark.engine.access.expressions import any_of
+from tidemark.engine.access.conditions import any_of
 from tidemark.engine.decode.debezium import SKIP
 from tidemark.engine.decode.key import key_cause, key_detail
 from tidemark.engine.decode.payload import Parts, taken_apart

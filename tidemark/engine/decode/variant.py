@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
 
 from tidemark.domain.columns.types import ColumnType, ListType, MapType, Struct, holds_variant
-from tidemark.engine.access.expressions import any_of
+from tidemark.engine.access.conditions import any_of
 
 
 def with_variants(value: Column, kind: ColumnType) -> Column:

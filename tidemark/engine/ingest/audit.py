@@ -6,7 +6,7 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.evidence import Group, counts_of
 from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.offsets import Ranges
-from tidemark.engine.access.expressions import any_of
+from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.stage import Staged

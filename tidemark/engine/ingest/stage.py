@@ -11,7 +11,6 @@ from tidemark.domain.columns.types import KAFKA_COLUMN, Primitive
 from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY
 from tidemark.domain.ledger.offsets import total
-from tidemark.engine.access.expressions import all_but
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState, summary_of
 from tidemark.engine.decode.records import DETAIL, FATE, VALUE
@@ -42,7 +41,7 @@ def stage(lake: Lake, plan: Plan, decoded: DataFrame) -> Staged:
     observation = Observed(f"batch {plan.batch_id} {plan.attempt_id}")
     names = [f"`{f.name.replace('`', '``')}`" for f in plan.columns.fields]
     several, event_time = plan.contract.event is not None, _event_time(plan)
-    seen = decoded.select(all_but(VALUE, DETAIL))  # else counting would copy the bytes of every record
+    seen = decoded.drop(VALUE, DETAIL)  # else counting would copy the bytes of every record
     counted = observed(seen, plan.ranges, observation, event_time, plan.row_rules, several_types=several)
     rows = counted.where(F.col(FATE) == "written")
     writer = rows.select(*names, KAFKA_COLUMN.name).writeTo(branch_identifier(lake, plan.attempt))

@@ -15,7 +15,7 @@ from tidemark.domain.ledger.evidence import moment
 from tidemark.domain.ledger.merge_ledger import Truncation
 from tidemark.domain.ledger.merge_plan import AppendHistory
 from tidemark.domain.maintenance.retention import FIRST
-from tidemark.engine.access.expressions import all_but, any_of
+from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import checkpointed
 from tidemark.engine.access.table_state import load
@@ -283,8 +283,7 @@ def _remembered(
     taken = F.coalesce(
         F.expr(gone(AFTER)), F.lit(False)
     )  # what it took is read again, or went with a truncation
-    kept = (F.when(~taken, F.col(name)).alias(name) for name in (ORDER, AFTER))
-    return found.select(all_but(ORDER, AFTER), *kept)
+    return found.withColumns({name: F.when(~taken, F.col(name)) for name in (ORDER, AFTER)})
 
 
 def _prunable(shape: Shape) -> list[tuple[int, tuple[str, ...]]]:

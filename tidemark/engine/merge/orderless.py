@@ -8,8 +8,6 @@ the answer does not depend on how events are cut into batches.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
-from tidemark.engine.access.expressions import all_but
-
 KEY, ORDER, PLACE, KIND, ORIGIN, AFTER = "k", "o", "at", "kind", "origin", "after"
 UPSERT, DELETE, TRUNCATE = "upsert", "delete", "truncate"
 UNDONE, RETOLD, UNTOLD, ERASED, REMEMBERED, STORED, NEW = range(7)
@@ -29,11 +27,11 @@ def with_memory(found: DataFrame) -> DataFrame:
         F.col(ORIGIN) == REMEMBERED, F.struct(F.col(ORDER).alias("o"), F.col(AFTER).alias("after"))
     )
     told = F.when((F.col(ORIGIN) == STORED) & (F.col(KIND) == DELETE), F.max(known).over(same))
-    memory = F.col("told")
-    return found.select("*", told.alias("told")).select(
-        all_but(ORDER, AFTER, "told"),
-        F.when(memory.isNotNull(), memory["o"]).otherwise(F.col(ORDER)).alias(ORDER),
-        F.when(memory.isNotNull(), memory["after"]).otherwise(F.col(AFTER)).alias(AFTER),
+    return (
+        found.withColumn("told", told)
+        .withColumn(ORDER, F.when(F.col("told").isNotNull(), F.col("told")["o"]).otherwise(F.col(ORDER)))
+        .withColumn(AFTER, F.when(F.col("told").isNotNull(), F.col("told")["after"]).otherwise(F.col(AFTER)))
+        .drop("told")
     )
 
 
@@ -59,17 +57,19 @@ def with_seats(found: DataFrame, *, folds: bool) -> DataFrame:
     )
     newest = F.col("newest")
     takes = F.col("orderless") & F.coalesce(_before(newest["at"], F.col(PLACE)), F.lit(False))
-    aside = aside.select("*", takes.alias(TAKES))
-    aside = _with_buried(aside) if folds else aside.select("*", F.lit(False).alias(BURIED))
-    aside = aside.select("*", (_reaches_furthest() & (F.col(ORIGIN) == NEW)).alias("reaches"))
+    aside = aside.withColumn(TAKES, takes)
+    aside = _with_buried(aside) if folds else aside.withColumn(BURIED, F.lit(False))
+    aside = aside.withColumn("reaches", _reaches_furthest() & (F.col(ORIGIN) == NEW))
     of_newest, takes = F.when(F.col(TAKES), newest["o"]), F.col(TAKES)
     return aside.select(
-        all_but(ORDER, AFTER, "orderless", "newest", "reaches"),
+        *(name for name in found.columns if name not in (ORDER, AFTER)),
         F.when(F.col("orderless"), of_newest).otherwise(F.col(ORDER)).alias(ORDER),
         F.when(takes, newest["at"]).alias(AFTER),
         F.when(takes, newest["seat"]).otherwise(_seat(F.col(PLACE))).alias(SEAT),
         F.when(takes & (newest["origin"] == NEW), NEW).otherwise(F.col(ORIGIN)).alias(ACTS),
         F.collect_set(F.when(F.col("reaches"), F.col(PLACE))).over(everyone).alias(OTHERS),
+        TAKES,
+        BURIED,
     )
 
 
@@ -99,14 +99,14 @@ def _with_buried(aside: DataFrame) -> DataFrame:
     at, lesser = F.col(PLACE), F.col("orderless") & ~F.col(TAKES)
     everyone, mates = Window.partitionBy(KEY), Window.partitionBy(KEY, at["epoch"], at["partition"])
     clock = F.struct(*(at[name].alias(name) for name in ("epoch", "timestamp", "partition")))
-    aside = aside.select("*", F.max(F.when(lesser, clock)).over(everyone).alias("first"))
+    aside = aside.withColumn("first", F.max(F.when(lesser, clock)).over(everyone))
     first = F.col("first")
     other = lesser & (at["epoch"] == first["epoch"]) & (at["partition"] != first["partition"])
-    aside = aside.select("*", F.max(F.when(other, at["timestamp"])).over(everyone).alias("second"))
+    aside = aside.withColumn("second", F.max(F.when(other, at["timestamp"])).over(everyone))
     elsewhere = F.when(at["partition"] != first["partition"], first["timestamp"]).otherwise(F.col("second"))
     buried = (
         (at["epoch"] < first["epoch"])
         | (at["offset"] < F.max(F.when(lesser, at["offset"])).over(mates))
         | ((at["epoch"] == first["epoch"]) & (at["timestamp"] <= elsewhere))
     )
-    return aside.select(all_but("first", "second"), F.coalesce(buried, F.lit(False)).alias(BURIED))
+    return aside.withColumn(BURIED, F.coalesce(buried, F.lit(False)))

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, ColumnType, ListType, MapType, Struct
 from tidemark.domain.config.upsert import CDC, SOFT_COLUMN, Current
-from tidemark.engine.access.expressions import any_of
+from tidemark.engine.access.conditions import any_of
 from tidemark.engine.merge.orderless import (
     ACTS,
     AFTER,

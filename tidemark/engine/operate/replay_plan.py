@@ -21,7 +21,7 @@ from tidemark.domain.ledger.ledger import Counts, Entry, Ledger, batch_id
 from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.ledger.replay import Runs, replayed
 from tidemark.domain.ledger.settlement import Settlement
-from tidemark.engine.access.expressions import any_of
+from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState

@@ -23,7 +23,7 @@ from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.replay import runs_between, within
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.domain.suggest import nearest
-from tidemark.engine.access.expressions import any_of
+from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
