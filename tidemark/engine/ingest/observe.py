@@ -1,6 +1,6 @@
 """Counting during the one pass, and the second look at what was not written."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -41,7 +41,7 @@ class EventTime:
 
 def observed(
     decoded: DataFrame,
-    partitions: Iterable[int],
+    partitions: Collection[int],
     observation: Observed,
     event_time: EventTime | None = None,
     rules: Rules | None = None,
@@ -49,8 +49,7 @@ def observed(
     several_types: bool = False,
 ) -> DataFrame:
     """`decoded` with the counting of `evidence` attached to its next pass."""
-    partition, fate = F.col("_kafka.partition"), F.col(FATE)
-    truncate = F.col(CAUSE).eqNullSafe(TRUNCATE)
+    fate, truncate = F.col(FATE), F.col(CAUSE).eqNullSafe(TRUNCATE)
     sane = F.col("_kafka.timestamp") <= _varying(F.current_timestamp() + F.expr(FUTURE))
     metrics: list[Column] = [
         _count(fate != "written").alias("unwritten"),
@@ -60,14 +59,17 @@ def observed(
     ]
     metrics += _event_metrics(event_time) if event_time else []
     metrics += rule_metrics(rules) if rules else []
-    for p in partitions:
-        metrics.append(_count(partition == p).alias(f"read_{p}"))
-        if several_types:
-            metrics += [
-                _count((partition == p) & (fate == "tombstone")).alias(f"tombstones_{p}"),
-                _count((partition == p) & (fate == "skipped") & ~truncate).alias(f"skipped_{p}"),
-                _count((partition == p) & (F.col(CAUSE) == UNROUTED)).alias(f"unrouted_{p}"),
-            ]
+    metrics.append(_per_partition(F.col("_kafka.partition"), partitions).alias("read"))
+    if several_types:
+        parts = {
+            "tombstones": fate == "tombstone",
+            "skipped": (fate == "skipped") & ~truncate,
+            "unrouted": F.col(CAUSE) == UNROUTED,
+        }
+        metrics += [
+            _per_partition(F.when(which, F.col("_kafka.partition")), partitions).alias(name)
+            for name, which in parts.items()
+        ]
     return decoded.observe(cast("Any", observation), *metrics)
 
 
@@ -79,10 +81,10 @@ def evidence(observation: Observed, partitions: Iterable[int], rules: Rules | No
     """
     seen = observation.get
     listed = list(partitions)
-    if not all(f"read_{p}" in seen for p in listed):
+    if "read" not in seen:
         raise Outage("spark_down", "-", "the write ended, but its counts did not arrive")
     return Evidence(
-        read={p: seen[f"read_{p}"] for p in listed},
+        read=_counts(seen["read"], listed),
         unwritten=seen["unwritten"],
         schema_ids=frozenset(seen["schema_ids"] or ()),
         max_timestamp=seen["max_timestamp"],
@@ -90,16 +92,27 @@ def evidence(observation: Observed, partitions: Iterable[int], rules: Rules | No
         watermark=seen.get("watermark"),
         late=seen.get("late", 0),
         rules=rule_results(rules, seen) if rules else {},
-        tombstones=_per_partition(seen, "tombstones", listed),
-        skipped=_per_partition(seen, "skipped", listed),
-        unrouted=_per_partition(seen, "unrouted", listed),
+        tombstones=_counts(seen["tombstones"], listed) if "tombstones" in seen else None,
+        skipped=_counts(seen["skipped"], listed) if "skipped" in seen else None,
+        unrouted=_counts(seen["unrouted"], listed) if "unrouted" in seen else None,
     )
 
 
-def _per_partition(seen: Mapping[str, Any], name: str, partitions: list[int]) -> dict[int, int] | None:
-    """None where it was not counted."""
-    counted = all(f"{name}_{p}" in seen for p in partitions)
-    return {p: seen[f"{name}_{p}"] for p in partitions} if counted else None
+def _per_partition(partition: Column, partitions: Collection[int]) -> Column:
+    """How often each partition is there, in one expression: a count of each would ask every record about all of them.
+
+    Exact: a histogram merges values of its own only where there are more of them than bins; equal ones of several tasks
+    it may move by a rounding error, which half a partition covers.
+    """
+    return F.histogram_numeric(partition + F.lit(0.5), F.lit(max(2, len(partitions))))
+
+
+def _counts(bins: Sequence[Any] | None, partitions: Iterable[int]) -> dict[int, int]:
+    """By partition; one that several tasks have read may have as many bins."""
+    found = dict.fromkeys(partitions, 0)
+    for partition, count in bins or ():
+        found[int(partition)] = found.get(int(partition), 0) + int(count)
+    return found
 
 
 def _event_metrics(event_time: EventTime) -> list[Column]:
