@@ -1,6 +1,6 @@
 """Counting during the one pass, and the second look at what was not written."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -84,7 +84,7 @@ def evidence(observation: Observed, partitions: Iterable[int], rules: Rules | No
     if "read" not in seen:
         raise Outage("spark_down", "-", "the write ended, but its counts did not arrive")
     return Evidence(
-        read=_counts(seen["read"], listed),
+        read=_counts(seen, "read", listed) or {},
         unwritten=seen["unwritten"],
         schema_ids=frozenset(seen["schema_ids"] or ()),
         max_timestamp=seen["max_timestamp"],
@@ -92,9 +92,9 @@ def evidence(observation: Observed, partitions: Iterable[int], rules: Rules | No
         watermark=seen.get("watermark"),
         late=seen.get("late", 0),
         rules=rule_results(rules, seen) if rules else {},
-        tombstones=_counts(seen["tombstones"], listed) if "tombstones" in seen else None,
-        skipped=_counts(seen["skipped"], listed) if "skipped" in seen else None,
-        unrouted=_counts(seen["unrouted"], listed) if "unrouted" in seen else None,
+        tombstones=_counts(seen, "tombstones", listed),
+        skipped=_counts(seen, "skipped", listed),
+        unrouted=_counts(seen, "unrouted", listed),
     )
 
 
@@ -107,11 +107,13 @@ def _per_partition(partition: Column, partitions: Collection[int]) -> Column:
     return F.histogram_numeric(partition + F.lit(0.5), F.lit(max(2, len(partitions))))
 
 
-def _counts(bins: Sequence[Any] | None, partitions: Iterable[int]) -> dict[int, int]:
-    """By partition; one that several tasks have read may have as many bins."""
+def _counts(seen: Mapping[str, Any], name: str, partitions: Iterable[int]) -> dict[int, int] | None:
+    """By partition, of which several tasks may have left several bins; None where it was not counted."""
+    if name not in seen:
+        return None
     found = dict.fromkeys(partitions, 0)
-    for partition, count in bins or ():
-        found[int(partition)] = found.get(int(partition), 0) + int(count)
+    for middle, count in seen[name] or ():
+        found[int(middle)] += int(count)
     return found
 
 
