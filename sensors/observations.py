@@ -1,6 +1,7 @@
 """What ticks tell Dagster beside their decision, within the event budget: topics that moved, freshness that changed."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,20 +21,20 @@ from tidemark.domain.ledger.guard import Topic
 
 def topic_observations(tick: Tick, decision: Ask, every: timedelta) -> Iterator[dg.AssetObservation]:
     """One observation per topic that moved since the last one, or has been caught up with since."""
-    told: set[dg.AssetKey] = set()
+    tables: dict[tuple[str, str], list[Contract]] = defaultdict(list)
     for contract in tick.contracts:
-        topic = tick.topics.get(contract.cluster, {}).get(contract.topic)
-        key, entry = topic_key(contract), tick.cache.entry(contract.table)
-        if topic is None or key in told:
+        tables[contract.cluster, contract.topic].append(contract)
+    for (cluster, name), served in tables.items():
+        topic = tick.topics.get(cluster, {}).get(name)
+        entry = tick.cache.entry(served[0].table)
+        if topic is None or (entry.observed_at is not None and tick.now - entry.observed_at < every):
             continue
-        told.add(key)
         end = sum(topic.end.values())
-        early = entry.observed_at is not None and tick.now - entry.observed_at < every
-        lag = _lag(tick, contract, decision)
-        if early or (entry.observed == end and not (entry.lagged and not lag.records)):
+        lag = _furthest([decision.lags.get(each.table, Lag(0, 0.0)) for each in served])
+        if entry.observed == end and not (entry.lagged and not lag.records):
             continue
         entry.observed_at, entry.observed, entry.lagged = tick.now, end, lag.records > 0
-        yield dg.AssetObservation(key, metadata=_metadata(tick, contract, topic, lag))
+        yield dg.AssetObservation(topic_key(served[0]), metadata=_metadata(tick, served[0], topic, lag))
 
 
 def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvaluation]:
@@ -55,11 +56,8 @@ def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvalua
             yield evaluation(contract, found, lag)
 
 
-def _lag(tick: Tick, contract: Contract, decision: Ask) -> Lag:
-    """That of the table that is furthest behind its topic."""
-    lags = [
-        decision.lags.get(c.table, Lag(0, 0.0)) for c in tick.contracts if topic_key(c) == topic_key(contract)
-    ]
+def _furthest(lags: Sequence[Lag]) -> Lag:
+    """How far the tables of a topic are behind at most."""
     return Lag(max(lag.records for lag in lags), max(lag.seconds for lag in lags))
 
 
