@@ -1,6 +1,7 @@
 """Parsed metadata is used again for the very same file alone, and is bounded."""
 
 import gzip
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.serializers import FromInputFile
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import StringType
 
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import MetadataFiles, _parsed, _parsed_on, commit
+from tidemark.engine.access.table_state import ancestors
 from tidemark.engine.config.configuration import load
 from tidemark.engine.table.branch import ref_at
 
@@ -98,6 +101,37 @@ def test_a_commit_leaves_the_metadata_before_it_as_it_was_and_copies_no_snapshot
     ]
     assert all(old is kept for old, kept in zip(before.snapshots, table.metadata.snapshots, strict=False))
     assert catalog.load_table("n.t").scan().to_arrow().num_rows == 2
+
+
+@pytest.mark.parametrize("legacy", ["false", "true"])
+def test_what_is_written_is_all_of_it_and_a_snapshot_is_dumped_once(catalog, monkeypatch, legacy):
+    """Given a table of several snapshots, when commits add branches, then each file says what a whole dump says, and no snapshot is dumped again."""
+    monkeypatch.setenv("PYICEBERG_LEGACY_CURRENT_SNAPSHOT_ID", legacy)
+    catalog.load_table("n.t").append(ROWS)
+    table, dumped, dump = catalog.load_table("n.t"), [], Snapshot.model_dump_json
+    monkeypatch.setattr(
+        Snapshot, "model_dump_json", lambda self, **o: dumped.append(self.snapshot_id) or dump(self, **o)
+    )
+    for number in range(3):
+        commit(table, (), (ref_at(f"b{number}", "branch", table.metadata.current_snapshot_id),))
+        written = Path(table.metadata_location.removeprefix("file://")).read_text()
+        whole = json.loads(table.metadata.model_dump_json(exclude_none=legacy == "false"))
+        assert json.loads(written) == whole
+    assert len(dumped) == len(set(dumped))
+    assert set(dumped) <= {each.snapshot_id for each in table.metadata.snapshots}
+
+
+def test_a_snapshot_is_found_wherever_it_lies(catalog):
+    table = catalog.load_table("n.t")
+    for _ in range(3):
+        table.append(ROWS)
+    found = table.metadata.snapshots
+    assert [table.metadata.snapshot_by_id(each.snapshot_id) for each in found] == found
+    assert table.metadata.snapshot_by_id(7) is None
+    assert list(ancestors(table.metadata, found[2].snapshot_id)) == found[2::-1]
+    cut = table.metadata.model_copy(update={"snapshots": found[1:]})
+    assert list(ancestors(cut, found[3].snapshot_id)) == found[:0:-1]
+    assert list(ancestors(cut, 7)) == list(ancestors(cut, None)) == []
 
 
 def test_what_another_process_committed_is_read(catalog, opened, tmp_path):

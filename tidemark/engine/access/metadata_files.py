@@ -2,25 +2,25 @@
 
 PyIceberg reads and parses it at each look at a table, several times in every batch, and with each snapshot of the table
 that takes longer. What is current is for the catalog to say, every time; only the parsing is spared, of a whole file or
-of the snapshots that were in the one before it, and the copy that each of its commits makes of all earlier snapshots.
+of the snapshots that were in the one before it, and of each of its commits the copy and the JSON of all earlier ones.
 """
 
-import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
-from pyiceberg.io import InputFile
-from pyiceberg.serializers import Compressor, FromInputFile
+from pydantic_core import from_json
+from pyiceberg.io import InputFile, OutputFile
+from pyiceberg.serializers import Compressor, FromInputFile, ToOutputFile
 from pyiceberg.table import Table
-from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.table.metadata import TableMetadata, TableMetadataCommonFields, TableMetadataUtil
 from pyiceberg.table.snapshots import MetadataLogEntry, Snapshot, SnapshotLogEntry
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import UTF8, IcebergBaseModel
 
 ROOM = 10_000
-"""Snapshots of all tables together that are kept parsed, some 3 KiB each; the newest file of a table alone."""
+"""Snapshots of all tables together that are kept parsed, some 4 KiB each; the newest file of a table alone."""
 _LEAST = 10
 """What a table counts for besides its snapshots."""
 
@@ -32,6 +32,7 @@ class MetadataFiles:
         self._room = room
         self._taken = 0
         self._by_folder: OrderedDict[str, tuple[str, TableMetadata]] = OrderedDict()
+        self._texts: dict[str, dict[int, tuple[Snapshot, str]]] = {}
         self._lock = Lock()
 
     def find(self, location: str) -> TableMetadata | None:
@@ -57,8 +58,22 @@ class MetadataFiles:
             self._by_folder[_folder(location)] = (location, metadata)
             self._taken += _size(metadata)
             while self._taken > self._room:
-                self._drop(next(iter(self._by_folder)))
+                oldest = next(iter(self._by_folder))
+                self._drop(oldest)
+                self._texts.pop(oldest, None)
         return metadata
+
+    def texts(self, location: str, snapshots: Sequence[Snapshot]) -> list[str]:
+        """The JSON of these snapshots of a table, one of whose files is at `location`."""
+        folder = _folder(location)
+        known, found = self._texts.get(folder, {}), {}
+        for each in snapshots:
+            its, text = known.get(each.snapshot_id, (None, ""))
+            found[each.snapshot_id] = (each, text if its is each else each.model_dump_json())
+        with self._lock:
+            if folder in self._by_folder:
+                self._texts[folder] = found
+        return [text for _, text in found.values()]
 
     def _drop(self, folder: str) -> None:
         _, metadata = self._by_folder.pop(folder, ("", None))
@@ -75,7 +90,7 @@ def _size(metadata: TableMetadata) -> int:
 
 
 _FILES = MetadataFiles()
-_parsed = FromInputFile.table_metadata
+_parsed, _written = FromInputFile.table_metadata, ToOutputFile.table_metadata
 
 
 def _read(input_file: InputFile, encoding: str = UTF8) -> TableMetadata:
@@ -91,9 +106,32 @@ def _parsed_on(input_file: InputFile, known: Mapping[int, Snapshot]) -> TableMet
     """The same, where only what is not `known` is parsed."""
     plain = Compressor.get_compressor(location=input_file.location).stream_decompressor
     with input_file.open() as stream, plain(stream) as content:
-        found = json.loads(content.read())
+        found = from_json(content.read())
     found["snapshots"] = [known.get(each["snapshot-id"], each) for each in found.get("snapshots") or ()]
     return TableMetadataUtil.parse_obj(found)
+
+
+class _Spliced:
+    """Metadata whose snapshots are dumped once: what PyIceberg asks of it in order to write it to `location`."""
+
+    def __init__(self, metadata: TableMetadata, location: str) -> None:
+        self._metadata = metadata
+        self._location = location
+
+    def model_dump_json(self, *, exclude_none: bool) -> str:
+        if not exclude_none:  # as PyIceberg's `legacy-current-snapshot-id` wants it
+            return self._metadata.model_dump_json(exclude_none=False)
+        rest = self._metadata.model_dump_json(exclude={"snapshots"})
+        snapshots = ",".join(_FILES.texts(self._location, self._metadata.snapshots))
+        return f'{rest.removesuffix("}")},"snapshots":[{snapshots}]}}'
+
+
+def _write(metadata: TableMetadata, output_file: OutputFile, overwrite: bool = False) -> None:  # noqa: FBT001, FBT002 - as PyIceberg has it
+    _written(cast("TableMetadata", _Spliced(metadata, output_file.location)), output_file, overwrite)
+
+
+def _newest_first(self: TableMetadataCommonFields, snapshot_id: int) -> Snapshot | None:
+    return next((each for each in reversed(self.snapshots) if each.snapshot_id == snapshot_id), None)
 
 
 def _itself(self: IcebergBaseModel, _: dict[int, Any] | None = None) -> IcebergBaseModel:
@@ -101,8 +139,13 @@ def _itself(self: IcebergBaseModel, _: dict[int, Any] | None = None) -> IcebergB
 
 
 def spare_parsing() -> None:
-    """From now on every catalog of this process reads metadata files through this module."""
+    """From now on every catalog of this process reads and writes metadata files through this module.
+
+    A snapshot that is asked for is mostly one of the newest, which are the last: PyIceberg looks from the first one on.
+    """
     FromInputFile.table_metadata = staticmethod(_read)  # type: ignore[method-assign]
+    ToOutputFile.table_metadata = staticmethod(_write)  # type: ignore[method-assign]
+    TableMetadataCommonFields.snapshot_by_id = _newest_first  # type: ignore[method-assign]
     for part in (Snapshot, SnapshotLogEntry, MetadataLogEntry):
         part.__deepcopy__ = _itself  # type: ignore[method-assign, assignment]  # frozen: nobody changes earlier ones
 

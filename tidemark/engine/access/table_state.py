@@ -214,11 +214,17 @@ def _staged(metadata: TableMetadata, head: Snapshot | None) -> bool:
 
 def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snapshot]:
     """The snapshots from `snapshot_id` back, as far as the metadata still has them."""
-    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    while snapshot_id is not None and snapshot_id in by_id:
-        snapshot = by_id[snapshot_id]
-        yield snapshot
-        snapshot_id = snapshot.parent_snapshot_id
+    older, passed = reversed(metadata.snapshots), dict[int, Snapshot]()
+    while snapshot_id is not None:
+        while (
+            snapshot_id not in passed
+        ):  # a parent is mostly right before its child: few are passed for the newest
+            each = next(older, None)
+            if each is None:
+                return
+            passed[each.snapshot_id] = each
+        yield passed[snapshot_id]
+        snapshot_id = passed[snapshot_id].parent_snapshot_id
 
 
 def schema_at(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
