@@ -113,5 +113,6 @@ def _by_lane(contracts: Sequence[Contract]) -> Mapping[str, list[Contract]]:
     return found
 
 
-atexit.register(gc.freeze)  # a run ends a second sooner, see tidemark/cli/main.py
+gc.set_threshold(50_000)  # both for the reasons that tidemark/cli/main.py has
+atexit.register(gc.freeze)
 defs = build_defs()

@@ -1,9 +1,10 @@
 """Opens the engine's clients for a run, a sensor or a check."""
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,7 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
         """The clients of one run, with a Spark session of its own."""
         from tidemark.engine.access.lake import Lake  # noqa: PLC0415 - only steps pay for the clients' imports
 
+        _settle()
         configuration = self.configuration
         spark = configuration.platform.spark
         lake = Lake(configuration, session=lambda: self.spark.renewed(spark.address))
@@ -104,4 +106,14 @@ class _Identity:
 def _shared(key: _Identity) -> "Lake":
     from tidemark.engine.access.lake import Lake  # noqa: PLC0415 - a code server that runs no sensor never needs them
 
+    _settle()
     return Lake(key.configuration)
+
+
+@cache
+def _settle() -> None:
+    """What this process has loaded by now stays: Python looks for garbage among what comes later alone.
+
+    Else that takes a tenth of a small batch here, and most of the time in which a table's metadata is parsed.
+    """
+    gc.freeze()
