@@ -3,6 +3,9 @@
 Dagster's classes open the database anew for every question and every event, and compare its tables with all of their
 migrations for every instance, of which each sensor's tick makes one: more than half of what an event costs, and most of
 what a daemon or a sensor costs that has nothing to do. What is stored, and where, stays theirs.
+
+Nor does a commit wait for the disk here. A process that dies loses nothing by that; a machine that loses its power may
+lose the last events. What a table holds, and who did what to it, is not kept here but in the tables.
 """
 
 from collections.abc import Iterator
@@ -27,7 +30,7 @@ from dagster._core.storage.sqlite_storage import (
     _schedule_directory,
 )
 from dagster._serdes import ConfigurableClassData
-from sqlalchemy import Connection, Engine, QueuePool, create_engine
+from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
 
 FILES = 16
 """Databases that are kept open: three for all runs, and one for each run that is written or looked at."""
@@ -127,6 +130,11 @@ def _engine(url: str) -> Engine:
         max_overflow=-1,
         connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS},
     )
+    event.listen(engine, "connect", _never_wait)
     with _MADE:
         _ENGINES.add(engine)
     return engine
+
+
+def _never_wait(connection: Any, _: Any) -> None:
+    connection.execute("PRAGMA synchronous = NORMAL")

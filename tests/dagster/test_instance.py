@@ -1,6 +1,9 @@
 """Rules of the instance: Dagster accepts our settings, a lane has one run at a time, and your settings stay yours."""
 
 import shutil
+import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import dagster as dg
@@ -133,6 +136,19 @@ def test_a_process_goes_on_when_someone_has_deleted_what_dagster_knew(home):
         assert instance.all_instigator_state() == []
         run = materialized(instance)
     assert known_runs(home) == {run: {"orders"}}
+
+
+def test_a_process_that_is_killed_loses_nothing_that_it_has_stored(home):
+    """Given a process that stores an event and is killed at once, when another one asks, then it is there."""
+    dies = (
+        "import os, signal, dagster as dg\n"
+        "with dg.DagsterInstance.get() as instance:\n"
+        "    instance.report_runless_asset_event(dg.AssetMaterialization('orders', partition='last'))\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", dies], check=False).returncode == -signal.SIGKILL
+    with dg.DagsterInstance.get() as instance:
+        assert instance.get_materialized_partitions(orders.key) == {"last"}
 
 
 def test_what_was_wiped_is_gone_and_the_next_run_is_kept(home):
