@@ -18,11 +18,11 @@ OWN = {  # with services of their own
     "trickle-60s": ("-m", "bench.sidebyside.trickle", "--every", "60"),
     "many": ("-m", "bench.sidebyside.many"),
     "idle": ("-m", "bench.sidebyside.idle"),
-    "growth-tables": ("bench/growth.py", "tables"),
 }
 SHARED = {  # against one stack
     "growth-commits": ("bench/growth.py", "commits"),
     "growth-partitions": ("bench/growth.py", "partitions"),
+    "growth-tables": ("bench/growth.py", "tables"),
     "microbatch": ("bench/ingest.py", "microbatch"),
     "drain": ("bench/ingest.py", "drain"),
     "rules": ("bench/ingest.py", "rules"),

@@ -42,6 +42,16 @@ def test_a_missing_home_is_made_and_an_unchanged_file_is_not_written(tmp_path):
     assert not update(home, lambda d: d.with_topics("main", {"t": {"partitions": 1}}))
 
 
+def test_it_is_parsed_once_until_it_is_written_again(tmp_path):
+    update(tmp_path, lambda d: d.with_topics("main", {"t": {"partitions": 1}}))
+    before = read(tmp_path)
+    assert read(tmp_path) is before
+    update(tmp_path, lambda d: d.with_topics("main", {"t": {"partitions": 2}}))
+    assert read(tmp_path).topics("main") == {"t": {"partitions": 2}}
+    (tmp_path / FILE).unlink()
+    assert read(tmp_path) == Discovery()
+
+
 def test_writers_do_not_undo_each_other(tmp_path):
     def write(n):
         update(tmp_path, lambda d: d.with_topics(f"c{n}", {"t": {"partitions": n}}))

@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +89,19 @@ def columns_to_json(columns: Struct) -> list[dict[str, Any]]:
 
 
 def read(home: Path) -> Discovery:
-    """What the file says; empty when it says nothing that we understand."""
+    """What the file says; empty when it says nothing that we understand. The same object until it is written again."""
     try:
-        content = json.loads((home / FILE).read_text(encoding="utf-8"))
+        found = (home / FILE).stat()
+    except OSError:
+        return Discovery()
+    return _parsed(home / FILE, (found.st_ino, found.st_mtime_ns, found.st_size))
+
+
+@lru_cache(4)
+def _parsed(file: Path, _written: tuple[int, int, int]) -> Discovery:
+    """A run asks for each of its tables, and the file grows with their number: it is parsed once."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
         if content["version"] != VERSION:
             return Discovery()
         clusters = {name: dict(each["topics"]) for name, each in content.get("clusters", {}).items()}
