@@ -1,9 +1,13 @@
-"""One tick of an upsert sensor: both ledgers of every table from the catalog, then the same decision as for topics."""
+"""One tick of an upsert sensor: both ledgers of a table from the catalog, then the same decision as for topics.
+
+A table that had caught up is looked at again once a run may have written to its append table, or after a minute.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 
 import dagster as dg
 
@@ -13,8 +17,8 @@ from resources.lake import LakeResource
 from sensors.answer import requested
 from sensors.cursor import dump, parse
 from sensors.on_disk import runnable
-from sensors.runs import bury
-from sensors.tick import Tick
+from sensors.runs import bury, ended, operated, under_way
+from sensors.tick import READ_EVERY, Tick
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.cadence.request import Trouble, mark_of
 from tidemark.domain.config.contract import Contract
@@ -35,11 +39,16 @@ class MergeTick(Tick):
     """A tick whose topics are append tables. How long rows have waited is read from their receipts."""
 
     pairs: dict[str, Pair] = field(default_factory=dict)
+    quiet: int = 0
+    """Tables that are not looked at: nothing has happened since they had caught up."""
 
     def _look_at_topics(self) -> None:
-        pairs = read_pairs(self.lake, self.contracts)
+        written = self._written()
+        asked = [each for each in self.contracts if self._may_be_behind(each, written)]
+        self.quiet = len(self.contracts) - len(asked)
+        pairs = read_pairs(self.lake, asked)
         loaded = []
-        for contract in self.contracts:
+        for contract in asked:
             found = pairs[contract.table]
             if isinstance(found, Outage):
                 self.catalog_down = True
@@ -54,6 +63,28 @@ class MergeTick(Tick):
             self._take(contract, found)
             loaded.append(contract)
         self.contracts = loaded
+
+    def _written(self) -> Mapping[str, datetime]:
+        """By append table, when a run of its lane last had it in hand, as far back as a look may be."""
+        since = self.now - 2 * READ_EVERY
+        tables, found = {each.topic for each in self.contracts}, dict[str, datetime]()
+        for pool in {pool_of(each.lane) for each in self.contracts}:
+            for run in ended(self.instance, pool, tables, since):
+                found |= dict.fromkeys(run.tables, run.at)
+            runs = under_way(self.instance, pool, tables)
+            found |= dict.fromkeys({*runs.kept, *runs.lingering}, self.now)
+        return found
+
+    def _may_be_behind(self, contract: Contract, written: Mapping[str, datetime]) -> bool:
+        entry = self.cache.entry(contract.table)
+        if entry.read_at is None or entry.trouble or self.now - entry.read_at >= READ_EVERY:
+            return True
+        acts = (written.get(contract.topic), entry.tried, self._operated)
+        return any(at >= entry.read_at for at in acts if at is not None)
+
+    @cached_property
+    def _operated(self) -> datetime | None:
+        return operated(self.instance, self.now - 2 * READ_EVERY)
 
     def _read_tables(self) -> None:
         """Everything was read together with the append tables."""
@@ -78,7 +109,8 @@ class MergeTick(Tick):
             waits = Sighting(found.oldest, dict(topic.end)) if found.oldest and topic else None
             entry.sightings = [waits] if waits else []
             mark = f"{found.state.uuid}|{found.state.head}|{sorted(found.state.properties.items())}"
-        entry.mark, entry.read_at = mark_of(contract, None, mark), self.now
+        level = isinstance(found, Pair) and entry.exists and not found.behind and not entry.paused
+        entry.mark, entry.read_at = mark_of(contract, None, mark), self.now if level else None
         trouble = entry.trouble
         if trouble and not trouble.mark:
             entry.trouble = Trouble(trouble.state, trouble.failures, trouble.since, entry.mark)
@@ -130,7 +162,9 @@ def answer(
         return dg.SensorResult(skip_reason=str(error))
     events = list(freshness_changes(tick))
     requests = [requested(context, tick, decision)] if decision.tables else []
-    skipped = "; ".join([*tick.down, remark or decision.reason])
+    reasons = [] if tick.quiet and not tick.contracts else [remark or decision.reason]
+    quiet = [f"{tick.quiet} caught up, and nothing has happened since"] if tick.quiet else []
+    skipped = "; ".join([*tick.down, *reasons, *quiet])
     return dg.SensorResult(
         run_requests=requests,
         skip_reason=None if requests else skipped,

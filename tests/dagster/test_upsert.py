@@ -33,7 +33,8 @@ PAYMENTS = (
     "topic: payments\ntable: shop.payments\nfreshness: {warn: 2m, fail: 10m}\n"
     "upsert: {keys: [id], target_lag: 2m, partition_by: [id]}\n"
 )
-CURRENT = AssetKey(["shop", "payments_current"])
+CURRENT_TABLE = "shop.payments_current"
+CURRENT = AssetKey(CURRENT_TABLE.split("."))
 
 
 @pytest.fixture
@@ -158,6 +159,79 @@ def test_an_upsert_table_that_is_late_turns_red_by_itself_and_green_again(
         (True, "ERROR", CURRENT),
     ]
     assert dg.AssetCheckKey(CURRENT, "freshness") in with_upsert.resolve_asset_graph().asset_check_keys
+
+
+@pytest.fixture
+def looked(with_upsert, upserting, lake, resource, instance, monkeypatch):
+    """Whether the next tick, some seconds from now, looks at the tables; the cursor is kept from tick to tick."""
+    kept: dict[str, str | None] = {"cursor": None}
+
+    def tick(found, later: float = 0.0) -> bool:
+        class Later(datetime):
+            @classmethod
+            def now(cls, tz=None):
+                return datetime.now(tz) + timedelta(seconds=later)
+
+        asked: list[str] = []
+        monkeypatch.setattr(tick_module, "datetime", Later)
+        monkeypatch.setattr(
+            tick_module,
+            "read_pairs",
+            lambda _, each: asked.extend(c.table for c in each) or {CURRENT_TABLE: found},
+        )
+        with dg.build_sensor_context(
+            instance=instance, definitions=with_upsert, resources={"lake": resource}, cursor=kept["cursor"]
+        ) as context:
+            result = with_upsert.resolve_sensor_def("upsert_lag").evaluate_tick(context)
+        kept["cursor"] = result.cursor
+        assert asked or result.skip_message == "1 caught up, and nothing has happened since"
+        return bool(asked)
+
+    return tick
+
+
+@pytest.fixture
+def run_of(with_upsert, instance):
+    """A run of one table as Dagster's records would hold it, its pools computed from the real job."""
+
+    def make(table: str, status: dg.DagsterRunStatus) -> None:
+        chosen = {AssetKey(table.split("."))}
+        run = instance.create_run_for_job(
+            with_upsert.resolve_job_def("ingest").get_subset(asset_selection=chosen),
+            status=dg.DagsterRunStatus.STARTED,
+            asset_selection=frozenset(chosen),
+        )
+        if status is dg.DagsterRunStatus.SUCCESS:
+            ended = dg.DagsterEvent(dg.DagsterEventType.PIPELINE_SUCCESS.value, "ingest")
+            instance.report_dagster_event(ended, run.run_id)
+
+    return make
+
+
+def test_a_table_that_has_caught_up_is_looked_at_again_after_a_minute(looked, upserting):
+    level = pair(upserting, merged={0: 9}, end={0: 9}, waited=timedelta(0))
+    assert [looked(level, later) for later in (0, 5, 50, 61, 66)] == [True, False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("merged", "end", "kind"),
+    [({0: 5}, {0: 9}, "append"), ({0: 9}, {0: 9}, "replay"), (None, {0: 9}, "append")],
+)
+def test_one_that_is_behind_is_looked_at_in_every_tick(looked, upserting, merged, end, kind):
+    found = pair(upserting, merged=merged, end=end, waited=timedelta(seconds=5), kind=kind)
+    assert [looked(found, later) for later in (0, 5, 10)] == [True, True, True]
+
+
+@pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.SUCCESS])
+def test_a_run_that_may_have_written_to_the_append_table_is_followed_by_a_look(
+    looked, upserting, run_of, status
+):
+    level = pair(upserting, merged={0: 9}, end={0: 9}, waited=timedelta(0))
+    assert [looked(level), looked(level, 1)] == [True, False]
+    run_of("shop.orders", status)
+    assert not looked(level, 2)
+    run_of("shop.payments", status)
+    assert looked(level, 3)
 
 
 def test_a_catalog_that_is_down_is_a_reason_to_skip(ticking, monkeypatch):
