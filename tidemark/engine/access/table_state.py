@@ -216,9 +216,8 @@ def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snap
     """The snapshots from `snapshot_id` back, as far as the metadata still has them."""
     older, passed = reversed(metadata.snapshots), dict[int, Snapshot]()
     while snapshot_id is not None:
-        while (
-            snapshot_id not in passed
-        ):  # a parent is mostly right before its child: few are passed for the newest
+        # A parent is mostly right before its child, so that few are passed for the newest.
+        while snapshot_id not in passed:
             each = next(older, None)
             if each is None:
                 return
