@@ -117,6 +117,7 @@ def test_what_is_written_is_all_of_it_and_a_snapshot_is_dumped_once(catalog, mon
         written = Path(table.metadata_location.removeprefix("file://")).read_text()
         whole = json.loads(table.metadata.model_dump_json(exclude_none=legacy == "false"))
         assert json.loads(written) == whole
+    assert bool(dumped) == (legacy == "false")
     assert len(dumped) == len(set(dumped))
     assert set(dumped) <= {each.snapshot_id for each in table.metadata.snapshots}
 
