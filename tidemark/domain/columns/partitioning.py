@@ -36,6 +36,11 @@ class PartitionField:
         arguments = self.column if self.parameter is None else f"{self.parameter}, {self.column}"
         return f"{self.transform}({arguments})"
 
+    @property
+    def iceberg(self) -> str:
+        """The transform as Iceberg's metadata has it: `day`, `bucket[16]`, `identity`."""
+        return self.transform if self.parameter is None else f"{self.transform}[{self.parameter}]"
+
     def spark_sql(self) -> str:
         """As in PARTITIONED BY: `days(ordered_at)`, `bucket(16, customer_id)`, `country`."""
         column = quoted(self.column)

@@ -1,8 +1,10 @@
-"""PyIceberg's schema of a table as our column types.
+"""PyIceberg's schema of a table as our column types, and ours as PyIceberg's.
 
-Belongs here: reading types out of a table's metadata. A type that no schema language of ours makes (time,
+Belongs here: types, and nothing else of a table's metadata. A type that no schema language of ours makes (time,
 uuid, fixed) keeps its Iceberg name, so that it equals nothing we would write.
 """
+
+from collections.abc import Iterator
 
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
@@ -50,3 +52,30 @@ def column_type(kind: IcebergType) -> ColumnType:
 
 def _struct(fields: tuple[NestedField, ...]) -> Struct:
     return Struct(tuple(Field(f.name, column_type(f.field_type), f.doc or "", f.required) for f in fields))
+
+
+def iceberg_type(kind: ColumnType | None, ids: Iterator[int]) -> IcebergType:
+    """Our type as PyIceberg's, whose field ids are taken from `ids`: placeholders, for the table gives its own.
+
+    Raises:
+        ValueError: there is none, as for None and for a variant.
+    """
+    match kind:
+        case Struct(fields):
+            return StructType(*iceberg_fields(fields, ids))
+        case ListType(element):
+            return IcebergList(next(ids), iceberg_type(element, ids), element_required=False)
+        case MapType(key, value):
+            return IcebergMap(
+                next(ids), iceberg_type(key, ids), next(ids), iceberg_type(value, ids), value_required=False
+            )
+        case Primitive(name):
+            return IcebergType.model_validate(name)
+    raise ValueError(f"no column type: {kind}")
+
+
+def iceberg_fields(fields: tuple[Field, ...], ids: Iterator[int]) -> list[NestedField]:
+    """The same of columns, or of the fields of a struct."""
+    return [
+        NestedField(next(ids), f.name, iceberg_type(f.type, ids), f.required, f.doc or None) for f in fields
+    ]

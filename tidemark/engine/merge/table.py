@@ -3,7 +3,6 @@
 import json
 
 from tidemark.domain.columns.layout import layout_faults
-from tidemark.domain.columns.spark_types import quoted_name
 from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY, Struct
 from tidemark.domain.config.contract import SchemaChanges
 from tidemark.domain.config.upsert import (
@@ -22,7 +21,8 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState
 from tidemark.engine.schema.by_hand import reviewed
 from tidemark.engine.schema.evolve import apply_changes
-from tidemark.engine.table.create import base_properties, create
+from tidemark.engine.table.create import base_properties
+from tidemark.engine.table.new_table import create
 from tidemark.engine.table.takeover import require_free_folder
 
 KEYS = "tidemark.keys"
@@ -50,7 +50,9 @@ def prepare(lake: Lake, current: Current, state: TableState, append: Struct, run
         raise Stopped("misconfigured", contract.table, "; ".join(faults))
     if not state.exists:
         require_free_folder(lake, contract.table)
-        _create(lake, current, columns)
+        keys = identifier_fields(current, columns)
+        all_keys = keys if len(keys) == len(current.keys) else ()
+        create(lake, contract, columns, _properties(current), all_keys)
         return lake.state(contract.table)
     _same_table(current, state)
     plan = plan_follow(current, state, columns)
@@ -85,15 +87,6 @@ def _guarded(change: Change, current: Current) -> Change:
         return change
     why = "a key identifies rows that are there already"
     return Change(change.kind, change.path, change.old, change.new, "review", why, change.schema_id)
-
-
-def _create(lake: Lake, current: Current, columns: Struct) -> None:
-    contract = current.contract
-    create(lake, contract, columns, _properties(current))
-    fields = identifier_fields(current, columns)
-    if fields and len(fields) == len(current.keys):
-        listed = ", ".join(quoted_name(name) for name in fields)
-        lake.spark().sql(f"ALTER TABLE {lake.identifier(contract.table)} SET IDENTIFIER FIELDS {listed}")
 
 
 def _properties(current: Current) -> dict[str, str]:

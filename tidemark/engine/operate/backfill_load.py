@@ -26,13 +26,13 @@ from tidemark.engine.schema.evolve import REMOVED, SETTLED, value_columns
 from tidemark.engine.table.branch import Attempt, branch_head, branch_identifier, drop_branch, open_branch
 from tidemark.engine.table.create import (
     base_properties,
-    create,
     create_as_own,
     first_ledger,
     publish_receipt,
     set_properties,
     table_columns,
 )
+from tidemark.engine.table.new_table import create
 from tidemark.engine.table.publish import publish
 
 Say = Callable[[str], None]

@@ -15,19 +15,16 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.sorting import NullOrder
 from pyiceberg.table.update import AssertCurrentSchemaId
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import IcebergType, NestedField, StructType
-from pyiceberg.types import ListType as IcebergList
-from pyiceberg.types import MapType as IcebergMap
 
 from tidemark.domain.columns.partitioning import PartitionField, column_parts
 from tidemark.domain.columns.shape import Shape, spelled
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text, spark_ddl
-from tidemark.domain.columns.types import ColumnType, ListType, MapType, Primitive, Struct, holds_variant
+from tidemark.domain.columns.types import holds_variant
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken
 from tidemark.domain.plan.schema_plan import Change
 from tidemark.domain.plan.table_properties import COMMENT
-from tidemark.engine.access.iceberg_types import columns_of
+from tidemark.engine.access.iceberg_types import columns_of, iceberg_type
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.shape import partition_names, shape_of
 from tidemark.engine.access.table_state import TableState, load
@@ -160,9 +157,11 @@ def _columns(transaction: Transaction, changes: Sequence[Change]) -> None:
         for change in changes:
             match change.kind:
                 case "add_column":
-                    update.add_column(change.path, _iceberg(change.column, count(1)), doc=change.doc or None)
+                    update.add_column(
+                        change.path, iceberg_type(change.column, count(1)), doc=change.doc or None
+                    )
                 case "widen_type":
-                    update.update_column(change.path, field_type=_iceberg(change.column, count(1)))
+                    update.update_column(change.path, field_type=iceberg_type(change.column, count(1)))
                 case "make_optional":
                     update.make_column_optional(change.path)
                 case _:
@@ -176,7 +175,7 @@ def _partition(transaction: Transaction, wanted: Sequence[PartitionField]) -> No
         for name in gone:
             update.remove_field(name)
         for field in added:
-            update.add_field(".".join(column_parts(field.column)), _transform(field), _name(field))
+            update.add_field(".".join(column_parts(field.column)), field.iceberg, _name(field))
 
 
 def _difference(
@@ -186,10 +185,6 @@ def _difference(
     named = dict(zip(spelled(wanted), wanted, strict=True))
     gone = [name for text, name in there.items() if text not in named]
     return gone, [field for text, field in named.items() if text not in there]
-
-
-def _transform(field: PartitionField) -> str:
-    return field.transform if field.parameter is None else f"{field.transform}[{field.parameter}]"
 
 
 def _name(field: PartitionField) -> str:
@@ -237,21 +232,3 @@ def _column_clause(change: Change) -> str:
         case "make_optional", _:
             return f"ALTER COLUMN {column} DROP NOT NULL"
     return f"ALTER COLUMN {column} COMMENT {quoted_text(str(change.new))}"
-
-
-def _iceberg(kind: ColumnType | None, ids: "count[int]") -> IcebergType:
-    """Our type as PyIceberg's; the ids are only placeholders, the table gives its own."""
-    match kind:
-        case Struct(fields):
-            return StructType(
-                *(NestedField(next(ids), f.name, _iceberg(f.type, ids), False, f.doc or None) for f in fields)
-            )
-        case ListType(element):
-            return IcebergList(next(ids), _iceberg(element, ids), element_required=False)
-        case MapType(key, value):
-            return IcebergMap(
-                next(ids), _iceberg(key, ids), next(ids), _iceberg(value, ids), value_required=False
-            )
-        case Primitive(name):
-            return IcebergType.model_validate(name)
-    raise ValueError(f"no column type: {kind}")

@@ -20,7 +20,8 @@ from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.table.races import repeated
 
-_LAST_WRITABLE_FORMAT = 2
+LAST_WRITABLE_FORMAT = 2
+"""The newest format of tables that PyIceberg writes."""
 _DAY_MINUTES = 1_440
 
 
@@ -125,7 +126,7 @@ def _by_spark(lake: Lake, attempt: Attempt, change: str) -> None:
 
 def is_writable(metadata: TableMetadata) -> bool:
     """Whether PyIceberg writes tables of this format."""
-    return metadata.format_version <= _LAST_WRITABLE_FORMAT
+    return metadata.format_version <= LAST_WRITABLE_FORMAT
 
 
 def ref_at(

@@ -12,8 +12,7 @@ from uuid import uuid4
 from tidemark import __version__
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.layout import layout_faults
-from tidemark.domain.columns.partitioning import column_parts
-from tidemark.domain.columns.spark_types import columns_ddl, quoted_name, quoted_text
+from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.columns.types import KAFKA_COLUMN, TYPE_RULES, TYPE_RULES_PROPERTY, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
@@ -26,6 +25,7 @@ from tidemark.domain.plan.table_properties import BASE, governance
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import OWNED, TableState
 from tidemark.engine.table.branch import Attempt
+from tidemark.engine.table.new_table import create
 from tidemark.engine.table.publish import publish_alone
 from tidemark.engine.table.start import starting_offsets
 
@@ -146,25 +146,6 @@ def create_as_own(
     properties = {**_properties(lake, contract, topic, columns), **(says or {})}
     kept = {key: text for key, text in properties.items() if text is not None}
     create(lake, contract, _described(contract, columns), kept)
-
-
-def create(lake: Lake, contract: Contract, columns: Struct, properties: Mapping[str, str]) -> None:
-    """Create the contract's table with `columns` as they are, partitioned and sorted as it says."""
-    spark, identifier = lake.spark(), lake.identifier(contract.table)
-    catalog = lake.platform.catalog.name
-    if not lake.catalog.namespace_exists(contract.namespace):  # a statement of Spark costs ten times this
-        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted_name(catalog, contract.namespace)}")
-    partitions = ", ".join(spec.spark_sql() for spec in contract.partitioning)
-    listed = ", ".join(f"{quoted_text(k)} = {quoted_text(v)}" for k, v in properties.items())
-    spark.sql(
-        f"CREATE TABLE IF NOT EXISTS {identifier} ({columns_ddl(columns)}) "
-        f"USING iceberg {f'PARTITIONED BY ({partitions})' if partitions else ''} "
-        f"{f'COMMENT {quoted_text(contract.description)}' if contract.description else ''} "
-        f"TBLPROPERTIES ({listed})"
-    )
-    if contract.sort_by:
-        order = ", ".join(quoted_name(*column_parts(column)) for column in contract.sort_by)
-        spark.sql(f"ALTER TABLE {identifier} WRITE LOCALLY ORDERED BY {order}")
 
 
 def _described(contract: Contract, columns: Struct) -> Struct:

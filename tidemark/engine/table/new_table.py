@@ -1,0 +1,130 @@
+"""Making a new table: one commit by PyIceberg, or statements of Spark where it does not write the format."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import count
+
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, TableAlreadyExistsError
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionSpec
+from pyiceberg.partitioning import PartitionField as IcebergPartition
+from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
+from pyiceberg.transforms import IdentityTransform, parse_transform
+
+from tidemark.domain.columns.partitioning import PartitionField, column_parts
+from tidemark.domain.columns.spark_types import columns_ddl, quoted_name, quoted_text
+from tidemark.domain.columns.types import Struct
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.plan.table_properties import COMMENT
+from tidemark.engine.access.iceberg_types import iceberg_fields
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.table.branch import LAST_WRITABLE_FORMAT
+
+_SUFFIXES = {"identity": "", "truncate": "_trunc"}
+"""Of partition fields, after the column's name, as Spark names them; `_` and the transform for all others."""
+
+
+def create(
+    lake: Lake,
+    contract: Contract,
+    columns: Struct,
+    properties: Mapping[str, str],
+    identifiers: Sequence[str] = (),
+) -> None:
+    """Create the contract's table with `columns` as they are, partitioned and sorted as it says, unless it is there.
+
+    `identifiers` are required columns that tell rows apart.
+
+    Raises:
+        Outage: `spark_down`: nothing is begun that could not go on.
+    """
+    lake.require_spark()
+    with suppress(NamespaceAlreadyExistsError):
+        if not lake.catalog.namespace_exists(contract.namespace):
+            lake.catalog.create_namespace(contract.namespace)
+    if contract.format_version <= LAST_WRITABLE_FORMAT:
+        _by_pyiceberg(lake, contract, columns, properties, identifiers)
+    else:
+        for statement in _statements(lake, contract, columns, properties, identifiers):
+            lake.spark().sql(statement)
+
+
+def _by_pyiceberg(
+    lake: Lake,
+    contract: Contract,
+    columns: Struct,
+    properties: Mapping[str, str],
+    identifiers: Sequence[str],
+) -> None:
+    listed = iceberg_fields(columns.fields, count(1))
+    keys = [each.field_id for each in listed if each.name in identifiers]
+    schema = Schema(*listed, identifier_field_ids=keys)
+    with suppress(TableAlreadyExistsError):
+        lake.catalog.create_table(
+            contract.table,
+            schema,
+            partition_spec=_spec(schema, contract.partitioning),
+            sort_order=_order(schema, contract.sort_by),
+            properties={**({COMMENT: contract.description} if contract.description else {}), **properties},
+        )
+
+
+def _spec(schema: Schema, wanted: Sequence[PartitionField]) -> PartitionSpec:
+    return PartitionSpec(
+        *(
+            IcebergPartition(
+                source_id=_field_id(schema, each.column),
+                field_id=PARTITION_FIELD_ID_START + at,
+                transform=parse_transform(each.iceberg),
+                name=_dotted(each.column) + _SUFFIXES.get(each.transform, f"_{each.transform}"),
+            )
+            for at, each in enumerate(wanted)
+        )
+    )
+
+
+def _order(schema: Schema, columns: Sequence[str]) -> SortOrder:
+    return SortOrder(
+        *(
+            SortField(
+                source_id=_field_id(schema, each),
+                transform=IdentityTransform(),
+                direction=SortDirection.ASC,
+                null_order=NullOrder.NULLS_FIRST,
+            )
+            for each in columns
+        )
+    )
+
+
+def _field_id(schema: Schema, column: str) -> int:
+    return schema.find_field(_dotted(column)).field_id
+
+
+def _dotted(column: str) -> str:
+    return ".".join(column_parts(column))
+
+
+def _statements(
+    lake: Lake,
+    contract: Contract,
+    columns: Struct,
+    properties: Mapping[str, str],
+    identifiers: Sequence[str],
+) -> Iterator[str]:
+    """The same in Spark SQL."""
+    identifier = lake.identifier(contract.table)
+    partitions = ", ".join(each.spark_sql() for each in contract.partitioning)
+    listed = ", ".join(f"{quoted_text(key)} = {quoted_text(value)}" for key, value in properties.items())
+    yield (
+        f"CREATE TABLE IF NOT EXISTS {identifier} ({columns_ddl(columns)}) "
+        f"USING iceberg {f'PARTITIONED BY ({partitions})' if partitions else ''} "
+        f"{f'COMMENT {quoted_text(contract.description)}' if contract.description else ''} "
+        f"TBLPROPERTIES ({listed})"
+    )
+    if contract.sort_by:
+        order = ", ".join(quoted_name(*column_parts(column)) for column in contract.sort_by)
+        yield f"ALTER TABLE {identifier} WRITE LOCALLY ORDERED BY {order}"
+    if identifiers:
+        keys = ", ".join(quoted_name(name) for name in identifiers)
+        yield f"ALTER TABLE {identifier} SET IDENTIFIER FIELDS {keys}"
