@@ -4,6 +4,7 @@ They are logged once per table and run, as events and not as outputs of the step
 """
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
@@ -93,10 +94,18 @@ def merge_evaluations(contract: Contract, outcome: Outcome) -> Iterator[dg.Asset
         yield _freshness(contract, outcome)
 
 
-def _freshness(contract: Contract, outcome: Outcome) -> dg.AssetCheckEvaluation:
+def unchanged_freshness(
+    contract: Contract, outcome: Outcome, since: datetime | None
+) -> dg.AssetCheckEvaluation:
+    """Of a table that a run found level with its topic; `since`: when its newest commit was made, None before any."""
+    quiet = None if since is None else max(0.0, (datetime.now(UTC) - since).total_seconds())
+    return _freshness(contract, outcome, quiet)
+
+
+def _freshness(contract: Contract, outcome: Outcome, quiet: float | None = 0.0) -> dg.AssetCheckEvaluation:
     """Dagster shows a check as not evaluated once its table was materialized again: so each run says it, too."""
     lag = Lag(outcome.lag_records, 0.0)  # what a run leaves has come since its last batch was planned
-    return evaluation(contract, judge(lag, contract.freshness, quiet=0.0, staged=False), lag)
+    return evaluation(contract, judge(lag, contract.freshness, quiet=quiet, staged=False), lag)
 
 
 def _event_time_spec(contract: Contract) -> dg.AssetCheckSpec:

@@ -12,7 +12,7 @@ import dagster as dg
 from assets.evolution import run_evolved
 from assets.handover import Handover
 from assets.names import STOPPED_TAG, by_sensor, table_key, table_of
-from assets.quality import evaluations, ingest_checks, merge_evaluations
+from assets.quality import evaluations, ingest_checks, merge_evaluations, unchanged_freshness
 from assets.repeated import repeated
 from assets.report import failure, observation, quarantine_landed, result
 from resources.lake import LakeResource
@@ -23,6 +23,7 @@ from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import TableState
 from tidemark.engine.alive import alive
 from tidemark.engine.config.discovery import read, update
 from tidemark.engine.lane.append_work import LakeWork
@@ -74,7 +75,7 @@ def run_tables(
                 stopped.append(outcome)
                 context.log.error("%s stopped: %s", outcome.table, outcome.state)
             elif outcome.commits:
-                yield _result(context, resource, lake, contract, outcome)
+                yield _result(context, resource, contract, outcome, lake.state(contract.table))
             elif not _without_a_place(context, contract, outcome):
                 idle.append(outcome)
         if stopped or not by_sensor(context.run):
@@ -129,12 +130,17 @@ def _unchanged(
         context.log.warning(
             "%s is paused: nothing was read. Next: tidemark resume %s", outcome.table, outcome.table
         )
+    level: list[dg.AssetCheckEvaluation] = []
     try:
-        unchanged = _result(context, resource, lake, contract, outcome)
+        state = lake.state(contract.table)
+        if not outcome.lag_records:
+            level.append(unchanged_freshness(contract, outcome, state.committed_at))
+        unchanged = _result(context, resource, contract, outcome, state)
     except (Outage, Stopped) as error:
         context.log.warning("%s: how it stands is not known now: %s", contract.table, error)
         unchanged = result(contract, outcome, None)
-    yield from _said(context, repeated(context.instance, contract))
+    yield from _said(context, repeated(context.instance, contract, [each.check_name for each in level]))
+    yield from _said(context, level)
     yield unchanged
 
 
@@ -187,13 +193,12 @@ def _known(context: dg.AssetExecutionContext, chosen: Sequence[Contract]) -> set
 def _result(
     context: dg.AssetExecutionContext,
     resource: LakeResource,
-    lake: Lake,
     contract: Contract,
     outcome: Outcome,
+    state: TableState,
 ) -> dg.MaterializeResult[None]:
     if outcome.rows.quarantined:
         context.log_event(quarantine_landed(contract, outcome))
-    state = lake.state(contract.table)
     columns = state.columns
     news = columns is not None and _news(resource.places.home, contract.table, columns, state.location)
     return result(contract, outcome, state, columns if news else None)

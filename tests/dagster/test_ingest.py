@@ -192,6 +192,8 @@ def test_what_a_table_shows_survives_a_result_without_commits(run, instance, che
     red = checks_of(first)["quarantine_rate"]
     assert not red.passed
     version = extract_data_version_from_entry(instance.get_latest_materialization_event(ORDERS))
+    late = dg.AssetCheckEvaluation(asset_key=ORDERS, check_name="freshness", passed=False)
+    instance.report_runless_asset_event(late)  # as the sensor does; what the runs find out is newer
     FakeWork.trouble = {"web.clicks": Stopped("topic_missing", "web.clicks", "")}
     clicked, beside = run("shop.orders"), run("shop.orders", "web.clicks", tags=SENSOR)
     for result in (clicked, beside):
@@ -273,7 +275,7 @@ def test_a_check_of_a_table_that_cannot_be_judged_fails_by_name_and_not_the_run(
     del lake.ends["orders"]
     result = run("shop.orders")
     assert result.success
-    (evaluated,) = [e for e in result.get_asset_check_evaluations() if e.check_name == "freshness"]
+    *_, evaluated = [e for e in result.get_asset_check_evaluations() if e.check_name == "freshness"]
     assert not evaluated.passed
     assert evaluated.metadata["state"].value == "topic_missing"
 

@@ -50,11 +50,8 @@ def execute(
     run_id: str,
     run_config: Mapping[str, Any] | None = None,
     assets: Sequence[dg.AssetKey] = (),
-    checks: Sequence[dg.AssetCheckKey] = (),
 ) -> dg.ExecuteInProcessResult:
     """Execute a job of the composition root here and now, or what it does for some assets; failures are in the result.
-
-    `checks`: of those that are no part of an asset's own step, only these are evaluated.
 
     An interrupt ends the run within seconds; it is recorded as canceled, and `interrupted` says so of the result.
 
@@ -69,9 +66,9 @@ def execute(
     bury(instance, home)
     console = {"console": {"config": {"log_level": "INFO" if debugging() else "CRITICAL"}}}
     with alive(home, run_id):
-        # execute_in_process would evaluate every check of the assets: it has no way to name those that are wanted
+        # execute_in_process would evaluate every check of the assets: those of an asset's own step are evaluated there
         chosen = defs.resolve_job_def(job).get_subset(
-            asset_selection=set(assets), asset_check_selection=set(checks)
+            asset_selection=set(assets), asset_check_selection=set()
         )
         result = core_execute_in_process(
             job=InMemoryJob(chosen.as_ephemeral_job(resource_defs={}, input_values={})),
