@@ -53,7 +53,7 @@ class Listing:
 
     def __init__(self, *answers):
         self.answers = list(answers)
-        self.platform = SimpleNamespace(catalog=SimpleNamespace(name="lake"))
+        self.call = lambda *words: " ".join(words)
 
     def spark(self):
         return SimpleNamespace(sql=lambda _: SimpleNamespace(collect=self.collect))

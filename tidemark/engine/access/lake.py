@@ -11,7 +11,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.io import PY_IO_IMPL
 from pyspark.sql import SparkSession
 
-from tidemark.domain.columns.spark_types import quoted_name
+from tidemark.domain.columns.spark_types import quoted_name, quoted_text
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Refused, Stopped
 from tidemark.domain.ledger.guard import Topic
@@ -159,6 +159,16 @@ class Lake:
     def identifier(self, table: str) -> str:
         """`namespace.name` as Spark SQL names it: quoted, with the catalog."""
         return quoted_name(self.platform.catalog.name, *table.split("."))
+
+    def call(self, procedure: str, table: str, arguments: str) -> str:
+        """The CALL of one of Iceberg's procedures on a table.
+
+        The table is told with its catalog: its namespace may have that name, and both are `lake` by default.
+        """
+        catalog = quoted_name(self.platform.catalog.name)
+        return (
+            f"CALL {catalog}.system.{procedure}(table => {quoted_text(self.identifier(table))}, {arguments})"
+        )
 
     def close(self) -> None:
         """Close what was opened; the session's own work on the server goes on."""

@@ -119,8 +119,7 @@ def _rewrite_files(lake: Lake, table: Table, limits: Compaction, rewrite: Rewrit
 
 
 def _rewrite_manifests(lake: Lake, name: str, done: _Done) -> None:
-    procedure = f"rewrite_manifests(table => {quoted_text(name)}, use_caching => false)"
-    call = f"CALL `{lake.platform.catalog.name}`.system.{procedure}"
+    call = lake.call("rewrite_manifests", name, "use_caching => false")
     found = _call(lake, call, "the list of manifests", done)
     if found is not None:
         done.commits += 1
@@ -150,10 +149,9 @@ def rewrite_call(lake: Lake, table: Table, limits: Compaction, rewrite: Rewrite)
         options["max-files-to-rewrite"] = rewrite.max_files
     listed = ", ".join(f"'{key}', '{value}'" for key, value in options.items())
     where = f", where => {quoted_text(rewrite.where)}" if rewrite.where else ""
-    return (
-        f"CALL `{lake.platform.catalog.name}`.system.rewrite_data_files(table => "
-        f"{quoted_text('.'.join(table.name()))}, strategy => '{'sort' if sort else 'binpack'}', "
-        f"options => map({listed}){where})"
+    strategy = f"strategy => '{'sort' if sort else 'binpack'}'"
+    return lake.call(
+        "rewrite_data_files", ".".join(table.name()), f"{strategy}, options => map({listed}){where}"
     )
 
 

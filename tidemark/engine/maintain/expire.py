@@ -12,7 +12,6 @@ from typing import Literal
 
 from pyiceberg.table.metadata import TableMetadata
 
-from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.config.contract import Snapshots
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
 from tidemark.domain.maintenance.gain import Gain
@@ -113,9 +112,12 @@ def _remove(lake: Lake, name: str, ids: Sequence[int], until: float) -> int:
         (row,) = (
             lake.spark()
             .sql(
-                f"CALL `{lake.platform.catalog.name}`.system.expire_snapshots(table => {quoted_text(name)}, "
-                f"snapshot_ids => array({listed}), "
-                f"older_than => TIMESTAMP '{never:%Y-%m-%d %H:%M:%S}+00:00', stream_results => true)"
+                lake.call(
+                    "expire_snapshots",
+                    name,
+                    f"snapshot_ids => array({listed}), "
+                    f"older_than => TIMESTAMP '{never:%Y-%m-%d %H:%M:%S}+00:00', stream_results => true",
+                )
             )
             .collect()
         )

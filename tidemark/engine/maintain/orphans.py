@@ -15,7 +15,6 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyspark.errors import PySparkException
 
-from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.config.contract import Orphans
 from tidemark.domain.errors import Overtaken
 from tidemark.domain.maintenance.gain import Gain
@@ -119,8 +118,12 @@ def _look(lake: Lake, name: str, before: datetime) -> list[str]:
     rows = (
         lake.spark()
         .sql(
-            f"CALL `{lake.platform.catalog.name}`.system.remove_orphan_files(table => {quoted_text(name)}, "
-            f"older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}+00:00', dry_run => true, prefix_listing => true)"
+            lake.call(
+                "remove_orphan_files",
+                name,
+                f"older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}+00:00', "
+                "dry_run => true, prefix_listing => true",
+            )
         )
         .collect()
     )

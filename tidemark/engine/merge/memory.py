@@ -79,8 +79,7 @@ def _forget_others(lake: Lake, current: Current, table: Table, snapshot: int) ->
     line = ancestors(metadata, metadata.current_snapshot_id)
     later = list(takewhile(lambda each: each.snapshot_id != snapshot, line))
     if metadata.snapshot_by_id(snapshot) and not all(_is_compaction(each) for each in later):
-        catalog = lake.platform.catalog.name
-        lake.spark().sql(f"CALL `{catalog}`.system.set_current_snapshot('{current.memory}', {snapshot})")
+        lake.spark().sql(lake.call("set_current_snapshot", current.memory, f"snapshot_id => {snapshot}"))
 
 
 def _is_compaction(snapshot: Snapshot) -> bool:

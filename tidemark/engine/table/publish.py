@@ -222,8 +222,7 @@ def move_to(lake: Lake, attempt: Attempt, says: Mapping[str, str]) -> None:
     if table.metadata.current_snapshot_id != attempt.head:
         raise CommitFailedException(f"main of {attempt.table} is no longer as it was planned for")
     _say(lake, attempt, says)
-    call = f"CALL `{lake.platform.catalog.name}`.system.fast_forward('{attempt.table}', 'main', '{attempt.branch}')"
-    lake.spark().sql(call).collect()
+    lake.spark().sql(_forward(lake, attempt)).collect()
     return drop_branch(lake, attempt)
 
 
@@ -273,12 +272,11 @@ def _fast_forward(lake: Lake, receipt: _Receipt, target: int) -> None:
     """
     attempt, says = receipt.attempt, receipt.says
     spark, table = lake.spark(), lake.identifier(attempt.table)
-    catalog = lake.platform.catalog.name
     if attempt.target is None:
-        call = f"fast_forward('{attempt.table}', 'main', '{attempt.branch}')"
+        call = _forward(lake, attempt)
     else:
-        call = f"set_current_snapshot('{attempt.table}', {target})"
-    spark.sql(f"CALL `{catalog}`.system.{call}").collect()
+        call = lake.call("set_current_snapshot", attempt.table, f"snapshot_id => {target}")
+    spark.sql(call).collect()
     spark.sql(
         f"ALTER TABLE {table} CREATE OR REPLACE TAG `{LEDGER_TAG}` AS OF VERSION {target} "
         f"RETAIN {TAG_RETENTION_DAYS} DAYS"
@@ -287,6 +285,10 @@ def _fast_forward(lake: Lake, receipt: _Receipt, target: int) -> None:
     if says:
         _say(lake, attempt, says)
     drop_branch(lake, attempt)
+
+
+def _forward(lake: Lake, attempt: Attempt) -> str:
+    return lake.call("fast_forward", attempt.table, f"branch => '{MAIN_BRANCH}', to => '{attempt.branch}'")
 
 
 def _say(lake: Lake, attempt: Attempt, says: Mapping[str, str]) -> None:
