@@ -31,6 +31,7 @@ from jobs.upsert import upsert_schedule
 from orchestration.governance import governance
 from resources.lake import LakeResource, configuration_of, places_now
 from sensors.kafka_lag import lag_sensor
+from sensors.new_topics import new_topics
 from sensors.sighted import recorded_sightings
 from sensors.upsert_lag import upsert_sensor
 from tidemark.domain.config.configuration import Configuration
@@ -95,6 +96,7 @@ def _tables(configuration: Configuration, seen: Discovery) -> dg.Definitions:
                 for name, each in by_lane.items()
             ),
             *(upsert_sensor(name, lanes[name], each) for name, each in merged.items()),
+            *((new_topics,) if configuration.patterns and not contracts else ()),
         ],
     )
 

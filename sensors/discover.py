@@ -1,14 +1,15 @@
 """Keeps the discovery file up to date with the topics that ticks see, and names those that no contract serves yet."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from sensors.tick import Tick
-from tidemark.domain.errors import TidemarkError
+from tidemark.domain.config.configuration import Configuration
 from tidemark.engine.config.discovery import Discovery, update
+from tidemark.engine.look.topics import Listed, list_topics, with_listed
 
 LIST_EVERY = timedelta(minutes=1)
 
@@ -23,22 +24,21 @@ def discover(tick: Tick, home: Path, served: Mapping[str, str]) -> str | None:
     if before is not None and tick.now - before < LIST_EVERY:
         return None
     tick.cache.listed_at = tick.now
-    listed: dict[str, Mapping[str, int]] = {}
-    for cluster in {pattern.cluster for pattern in tick.lake.configuration.patterns} & set(tick.topics):
-        try:
-            listed[cluster] = tick.lake.kafka(cluster).topics()
-        except TidemarkError:
-            continue
+    listed = list_topics(tick.lake)
     update(home, lambda seen: _refreshed(seen, tick, listed).with_served(served))
-    fresh = sorted(set(_unserved(tick, listed)))
-    return f"new topics match a pattern, reload the definitions: {', '.join(fresh[:3])}" if fresh else None
+    return remark_on(unserved(tick.lake.configuration, listed))
 
 
-def _refreshed(seen: Discovery, tick: Tick, listed: Mapping[str, Mapping[str, int]]) -> Discovery:
+def remark_on(fresh: Collection[str]) -> str | None:
+    """What a tick says of topics that are not served."""
+    named = ", ".join(sorted(set(fresh))[:3])
+    return f"new topics match a pattern, reload the definitions: {named}" if fresh else None
+
+
+def _refreshed(seen: Discovery, tick: Tick, listed: Listed) -> Discovery:
+    seen = with_listed(seen, listed)
     for cluster, described in tick.topics.items():
         topics: dict[str, Mapping[str, Any]] = dict(seen.topics(cluster))
-        if cluster in listed:
-            topics = {name: {**topics.get(name, {}), "partitions": n} for name, n in listed[cluster].items()}
         topics |= {
             name: {"partitions": len(each.end), "id": each.topic_id} for name, each in described.items()
         }
@@ -46,8 +46,8 @@ def _refreshed(seen: Discovery, tick: Tick, listed: Mapping[str, Mapping[str, in
     return seen
 
 
-def _unserved(tick: Tick, listed: Mapping[str, Mapping[str, int]]) -> list[str]:
-    configuration = tick.lake.configuration
+def unserved(configuration: Configuration, listed: Listed) -> list[str]:
+    """Topics that match a `topics:` contract and have no table in these definitions yet."""
     served = {(each.cluster, each.topic) for each in configuration.contracts}
     left_out = " ".join(problem.message for problem in configuration.left_out)
     return [

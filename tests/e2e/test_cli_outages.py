@@ -40,6 +40,9 @@ def test_with_kafka_down_the_table_is_still_known(lakehouse, behind):
 def test_with_the_registry_down_only_tables_that_wait_for_it_say_so(lakehouse, behind):
     lakehouse.kill("registry")
     assert cli(lakehouse, "status", behind.name)[1][0]["state"] == "registry_down"
+    code, (planned,) = cli(lakehouse, "plan", behind.name)
+    assert (code, planned["table"], planned["verdict"]) == (1, behind.name, None)
+    assert planned["error"]["state"] == "registry_down"
 
 
 def test_with_dagster_never_used_status_is_the_same(lakehouse, behind, tmp_path):

@@ -2,11 +2,13 @@
 
 import signal
 import time
+import uuid
 
 import pyarrow as pa
 import pytest
 from command_line import cli, dagster_runs
-from lakehouse import Run
+from lakehouse import Run, Table
+from topics import ORDER, Topic
 
 POISON = [(None, b"no order", 0)]
 
@@ -47,6 +49,34 @@ def test_from_a_topic_to_a_table_that_is_fresh_and_reconciled(lakehouse):
     assert sum(c["tombstones"] for c in counts) == 3
     assert all(c["gaps"] == c["duplicates"] == [] for c in counts)
     assert table.holds_everything().quarantined == 1
+
+
+def test_topics_that_match_a_pattern_are_found_by_the_commands_themselves(lakehouse):
+    """Given one contract for many topics and no Dagster, when topics come, then the next command knows them and the next run loads them."""
+    family = f"family{uuid.uuid4().hex[:6]}"
+    (lakehouse.contracts / "family.yaml").write_text(
+        f"topics: '^{family}[.](?P<name>.*)$'\ntable: proof.{family}_{{name}}\n"
+    )
+    code, refusal = cli(lakehouse, "run")
+    assert (code, refusal["error"]["message"].partition(" (")[0]) == (
+        2,
+        f"no topic is called like ^{family}[.](?P<name>.*)$",
+    )
+
+    def comes(name, ids):
+        topic = Topic(lakehouse.cluster, f"{family}.{name}", ORDER)
+        topic.create(1)
+        topic.use(ORDER)
+        topic.send(ids)
+        return Table(lakehouse, topic, f"proof.{family}_{name}")
+
+    first, second = comes("a", range(5)), comes("b", range(7))
+    code, planned = cli(lakehouse, "plan")
+    assert (code, {each["table"] for each in planned} >= {first.name, second.name}) == (0, True)
+    third = comes("c", range(9))
+    code, outcomes = cli(lakehouse, "run")
+    assert (code, {each["state"] for each in outcomes}) == (0, {"fresh"})
+    assert [table.ids() for table in (first, second, third)] == [[*range(5)], [*range(7)], [*range(9)]]
 
 
 def test_a_table_that_stops_is_a_finding_and_the_others_are_loaded(lakehouse):

@@ -13,10 +13,10 @@ import dagster as dg
 import yaml
 
 from assets.exact import exact
+from tidemark.cli.contracts import load_contracts
 from tidemark.cli.in_dagster import config_of, dagster_instance, execute, interrupted
 from tidemark.cli.output import console, print_json
 from tidemark.domain.errors import NO_TABLE, Interrupted, Outage, Overtaken, Refused, Stopped, TidemarkError
-from tidemark.engine.config.configuration import load_from_environment
 
 _KINDS: dict[str, type[TidemarkError]] = {"Refused": Refused}
 
@@ -32,7 +32,7 @@ def change(verb: str, arguments: Mapping[str, Any], *, as_json: bool) -> None:
         Refused: it would do harm or has nothing to act on.
         Stopped, Outage: a service does not answer, or the table is in another stop state.
     """
-    known = load_from_environment()
+    known = load_contracts()
     (known.any_table if verb in UPSERTS else known.contract)(arguments["table"])
     asked = {**arguments, "by": arguments["by"] or getpass.getuser()}
     operation, config, run_id = launched(verb, asked, as_json=as_json)

@@ -14,6 +14,9 @@ def chosen(configuration: Configuration, tables: Sequence[str]) -> list[Contract
     Raises:
         Refused: there is no such table (with the nearest one), or no contract at all.
     """
+    if not configuration.contracts and configuration.patterns:
+        wanted = ", ".join(f"{each.topics} ({each.file})" for each in configuration.patterns)
+        raise Refused(f"no topic is called like {wanted}", next_step="create one, or mend `topics`")
     if not configuration.contracts:
         raise Refused(
             "there is no contract yet", next_step="write contracts/<topic>.yaml with one line: topic: <topic>"

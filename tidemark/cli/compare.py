@@ -7,11 +7,11 @@ import yaml
 from rich.table import Table as RichTable
 
 from tidemark.cli.border import FINDING
+from tidemark.cli.contracts import load_contracts
 from tidemark.cli.options import moment
 from tidemark.cli.output import console, number, print_json
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config import discovery
-from tidemark.engine.config.configuration import load_from_environment
 from tidemark.engine.verify.compare import Comparison, Wanted
 from tidemark.engine.verify.compare import compare as compare_tables
 from tidemark.services.stack import default_home
@@ -24,9 +24,7 @@ def compare(table: str, other: str, asked: Asked, *, as_json: bool) -> None:
     """Exit code 1 when they differ."""
     keys, by, since, until, ignore, sample = asked
     wanted = Wanted(tuple(keys), by, moment(since), moment(until), frozenset(ignore), sample)
-    found = compare_tables(
-        Lake(load_from_environment()), table, other, wanted, discovery.read(default_home())
-    )
+    found = compare_tables(Lake(load_contracts()), table, other, wanted, discovery.read(default_home()))
     if as_json:
         print_json(found.as_json())
     else:

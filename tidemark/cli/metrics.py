@@ -9,13 +9,14 @@ from prometheus_client import CollectorRegistry, generate_latest, start_http_ser
 from prometheus_client.core import GaugeMetricFamily
 
 from tidemark.cli.choice import chosen_both
+from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_records import hints
 from tidemark.cli.output import console
 from tidemark.cli.status import statuses_of
 from tidemark.domain.errors import Refused
 from tidemark.domain.states import STATES
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.config.configuration import load_from_environment, places
+from tidemark.engine.config.configuration import places
 from tidemark.engine.look.status import Status
 from tidemark.engine.look.upserts import upsert_statuses
 
@@ -38,7 +39,7 @@ class TableFigures:
 
     def __init__(self, tables: Sequence[str]) -> None:
         self._tables = tables
-        self._lake = Lake(load_from_environment())
+        self._lake = Lake(load_contracts())
         self._seen: list[Status] = []
         self._at = float("-inf")
 

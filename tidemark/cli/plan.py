@@ -10,22 +10,18 @@ from rich.table import Table as RichTable
 
 from tidemark.cli.border import FINDING
 from tidemark.cli.choice import chosen_both
+from tidemark.cli.contracts import load_contracts
 from tidemark.cli.output import console, print_json, show_error
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.config.configuration import load_from_environment
 from tidemark.engine.preview.foresee import Foresight, foresee, foresee_releases
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.preview.sample import FATES
 
 
 def plan(tables: Sequence[str], *, sample: int, as_json: bool) -> None:
-    """Exit code 1 when something awaits review or cannot be done, or the plan of a table cannot be made now.
-
-    Raises:
-        Stopped, Outage: no plan can be made at all.
-    """
-    configuration = load_from_environment()
+    """Exit code 1 when something awaits review or cannot be done, or the plan of a table cannot be made now."""
+    configuration = load_contracts()
     lake = Lake(configuration)
     contracts, upserts = chosen_both(configuration, tables)
     asked = [partial(foresee, lake, contract, sample=sample) for contract in contracts]
@@ -33,8 +29,6 @@ def plan(tables: Sequence[str], *, sample: int, as_json: bool) -> None:
     answers = [_answer(each) for each in asked]
     found = [each for each in answers if isinstance(each, Foresight)]
     unknown = [each for each in answers if not isinstance(each, Foresight)]
-    if unknown and not found:
-        raise unknown[0]
     found += [] if tables else foresee_releases(lake)
     if as_json:
         print_json([*(each.as_json() for each in found), *map(_unknown, unknown)])

@@ -8,9 +8,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table as RichTable
 
 from tidemark.cli.border import FINDING
+from tidemark.cli.contracts import load_contracts
 from tidemark.cli.output import console, number, print_json
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.config.configuration import load_from_environment
 from tidemark.engine.verify.marks import Count, Runs
 from tidemark.engine.verify.reconcile import OnProgress, Reconciliation
 from tidemark.engine.verify.reconcile import reconcile as compare
@@ -21,7 +21,7 @@ SHOWN = 5
 
 def reconcile(table: str, *, as_json: bool) -> None:
     """Exit code 1 on any gap or duplicate."""
-    configuration = load_from_environment()
+    configuration = load_contracts()
     contract = configuration.contract(table)
     with _progress(as_json=as_json) as show:
         found = compare(Lake(configuration), contract, show)

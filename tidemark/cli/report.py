@@ -5,18 +5,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tidemark.cli.choice import chosen_both
+from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_records import hints
 from tidemark.cli.output import console, print_json
 from tidemark.domain.errors import Refused
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.config.configuration import load_from_environment, places
+from tidemark.engine.config.configuration import places
 from tidemark.review.collect import Review, reviews
 from tidemark.review.write import write
 
 
 def report(tables: Sequence[str], out: Path | None, *, as_json: bool) -> None:
     """Upsert tables are told with their append tables. What does not answer is said on the page."""
-    configuration = load_from_environment()
+    configuration = load_contracts()
     lake = Lake(configuration)
     contracts, upserts = chosen_both(configuration, tables)
     wanted = {each.table: each for each in (*contracts, *(each.append for each in upserts.values()))}

@@ -14,6 +14,7 @@ from jobs.ingest import INGEST
 from jobs.upsert import MERGE
 from tidemark.cli.border import FINDING, INTERRUPTED
 from tidemark.cli.choice import chosen_both
+from tidemark.cli.contracts import load_contracts
 from tidemark.cli.in_dagster import dagster_instance, execute, interrupted
 from tidemark.cli.output import console, number, print_json, show_error, state_text
 from tidemark.cli.progress import watching
@@ -21,7 +22,7 @@ from tidemark.domain import outcome as core
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped, TidemarkError
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.config.configuration import Configuration, load_from_environment
+from tidemark.engine.config.configuration import Configuration
 from tidemark.engine.look.receipts import outcome_of
 
 Outcome = Mapping[str, Any]
@@ -29,7 +30,7 @@ Outcome = Mapping[str, Any]
 
 def run(tables: Sequence[str], *, as_json: bool) -> None:
     """Print one outcome per table; exit code 1 when any stopped, or is paused while its records wait."""
-    configuration = load_from_environment()
+    configuration = load_contracts()
     contracts, upserts = chosen_both(configuration, tables)
     run_ids = [str(uuid.uuid4()), str(uuid.uuid4())]
     outcomes: list[Outcome] = []

@@ -6,15 +6,15 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from tidemark.cli.contracts import load_contracts
 from tidemark.cli.output import console, print_json
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.config.configuration import load_from_environment
 from tidemark.engine.preview.schema_report import schema_report
 
 
 def schema(table: str, *, as_json: bool) -> None:
     """Columns with ids and comments, layout, and the history of changes."""
-    configuration = load_from_environment()
+    configuration = load_contracts()
     found = schema_report(Lake(configuration), configuration.contract(table))
     if as_json:
         print_json(found)

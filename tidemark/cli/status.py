@@ -14,12 +14,13 @@ from rich.text import Text
 
 from tidemark.cli.border import FINDING
 from tidemark.cli.choice import chosen, chosen_both
+from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_records import hints
 from tidemark.cli.output import age, ago, console, number, print_json, state_text
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.states import FINE
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.config.configuration import Configuration, load_from_environment, places
+from tidemark.engine.config.configuration import Configuration, places
 from tidemark.engine.look import sightings
 from tidemark.engine.look.backfills import backfilled
 from tidemark.engine.look.quarantined import Cause, causes
@@ -36,7 +37,7 @@ _ANY_WIDTH = 10_000
 
 def status(tables: Sequence[str], *, as_json: bool) -> None:
     """Exit code 1 when a table is in any state that is not fine."""
-    configuration = load_from_environment()
+    configuration = load_contracts()
     found = statuses(configuration, tables)
     if as_json:
         print_json([each.as_json() for each in found])
@@ -151,7 +152,7 @@ def quarantine(tables: Sequence[str], *, as_json: bool) -> None:
     Raises:
         Outage: `catalog_down` or `store_down`.
     """
-    configuration = load_from_environment()
+    configuration = load_contracts()
     lake = Lake(configuration)
     found: list[Cause] = []
     for contract in chosen(configuration, tables):

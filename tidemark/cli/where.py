@@ -6,12 +6,12 @@ import typer
 import yaml
 
 from tidemark.cli.border import FINDING
+from tidemark.cli.contracts import load_contracts
 from tidemark.cli.output import console, print_json
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.domain.suggest import nearest
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.config.configuration import load_from_environment
 from tidemark.engine.verify.where import Answer, where_key, where_offset
 
 _PLACE = re.compile(r"(\d+):(\d+)")
@@ -21,7 +21,7 @@ def where(topic: str, place: str | None, key: str | None, *, as_json: bool) -> N
     """Exit code 1 when a record that was read is nowhere, and not by the contract's retention."""
     if (place is None) == (key is None):
         raise typer.BadParameter("say either PARTITION:OFFSET or --key")
-    configuration = load_from_environment()
+    configuration = load_contracts()
     fed = [each for each in configuration.contracts if each.topic == topic]
     if not fed:
         known = sorted({each.topic for each in configuration.contracts})

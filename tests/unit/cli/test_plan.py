@@ -45,10 +45,11 @@ def test_the_plan_of_a_table_is_shown_though_another_s_registry_is_down() -> Non
     assert "registry_down" in shown.stderr
 
 
-def test_where_no_plan_can_be_made_the_error_is_all_there_is() -> None:
+def test_where_no_plan_can_be_made_each_table_says_why() -> None:
     told = CliRunner().invoke(app, ["plan", "shop.asks", "--json"])
-    assert told.exit_code == 1
-    assert json.loads(told.stdout)["error"]["state"] == "registry_down"
+    (asks,) = json.loads(told.stdout)
+    assert (told.exit_code, asks["table"], asks["verdict"]) == (1, "shop.asks", None)
+    assert asks["error"]["state"] == "registry_down"
 
 
 def test_the_plan_says_which_file_set_each_value(home: Path) -> None:

@@ -13,6 +13,7 @@ from types import FrameType
 import psutil
 from rich.console import Console
 
+from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_services import DagsterServices
 from tidemark.cli.demo.hold import held
 from tidemark.engine.config.configuration import Configuration, load_from_environment, places
@@ -59,6 +60,7 @@ def stage(console: Console) -> Iterator[Stage]:
             if stack:
                 with on_console(console) as show:
                     stack.up(show)
+            load_contracts()  # Dagster's definitions know of topics what was seen last
             with console.status("Dagster: code server, webserver, daemon"):
                 dagster.up()
             yield Stage(load_from_environment(), dagster, stack)

@@ -1,0 +1,25 @@
+"""The sensor of an installation whose `topics:` contracts have no topic yet: it waits for the first ones."""
+
+import dagster as dg
+
+from resources.lake import LakeResource
+
+
+@dg.sensor(
+    name="new_topics",
+    minimum_interval_seconds=60,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Looks for topics that a `topics:` contract takes; the lag sensors do so once there are any.",
+)
+def new_topics(lake: LakeResource) -> dg.SkipReason:
+    """One look at the clusters."""
+    from sensors.discover import remark_on, unserved  # noqa: PLC0415 - loading the definitions needs no Kafka client
+    from tidemark.engine.config.discovery import update  # noqa: PLC0415
+    from tidemark.engine.look.topics import list_topics, with_listed  # noqa: PLC0415
+
+    shared = lake.shared()
+    listed = list_topics(shared)
+    update(lake.places.home, lambda seen: with_listed(seen, listed))
+    return dg.SkipReason(
+        remark_on(unserved(shared.configuration, listed)) or "no topic matches a pattern yet"
+    )

@@ -1,0 +1,38 @@
+"""Rule: an installation that has nothing but a pattern waits for its first topics, and says when they come."""
+
+import dagster as dg
+import pytest
+
+from orchestration.definitions import build_defs
+from tidemark.engine.config import discovery
+
+
+@pytest.fixture
+def where(where):
+    for contract in where.contracts_dir.iterdir():
+        contract.unlink()
+    (where.contracts_dir / "shops.yaml").write_text("topics: '^shop[.](?P<name>.*)$'\ntable: shop.{name}\n")
+    return where
+
+
+def test_the_first_topics_of_a_pattern_are_noticed_without_any_table(where, lake, defs, resource, instance):
+    def tick():
+        sensor = defs.resolve_sensor_def("new_topics")
+        with dg.build_sensor_context(
+            instance=instance, definitions=defs, resources={"lake": resource}
+        ) as context:
+            return sensor.evaluate_tick(context).skip_message
+
+    assert [each.name for each in defs.sensors] == ["new_topics"]
+    lake.ends = {"elsewhere": {0: 1}}
+    assert tick() == "no topic matches a pattern yet"
+    lake.ends["shop.orders"] = {0: 5, 1: 3}
+    assert tick() == "new topics match a pattern, reload the definitions: shop.orders"
+    assert discovery.read(where.home).topics("main")["shop.orders"] == {"partitions": 2}
+
+
+def test_once_there_are_tables_the_lag_sensor_lists_the_topics(where, resource):
+    discovery.update(where.home, lambda seen: seen.with_topics("main", {"shop.orders": {"partitions": 2}}))
+    names = {each.name for each in build_defs({"lake": resource}, where).sensors}
+    assert "kafka_lag" in names
+    assert "new_topics" not in names

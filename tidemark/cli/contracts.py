@@ -1,0 +1,16 @@
+"""The configuration of a command that works on tables: patterns meet the topics that there are now."""
+
+import os
+
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.config.configuration import Configuration, load_from_environment, places
+from tidemark.engine.look.topics import refresh_topics
+
+
+def load_contracts() -> Configuration:
+    """The configuration of this process, with the tables of `topics:` contracts as Kafka has their topics.
+
+    Of a cluster that does not answer it has what was seen last. Raises ConfigurationError listing every problem.
+    """
+    found = load_from_environment()
+    return load_from_environment() if refresh_topics(Lake(found), places(os.environ).home) else found
