@@ -167,6 +167,25 @@ def test_reserved_names_are_refused_at_the_top_alone(name: str) -> None:
     check_reserved(Struct((Field("s", Struct((Field(name, INT),))), Field("_change_type", INT))))
 
 
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("\u00b5s", "\u03bcs"),
+        ("s", "\u017f"),
+        ("i", "\u0131"),
+        ("I", "\u0130"),
+        ("\u03c3", "\u03c2"),
+        ("K", "\u212a"),
+        ("\u00e9", "\u00c9"),
+    ],
+)
+def test_names_that_java_takes_for_one_are_refused(name: str, other: str) -> None:
+    """Spark compares names by `String.equalsIgnoreCase`: the micro sign is the Greek letter, the long s an s."""
+    with pytest.raises(SchemaUnsupported, match="but for case"):
+        covers(Struct((Field(name, INT),)), Struct((Field(other, INT),)))
+    check_names(Struct((Field("\u00df", INT), Field("ss", INT))))
+
+
 def test_names_of_table_and_schema_are_compared_together() -> None:
     with pytest.raises(SchemaUnsupported, match="but for case"):
         covers(Struct((Field("Id", INT),)), Struct((Field("id", INT),)))

@@ -3,7 +3,7 @@
 import re
 import struct
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from tidemark.domain.columns.types import KAFKA_COLUMN, ColumnType, ListType, MapType, Struct
 from tidemark.domain.errors import SchemaUnsupported
@@ -26,19 +26,20 @@ def check_names(columns: Struct) -> None:
     name with a dot whose path equals that of another field (`a.b` beside a struct `a` with a field `b`), and names
     of one struct that are spelled the same in data files (`1` beside `_1`).
     """
-    seen: dict[str, Path] = {}
+    seen: dict[tuple[bool, str], Path] = {}
     in_files: dict[Path, Path] = {}
     for path in _paths(columns, ()):
         dotted = ".".join(path)
         if not path[-1]:
             raise SchemaUnsupported(dotted, "a column needs a name")
-        other = seen.setdefault(dotted.lower(), path)
-        if len(other) != len(path):
-            raise SchemaUnsupported(dotted, "a name with a dot clashes with a field of a struct")
-        if other is not path:
-            raise SchemaUnsupported(
-                dotted, f"the name equals {'.'.join(other)} but for case, or appears twice"
-            )
+        for name in ((True, dotted.lower()), (False, _without_case(dotted))):  # Iceberg's way, and Spark's
+            other = seen.setdefault(name, path)
+            if len(other) != len(path):
+                raise SchemaUnsupported(dotted, "a name with a dot clashes with a field of a struct")
+            if other is not path:
+                raise SchemaUnsupported(
+                    dotted, f"the name equals {'.'.join(other)} but for case, or appears twice"
+                )
         spelled = _name_in_files(path[-1])
         if (other := in_files.setdefault((*path[:-1], spelled), path)) is not path:
             raise SchemaUnsupported(
@@ -59,6 +60,22 @@ def check_reserved(columns: Struct) -> None:
             raise SchemaUnsupported(
                 field.name, "the name is reserved for Iceberg's metadata: Spark would not read the table"
             )
+
+
+def _without_case(name: str) -> str:
+    """What names that are equal but for case have in common by Java's `equalsIgnoreCase`: `ſ` is `s`, `µ` is `μ`.
+
+    It compares each character in upper, and then in lower case.
+    """
+    if name.isascii():
+        return name.lower()
+    return "".join(_in_case(_in_case(each, str.upper), str.lower) for each in name)
+
+
+def _in_case(character: str, turn: Callable[[str], str]) -> str:
+    """Java turns a character into one; where Python gives several, it stays, but for the dotted capital I."""
+    turned = "i" if character == "\u0130" else turn(character)
+    return turned if len(turned) == 1 else character
 
 
 def _name_in_files(name: str) -> str:
