@@ -172,3 +172,22 @@ def test_a_contract_that_names_another_topic_stops_until_a_new_epoch_is_accepted
     assert (edited.run().state, edited.ids()) == ("fresh", [*range(10), 100, 101, 102])
     assert foresee(lakehouse.lake, edited.contract).verdict == "nothing"
     edited.holds_everything()
+
+
+def test_a_codec_that_takes_no_level_in_numbers_is_written_with(lakehouse):
+    """Given a contract with gzip, and later one without, then the level of zstd comes and goes with its codec."""
+    codec, level = "write.parquet.compression-codec", "write.parquet.compression-level"
+    topic = lakehouse.cluster.topic("codec")
+    table = lakehouse.table(topic, table_properties={codec: "gzip"})
+    for said, expected in (
+        ({codec: "gzip"}, ("gzip", None)),
+        ({}, ("zstd", "1")),
+        ({codec: "gzip"}, ("gzip", None)),
+    ):
+        lakehouse.table(topic, table_properties=said)
+        before = len(table.ids()) if lakehouse.catalog.table_exists(table.name) else 0
+        topic.send(range(before, before + 10))
+        assert table.run().error is None
+        properties = table.iceberg().properties
+        assert (properties.get(codec), properties.get(level)) == expected
+    assert table.ids() == list(range(30))

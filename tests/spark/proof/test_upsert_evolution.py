@@ -124,3 +124,36 @@ def test_values_of_a_column_that_was_renamed_by_hand_stay_where_they_are(lakehou
     [row] = lakehouse.catalog.load_table(name).scan().to_arrow().to_pylist()
     assert (row["v"], row["w"], row["_is_deleted"]) == (None, 7, True)
     assert (row["n"], row["l"]) == ({"q": 8, "p": None}, [{"q": 9, "p": None}])
+
+
+@pytest.mark.parametrize("format_version", [2, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.parametrize("partitioning", ["v", "n.p"])
+def test_a_column_by_whose_values_rows_are_partitioned_becomes_wider(lakehouse, partitioning, format_version):
+    """Given rows partitioned by a column, when it becomes wider and rows of before are marked as deleted, then each later merge reads them."""
+    log = AppendLog(
+        lakehouse,
+        BEFORE,
+        value={"format": "avro"},
+        format_version=format_version,
+        upsert={"keys": ["id"], "deletes": "soft", "partition_by": [partitioning]},
+    )
+
+    def merged():
+        outcome = merge_up(log.lake, log.current, "test")
+        assert outcome.error is None, outcome.error["message"]
+        found = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
+        return {row["id"]: (row["v"], row["n"]["p"], row["_is_deleted"]) for row in found}, outcome.changes
+
+    log.commit([(n, n, (n,), [], kafka(n)) for n in range(4)], {0: 4})
+    assert merged()[0] == {n: (n, n, False) for n in range(4)}
+    for change in GROWTH[:2]:
+        log.lake.spark().sql(f"ALTER TABLE {log.lake.identifier(log.contract.table)} {change}")
+    log.columns = Struct(
+        (Field("id", LONG), Field("v", LONG), Field("n", Struct((Field("p", LONG),))), *BEFORE.fields[3:])
+    )
+    log.commit([(1, 2**40, (2**41,), [], kafka(4))], {0: 5})
+    assert merged()[0] == {n: (n, n, False) for n in (0, 2, 3)} | {1: (2**40, 2**41, False)}
+    log.commit([(2, None, None, None, kafka(5, tombstone=True))], {0: 6})
+    found, changes = merged()
+    assert found == {n: (n, n, n == 2) for n in (0, 2, 3)} | {1: (2**40, 2**41, False)}
+    assert (changes.read, changes.deleted) == (1, 1)

@@ -13,13 +13,14 @@ from tidemark.domain.config.layering import Finding
 from tidemark.domain.config.units import parse_size
 from tidemark.domain.suggest import nearest
 
+_CODEC, _LEVEL = "write.parquet.compression-codec", "write.parquet.compression-level"
 _FORMATS = ("parquet", "avro", "orc")
 _CHANGES = ("copy-on-write", "merge-on-read")
 _ISOLATION = ("serializable", "snapshot")
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "write.format.default": _FORMATS,
     "write.delete.format.default": _FORMATS,
-    "write.parquet.compression-codec": ("zstd", "gzip", "snappy", "lz4", "lz4_raw", "brotli", "uncompressed"),
+    _CODEC: ("zstd", "gzip", "snappy", "lz4", "lz4_raw", "uncompressed"),
     "write.metadata.compression-codec": ("none", "gzip"),
     "write.distribution-mode": ("none", "hash"),
     **{f"write.{change}.mode": _CHANGES for change in ("delete", "update", "merge")},
@@ -45,6 +46,8 @@ def property_findings(said: ContractKeys) -> Iterator[Finding]:
             yield Finding(path, "range would read Kafka twice for each batch", "hash")
         elif fault := _fault(key, value):
             yield Finding(path, *fault)
+    if _LEVEL in said.table_properties and said.table_properties.get(_CODEC, "").lower() == "gzip":
+        yield Finding(("table_properties", _LEVEL), "gzip has no level in numbers: leave it out")
 
 
 def _fault(key: str, value: str) -> tuple[str, str | None] | None:

@@ -266,8 +266,8 @@ def _remark(node: Node) -> str:  # noqa: PLR0911 - one return per kind of node
             return f"true where a {node.name} is present; it has no fields to store"
         case Array(items):
             return _remark(items)
-        case Entries(_, value):
-            return _remark(value)
+        case Entries(key, value):
+            return _of_both(_remark(key), _remark(value))
         case Union() if len(node.values) == 1:
             return _remark(node.values[0])
     return ""
@@ -280,11 +280,15 @@ def _meaning(node: Node) -> str:
             return UNITS.get(node.logical, "")
         case Array(items):
             return _meaning(items)
-        case Entries(_, value):
-            return _meaning(value)
+        case Entries(key, value):
+            return _of_both(_meaning(key), _meaning(value))
         case Union() if len(node.values) == 1:
             return _meaning(node.values[0])
     return ""
+
+
+def _of_both(key: str, value: str) -> str:
+    return "; ".join(part for part in (f"keys: {key}" if key else "", value) if part)
 
 
 def _notes(node: Node, path: tuple[str, ...]) -> list[Note]:

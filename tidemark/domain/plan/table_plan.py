@@ -13,7 +13,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.plan.comments import comment_changes, commented, wanted_comments
 from tidemark.domain.plan.contract_record import RECORD, contract_edits, record_text, remembered
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan, Verdict, WriterColumns, applied
-from tidemark.domain.plan.table_properties import BASE, COMMENT, governance
+from tidemark.domain.plan.table_properties import BASE, CODEC, COMMENT, LEVEL, asked_for, governance
 
 _NONE = "none"
 
@@ -158,9 +158,11 @@ def _properties(contract: Contract, shape: Shape) -> Iterator[Change]:
 
 def _table_properties(contract: Contract, shape: Shape, base: Mapping[str, str]) -> dict[str, str | None]:
     """What `table_properties` asks for; what it asked for and no longer does is as at first (None: not there)."""
-    wanted: dict[str, str | None] = {key: str(value) for key, value in contract.table_properties.items()}
+    wanted = asked_for(contract)
     for key in remembered(shape.properties).get("table_properties", []):
         wanted.setdefault(key, base.get(key))
+        if key == CODEC:
+            wanted.setdefault(LEVEL, base.get(LEVEL))
     return wanted
 
 

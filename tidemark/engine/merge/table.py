@@ -1,6 +1,7 @@
 """How an upsert table comes to be and follows its append table's columns."""
 
 import json
+from uuid import uuid4
 
 from tidemark.domain.columns.layout import layout_faults
 from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY, Struct
@@ -13,15 +14,17 @@ from tidemark.domain.config.upsert import (
     upsert_faults,
 )
 from tidemark.domain.errors import Stopped
+from tidemark.domain.ledger.merge_ledger import Changes
 from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan, WriterColumns, plan_schema
 from tidemark.domain.plan.table_plan import with_layout
-from tidemark.domain.plan.table_properties import BASE
+from tidemark.domain.plan.table_properties import BASE, asked_for
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.shape import schema_fields
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState
 from tidemark.engine.schema.by_hand import reviewed
 from tidemark.engine.schema.evolve import apply_changes
-from tidemark.engine.table.create import base_properties
+from tidemark.engine.table.create import base_properties, publish_receipt
 from tidemark.engine.table.new_table import create
 from tidemark.engine.table.takeover import require_free_folder
 
@@ -54,7 +57,8 @@ def prepare(lake: Lake, current: Current, state: TableState, append: Struct, run
         all_keys = keys if len(keys) == len(current.keys) else ()
         create(lake, contract, columns, _properties(current), all_keys)
         return lake.state(contract.table)
-    _same_table(current, state)
+    if why := made_otherwise(current, state):
+        raise Stopped("table_incompatible", contract.table, why)
     plan = plan_follow(current, state, columns)
     waits = [c for c in plan.of("review", "impossible") if c.kind not in _LAYOUT]
     if clashing := [c for c in waits if c.kind == "incompatible"]:
@@ -65,9 +69,25 @@ def prepare(lake: Lake, current: Current, state: TableState, append: Struct, run
     if waits:
         listed = "; ".join(f"{'.'.join(c.path)}: {c.old} -> {c.new} ({c.reason})" for c in waits)
         raise Stopped("schema_review", contract.table, f"Plan {plan.id} waits. {listed}", plan=plan.id)
-    if not apply_changes(lake, contract, state, plan, run_id=run_id):
+    if apply_changes(lake, contract, state, plan, run_id=run_id):
+        state = lake.state(contract.table)
+    return _with_readable_head(lake, current, state)
+
+
+def _with_readable_head(lake: Lake, current: Current, state: TableState) -> TableState:
+    """The table with an empty receipt on top where a column that partitions it is wider than its head knows.
+
+    Iceberg reads a snapshot with the columns of its time, and fills in values of partitions in their present type.
+    """
+    if state.merged is None or state.head_schema is None or not state.schemas:
         return state
-    return lake.state(contract.table)
+    now, then = state.schemas[-1], {f.field_id: f for _, f in schema_fields(state.head_schema)}
+    sources = [now.find_field(".".join(path)) for path in state.shape.partition_sources]
+    if all(f.field_id not in then or then[f.field_id].field_type == f.field_type for f in sources):
+        return state
+    again = state.merged.model_copy(update={"attempt": uuid4().hex[:8], "changes": Changes()})
+    publish_receipt(lake, current.contract, state, again)
+    return lake.state(current.contract.table)
 
 
 def plan_follow(current: Current, state: TableState, wanted: Struct) -> SchemaPlan:
@@ -89,7 +109,7 @@ def _guarded(change: Change, current: Current) -> Change:
     return Change(change.kind, change.path, change.old, change.new, "review", why, change.schema_id)
 
 
-def _properties(current: Current) -> dict[str, str]:
+def _properties(current: Current) -> dict[str, str | None]:
     contract = current.contract
     return {
         **base_properties(contract),
@@ -99,7 +119,7 @@ def _properties(current: Current) -> dict[str, str]:
         **_identity(current),
         TYPE_RULES_PROPERTY: str(TYPE_RULES),
         RECORD: record_text(contract),
-        **{key: str(value) for key, value in contract.table_properties.items()},
+        **asked_for(contract),
     }
 
 
@@ -112,16 +132,14 @@ def _identity(current: Current) -> dict[str, str]:
     }
 
 
-def _same_table(current: Current, state: TableState) -> None:
-    """Raises Stopped(`table_incompatible`) unless the table was made for these keys, this order and these deletes."""
+def made_otherwise(current: Current, state: TableState) -> str:
+    """Why the table cannot be merged into: it was made for other keys, another order or other deletes. Empty if not."""
     wanted = {UPSERT_OF: current.append.table, **_identity(current)}
     other = {
         key: state.properties.get(key) for key, value in wanted.items() if state.properties.get(key) != value
     }
-    if other:
-        raise Stopped(
-            "table_incompatible",
-            current.contract.table,
-            f"It was made with {other}, the contract says { ({key: wanted[key] for key in other}) }. "
-            f"{_MADE_ANEW}",
-        )
+    if not other:
+        return ""
+    return (
+        f"It was made with {other}, the contract says { ({key: wanted[key] for key in other}) }. {_MADE_ANEW}"
+    )

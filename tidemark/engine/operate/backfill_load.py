@@ -16,6 +16,7 @@ from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Counts, Entry, batch_id, branch_name
 from tidemark.domain.ledger.offsets import OffsetRange, Offsets
 from tidemark.domain.plan.meanings import MEANINGS
+from tidemark.domain.plan.table_properties import asked_for
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState, summary_of
 from tidemark.engine.faults import pause_point
@@ -123,8 +124,8 @@ def _made(
 ) -> None:
     state = lake.state(shadow.table)
     if not state.exists:
-        properties = {k: str(v) for k, v in shadow.table_properties.items()}
-        create(lake, shadow, table_columns(value_columns(target)), {**base_properties(shadow), **properties})
+        properties = {**base_properties(shadow), **asked_for(shadow)}
+        create(lake, shadow, table_columns(value_columns(target)), properties)
         state = lake.state(shadow.table)
     if state.ledger is None:
         topic = Topic(str(source), None, None, {}, {}, {})

@@ -21,7 +21,7 @@ from tidemark.domain.ledger.ledger import Kind, Ledger, batch_id, branch_name
 from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.meanings import MEANINGS, known, told
-from tidemark.domain.plan.table_properties import BASE, governance
+from tidemark.domain.plan.table_properties import BASE, asked_for, governance
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import OWNED, TableState
 from tidemark.engine.table.branch import Attempt
@@ -144,8 +144,7 @@ def create_as_own(
 ) -> None:
     """Create the contract's table with its descriptions and properties; `says` go before these, None leaves one out."""
     properties = {**_properties(lake, contract, topic, columns), **(says or {})}
-    kept = {key: text for key, text in properties.items() if text is not None}
-    create(lake, contract, _described(contract, columns), kept)
+    create(lake, contract, _described(contract, columns), properties)
 
 
 def _described(contract: Contract, columns: Struct) -> Struct:
@@ -154,11 +153,11 @@ def _described(contract: Contract, columns: Struct) -> Struct:
     return Struct(tuple(replace(f, doc=notes.get(f.name) or f.doc) for f in table_columns(columns).fields))
 
 
-def _properties(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> dict[str, str]:
+def _properties(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> dict[str, str | None]:
     return {
         **base_properties(contract),
         **_own_properties(lake, contract, topic, columns),
-        **{key: str(value) for key, value in contract.table_properties.items()},
+        **asked_for(contract),
     }
 
 

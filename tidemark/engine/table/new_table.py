@@ -28,12 +28,12 @@ def create(
     lake: Lake,
     contract: Contract,
     columns: Struct,
-    properties: Mapping[str, str],
+    properties: Mapping[str, str | None],
     identifiers: Sequence[str] = (),
 ) -> None:
     """Create the contract's table with `columns` as they are, partitioned and sorted as it says, unless it is there.
 
-    `identifiers` are required columns that tell rows apart.
+    `properties` that are None are left out; `identifiers` are required columns that tell rows apart.
 
     Raises:
         Outage: `spark_down`: nothing is begun that could not go on.
@@ -42,10 +42,11 @@ def create(
     with suppress(NamespaceAlreadyExistsError):
         if not lake.catalog.namespace_exists(contract.namespace):
             lake.catalog.create_namespace(contract.namespace)
+    said = {key: value for key, value in properties.items() if value is not None}
     if contract.format_version <= LAST_WRITABLE_FORMAT:
-        _by_pyiceberg(lake, contract, columns, properties, identifiers)
+        _by_pyiceberg(lake, contract, columns, said, identifiers)
     else:
-        for statement in _statements(lake, contract, columns, properties, identifiers):
+        for statement in _statements(lake, contract, columns, said, identifiers):
             lake.spark().sql(statement)
 
 
