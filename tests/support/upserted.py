@@ -42,6 +42,10 @@ class Upserted:
         text = None if value is None else json.dumps(body).encode()
         return str(key).encode(), text, key % self.topic.partitions
 
+    def record_in(self, partition, *event):
+        """One record in a partition of its own choice."""
+        return (*self._record(*event)[:2], partition)
+
     def merge(self, lake=None):
         outcome = merge_up(lake or self.lakehouse.lake, self.current, "test")
         assert outcome.error is None, outcome.error["message"]

@@ -107,3 +107,17 @@ def test_an_edited_layout_and_properties_reach_the_table_that_is_there(lakehouse
     told = history(made.log.lake.state(made.name))
     assert [each["by"] for each in told] == ["contract", "ada", "contract"]
     assert made.foreseen() == ("nothing", [])
+
+
+def test_what_was_decided_when_the_table_was_made_is_foreseen_as_impossible(lakehouse):
+    """Given rows that were merged by one order with hard deletes, when the contract says another, then the plan says what the merge will."""
+    upsert = {"keys": ["id"], "deletes": "hard"}
+    made = Edited(lakehouse, upsert=upsert)
+    made.send("a", range(4))
+    made.merge()
+    for edit in ({"deletes": "soft"}, {"order_by": ["_kafka.timestamp"]}, {"keys": ["v"]}):
+        made.log.edit(value={"format": "json"}, upsert={**upsert, **edit})
+        assert made.foreseen()[0] == "impossible"
+        assert merge_up(made.log.lake, made.log.current, "test").state in {"fresh", "table_incompatible"}
+    made.log.edit(value={"format": "json"}, upsert=upsert)
+    assert made.foreseen() == ("nothing", [])

@@ -61,3 +61,34 @@ def test_a_key_whose_newest_event_goes_to_the_quarantine_after_retention(lakehou
     replay_quarantine(lakehouse.lake, made.append.contract, Selection(), ADA)
     made.merge()
     assert made.rows() == {2: "bad", 3: "bad", 4: "d"}
+
+
+@pytest.mark.parametrize("deletes", ["hard", "soft"])
+def test_a_delete_whose_record_is_replayed_alone_after_retention_is_remembered(lakehouse, deletes):
+    """Given a remembered delete, when its record and the one it took are replayed without all that followed, in one merge with an event
+    that is older by its order, then the key stays deleted, as without the replay."""
+    made = Upserted(lakehouse, partitions=1, deletes=deletes, order_by=["ts"])
+    made.both((6, "a", 47), (6, None), (1, "x", 1))
+    assert made.rows() == {1: "x"}
+    retained(made, 2)
+    replay_range(lakehouse.lake, made.append.contract, 0, 0, 2, ADA)
+    made.both((6, "late", 7))
+    assert made.rows() == {1: "x"}
+    made.both((6, "newer", 50))
+    assert made.rows() == {1: "x", 6: "newer"}
+
+
+@pytest.mark.parametrize("deletes", ["hard", "soft"])
+def test_a_mark_stays_when_its_own_records_are_replayed_after_retention(lakehouse, deletes):
+    """Given a delete of a newer event in another partition, when it is replayed together with an older event, then that stays out."""
+    made = Upserted(lakehouse, partitions=2, deletes=deletes, order_by=["ts"])
+    made.topic.send_raw([made.record_in(1, 6, "a", 21)])
+    made.topic.send_raw([made.record_in(0, 6, None)])
+    made.topic.send_raw([made.record_in(1, 6, "b", 13)])
+    made.both((2, "x", 1), (3, "y", 1))
+    assert made.rows() == {2: "x", 3: "y"}
+    retained(made, 2)
+    replay_range(lakehouse.lake, made.append.contract, 0, 0, 1, ADA)
+    replay_range(lakehouse.lake, made.append.contract, 1, 1, 2, ADA)
+    made.merge()
+    assert made.rows() == {2: "x", 3: "y"}

@@ -200,15 +200,19 @@ def _within_memory(lake: Lake, plan: MergePlan, cut: datetime, found: DataFrame)
 
     They are from before its cut, their key has no row, and what came after them was not read again with them.
     """
-    place = F.col(PLACE)
-    aged = F.expr(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, PLACE))
-    aged &= _aged(place["timestamp"], cut)
-    again = [(place["partition"] == p) & (place["offset"] >= first) for p, first in plan.rows.again.items()]
-    aged &= ~any_of(again)
+    aged = _without_sequel(plan, cut, PLACE)
     if not plan.state.rows:
         return found.where(~aged)
     here = target(lake, plan).select(key_columns(plan.shape).alias(KEY))
     return found.where(~aged).unionByName(found.where(aged).join(here, KEY, "left_semi"))
+
+
+def _without_sequel(plan: MergePlan, cut: datetime, at: str) -> Column:
+    """Whether the record at a place was replayed from before retention's cut, and not all that followed it with it."""
+    place = F.col(at)
+    again = [(place["partition"] == p) & (place["offset"] >= first) for p, first in plan.rows.again.items()]
+    replayed = F.expr(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, at))
+    return replayed & _aged(place["timestamp"], cut) & ~any_of(again)
 
 
 def _aged(at: Column, cut: datetime) -> Column:
@@ -267,7 +271,8 @@ def _remembered(
 ) -> DataFrame | None:
     """The deletes of these keys that left no row behind; only needed where an older event may follow.
 
-    A truncation takes them too: whatever comes after it begins anew, as if all had come in one batch.
+    A truncation takes them too: whatever comes after it begins anew, as if all had come in one batch. What is replayed
+    is forgotten, but for records that `_within_memory` leaves aside: of these the memory alone tells.
     """
     current = plan.current
     rows = read_memory(lake, current, plan.remembered) if current.remembers else None
@@ -275,14 +280,14 @@ def _remembered(
         return None
     found = remembered(rows, plan.shape).join(keys, KEY, "left_semi")
 
-    def gone(at: str) -> str:
-        undone = merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, at)
-        return f"({undone} OR {merge_filters.before(truncated, at)})"
+    def gone(at: str) -> Column:
+        undone = F.expr(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, at))
+        if plan.pair.cut is not None:
+            undone &= ~_without_sequel(plan, plan.pair.cut, at)
+        return undone | F.expr(merge_filters.before(truncated, at))
 
-    found = found.where(f"NOT {gone(PLACE)}")
-    taken = F.coalesce(
-        F.expr(gone(AFTER)), F.lit(False)
-    )  # what it took is read again, or went with a truncation
+    found = found.where(~gone(PLACE))
+    taken = F.coalesce(gone(AFTER), F.lit(False))  # what it took is read again, or went with a truncation
     return found.withColumns({name: F.when(~taken, F.col(name)) for name in (ORDER, AFTER)})
 
 

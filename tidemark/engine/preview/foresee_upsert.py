@@ -9,7 +9,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.merge.lacking import lacking
 from tidemark.engine.merge.state import read_pair
-from tidemark.engine.merge.table import plan_follow
+from tidemark.engine.merge.table import made_otherwise, plan_follow
 from tidemark.engine.preview.foresee import Foresight, asset, created, of_plan, prevented
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.create import table_columns
@@ -34,6 +34,8 @@ def foresee_upsert(lake: Lake, current: Current) -> Foresight:
             found = of_plan(plan_follow(current, pair.state, columns))
         else:
             found = created(contract, columns, _faults(current, pair.columns))
+        if pair.state.exists and (why := made_otherwise(current, pair.state)):
+            found = prevented(found, "incompatible", why)
         if (missing := lacking(pair)) is not None:
             found = prevented(found, "history", missing.fields["detail"])
         return replace(found, affects=(asset(contract.table),))
