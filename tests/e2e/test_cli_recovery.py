@@ -2,6 +2,7 @@
 
 import pytest
 from command_line import cli
+from topics import ORDER, order
 
 SIGNED = ("--by", "ada", "--reason", "a test")
 
@@ -35,3 +36,25 @@ def test_history_is_loaded_compared_found_and_a_failure_rehearsed(lakehouse):
     code, card = cli(lakehouse, "drill", "--scenario", "poison", *SIGNED)
     assert (code, card["passed"]) == (0, True), card
     assert [each["noticed_as"] for each in card["scenarios"]] == ["quarantined"]
+
+
+def test_a_backfill_that_was_loaded_is_cut_over_by_a_command_of_its_own(lakehouse):
+    """Given columns with the names of any helper's, when history is loaded by one command, then another publishes it."""
+    names = ("p", "first", "upto", "n")
+    fields = [*ORDER["fields"], *({"name": name, "type": "int"} for name in names)]
+    topic = lakehouse.cluster.topic("in_steps", schema={**ORDER, "fields": fields})
+
+    def send(numbers):
+        topic.send_raw((None, topic.encode({**order(n), **dict.fromkeys(names, n)}), 0) for n in numbers)
+
+    send(range(10))
+    table = lakehouse.table(topic, ingest={"start": "latest"})
+    table.run()
+    send(range(10, 20))
+    table.run()
+    span = ("--from", "2020-01-01", "--to", "2040-01-01")
+    code, loaded = cli(lakehouse, "backfill", table.name, *span, *SIGNED)
+    assert (code, loaded["arguments"]["step"], loaded["arguments"]["rows"]) == (0, "load", 20)
+    code, done = cli(lakehouse, "backfill", table.name, "--cutover", *SIGNED)
+    assert (code, done["arguments"]["step"], done["arguments"]["cutover"]["rows"]) == (0, "cutover", 20)
+    assert table.ids() == list(range(20))

@@ -24,6 +24,7 @@ from tidemark.engine.verify.differences import KEY, ROW
 from tidemark.engine.verify.fingerprint import located
 
 _WINDOW = "_tidemark_window"
+_PARTITION, _FIRST, _UPTO = "_tidemark_partition", "_tidemark_first", "_tidemark_upto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +113,11 @@ def _by_window(
     lake: Lake, rows: DataFrame, loaded: Sequence[Window], keys: Sequence[str]
 ) -> dict[int, Figures]:
     places = [(w.number, p, r.start, r.end) for w in loaded for p, r in w.ranges.items()]
-    shape = f"{_WINDOW} int, p int, first bigint, upto bigint"
+    shape = f"{_WINDOW} int, {_PARTITION} int, {_FIRST} bigint, {_UPTO} bigint"
     within = F.broadcast(lake.spark().createDataFrame(places, shape))
     offset = F.col(f"{KAFKA_COLUMN.name}.offset")
-    inside = (F.col(f"{KAFKA_COLUMN.name}.partition") == F.col("p")) & (offset >= F.col("first"))
-    joined = _marked(rows, keys).join(within, inside & (offset < F.col("upto")))
+    inside = (F.col(f"{KAFKA_COLUMN.name}.partition") == F.col(_PARTITION)) & (offset >= F.col(_FIRST))
+    joined = _marked(rows, keys).join(within, inside & (offset < F.col(_UPTO)))
     found = joined.groupBy(_WINDOW).agg(*figures()).collect()
     return {row[_WINDOW]: figures_of(row) for row in found}
 

@@ -112,8 +112,9 @@ def shadow_rows(lake: Lake, contract: Contract, target: TableState, epoch: int) 
         Refused: the table does not hold the shadow's columns.
     """
     state = lake.state(contract.table + SHADOW)
+    rows = head_rows(lake, state)  # opens the session that columns need
     kafka = F.col(KAFKA_COLUMN.name).withField("epoch", F.lit(epoch).cast("int"))
-    fitted = fit(head_rows(lake, state), value_columns(state), value_columns(target), contract.table)
+    fitted = fit(rows, value_columns(state), value_columns(target), contract.table)
     names = [quoted_name(field.name) for field in value_columns(target).fields]
     return fitted.select(*names, kafka.alias(KAFKA_COLUMN.name))
 
