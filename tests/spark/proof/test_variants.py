@@ -13,7 +13,10 @@ from tidemark.domain.columns.types import VARIANT
 from tidemark.domain.config.upsert import current_of
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.maintain.maintain import maintain
+from tidemark.engine.operate.approve import approve
+from tidemark.engine.preview.foresee import foresee
 from tidemark.engine.schema.history import history, unfinished
+from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_key
 
@@ -117,6 +120,30 @@ def test_untyped_parts_are_variants_wherever_they_are_and_arrive_later_too(lakeh
         (None, None, None, None, None),
         (3, None, "[]", "{}", "[{}]"),
     ]
+
+
+@pytest.mark.parametrize("schema", [None, MIXED], ids=["whole", "JSON Schema"])
+def test_text_of_before_format_3_stays_as_it_comes(lakehouse, topic, schema):
+    """Given a table of format 2 with JSON text, when it becomes one of format 3, then the same documents make the same text, whatever a VARIANT keeps."""
+    schema_id = register(topic, schema, "JSON") if schema else None
+    inside = '{"b":1.10, "a":1e2,"z":-0.0,"n":123456789012345678901234567890123456789012}'
+    document = f'{{"id": 1, "any": {inside}, "list": [{"9" * 44}], "inner": {{"free": {inside}}}}}'
+    texts = ("value",) if schema is None else ("any", "list[0]", "inner.free")
+    said = {"value": {} if schema else {"format": "json"}, "quarantine": {"fail": 0.5}}
+    table = lakehouse.table(topic, **said)
+    send(topic, document.encode(), schema_id=schema_id)
+    assert table.run().rows[:3] == (1, 1, 0)
+    lakehouse.table(topic, **said, format_version=3)
+    waits = table.run()
+    plan = foresee(lakehouse.lake, table.contract).plan
+    approve(lakehouse.lake, table.contract, plan, Signature("ada", "a test", run_id="r"))
+    send(topic, document.encode(), schema_id=schema_id)
+    outcome = table.run()
+    assert (outcome.error, outcome.rows[:3]) == (None, (1, 1, 0)), waits
+    assert table.iceberg().metadata.format_version == 3
+    first, second = rows(lakehouse, table, *texts)
+    assert first == second
+    assert "9" * 44 in first[0] + first[-1] or schema
 
 
 def test_protobufs_own_json_is_a_variant(lakehouse, topic):

@@ -98,6 +98,34 @@ def _with_variants(node: Node) -> Node:
     return node
 
 
+def with_texts(documents: JsonDocuments, columns: Struct) -> JsonDocuments:
+    """The same documents for a table that had columns as text before it became format 3: these stay as they came."""
+    root = documents.root
+    if isinstance(root, Object):
+        return replace(documents, root=_with_texts(root, columns))
+    stored = columns.field(WHOLE_VALUE)
+    if root != Leaf("variant") or stored is None or stored.type != STRING:
+        return replace(documents, root=_with_texts(root, stored.type)) if stored else documents
+    return replace(documents, root=Leaf("text" if documents.schema else "document"))
+
+
+def _with_texts(node: Node, kind: ColumnType) -> Node:
+    match node, kind:
+        case Leaf("variant"), Primitive("string"):
+            return Leaf("text")
+        case Items(item), ListType(element):
+            return Items(_with_texts(item, element))
+        case Entries(value), MapType(_, inner):
+            return Entries(_with_texts(value, inner))
+        case Object(), Struct():
+            parts = ((p, kind.field(p.name)) for p in node.properties)
+            return replace(
+                node,
+                properties=tuple(replace(p, node=_with_texts(p.node, f.type)) if f else p for p, f in parts),
+            )
+    return node
+
+
 def declared(fields: Mapping[str, str], *, with_bytes: bool = False) -> JsonDocuments:
     """The documents that `value.fields` of a contract expects: column names and Spark DDL types.
 

@@ -1,7 +1,7 @@
 """The columns that a Protobuf message becomes: docs/types.md's Protobuf table, row by row."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidemark.domain.columns.names import check_names, check_reserved
 from tidemark.domain.columns.types import (
@@ -18,6 +18,7 @@ from tidemark.domain.columns.types import (
     Field,
     ListType,
     MapType,
+    Primitive,
     Struct,
     decimal,
 )
@@ -87,6 +88,29 @@ def columns(message: ProtobufMessage) -> Struct:
     check_names(struct)
     check_reserved(struct)
     return struct
+
+
+def with_texts(message: ProtobufMessage, columns: Struct) -> ProtobufMessage:
+    """The same message for a table that had some columns as text before it became format 3: these stay as they came."""
+    root = _with_texts(message.root, columns)
+    return replace(message, root=root) if isinstance(root, Message) else message
+
+
+def _with_texts(node: Node, kind: ColumnType) -> Node:
+    match node, kind:
+        case Known("variant"), Primitive("string"):
+            return Known("json")
+        case Repeated(item), ListType(element):
+            return Repeated(_with_texts(item, element))
+        case Entries(key, value), MapType(_, inner):
+            return Entries(key, _with_texts(value, inner))
+        case Message(), Struct():
+            parts = ((part, kind.field(part.name)) for part in node.parts)
+            return replace(
+                node,
+                parts=tuple(replace(p, node=_with_texts(p.node, f.type)) if f else p for p, f in parts),
+            )
+    return node
 
 
 def column_type(node: Node) -> ColumnType:

@@ -91,6 +91,7 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
         absent = _absent_topic(lake, contract) if schemas.wanted() is None else []
         notes = (
             *absent,
+            *_ways_of_reading(found, schemas),
             *_without_rows(state, plan),
             *_lost_notes(contract, columns, schemas),
             *whole.findings,
@@ -153,6 +154,12 @@ def _absent_topic(lake: Lake, contract: Contract) -> list[str]:
     return [
         f"topic {contract.topic} does not exist on cluster {contract.cluster}, and no schema tells its columns"
     ]
+
+
+def _ways_of_reading(found: Foresight, schemas: TopicSchemas) -> list[str]:
+    """What column types alone do not tell of a table to be made or changed: what became text, what is left out."""
+    told = schemas.notes() if found.verdict != "nothing" else ()
+    return [f"{note.path}: {note.text}" if note.path else note.text for note in told]
 
 
 def _without_rows(state: TableState, plan: SchemaPlan | None) -> list[str]:

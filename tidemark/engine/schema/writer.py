@@ -9,7 +9,7 @@ from functools import lru_cache
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats import json_schema, protobuf_columns
-from tidemark.domain.formats.avro import parse
+from tidemark.domain.formats.avro import Note, parse
 from tidemark.domain.formats.debezium import Envelope, avro_columns, is_bookkeeping
 from tidemark.domain.formats.json_columns import columns as json_columns
 from tidemark.domain.formats.json_columns import with_variants
@@ -27,12 +27,13 @@ KEPT = 4096
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """One registered writer schema and its columns."""
+    """One registered writer schema and its columns; `notes` are what the plan tells of how it is read."""
 
     id: int
     version: int
     schema: WriterSchema
     columns: Struct
+    notes: tuple[Note, ...] = ()
 
 
 class NoRows(Exception):
@@ -86,18 +87,19 @@ def _read(version: RegisteredSchema, reading: Reading) -> Writer:
         )
     if version.type == "PROTOBUF":
         message = _message(version, reading)
-        return Writer(version.id, version.version, message, protobuf_columns.columns(message))
+        return Writer(version.id, version.version, message, protobuf_columns.columns(message), message.notes)
     if version.type == "JSON":
         documents = json_schema.parse(version.text)
         documents = with_variants(documents) if reading.variants else documents
         check_validator(documents)
-        return Writer(version.id, version.version, documents, json_columns(documents))
+        return Writer(version.id, version.version, documents, json_columns(documents), documents.notes)
     connect = envelope != "none"
     schema = parse(version.text, version.references, connect=connect, variants=reading.variants)
     if connect and is_bookkeeping(schema.name):
         raise NoRows
     schema = (reading.events and avro_event(schema, reading.events)) or schema
-    return Writer(version.id, version.version, schema, avro_columns(schema, envelope).struct)
+    found = avro_columns(schema, envelope)
+    return Writer(version.id, version.version, schema, found.struct, found.notes)
 
 
 @lru_cache(maxsize=KEPT)

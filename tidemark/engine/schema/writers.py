@@ -8,6 +8,7 @@ from tidemark.domain.columns.evolution import first_columns
 from tidemark.domain.columns.types import BINARY, STRING, Field, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import SchemaUnsupported, Stopped
+from tidemark.domain.formats.avro import Note
 from tidemark.domain.formats.avro_columns import WHOLE_VALUE
 from tidemark.domain.formats.debezium import (
     CDC,
@@ -66,6 +67,11 @@ class TopicSchemas:
         if not self.writers:
             return Struct((CDC,)) if self.bookkeeping and not self.unsupported else None
         return first_columns([w.columns for w in self.writers])
+
+    def notes(self) -> tuple[Note, ...]:
+        """What is to be told of how values are read, each once."""
+        told = [note for writer in self.writers for note in writer.notes]
+        return tuple(dict.fromkeys([*told, *(self.documents.notes if self.documents else ())]))
 
     def covered(self, table: Struct) -> dict[int, Writer]:
         """The writers whose every value `table` holds exactly, by id."""
