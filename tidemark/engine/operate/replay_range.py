@@ -67,9 +67,8 @@ def replay_range(
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         if not signature.dry_run:
             log_what_died(lake, contract.table)
-        before = lake.state(contract.table).head
         wanted = {partition: OffsetRange(start, end)} if 0 <= start < end else {}
-        found, after = persistent(contract, lambda: _attempt(lake, contract, wanted, signature))
+        found, before, after = persistent(contract, lambda: _attempt(lake, contract, wanted, signature))
         return logged(
             lake,
             signature,
@@ -83,7 +82,8 @@ def replay_range(
 
 def _attempt(
     lake: Lake, contract: Contract, wanted: Mapping[int, OffsetRange], signature: Signature
-) -> tuple[dict[str, Any], int | None]:
+) -> tuple[dict[str, Any], int | None, int | None]:
+    """What was done, and main before and after it; after a dry run there is none."""
     on = ground(lake, contract, signature.run_id, dry_run=signature.dry_run)
     topic = lake.topic(contract)
     check_range(on, topic, wanted)
@@ -91,7 +91,7 @@ def _attempt(
     decoded = decode(read_ranges(lake, contract, wanted), plan.decoding())
     aged = _aged(on, decoded)
     if signature.dry_run:
-        return {**_foreseen(lake, plan, decoded), **aged}, None
+        return {**_foreseen(lake, plan, decoded), **aged}, plan.state.head, None
     made = open_branch(lake, plan.attempt)
     try:
         told, receipt = _replace(lake, plan, decoded, made, signature)
@@ -99,7 +99,7 @@ def _attempt(
         with suppress(Exception):
             drop_branch(lake, plan.attempt)
         raise
-    return {**told, **aged}, receipt
+    return {**told, **aged}, plan.state.head, receipt
 
 
 def _aged(on: Ground, decoded: DataFrame) -> dict[str, int]:
