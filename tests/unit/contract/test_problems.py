@@ -503,6 +503,19 @@ def test_a_contract_that_is_not_read_for_its_suffix_is_named(installation):
     assert (found.file, found.suggestion) == ("contracts/orders.YAML", "orders.yaml")
 
 
+def test_a_contract_in_another_language_is_named(installation):
+    found = installation.contract("{}", "orders.json").problem()
+    assert (found.file, found.suggestion) == ("contracts/orders.json", "orders.yaml")
+
+
+def test_aliases_of_aliases_are_refused_before_they_fill_the_memory(installation):
+    """Given a few lines that stand for ten million values, when they are read, then they are refused at once."""
+    lines = ["a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]" for a, b in zip("abcdef", "bcdefg", strict=True)]
+    told = [each.message for each in installation.contract("\n".join([*lines, "topic: *g"])).problems()]
+    assert [each for each in told if "aliases make more than 100,000 values" in each] == told[1:2]
+
+
 def test_a_folder_that_leads_back_to_itself_is_read_once(installation):
     installation.contract("topic: orders\n")
     (installation.root / "contracts" / "again").symlink_to(installation.root / "contracts")

@@ -2,7 +2,7 @@
 
 Plain words mean what they mean in YAML 1.2: only true and false are booleans, so `country: NO` stays text,
 and so do dates. Refused, because they would silently drop or hide settings: a key given twice, merge keys,
-tags, aliases that contain themselves, a second document.
+tags, aliases that contain themselves or make too much of a file, a second document.
 """
 
 import math
@@ -26,6 +26,8 @@ _BROKEN = re.compile(r"[-+]?([0-9][0-9_]*)?\.[0-9]+([eE][-+]?[0-9]+)?|[-+]?[0-9]
 _LONGEST_NUMBER = 400
 """Characters of a number; Python reads none of more than 4,300 digits."""
 _NO_NUMBER = object()
+MOST_VALUES = 100_000
+"""Values that a file may have; only aliases of aliases come to so many."""
 
 
 @dataclass(slots=True)
@@ -34,11 +36,17 @@ class _Reader:
     lines: dict[KeyPath, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     within: list[yaml.Node] = field(default_factory=list)
+    values: int = 0
 
     def refuse(self, node: yaml.Node, path: KeyPath, message: str) -> None:
         self.problems.append(Problem(self.file, _line(node), dotted(path), message))
 
     def value(self, node: yaml.Node, path: KeyPath) -> Any:
+        self.values += 1
+        if self.values > MOST_VALUES:
+            if self.values == MOST_VALUES + 1:
+                self.refuse(node, path, f"its aliases make more than {MOST_VALUES:,} values of it")
+            return None
         self.lines.setdefault(path, _line(node))
         if node.tag not in _PLAIN_TAGS:
             self.refuse(node, path, f"the tag {HIDDEN if under_secret(path) else node.tag} is not understood")
