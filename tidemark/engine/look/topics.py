@@ -1,6 +1,6 @@
 """Which topics there are where a `topics:` contract may take them: asked of Kafka, kept in the discovery file."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 
 from tidemark.domain.errors import TidemarkError
@@ -10,10 +10,15 @@ from tidemark.engine.config.discovery import Discovery, update
 Listed = Mapping[str, Mapping[str, int]]
 
 
-def list_topics(lake: Lake) -> Listed:
-    """Numbers of partitions by cluster and topic, of clusters with a `topics:` contract that answer now."""
+def list_topics(lake: Lake, down: Container[str] = ()) -> Listed:
+    """Numbers of partitions by cluster and topic, of clusters with a `topics:` contract that answer now.
+
+    Those that are known to be `down` are not asked: that takes ten seconds each.
+    """
     listed: dict[str, Mapping[str, int]] = {}
     for cluster in sorted({pattern.cluster for pattern in lake.configuration.patterns}):
+        if cluster in down:
+            continue
         try:
             listed[cluster] = lake.kafka(cluster).topics()
         except TidemarkError:
