@@ -24,7 +24,7 @@ def discover(tick: Tick, home: Path, served: Mapping[str, str]) -> str | None:
     if before is not None and tick.now - before < LIST_EVERY:
         return None
     tick.cache.listed_at = tick.now
-    listed = list_topics(tick.lake, tick.cache.down)
+    listed, _ = list_topics(tick.lake, tick.cache.down)
     update(home, lambda seen: _refreshed(seen, tick, listed).with_served(served))
     return remark_on(unserved(tick.lake.configuration, listed))
 

@@ -18,8 +18,8 @@ def new_topics(lake: LakeResource) -> dg.SkipReason:
     from tidemark.engine.look.topics import list_topics, with_listed  # noqa: PLC0415
 
     shared = lake.shared()
-    listed = list_topics(shared)
+    listed, faults = list_topics(shared)
     update(lake.places.home, lambda seen: with_listed(seen, listed))
-    return dg.SkipReason(
-        remark_on(unserved(shared.configuration, listed)) or "no topic matches a pattern yet"
-    )
+    fresh = remark_on(unserved(shared.configuration, listed))
+    silent = [f"kafka {cluster}: {error.message}" for cluster, error in faults.items()]
+    return dg.SkipReason("; ".join([*silent, fresh or "no topic matches a pattern yet"]))

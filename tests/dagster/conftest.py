@@ -53,8 +53,13 @@ class FakeLake:
         return SimpleNamespace(
             describe_each=lambda topics, whole=True: self._describe(cluster, topics),  # noqa: ARG005
             clock=lambda topic, partitions: datetime(2026, 1, 1, tzinfo=UTC),  # noqa: ARG005
-            topics=lambda: {name: len(end) for name, end in self.ends.items()},
+            topics=lambda: self._topics(cluster),
         )
+
+    def _topics(self, cluster):
+        if cluster in self.down:
+            raise Outage("kafka_down", "-", "no broker answers", cluster=cluster)
+        return {name: len(end) for name, end in self.ends.items()}
 
     def _describe(self, cluster, topics):
         if cluster in self.down:

@@ -4,7 +4,9 @@ import dagster as dg
 import pytest
 
 from orchestration.definitions import build_defs
+from tidemark.domain.errors import Outage
 from tidemark.engine.config import discovery
+from tidemark.engine.look.topics import refresh_topics
 
 
 @pytest.fixture
@@ -29,6 +31,13 @@ def test_the_first_topics_of_a_pattern_are_noticed_without_any_table(where, lake
     lake.ends["shop.orders"] = {0: 5, 1: 3}
     assert tick() == "new topics match a pattern, reload the definitions: shop.orders"
     assert discovery.read(where.home).topics("main")["shop.orders"] == {"partitions": 2}
+
+
+def test_commands_of_an_installation_without_any_table_say_that_the_cluster_is_down(where, lake):
+    lake.down = {"main": True}
+    with pytest.raises(Outage, match="kafka_down"):
+        refresh_topics(lake, where.home)
+    assert not (where.home / "discovery.json").exists()
 
 
 def test_once_there_are_tables_the_lag_sensor_lists_the_topics(where, resource):

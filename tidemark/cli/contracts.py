@@ -10,7 +10,11 @@ from tidemark.engine.look.topics import refresh_topics
 def load_contracts() -> Configuration:
     """The configuration of this process, with the tables of `topics:` contracts as Kafka has their topics.
 
-    Of a cluster that does not answer it has what was seen last. Raises ConfigurationError listing every problem.
+    Of a cluster that does not answer it has what was seen last.
+
+    Raises:
+        ConfigurationError: lists every problem.
+        Outage, Stopped: as `refresh_topics`.
     """
     found = load_from_environment()
     return load_from_environment() if refresh_topics(Lake(found), places(os.environ).home) else found

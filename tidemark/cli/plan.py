@@ -29,7 +29,11 @@ def plan(tables: Sequence[str], *, sample: int, as_json: bool) -> None:
     answers = [_answer(each) for each in asked]
     found = [each for each in answers if isinstance(each, Foresight)]
     unknown = [each for each in answers if not isinstance(each, Foresight)]
-    found += [] if tables else foresee_releases(lake)
+    try:
+        found += [] if tables else foresee_releases(lake)
+    except Outage:
+        if not unknown:
+            raise
     if as_json:
         print_json([*(each.as_json() for each in found), *map(_unknown, unknown)])
     else:

@@ -503,11 +503,6 @@ def test_a_contract_that_is_not_read_for_its_suffix_is_named(installation):
     assert (found.file, found.suggestion) == ("contracts/orders.YAML", "orders.yaml")
 
 
-def test_a_contract_in_another_language_is_named(installation):
-    found = installation.contract("{}", "orders.json").problem()
-    assert (found.file, found.suggestion) == ("contracts/orders.json", "orders.yaml")
-
-
 def test_aliases_of_aliases_are_refused_before_they_fill_the_memory(installation):
     """Given a few lines that stand for ten million values, when they are read, then they are refused at once."""
     lines = ["a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]

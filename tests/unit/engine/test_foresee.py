@@ -1,5 +1,6 @@
 """A plan tells of names in the contract that no column has, before a run stumbles over them or passes them over."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import current_of
+from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.access.table_state import read_state
 from tidemark.engine.preview.foresee import Foresight, foresee
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
@@ -91,3 +93,31 @@ def test_a_topic_that_is_not_there_is_told_where_no_schema_tells_of_it(
     )
     assert (found.verdict, found.changes) == ("nothing", ())
     assert any("topic orders does not exist on cluster main" in each for each in found.findings) == told
+
+
+def test_what_column_types_do_not_tell_of_a_new_table_is_told_beside_them(lake: Any) -> None:
+    """Given a decimal that becomes text, defaults that their columns do not hold and a field that is only null, when planned, then each is named once."""
+    wide = {"type": "bytes", "logicalType": "decimal", "precision": 45, "scale": 3}
+    narrow = {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 0}
+    late = {"type": "long", "logicalType": "timestamp-millis"}
+    fields = [
+        {"name": "wide", "type": wide},
+        {"name": "narrow", "type": narrow, "default": "\u0001\u0000"},
+        {"name": "late", "type": late, "default": 2**63 - 1},
+        {"name": "nothing", "type": "null"},
+        {"name": "plain", "type": late, "default": (2**63 - 1) // 1000},
+    ]
+    text = json.dumps({"type": "record", "name": "R", "fields": fields})
+    versions = tuple(RegisteredSchema(number, number, "AVRO", text) for number in (1, 2))
+    lake.platform.schema_registry = {"main": None}
+    lake.registry = lambda _: SimpleNamespace(
+        versions=lambda _: versions, numbers=lambda _: (1, 2), compatibility=lambda _: None
+    )
+    found = foresee(lake, Contract.model_validate({"topic": "orders", "table": "shop.orders"}))
+    assert found.verdict == "apply"
+    assert sorted(each for each in found.findings if not each.startswith("the registry")) == [
+        "late: default ignored: 9223372036854775807 is no whole number from -9223372036854775 to 9223372036854775",
+        "narrow: default ignored: a decimal(2,0) has not 3 digits",
+        "nothing: only null: no column",
+        "wide: decimal(45,3) as text",
+    ]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemark.domain.columns.coverage import covers
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.avro import AvroSchema, parse
 from tidemark.domain.formats.avro_columns import columns
@@ -205,6 +206,20 @@ def test_docs_and_units_become_comments() -> None:
         "at": "nanoseconds since 1970-01-01T00:00:00Z",
         "t": "start; microseconds since midnight",
     }
+
+
+def test_the_unit_of_a_map_s_keys_is_told_and_compared() -> None:
+    """Two units in one column would be read wrongly, be they of its keys or of its values."""
+
+    def in_unit(key: Any) -> Any:
+        pair = record(("key", key), ("value", "int"), name="Pair")
+        pairs = {"type": "array", "logicalType": "map", "items": pair}
+        return columns(schema_of(record(("m", pairs)))).struct
+
+    nanos, plain = in_unit({"type": "long", "logicalType": "timestamp-nanos"}), in_unit("long")
+    assert nanos.fields[0].doc == "keys: nanoseconds since 1970-01-01T00:00:00Z"
+    [difference] = covers(nanos, plain)
+    assert (difference.kind, covers(nanos, nanos), covers(plain, plain)) == ("incompatible", (), ())
 
 
 def test_the_plan_is_told_what_is_not_obvious() -> None:

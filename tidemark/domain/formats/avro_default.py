@@ -8,11 +8,14 @@ versions, each with a field more, has thousands of fields that a writer lacks.
 import struct
 from typing import Any
 
+from tidemark.domain.columns.types import MAX_PRECISION
 from tidemark.domain.formats.avro_nodes import NULL, Array, Entries, Enum, Fixed, Leaf, Node, Record, Union
 
 _NOTHING = b"\0"
 """A list or map without elements; the end of one that has some."""
 _RANGES = {"int": (-(1 << 31), (1 << 31) - 1), "long": (-(1 << 63), (1 << 63) - 1)}
+_MILLIS = (-((1 << 63) // 1000), (1 << 63) // 1000)
+"""Of times in milliseconds whose microseconds have 64 bits."""
 
 
 def encode_default(node: Node, value: Any) -> bytes:  # noqa: PLR0911 - one per type
@@ -21,7 +24,7 @@ def encode_default(node: Node, value: Any) -> bytes:  # noqa: PLR0911 - one per 
         case Leaf():
             return _leaf(node, value)
         case Fixed(_, size):
-            return _sized(_latin(value), size)
+            return _within_precision(node, _sized(_latin(value), size))
         case Enum(_, symbols):
             return zigzag(symbols.index(value))
         case Record(_, fields):
@@ -91,14 +94,15 @@ def _leaf(node: Leaf, value: Any) -> bytes:
         case "boolean":
             return b"\1" if _of(bool, value) else b"\0"
         case "int" | "long":
-            return zigzag(_in_range(value, *_RANGES[node.kind]))
+            in_millis = node.logical in {"timestamp-millis", "local-timestamp-millis"}
+            return zigzag(_in_range(value, *(_MILLIS if in_millis else _RANGES[node.kind])))
         case "float" | "double":
             try:
                 return struct.pack("<f" if node.kind == "float" else "<d", _number(value))
             except OverflowError as error:
                 raise ValueError(f"{value!r} is beyond any {node.kind}") from error
         case "bytes":
-            encoded = _latin(value)
+            encoded = _within_precision(node, _latin(value))
             return zigzag(len(encoded)) + encoded
         case "string":
             text: bytes = _of(str, value).encode()
@@ -164,6 +168,15 @@ def _latin(value: Any) -> bytes:
     """Bytes are written as text whose code points 0 to 255 are the bytes; raises ValueError beyond."""
     encoded: bytes = _of(str, value).encode("latin-1")
     return encoded
+
+
+def _within_precision(node: Leaf | Fixed, value: bytes) -> bytes:
+    """A decimal of more digits than a column may have is text, and text holds any."""
+    if node.logical == "decimal" and node.precision <= MAX_PRECISION:
+        digits = str(abs(int.from_bytes(value, "big", signed=True)))
+        if len(digits) > node.precision:
+            raise ValueError(f"a decimal({node.precision},{node.scale}) has not {len(digits)} digits")
+    return value
 
 
 def _sized(value: bytes, size: int) -> bytes:

@@ -22,8 +22,6 @@ __all__ = ["Configuration", "Places", "load", "load_from_environment", "places"]
 
 DEFAULTS = frozenset({"_defaults.yaml", "_defaults.yml"})
 SUFFIXES = frozenset({".yaml", ".yml"})
-MISTAKEN = frozenset({".json", ".toml"})
-"""Of files that were probably meant to be contracts."""
 STACK_FILE = "stack.json"
 
 
@@ -121,8 +119,7 @@ class _Reading:
             elif entry.is_dir():
                 self.folder(entry, above)
             elif entry.suffix not in SUFFIXES:
-                ending = entry.suffix.lower()
-                meant = entry.stem + (ending if ending in SUFFIXES else ".yaml")
+                meant = entry.stem + entry.suffix.lower()
                 self.problems.append(
                     Problem(str(entry), None, "", "only files that end in .yaml or .yml are read", meant)
                 )
@@ -138,6 +135,5 @@ class _Reading:
 def _entries(folder: Path) -> Iterator[Path]:
     if folder.is_dir():
         for entry in folder.iterdir():
-            looks_like_one = entry.suffix.lower() in SUFFIXES | MISTAKEN
-            if not entry.name.startswith(".") and (looks_like_one or entry.is_dir()):
+            if not entry.name.startswith(".") and (entry.suffix.lower() in SUFFIXES or entry.is_dir()):
                 yield entry

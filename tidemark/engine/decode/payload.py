@@ -13,15 +13,12 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 from pyspark.sql.avro.functions import from_avro
 
 from tidemark.domain.columns.spark_types import spark_ddl
-from tidemark.domain.columns.types import BINARY, Field, Primitive, Struct
-from tidemark.domain.formats import json_columns, protobuf_columns
+from tidemark.domain.columns.types import BINARY, Field, Primitive
 from tidemark.domain.formats.avro import AvroSchema
 from tidemark.domain.formats.avro_columns import WHOLE_VALUE
 from tidemark.domain.formats.avro_decoder import AVRO_OPTIONS, HEADER_SIZE, SENTINEL, decoder_schema
 from tidemark.domain.formats.avro_nodes import Node, Record, skeleton
 from tidemark.domain.formats.debezium import reader_row
-from tidemark.domain.formats.json_columns import JsonDocuments
-from tidemark.domain.formats.protobuf_columns import ProtobufMessage
 from tidemark.engine.decode.avro import record_field, shaped
 from tidemark.engine.decode.avro_checks import fits, sound
 from tidemark.engine.decode.debezium import Change
@@ -76,11 +73,7 @@ def _decode_whole(raw: DataFrame, decoding: "Decoding") -> Parts:
 
 def _decode_shipped(raw: DataFrame, decoding: "Decoding") -> Parts:
     """Formats that are decoded in Python on the executors."""
-    writers = {
-        i: _as_stored(schema, decoding.columns)
-        for i, schema in decoding.writers.items()
-        if not isinstance(schema, AvroSchema)
-    }
+    writers = {i: schema for i, schema in decoding.writers.items() if not isinstance(schema, AvroSchema)}
     schema_id, column = F.col(decoding.id_column), f"_tidemark_decoded_{decoding.payload}"
     identified = raw.select("*", _schema_id(decoding).alias(decoding.id_column))
     elsewhere = route_of(decoding, schema_id)
@@ -101,12 +94,6 @@ def _decode_shipped(raw: DataFrame, decoding: "Decoding") -> Parts:
     return Parts(
         rows, columns, cause, _null("int") if decoding.format == "json" else schema_id, _null("string")
     )
-
-
-def _as_stored(schema: JsonDocuments | ProtobufMessage, columns: Struct) -> JsonDocuments | ProtobufMessage:
-    if isinstance(schema, JsonDocuments):
-        return json_columns.with_texts(schema, columns)
-    return protobuf_columns.with_texts(schema, columns)
 
 
 @dataclass(frozen=True, slots=True)

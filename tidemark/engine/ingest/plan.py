@@ -7,21 +7,23 @@ from uuid import uuid4
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
+from tidemark.domain.formats import json_columns, protobuf_columns
 from tidemark.domain.formats.avro import AvroSchema
+from tidemark.domain.formats.json_columns import JsonDocuments
 from tidemark.domain.ledger.guard import Topic, examine
 from tidemark.domain.ledger.ledger import Ledger, batch_id, branch_name
 from tidemark.domain.ledger.offsets import OffsetRange, Offsets, Ranges, cut, cut_before, waiting
 from tidemark.domain.ledger.quality_results import Rules, row_rules, staged_rules
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.decode.records import NO_ID, Decoding, KeyDecoding
+from tidemark.engine.decode.records import NO_ID, Decoding, KeyDecoding, WriterSchema
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.held import accepted_batch
 from tidemark.engine.ingest.ready import ready, require_covered
 from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding, required_columns
 from tidemark.engine.schema.writer import Writer
-from tidemark.engine.schema.writers import TopicSchemas, read_schemas
+from tidemark.engine.schema.writers import VARIANT_FORMAT, TopicSchemas, read_schemas
 from tidemark.engine.table.branch import Attempt
 from tidemark.engine.table.create import table_columns
 
@@ -104,7 +106,7 @@ class Plan:
             format=self.schemas.format,
             columns=self.columns,
             epoch=self.ledger.epoch,
-            writers={i: writer.schema for i, writer in covered.items() if i not in left_out},
+            writers={i: self._as_stored(w.schema) for i, w in covered.items() if i not in left_out},
             reader=newest.schema if newest and isinstance(newest.schema, AvroSchema) else None,
             uncovered=self.schemas.ids - frozenset(covered) - self.refused,
             skipped=self.schemas.bookkeeping | frozenset(self.schemas.skips.ids),
@@ -132,10 +134,18 @@ class Plan:
         apart = self.refused | self.parked
         return {i: w for i, w in self.schemas.covered(self.columns).items() if i not in apart}
 
+    def _as_stored(self, schema: WriterSchema) -> WriterSchema:
+        """The schema as the table has its columns: what was text before format 3 stays text."""
+        if self.contract.format_version < VARIANT_FORMAT or isinstance(schema, AvroSchema):
+            return schema
+        if isinstance(schema, JsonDocuments):
+            return json_columns.with_texts(schema, self.columns)
+        return protobuf_columns.with_texts(schema, self.columns)
+
     def _plain_decoding(self) -> Decoding:
         epoch, documents = self.ledger.epoch, self.schemas.documents
         if documents is not None:
-            return Decoding("json", self.columns, epoch, {NO_ID: documents}, framing="bare")
+            return Decoding("json", self.columns, epoch, {NO_ID: self._as_stored(documents)}, framing="bare")
         return Decoding("string" if self.contract.value.format == "string" else "raw", self.columns, epoch)
 
 

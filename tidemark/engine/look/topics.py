@@ -10,20 +10,21 @@ from tidemark.engine.config.discovery import Discovery, update
 Listed = Mapping[str, Mapping[str, int]]
 
 
-def list_topics(lake: Lake, down: Container[str] = ()) -> Listed:
-    """Numbers of partitions by cluster and topic, of clusters with a `topics:` contract that answer now.
+def list_topics(lake: Lake, down: Container[str] = ()) -> tuple[Listed, Mapping[str, TidemarkError]]:
+    """Numbers of partitions by cluster and topic, of clusters with a `topics:` contract; and why others do not answer.
 
     Those that are known to be `down` are not asked: that takes ten seconds each.
     """
     listed: dict[str, Mapping[str, int]] = {}
+    faults: dict[str, TidemarkError] = {}
     for cluster in sorted({pattern.cluster for pattern in lake.configuration.patterns}):
         if cluster in down:
             continue
         try:
             listed[cluster] = lake.kafka(cluster).topics()
-        except TidemarkError:
-            continue
-    return listed
+        except TidemarkError as error:
+            faults[cluster] = error
+    return listed, faults
 
 
 def with_listed(seen: Discovery, listed: Listed) -> Discovery:
@@ -36,6 +37,14 @@ def with_listed(seen: Discovery, listed: Listed) -> Discovery:
 
 
 def refresh_topics(lake: Lake, home: Path) -> bool:
-    """List the topics anew; returns whether anything was not known: the configuration is then to be loaded again."""
-    listed = list_topics(lake) if lake.configuration.patterns else {}
-    return bool(listed) and update(home, lambda seen: with_listed(seen, listed))
+    """List the topics anew; returns whether anything was not known: the configuration is then to be loaded again.
+
+    Raises:
+        Outage, Stopped: a cluster does not answer, and no table is known from before.
+    """
+    if not lake.configuration.patterns:
+        return False
+    listed, faults = list_topics(lake)
+    if faults and not listed and not lake.configuration.contracts:
+        raise next(iter(faults.values()))
+    return update(home, lambda seen: with_listed(seen, listed))

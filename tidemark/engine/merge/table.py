@@ -79,7 +79,7 @@ def _with_readable_head(lake: Lake, current: Current, state: TableState) -> Tabl
 
     Iceberg reads a snapshot with the columns of its time, and fills in values of partitions in their present type.
     """
-    if state.merged is None or state.head_schema is None or not state.schemas:
+    if state.merged is None or state.head_schema is None or state.head_schema == state.schemas[-1]:
         return state
     now, then = state.schemas[-1], {f.field_id: f for _, f in schema_fields(state.head_schema)}
     sources = [now.find_field(".".join(path)) for path in state.shape.partition_sources]
