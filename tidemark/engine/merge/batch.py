@@ -20,6 +20,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import checkpointed
 from tidemark.engine.access.table_state import load
 from tidemark.engine.merge.memory import read_memory
+from tidemark.engine.merge.newest import newest_only, told_by_place
 from tidemark.engine.merge.orderless import (
     AFTER,
     ERASED,
@@ -35,7 +36,16 @@ from tidemark.engine.merge.orderless import (
     UNTOLD,
 )
 from tidemark.engine.merge.plan import MergePlan
-from tidemark.engine.merge.rows import Shape, events, key_columns, null_key, present, reduced, remembered
+from tidemark.engine.merge.rows import (
+    Shape,
+    events,
+    key_columns,
+    null_key,
+    present,
+    reduced,
+    remembered,
+    taken_alone,
+)
 from tidemark.engine.table.head_rows import head_rows
 
 FEW = 200
@@ -51,9 +61,11 @@ class Batch:
     """`winners` as `reduced` gives them. `pruned`: what every stored row of these keys fulfils, as SQL on `t`.
 
     `is_alone`: no stored row took part, and the winners are reduced anew by whatever asks for them.
+    `quickly`: the same winners told by their places; not the same where a record lies twice in the append table.
     """
 
     winners: DataFrame
+    quickly: DataFrame | None
     read: int
     null_key: int
     truncates: int
@@ -81,7 +93,10 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
     facts = _facts(came, shape)
     truncated = _truncated(plan, facts)
     fresh = came.where((F.col(KIND) != TRUNCATE) & ~null_key(shape.current))
-    found, pruned = fresh, ""
+    newest = None
+    if told_by_place(shape, facts, alone=alone) and not plan.rows.reloaded and not truncated:
+        newest = newest_only(fresh, shape)
+    found, pruned = fresh if newest is None or alone else newest, ""
     if plan.rows.reloaded:
         found = found.unionByName(_merged_before(lake, plan, fresh))
     found = found.where(f"NOT {merge_filters.before(truncated, PLACE)}")
@@ -105,6 +120,7 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
     winners = reduced(found, shape)
     return Batch(
         winners=winners if alone else checkpointed(winners),
+        quickly=None if newest is None else taken_alone(newest),
         read=facts["n"],
         null_key=facts["null_key"] or 0,
         truncates=facts["truncates"] or 0,
@@ -143,6 +159,8 @@ def _facts(fresh: DataFrame, shape: Shape) -> Mapping[str, Any]:
             F.max(F.unix_millis(at["timestamp"])).alias("last"),
             F.min(at["epoch"]).alias("first_epoch"),
             F.min(at["offset"]).alias("first_offset"),
+            *(F.max(at[name]).alias(f"last_{name}") for name in ("epoch", "partition", "offset")),
+            F.approx_count_distinct(KEY).alias("keys"),
             F.collect_set(F.when(truncates, place)).alias("places"),
             *spans,
         )

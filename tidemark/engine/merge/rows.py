@@ -41,7 +41,8 @@ from tidemark.engine.merge.orderless import (
 )
 from tidemark.engine.merge.unknown import is_unknown, may_be_unknown
 
-ROW = "r"
+ROW, CAME = "r", "came"
+"""What a row holds; how many new events an event stands for."""
 _PLACE = ("epoch", "partition", "offset", "timestamp")
 _PLACE_TYPE = "struct<epoch: int, partition: int, offset: bigint, timestamp: timestamp>"
 
@@ -122,6 +123,7 @@ def events(rows: DataFrame, shape: Shape, found: Struct, origin: Column, *, whol
         F.when(~gone, F.struct(*(kafka[name].alias(name) for name in _PLACE))).alias(PLACE),
         F.when(gone, DELETE).otherwise(kind.otherwise(UPSERT)).alias(KIND),
         origin.alias(ORIGIN),
+        (origin == NEW).cast("bigint").alias(CAME),
         F.struct(*parts).alias(ROW),
         *_after(shape),
     )
@@ -139,6 +141,11 @@ def key_columns(shape: Shape) -> Column:
     return F.struct(*parts).cast(shape.key_type())
 
 
+def key_parts(shape: Shape) -> list[Column]:
+    """The parts of an event's key as columns."""
+    return [F.col(KEY)[f"k{n}"].alias(f"k{n}") for n in range(len(shape.current.keys))]
+
+
 def null_key(current: Current) -> Column:
     """Whether a part of the key is missing in an event that needs one."""
     missing = any_of([F.col(KEY)[f"k{n}"].isNull() for n in range(len(current.keys))])
@@ -153,6 +160,7 @@ def present(rows: DataFrame, shape: Shape) -> DataFrame:
         F.lit(None).cast(_PLACE_TYPE).alias(PLACE),
         F.lit(UPSERT).alias(KIND),
         F.lit(STORED).alias(ORIGIN),
+        F.lit(0).cast("bigint").alias(CAME),
         _no_row(shape),
     )
 
@@ -167,6 +175,7 @@ def remembered(rows: DataFrame, shape: Shape) -> DataFrame:
         F.struct(*(F.col(name) for name in _PLACE)).alias(PLACE),
         F.lit(DELETE).alias(KIND),
         F.lit(REMEMBERED).alias(ORIGIN),
+        F.lit(0).cast("bigint").alias(CAME),
         _no_row(shape),
         *_after(shape, position["after"]),
     )
@@ -216,7 +225,7 @@ def reduced(found: DataFrame, shape: Shape) -> DataFrame:
         F.row_number().over(newest_first).alias("rank"),
         F.max(stored).over(in_order).alias("stored"),
         F.max(stored & delete & (F.col(ORIGIN) == STORED)).over(in_order).alias("marked"),
-        F.sum((F.col(ORIGIN) == NEW).cast("bigint")).over(in_order).alias("news"),
+        F.sum(CAME).over(in_order).alias("news"),
         _before_or_here(delete & (F.col(ORIGIN) != RETOLD), newest_first).alias("cut"),
         _before_or_here(F.col(ORIGIN) == STORED, newest_first).alias("passed"),
     )
@@ -236,6 +245,22 @@ def reduced(found: DataFrame, shape: Shape) -> DataFrame:
         _action(shape).alias("action"),
         _content(shape).alias(ROW),
         *_others(shape),
+    )
+
+
+def taken_alone(found: DataFrame) -> DataFrame:
+    """What `reduced` gives of new events, one of each key, where nothing is stored and no event needs another."""
+    return found.select(
+        KEY,
+        ORDER,
+        PLACE,
+        KIND,
+        ORIGIN,
+        F.lit(False).alias("stored"),
+        F.lit(False).alias("marked"),
+        F.col(CAME).alias("news"),
+        F.when(F.col(KIND) != DELETE, "insert").alias("action"),
+        ROW,
     )
 
 
