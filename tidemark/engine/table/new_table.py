@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 
-from pyiceberg.exceptions import NamespaceAlreadyExistsError, TableAlreadyExistsError
+from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionSpec
 from pyiceberg.partitioning import PartitionField as IcebergPartition
 from pyiceberg.schema import Schema
@@ -18,6 +18,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.plan.table_properties import COMMENT
 from tidemark.engine.access.iceberg_types import iceberg_fields
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.namespace import make_namespace
 from tidemark.engine.table.branch import LAST_WRITABLE_FORMAT
 
 _SUFFIXES = {"identity": "", "truncate": "_trunc"}
@@ -39,9 +40,7 @@ def create(
         Outage: `spark_down`: nothing is begun that could not go on.
     """
     lake.require_spark()
-    with suppress(NamespaceAlreadyExistsError):
-        if not lake.catalog.namespace_exists(contract.namespace):
-            lake.catalog.create_namespace(contract.namespace)
+    make_namespace(lake.catalog, contract.namespace)
     said = {key: value for key, value in properties.items() if value is not None}
     if contract.format_version <= LAST_WRITABLE_FORMAT:
         _by_pyiceberg(lake, contract, columns, said, identifiers)

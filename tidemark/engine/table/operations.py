@@ -15,6 +15,7 @@ from pyiceberg.types import IcebergType, LongType, NestedField, StringType, Time
 from tidemark import __version__
 from tidemark.domain.config.naming import OPERATIONS_LOG
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.namespace import make_namespace
 from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.table.races import repeated
@@ -120,7 +121,7 @@ def record(lake: Lake, operation: Operation) -> None:
     The change was made before: whoever repeats a verb that died here finds it by its run and calls `finish`.
     """
     pause_point("unrecorded")
-    lake.catalog.create_namespace_if_not_exists(lake.platform.default_namespace)
+    make_namespace(lake.catalog, lake.platform.default_namespace)
     repeated(lambda: _append(lake, operation))
 
 

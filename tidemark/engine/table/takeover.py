@@ -21,6 +21,7 @@ from tidemark.domain.plan.contract_record import EVENT, RECORD, remembered
 from tidemark.domain.plan.meanings import known
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.namespace import make_namespace
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState, load, read_state
 from tidemark.engine.table.create import DECLARED_IN, contract_file, set_properties, table_columns
@@ -69,7 +70,7 @@ def rename(lake: Lake, contract: Contract, plan: SchemaPlan) -> None:
 
 def _move(catalog: Catalog, source: str, target: str) -> None:
     if catalog.table_exists(source) and not catalog.table_exists(target):
-        catalog.create_namespace_if_not_exists(target.partition(".")[0])
+        make_namespace(catalog, target.partition(".")[0])
         give_up(catalog, source, target)
         catalog.rename_table(source, target)
 
