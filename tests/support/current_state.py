@@ -12,7 +12,7 @@ class Event:
     """One record: `ts` is the source's own order (None: it brings none), `value` None is a delete.
 
     `time` is the record's, where a key may move between partitions. `truncates`: it is about no key, the source was
-    emptied. `op` is how it is said, for whoever makes a record of it.
+    emptied. `op` is how it is said, for whoever makes a record of it. `pos` is its place in the database's log.
     """
 
     key: int
@@ -24,6 +24,7 @@ class Event:
     time: int = 0
     op: str = ""
     truncates: bool = False
+    pos: int | None = None
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -31,17 +32,23 @@ class Event:
 
 
 def current(
-    events: Iterable[Event], *, by_source: bool, by_time: bool = False, unknowns: bool = False
+    events: Iterable[Event],
+    *,
+    by_source: bool,
+    by_time: bool = False,
+    by_pos: bool = False,
+    unknowns: bool = False,
 ) -> dict[int, str]:
     """Key -> value of the newest event of each key, without those that are deleted.
 
-    By offset, or `by_source` (ts, then epoch, partition, offset; `by_time`: ts, then the record's time).
+    By offset, or `by_source` (ts, then epoch, partition, offset; `by_time`: ts, then the record's time; `by_pos`: ts
+    is the place in the database's log).
     """
     by_key: dict[int, list[Event]] = {}
     told = list(dict.fromkeys(events))
     truncations = [each for each in told if each.truncates]
     for event in told:
-        if not event.truncates and not any(_earlier(event, each) for each in truncations):
+        if not event.truncates and not any(_emptied(event, each, by_pos) for each in truncations):
             by_key.setdefault(event.key, []).append(event)
     found = {}
     for key, mine in by_key.items():
@@ -69,6 +76,15 @@ def _rank(event: Event, by_source: bool, by_time: bool) -> Any:
     if not by_source:
         return event.epoch, event.offset, event.partition
     return event.ts is not None, event.ts or 0, event.time if by_time else 0, event.place
+
+
+def _emptied(event: Event, truncation: Event, by_pos: bool) -> bool:
+    """Whether the source had it before it was emptied: as its log says, where Kafka's offsets do not."""
+    own = event.partition == truncation.partition and not by_pos
+    silent = event.pos is None or truncation.pos is None
+    if event.epoch != truncation.epoch or own or silent:
+        return _earlier(event, truncation)
+    return event.pos < truncation.pos
 
 
 def _earlier(one: Event, other: Event) -> bool:

@@ -22,7 +22,7 @@ COLUMNS = Struct(
         Field("account", ACCOUNT),
         Field("v", STRING),
         Field("ts", LONG),
-        Field("_cdc", Struct((Field("op", STRING),))),
+        Field("_cdc", Struct((Field("op", STRING), Field("pos", STRING)))),
         KAFKA_COLUMN,
     )
 )
@@ -32,10 +32,20 @@ class Logs:
     """`count` logs over two partitions; `sent` is what the append table holds.
 
     `by_source`: events bring an order, or none, which often ties, and record times go back; `by_time`: those decide next.
+    `by_pos`: the order is the place in the database's log, which Kafka's offsets contradict.
     """
 
-    def __init__(self, dice: random.Random, count: int, *, by_source: bool, by_time: bool = False) -> None:
-        self.dice, self.count, self.by_source, self.by_time = dice, count, by_source, by_time
+    def __init__(
+        self,
+        dice: random.Random,
+        count: int,
+        *,
+        by_source: bool,
+        by_time: bool = False,
+        by_pos: bool = False,
+    ) -> None:
+        self.dice, self.count, self.by_source, self.by_time = dice, count, by_source or by_pos, by_time
+        self.by_pos = by_pos
         self.epoch, self.time, self.next = 0, 0, {0: 0, 1: 0}
         self.sent: list[Event] = []
         self.held: list[Event] = []
@@ -69,7 +79,11 @@ class Logs:
     def expected(self) -> dict[tuple[int, int], str]:
         """(log, id) -> value."""
         found = current(
-            self.sent, by_source=self.by_source, by_time=self.by_time, unknowns=not self.by_source
+            self.sent,
+            by_source=self.by_source,
+            by_time=self.by_time,
+            by_pos=self.by_pos,
+            unknowns=not self.by_source,
         )
         return {(key // KEYS, key % KEYS): value for key, value in found.items()}
 
@@ -100,8 +114,13 @@ class Logs:
         self.time += 1
         offset = self.next[partition]
         self.next[partition] += 1
-        behind = self.dice.randint(0, 50) if self.by_source else 0
-        return Event(key, partition, offset, ts, value, self.epoch, self.time - behind, **more)
+        behind = self.dice.randint(0, 50) if self.by_source else self.time % 8  # several in one moment
+        tombstone = value is None and not more
+        pos = None if tombstone else self.time * 1000
+        if self.by_pos:
+            pos = None if tombstone else (self.time + self.dice.randint(0, 20)) * 1000 + self.time % 1000
+            ts = pos
+        return Event(key, partition, offset, ts, value, self.epoch, self.time - behind, pos=pos, **more)
 
     def _key(self) -> int:
         return self.dice.randrange(self.count * KEYS)
@@ -131,7 +150,8 @@ def row_of(event: Event) -> tuple[Any, ...]:
         tombstone and not event.truncates,
         event.epoch,
     )
-    cdc = None if tombstone and not event.truncates else (op,)
+    pos = None if event.pos is None else f"{event.pos:020}"
+    cdc = None if tombstone and not event.truncates else (op, pos)
     if event.truncates:
         return (None, None, None, None, cdc, kafka)
     account = (event.key % KEYS, region(event.offset) if event.value else None)

@@ -48,7 +48,10 @@ class Source:
         del self.rows[key]
         self._change(key, "d")
         if tombstone:
-            self._send(framed(self.key_id, KEY, {"id": key}), None, key)
+            self.tombstone(key)
+
+    def tombstone(self, key):
+        self._send(framed(self.key_id, KEY, {"id": key}), None, key)
 
     def rekey(self, old, new):
         """A primary key update: delete of the old, create of the new."""
@@ -195,6 +198,29 @@ def test_a_truncate_takes_what_was_there_before_it_and_nothing_else(lakehouse, d
     assert (late.inserted, mirror.source.rows.keys()) == (1, {4, 7})
     if deletes == "soft":
         assert mirror.rows(marked=True).keys() >= {0, 1, 2, 3, 5}
+
+
+def test_a_mark_keeps_what_the_delete_said(lakehouse):
+    """Given soft deletes and the tombstones after them, in one merge or in the next, then the mark is that of the delete."""
+    source = Source(lakehouse)
+    mirror = Mirror(lakehouse, source, deletes="soft")
+    for key in range(3):
+        source.put("c", key, "note", "doc")
+    source.drop(0)
+    source.drop(1, tombstone=False)
+    mirror.run()
+    source.tombstone(1)
+    source.tombstone(2)
+    del source.rows[2]
+    mirror.run()
+    table = lakehouse.catalog.load_table(mirror.current.contract.table)
+    said = {row["id"]: row["_cdc"] and row["_cdc"]["op"] for row in table.scan().to_arrow().to_pylist()}
+    assert said == {0: "d", 1: "d", 2: None}
+    source.put("c", 0, "back", "doc")
+    source.tombstone(0)
+    del source.rows[0]
+    mirror.run()
+    assert mirror.rows(marked=True)[0]["note"] == "back"
 
 
 def test_a_truncate_that_was_skipped_before_there_was_an_upsert_table_is_asked_for(lakehouse):

@@ -33,7 +33,13 @@ class Trial:
             upsert={**keys, **upsert},
         )
         order = upsert.get("order_by", [])
-        self.logs = Logs(dice, LOGS, by_source="ts" in order, by_time="_kafka.timestamp" in order)
+        self.logs = Logs(
+            dice,
+            LOGS,
+            by_source="ts" in order,
+            by_time="_kafka.timestamp" in order,
+            by_pos="_cdc.pos" in order,
+        )
         self.name = self.log.current.contract.table
 
     def send(self, **how):
@@ -107,6 +113,8 @@ class Trial:
         (3, {"order_by": ["ts"]}),
         pytest.param(2, {"order_by": ["ts", "_kafka.timestamp"]}, marks=pytest.mark.long),
         pytest.param(2, {"order_by": ["ts"], "deletes": "soft"}, marks=pytest.mark.long),
+        (2, {"order_by": ["_cdc.pos"]}),
+        pytest.param(3, {"order_by": ["_cdc.pos"], "deletes": "soft"}, marks=pytest.mark.long),
     ],
 )
 def test_the_table_is_the_map_after_every_merge(lakehouse, monkeypatch, format_version, upsert):

@@ -83,6 +83,11 @@ class Current:
         return self.order == _OFFSET_ORDER
 
     @property
+    def by_pos(self) -> bool:
+        """The order is that of the database's log, in which truncate events have their place too."""
+        return self.order[:1] == ((CDC, "pos"),)
+
+    @property
     def remembers(self) -> bool:
         """Deletes are remembered beside the table: an older event may come after one, and no row would say so."""
         return self.by_source

@@ -5,6 +5,7 @@ Plain comparisons only, so that Iceberg answers them from the statistics of its 
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.ledger.merge_ledger import Truncation
 from tidemark.domain.ledger.merge_plan import Reloaded, Unmerged
 from tidemark.domain.ledger.offsets import OffsetRange, Offsets, waiting
@@ -29,22 +30,35 @@ def reloaded(epoch: int, ranges: Reloaded, at: str = "_kafka") -> str:
     )
 
 
-def before(truncated: Mapping[int, Truncation], at: str = "_kafka") -> str:
-    """What came before a truncate event: by offset in its own Kafka partition, by record time in others."""
+def before(
+    truncated: Mapping[int, Truncation], at: str = "_kafka", pos: str | None = None, *, by_pos: bool = False
+) -> str:
+    """What came before a truncate event: by offset in its own Kafka partition, in others by the database's log.
+
+    `pos` is an event's place in that log; where it says nothing, record time tells. `by_pos`: the log tells in all.
+    """
     return _any(
         _any(
             [
                 f"{at}.epoch < {each.epoch}",
-                _and(f"{at}.epoch = {each.epoch}", f"{at}.partition = {p}", f"{at}.offset < {each.offset}"),
-                _and(
-                    f"{at}.epoch = {each.epoch}",
-                    f"{at}.partition <> {p}",
-                    f"{at}.timestamp <= timestamp_millis({each.timestamp_ms})",
-                ),
+                _and(f"{at}.epoch = {each.epoch}", _before_one(p, each, at, pos, by_pos=by_pos)),
             ]
         )
         for p, each in truncated.items()
     )
+
+
+def _before_one(partition: int, truncation: Truncation, at: str, pos: str | None, *, by_pos: bool) -> str:
+    own, other = f"{at}.partition = {partition}", f"{at}.partition <> {partition}"
+    by_offset = _and(own, f"{at}.offset < {truncation.offset}")
+    by_time = _and(other, f"{at}.timestamp <= timestamp_millis({truncation.timestamp_ms})")
+    if pos is None or truncation.pos is None:
+        return _any([by_offset, by_time])
+    there = quoted_text(truncation.pos)
+    earlier, silent = _and(f"{pos} IS NOT NULL", f"{pos} < {there}"), f"({pos} IS NULL OR {pos} = {there})"
+    if by_pos:
+        return _any([earlier, _and(silent, _any([by_offset, by_time]))])
+    return _any([by_offset, _and(other, earlier), _and(silent, by_time)])
 
 
 def _beyond(rows: Unmerged, at: str) -> Iterator[str]:

@@ -19,18 +19,25 @@ Action = Literal["first", "merge", "back", "rebuild"]
 
 
 class Truncation(NamedTuple):
-    """The truncate events of a Kafka partition as one: what came before any of them is gone, even if it comes late."""
+    """The truncate events of a Kafka partition as one: what came before any of them is gone, even if it comes late.
+
+    `pos` is their place in the database's log; None where one of them does not tell it.
+    """
 
     epoch: int
     offset: int
     timestamp_ms: int
+    pos: str | None = None
 
     def joined(self, other: "Truncation") -> "Truncation":
         """What takes whatever either takes: record times of a partition may go back."""
         if self.epoch != other.epoch:
-            return max(self, other)
+            return max(self, other, key=lambda each: each.epoch)
         return Truncation(
-            self.epoch, max(self.offset, other.offset), max(self.timestamp_ms, other.timestamp_ms)
+            self.epoch,
+            max(self.offset, other.offset),
+            max(self.timestamp_ms, other.timestamp_ms),
+            max(self.pos, other.pos) if self.pos is not None and other.pos is not None else None,
         )
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text
+from tidemark.domain.config.upsert import CDC
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger import merge_filters
 from tidemark.domain.ledger.evidence import moment
@@ -37,7 +38,7 @@ from tidemark.engine.merge.orderless import (
 )
 from tidemark.engine.merge.plan import MergePlan
 from tidemark.engine.merge.rows import (
-    Shape,
+    ROW,
     events,
     key_columns,
     null_key,
@@ -46,6 +47,7 @@ from tidemark.engine.merge.rows import (
     remembered,
     taken_alone,
 )
+from tidemark.engine.merge.shape import Shape
 from tidemark.engine.table.head_rows import head_rows
 
 FEW = 200
@@ -99,7 +101,7 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
     found, pruned = fresh if newest is None or alone else newest, ""
     if plan.rows.reloaded:
         found = found.unionByName(_merged_before(lake, plan, fresh))
-    found = found.where(f"NOT {merge_filters.before(truncated, PLACE)}")
+    found = found.where(f"NOT {shape.before(truncated, PLACE, f'{ROW}.')}")
     if plan.pair.cut is not None and plan.rows.reloaded:
         found = _within_memory(lake, plan, plan.pair.cut, found)
     if not alone:
@@ -145,7 +147,8 @@ def _facts(fresh: DataFrame, shape: Shape) -> Mapping[str, Any]:
     """One look at the events: how many, which truncate, how far the keys reach."""
     at = F.col(PLACE)
     truncates = F.col(KIND) == TRUNCATE
-    place = F.struct(at["epoch"], at["offset"], F.unix_millis(at["timestamp"]), at["partition"])
+    pos = F.col(ROW)[CDC]["pos"] if shape.has_cdc else F.lit(None).cast("string")
+    place = F.struct(at["epoch"], at["offset"], F.unix_millis(at["timestamp"]), pos, at["partition"])
     spans = [
         bound(_told(n, str(shape.type_of(*path)))).alias(f"{name}{n}")
         for n, path in _prunable(shape)
@@ -171,9 +174,8 @@ def _facts(fresh: DataFrame, shape: Shape) -> Mapping[str, Any]:
 
 def _truncated(plan: MergePlan, facts: Mapping[str, Any]) -> dict[int, Truncation]:
     known = dict(plan.after.truncated) if plan.after else {}
-    found = [Truncation(*place[:3]) for place in facts["places"]]
-    if found and plan.current.upsert.on_truncate == "stop":
-        first = min((place[0], place[3], place[1]) for place in facts["places"])
+    if facts["places"] and plan.current.upsert.on_truncate == "stop":
+        first = min((epoch, partition, offset) for epoch, offset, *_, partition in facts["places"])
         raise Stopped(
             "misconfigured",
             plan.current.contract.table,
@@ -271,7 +273,7 @@ def _stored(
         gone = F.col("_tidemark_offset").isNull()
         undone &= ~(gone & _aged(place["timestamp"], plan.pair.cut))
         untold, retold = undone & gone, undone & ~gone
-    erased = F.expr(merge_filters.before(truncated))
+    erased = F.expr(plan.shape.before(truncated))
     taken = F.lit(ERASED if plan.current.soft else UNDONE)
     origin = (
         F.when(untold & ~erased, F.lit(UNTOLD))
@@ -302,7 +304,8 @@ def _remembered(
         undone = F.expr(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, at))
         if plan.pair.cut is not None:
             undone &= ~_without_sequel(plan, plan.pair.cut, at)
-        return undone | F.expr(merge_filters.before(truncated, at))
+        pos = f"{ORDER}.{plan.shape.order_names[0]}" if current.by_pos else None
+        return undone | F.expr(merge_filters.before(truncated, at, pos, by_pos=current.by_pos))
 
     found = found.where(~gone(PLACE))
     taken = F.coalesce(gone(AFTER), F.lit(False))  # what it took is read again, or went with a truncation

@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.engine.merge.orderless import PLACE
-from tidemark.engine.merge.rows import CAME, Shape, key_parts
+from tidemark.engine.merge.rows import CAME, key_parts
+from tidemark.engine.merge.shape import Shape
 
 MANY = 100_000
 """Events from which a look at their places costs less than what it saves."""

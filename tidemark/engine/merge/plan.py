@@ -15,7 +15,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
 from tidemark.engine.merge.lacking import lacking, still_accepted
-from tidemark.engine.merge.rows import Shape
+from tidemark.engine.merge.shape import Shape
 from tidemark.engine.merge.state import Pair, next_step, read_pair
 from tidemark.engine.merge.table import prepare
 from tidemark.engine.table.branch import Attempt

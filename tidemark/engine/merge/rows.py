@@ -4,8 +4,7 @@ Newest by `order_by`, then epoch, partition, offset. What is stored takes part a
 difference how events are cut into batches, in which order they come, or whether they come twice.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
@@ -39,65 +38,13 @@ from tidemark.engine.merge.orderless import (
     with_memory,
     with_seats,
 )
-from tidemark.engine.merge.unknown import is_unknown, may_be_unknown
+from tidemark.engine.merge.shape import Shape
+from tidemark.engine.merge.unknown import is_unknown
 
 ROW, CAME = "r", "came"
 """What a row holds; how many new events an event stands for."""
 _PLACE = ("epoch", "partition", "offset", "timestamp")
 _PLACE_TYPE = "struct<epoch: int, partition: int, offset: bigint, timestamp: timestamp>"
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The columns of the upsert table and what must be known of them."""
-
-    current: Current
-    columns: Struct
-
-    @property
-    def fields(self) -> tuple[tuple[str, ColumnType], ...]:
-        """The top-level columns, without the soft-delete mark."""
-        return tuple((f.name, f.type) for f in self.columns.fields if f.name != SOFT_COLUMN.name)
-
-    @property
-    def has_cdc(self) -> bool:
-        """The rows come out of a Debezium envelope."""
-        return self.columns.field(CDC) is not None
-
-    @property
-    def holding(self) -> tuple[str, ...]:
-        """Columns in which Debezium may say that it does not know the value."""
-        if self.current.append.value.envelope == "none":
-            return ()
-        own = {path[0] for path in (*self.current.keys, *self.current.order)}
-        return tuple(n for n, kind in self.fields if may_be_unknown(kind) and n not in own)
-
-    def type_of(self, *path: str) -> ColumnType:
-        """The type at a path through structs. Raises KeyError."""
-        kind: ColumnType = self.columns
-        for name in path:
-            field = kind.field(name) if isinstance(kind, Struct) else None
-            if field is None:
-                raise KeyError(".".join(path))
-            kind = field.type
-        return kind
-
-    def key_type(self) -> str:
-        """The key as a Spark struct."""
-        return _struct("k", [self.type_of(*path) for path in self.current.keys])
-
-    @property
-    def order_names(self) -> tuple[str, ...]:
-        """The fields of `order_type`."""
-        return tuple(f"o{n}" for n in range(len(self.current.order)))
-
-    def order_type(self) -> str:
-        """The order columns as a Spark struct."""
-        return _struct("o", [self.type_of(*path) for path in self.current.order])
-
-
-def _struct(prefix: str, kinds: Sequence[ColumnType]) -> str:
-    return f"struct<{', '.join(f'{prefix}{n}: {spark_ddl(kind)}' for n, kind in enumerate(kinds))}>"
 
 
 def events(rows: DataFrame, shape: Shape, found: Struct, origin: Column, *, whole: bool = True) -> DataFrame:
@@ -228,6 +175,7 @@ def reduced(found: DataFrame, shape: Shape) -> DataFrame:
         F.sum(CAME).over(in_order).alias("news"),
         _before_or_here(delete & (F.col(ORIGIN) != RETOLD), newest_first).alias("cut"),
         _before_or_here(F.col(ORIGIN) == STORED, newest_first).alias("passed"),
+        _before_or_here(F.col(KIND) == UPSERT, newest_first).alias("lived"),
     )
     since = _first(F.when(_is_row(), F.col("cut"))).over(in_order) if shape.current.soft else F.lit(0)
     ranked = ranked.select("*", since.alias("since"))
@@ -285,6 +233,9 @@ def _folds(shape: Shape) -> Iterator[tuple[str, Column]]:
     """
     if shape.current.soft:
         yield "last", _first(F.when(_is_row(), F.col(ROW)))
+    if shape.current.soft and shape.has_cdc:
+        said = (F.col(KIND) == DELETE) & ~F.col(ORIGIN).isin(*GONE) & (F.col("lived") == 0)
+        yield "said", _first(F.when(said, F.col(ROW)[CDC]))
     for number, name in enumerate(shape.holding):
         value = F.col(ROW)[name]
         here = F.when(F.col(ORIGIN) == STORED, 1).otherwise(0)
@@ -334,6 +285,8 @@ def _mark(shape: Shape) -> Column:
         else F.when(last.isNotNull(), value).otherwise(row[name])
         for name, value in _known(last, shape).items()
     }
+    if shape.has_cdc:  # a tombstone says nothing of the delete that it follows
+        parts[CDC] = F.coalesce(row[CDC], F.col("said"))
     if shape.current.by_source:  # a remembered delete brings its place alone
         place: dict[tuple[str, ...], Column] = {(name,): F.col(PLACE)[name] for name in _PLACE}
         kafka = _with_parts(last[KAFKA_COLUMN.name], KAFKA_COLUMN.type, place)

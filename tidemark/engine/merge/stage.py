@@ -12,7 +12,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from tidemark.domain.columns.spark_types import quoted_name
 from tidemark.domain.config.upsert import SOFT_COLUMN
 from tidemark.domain.errors import Stopped
-from tidemark.domain.ledger import merge_filters
 from tidemark.domain.ledger.merge_ledger import Changes
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import summary_of
@@ -22,7 +21,8 @@ from tidemark.engine.merge.batch import Batch, target
 from tidemark.engine.merge.memory import remember
 from tidemark.engine.merge.orderless import DELETE, KEY, KIND
 from tidemark.engine.merge.plan import MergePlan
-from tidemark.engine.merge.rows import ROW, Shape, to_remember
+from tidemark.engine.merge.rows import ROW, to_remember
+from tidemark.engine.merge.shape import Shape
 from tidemark.engine.merge.tally import Tally, counted, counting, seen
 from tidemark.engine.table.branch import branch_head, branch_identifier
 
@@ -121,7 +121,7 @@ def _merge(lake: Lake, plan: MergePlan, batch: Batch, *, truncates: bool) -> Non
     on = f"{keys} AND {batch.pruned}" if batch.pruned and not truncates else keys
     rest = ""
     if truncates:
-        late = merge_filters.before(batch.truncated, "t._kafka")
+        late = shape.before(batch.truncated, "t._kafka", "t.")
         then = f"UPDATE SET {SOFT_COLUMN.name} = true" if plan.current.soft else "DELETE"
         rest = f"WHEN NOT MATCHED BY SOURCE AND {late} THEN {then}"
     with _view(_rows(rows, shape), "merge") as view:
@@ -164,7 +164,7 @@ def _columns(shape: Shape) -> list[str]:
 
 def _others_before(lake: Lake, plan: MergePlan, batch: Batch) -> int:
     """Rows that a truncate event takes with it, beside those whose key the batch writes or deletes."""
-    late = merge_filters.before(batch.truncated)
+    late = plan.shape.before(batch.truncated)
     unmarked = f"NOT coalesce({SOFT_COLUMN.name}, false)" if plan.current.soft else "true"
     rows = target(lake, plan).where(f"{late} AND {unmarked}")
     keys = [F.col(quoted_name(*path)).alias(f"k{n}") for n, path in enumerate(plan.current.keys)]
