@@ -73,6 +73,15 @@ message Nested {{ map<string, Point> inner = 1; int32 z = 2; }}
 message Bare {{}}
 enum Color {{ RED = 0; BLUE = 5; MINUS = -3; }}
 """
+ENTRIES = """
+syntax = "proto3";
+message M { repeated .M.AEntry a = 1; repeated .M.BEntry b = 2;
+  message AEntry { option map_entry = true; string key = 1; int32 value = 2; }
+  message BEntry { option map_entry = true; uint64 key = 1; .M.Part value = 2; }
+  message Part { repeated .M.Part.CEntry c = 1; int32 x = 2;
+    message CEntry { option map_entry = true; sint32 key = 1; string value = 2; } } }
+"""
+"""Maps as Confluent's serializer for Java registered them."""
 PROTO2 = """
 syntax = "proto2";
 message M {
@@ -137,8 +146,15 @@ def test_the_server_reads_protobuf_with_our_decoder(
 
 @pytest.mark.parametrize(
     ("text", "nanos"),
-    [(EVERY_TYPE, False), (EVERY_TYPE, True), (LISTS, False), (MAPS, True), (PROTO2, False)],
-    ids=["types", "types_nanos", "lists", "maps", "proto2"],
+    [
+        (EVERY_TYPE, False),
+        (EVERY_TYPE, True),
+        (LISTS, False),
+        (MAPS, True),
+        (ENTRIES, False),
+        (PROTO2, False),
+    ],
+    ids=["types", "types_nanos", "lists", "maps", "entries", "proto2"],
 )
 def test_every_type_is_read_alike(spark: SparkSession, text: str, nanos: bool) -> None:
     """Good values, and thousands that are odd or damaged."""

@@ -240,6 +240,42 @@ def test_imports_and_references_are_followed():
 NESTED = f"{HEAD} message A {{ int32 a = 1; message B {{ int32 b = 1; message C {{ int32 c = 1; }} }} }} message D {{ int32 d = 1; }}"
 
 
+ENTRIES = """syntax = "proto3"; package pm; import "item.proto"; // option map_entry = true;
+message Order { int64 id = 1; repeated .pm.Order.TagsEntry tags = 2; Inner inner = 3;
+  string note = 4 [json_name = "option map_entry = true;"];
+  message TagsEntry { option map_entry = true; string key = 1; int32 value = 2; }
+  message Inner { repeated .pm.Order.Inner.ItemsEntry items = 1; Item one = 2;
+    message ItemsEntry { /* option map_entry = true; */ option  map_entry=true ; uint64 key = 1; .pm.Item value = 2; } }
+  message Last { int32 x = 1; } }"""
+ITEM = """syntax = "proto2"; package pm; message Item { repeated .pm.Item.SizesEntry sizes = 1;
+  message SizesEntry { option map_entry = true; optional sint32 key = 1; optional bytes value = 2; } }"""
+
+
+def test_a_map_that_a_registry_has_as_messages_is_a_map():
+    """As Confluent's serializer for Java registered it until the end of 2024."""
+    case = Case(ENTRIES, imports=[("item.proto", ITEM)])
+    item = "struct<sizes: map<int, binary>>"
+    inner = f"struct<items: map<decimal(20,0), {item}>, one: {item}>"
+    assert str(case.columns) == f"struct<id: long, tags: map<string, int>, inner: {inner}, note: string>"
+    found = case.landed(id=1, tags={"a": 1, "": 0}, inner={"items": {7: {"sizes": {-1: b"x"}}}})
+    assert dict(found["tags"]) == {"a": 1, "": 0}
+    assert found["inner"]["items"] == [(Decimal(7), {"sizes": [(-1, b"x")]})]
+    assert read(compile_proto(ENTRIES, (("item.proto", ITEM),)), "pm.Order.Last").index == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("field", "entry", "reason"),
+    [
+        ("E v = 1;", "string key = 1; int32 value = 2;", "v: an entry of a map, E, that is not repeated"),
+        ("repeated E v = 1;", "float key = 1; int32 value = 2;", "message E says map_entry, and is no entry"),
+        ("repeated E v = 1;", "string key = 1;", "message E says map_entry, and is no entry"),
+    ],
+)
+def test_a_message_that_only_says_that_it_is_an_entry_is_refused(field, entry, reason):
+    with pytest.raises(SchemaUnsupported, match=reason):
+        Case(f'syntax = "proto3"; message M {{ {field} message E {{ option map_entry = true; {entry} }} }}')
+
+
 @pytest.mark.parametrize(
     ("name", "header", "field"),
     [

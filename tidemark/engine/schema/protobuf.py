@@ -148,6 +148,10 @@ class _Reader:
     def field(self, field: Any, path: Path, opened: tuple[str, ...]) -> Node:
         kind = field.message_type
         if kind is not None and kind.GetOptions().map_entry:
+            if not field.is_repeated:
+                raise SchemaUnsupported(
+                    ".".join(path), f"an entry of a map, {kind.name}, that is not repeated"
+                )
             key, value = kind.fields_by_name["key"], kind.fields_by_name["value"]
             return Entries(Scalar(_SCALARS[key.type]), self.single(value, (*path, "value"), opened))
         if field.is_repeated:

@@ -1,18 +1,38 @@
 """The .proto texts of a registry to descriptors, by protobuf's own compiler (the wheel grpcio-tools)."""
 
+import re
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 
 from tidemark.domain.errors import SchemaUnsupported
 
 MAIN = "tidemark_value.proto"
 TIMEOUT = 60
+_ENTRY = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|(?P<entry>\boption\s+map_entry\s*=\s*true\s*;)""",
+    re.DOTALL,
+)
+"""An entry of a map that is spelled as a message; comments and strings, in which the same words say nothing."""
+_MARK = 536_870_413
+"""A field number that stands for it, reserved, while protoc reads the text."""
+_NO_KEYS = frozenset(
+    {
+        FieldDescriptor.TYPE_FLOAT,
+        FieldDescriptor.TYPE_DOUBLE,
+        FieldDescriptor.TYPE_BYTES,
+        FieldDescriptor.TYPE_ENUM,
+        FieldDescriptor.TYPE_MESSAGE,
+        FieldDescriptor.TYPE_GROUP,
+    }
+)
 
 
 @lru_cache(maxsize=1024)
@@ -20,7 +40,8 @@ def compile_proto(text: str, imports: tuple[tuple[str, str], ...] = ()) -> bytes
     """A serialized FileDescriptorSet with comments, dependencies first; registered texts never change.
 
     `imports` are (name, text) of the files that it imports; google/protobuf, google/type and confluent need not be
-    among them.
+    among them. Until the end of 2024 Confluent's serializer for Java registered a map as a repeated message with
+    `option map_entry`, which protoc refuses to read (confluentinc/schema-registry#3444): it is the map that it was.
     Raises SchemaUnsupported with the compiler's words.
     """
     with TemporaryDirectory(prefix="tidemark-proto-") as scratch:
@@ -31,7 +52,7 @@ def compile_proto(text: str, imports: tuple[tuple[str, str], ...] = ()) -> bytes
                 raise SchemaUnsupported(name, "an import must lie beside the schema")
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(content, encoding="utf-8")
+            target.write_text(_ENTRY.sub(_marked, content), encoding="utf-8")
         out, known = Path(scratch, "out"), Path(scratch, "known")
         known.write_bytes(_confluent())
         command = [
@@ -48,7 +69,31 @@ def compile_proto(text: str, imports: tuple[tuple[str, str], ...] = ()) -> bytes
         if done.returncode:
             lines = [line for line in done.stderr.replace(f"{folder}/", "").splitlines() if ".proto:" in line]
             raise SchemaUnsupported("", f"protoc: {'; '.join(lines) or done.stderr.strip()}")
-        return out.read_bytes()
+        return _with_maps(out.read_bytes())
+
+
+def _marked(found: re.Match[str]) -> str:
+    return f"reserved {_MARK};" if found["entry"] else found[0]
+
+
+def _with_maps(descriptors: bytes) -> bytes:
+    """The same, the messages that are marked being entries of maps again."""
+    files = FileDescriptorSet.FromString(descriptors)
+    messages = (each for file in files.file for each in _all(file.message_type))
+    entries = [each for each in messages if any(one.start == _MARK for one in each.reserved_range)]
+    for entry in entries:
+        shape = [(field.name, field.number) for field in entry.field]
+        if shape != [("key", 1), ("value", 2)] or entry.field[0].type in _NO_KEYS:
+            raise SchemaUnsupported("", f"message {entry.name} says map_entry, and is no entry of a map")
+        del entry.reserved_range[:]
+        entry.options.map_entry = True
+    return bytes(files.SerializeToString()) if entries else descriptors
+
+
+def _all(messages: Iterable[DescriptorProto]) -> Iterator[DescriptorProto]:
+    for message in messages:
+        yield message
+        yield from _all(message.nested_type)
 
 
 def _includes() -> list[Path]:
