@@ -54,6 +54,27 @@ def test_a_layout_edited_in_the_contract_is_for_new_files_and_every_row_stays(la
     table.holds_everything()
 
 
+def test_a_layout_that_somebody_changed_by_hand_is_put_back_by_the_next_run(lakehouse):
+    """Given a field dropped and an order written by SQL, when records come, then they are laid out as the contract says, once."""
+    topic = lakehouse.cluster.topic("by_hand")
+    topic.send(range(4))
+    table = lakehouse.table(topic, partition_by=["bucket(4, id)"], sort_by=["customer"])
+    table.run()
+    for change in ("DROP PARTITION FIELD bucket(4, id)", "WRITE ORDERED BY amount DESC"):
+        lakehouse.spark().sql(f"ALTER TABLE {table.name} {change}")
+    assert {c.kind for c in planned(lakehouse, table).of("apply")} == {"partition_spec", "sort_order"}
+    topic.send(range(4, 8))
+    assert table.run().state == "fresh"
+    assert planned(lakehouse, table).changes == ()
+    state = lakehouse.lake.state(table.name)
+    assert (state.shape.partition_by, state.shape.sort_by) == (("bucket(4, id)",), ("customer",))
+    entries = len(history(state))
+    topic.send([8])
+    table.run()
+    assert len(history(lakehouse.lake.state(table.name))) == entries
+    table.holds_everything()
+
+
 def with_ship(fields, *, customer=True):
     ship = {"type": "record", "name": "Ship", "fields": fields}
     kept = [{**f, "default": ""} if f["name"] == "customer" else f for f in ORDER["fields"]]

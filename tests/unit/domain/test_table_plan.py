@@ -13,7 +13,7 @@ from tidemark.domain.columns.types import LONG, STRING, TIMESTAMPTZ, Field, List
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan, WriterColumns, applied, plan_schema
-from tidemark.domain.plan.table_plan import properties_after, with_layout, with_table
+from tidemark.domain.plan.table_plan import properties_after, strayed, with_layout, with_table
 from tidemark.domain.plan.table_properties import BASE, COMMENT, governance
 
 COLUMNS = Struct(
@@ -137,6 +137,17 @@ class TestAPlanOfAContractEdit:
         made = contract(**said)
         left = planned(made, made_by(made))
         assert {c.kind for c in left.changes} <= {"comment"}
+
+    @given(edits, edits)
+    def test_only_a_layout_that_its_own_contract_gave_it_has_strayed(self, before: Any, after: Any) -> None:
+        """That of another contract is an edit, whichever of the two is the newer one."""
+        old, new = contract(**before), contract(**after)
+        assert not strayed(old, COLUMNS, made_by(old))
+        same = (old.partitioning, old.sort_by) == (new.partitioning, new.sort_by)
+        assert same or not strayed(new, COLUMNS, made_by(old))
+        by_hand = replace(made_by(old), partition_by=("truncate(3, who)",), sort_by=("at",))
+        wanted = [c for c in planned(old, by_hand).changes if c.kind in {"partition_spec", "sort_order"}]
+        assert strayed(old, COLUMNS, by_hand) == any(c.verdict == "apply" for c in wanted)
 
     @given(st.permutations(range(4)))
     def test_any_order_of_the_writers_describes_the_same_columns(self, order: list[int]) -> None:

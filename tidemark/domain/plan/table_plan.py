@@ -11,7 +11,7 @@ from tidemark.domain.columns.shape import Shape, spelled, spelled_columns
 from tidemark.domain.columns.types import KAFKA_COLUMN, Field, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.plan.comments import comment_changes, commented, wanted_comments
-from tidemark.domain.plan.contract_record import RECORD, contract_edits, record_text, remembered
+from tidemark.domain.plan.contract_record import RECORD, contract_edits, record_of, record_text, remembered
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan, Verdict, WriterColumns, applied
 from tidemark.domain.plan.table_properties import BASE, CODEC, COMMENT, LEVEL, asked_for, governance
 
@@ -55,6 +55,22 @@ def with_layout(
         *_changed(_table_properties(contract, shape, base), shape),
     )
     return replace(plan, changes=(*plan.changes, *edits))
+
+
+def strayed(contract: Contract, columns: Struct, shape: Shape) -> bool:
+    """Whether somebody else has changed the layout that this contract gave the table, and it can be had again.
+
+    One that the table remembers otherwise is of another contract, yesterday's or tomorrow's: an edit.
+    """
+    changes = (
+        *_partition_spec(contract, columns, columns, shape),
+        *_sort_order(contract, columns, columns, shape),
+    )
+    if not changes:
+        return False
+    before, now = remembered(shape.properties), record_of(contract)
+    same = all(before.get(key) == now[key] for key in ("partition_by", "sort_by"))
+    return same and any(change.verdict == "apply" for change in changes)
 
 
 def properties_after(contract: Contract, done: Iterable[Change]) -> dict[str, str | None]:

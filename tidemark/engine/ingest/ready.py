@@ -10,6 +10,7 @@ from tidemark.domain.errors import Overtaken, SchemaUnsupported, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import total, waiting
+from tidemark.domain.plan.table_plan import strayed
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
@@ -62,7 +63,8 @@ def evolved(
     """The table after the changes that the contract applies; `fresh`: its first receipt was written just now.
 
     Edits of the contract are looked for once: the receipts of a table say by which contract it was last written. A
-    run that still has the contract of yesterday lets the table be.
+    run that still has the contract of yesterday lets the table be. A layout that somebody else has given the table
+    is looked for each time.
 
     Raises:
         Stopped: columns that the contract declares wait for an approval, or cannot be had.
@@ -71,8 +73,9 @@ def evolved(
     if schemas.plain is not None:
         state = _with_declared(lake, contract, state, schemas, run_id)
     edited = state.ledger is not None and state.ledger.contract != contract.digest
-    lacking = schemas.ids - frozenset(schemas.covered(value_columns(state)))
-    if not (edited or fresh or lacking or unfinished(state)):
+    columns = value_columns(state)
+    lacking = schemas.ids - frozenset(schemas.covered(columns))
+    if not (edited or fresh or lacking or unfinished(state) or strayed(contract, columns, state.shape)):
         return state
     pause_point("evolving")
     if evolve(lake, contract, state, schemas, run_id=run_id).done:
