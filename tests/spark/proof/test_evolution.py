@@ -107,10 +107,10 @@ class TestATableFollowsItsWriters:
 
 class TestWhatMayNotBeFollowed:
     def test_a_column_renamed_by_hand_waits_until_it_is_renamed_back_or_let_go(self, lakehouse):
-        """Given a column under another name, when records need it, then they wait, and either way out loses no value."""
+        """Given a column under another name, when records and a rule need it, then they wait, and either way out loses no value."""
         topic = lakehouse.cluster.topic("renamed")
         topic.send([0])
-        table = lakehouse.table(topic)
+        table = lakehouse.table(topic, quality=[{"column": "customer", "check": "not_null"}])
         table.run()
 
         def rename(old, new):
@@ -122,6 +122,7 @@ class TestWhatMayNotBeFollowed:
             waits = table.run()
             assert waits.state == "schema_review"
             found = foresee(lakehouse.lake, table.contract)
+            assert (found.verdict, waits.error["plan"]) == ("review", found.plan)
             assert [(c["kind"], c["path"], c["verdict"]) for c in found.changes] == [
                 ("add_column", "customer", "review")
             ]

@@ -256,6 +256,7 @@ def test_rules_that_cannot_be_executed_are_refused_before_there_is_a_table(lakeh
     table = lakehouse.table(topic, quality=[rule for rule, _ in UNPLANNABLE])
     foreseen = foresee(lakehouse.lake, table.contract)
     assert foreseen.verdict == "impossible"
+    assert foresee(lakehouse.lake, table.contract, sample=10) == foreseen
     reasons = {change["reason"] for change in foreseen.changes if change["kind"] == "quality"}
     outcome = table.run()
     assert outcome.state == "misconfigured"

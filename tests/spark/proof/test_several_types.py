@@ -12,6 +12,7 @@ from lakehouse import Table
 from topics import Topic
 
 from tidemark.cli import status
+from tidemark.engine.preview.foresee import foresee
 
 AUDIT = {"type": "record", "name": "Audit", "fields": [{"name": "text", "type": "string"}]}
 PROTO = """syntax = "proto3"; package shop; message Placed { int32 id = 1; } message Paid { int32 id = 1; int32 cents = 2; }
@@ -81,6 +82,7 @@ def test_records_go_to_the_table_of_their_name_under_any_subject_strategy(lakeho
     good += [framed(second, encoded(paid, {"id": n, "cents": n})) for n in range(10)]
     send(topic, *good, log, log, None, b"garbage", framed(first, b""))
     left, right = tables(lakehouse, topic, f"{space}.Placed", f"{space}.Paid", quarantine={"fail": 0.1})
+    assert (foreseen(lakehouse, left), foreseen(lakehouse, right)) == ((35, 20, 2, 1, 12), (35, 10, 1, 1, 23))
     one, two = left.run(), right.run()
     assert (one.error, one.rows) == (None, (35, 20, 2, 1, 12))
     assert (two.error, two.rows) == (None, (35, 10, 1, 1, 23))
@@ -98,6 +100,12 @@ def test_records_go_to_the_table_of_their_name_under_any_subject_strategy(lakeho
     for table in (left, right):
         [report] = [r for r in statuses_of(lakehouse, table) if r.table == table.name]
         assert (report.state, report.unrouted) == ("fresh", 4)
+
+
+def foreseen(lakehouse, table):
+    """What a plan's sample says of all records, in the order of an outcome's rows."""
+    found = foresee(lakehouse.lake, table.contract, sample=1000).sample
+    return tuple(found[fate] for fate in ("records", "written", "quarantined", "tombstones", "skipped"))
 
 
 def statuses_of(lakehouse, table):
@@ -146,5 +154,6 @@ def test_titles_of_json_schemas_route_and_a_type_that_was_never_registered_waits
     assert f"{topic.name}-value or Paid or {topic.name}-Paid" in nothing.error["message"]
     second = register(topic, f"{topic.name}-Paid", paid, "JSON")
     send(topic, framed(second, b'{"id": 2}'))
+    assert foreseen(lakehouse, right) == foreseen(lakehouse, left) == (2, 1, 0, 0, 1)
     assert right.run().rows == (2, 1, 0, 0, 1)
     assert left.run().rows == (1, 0, 0, 0, 1)

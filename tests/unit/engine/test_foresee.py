@@ -95,6 +95,20 @@ def test_a_topic_that_is_not_there_is_told_where_no_schema_tells_of_it(
     assert any("topic orders does not exist on cluster main" in each for each in found.findings) == told
 
 
+def test_a_table_that_no_schema_can_make_is_impossible_before_the_first_run_too(lake: Any) -> None:
+    """As the run says, which stops with the reason of the newest one."""
+    own = {"type": "record", "name": "R", "fields": [{"name": "next", "type": ["null", "R"]}]}
+    versions = tuple(RegisteredSchema(n, n, "AVRO", json.dumps({**own, "doc": str(n)})) for n in (1, 2))
+    lake.platform.schema_registry = {"main": None}
+    lake.registry = lambda _: SimpleNamespace(versions=lambda _: versions, compatibility=lambda _: None)
+    lake.kafka = lambda _: SimpleNamespace(describe=lambda _: {"orders": object()})
+    found = foresee(lake, Contract.model_validate({"topic": "orders", "table": "shop.orders"}))
+    assert found.verdict == "impossible"
+    [change] = found.changes
+    assert (change["kind"], change["verdict"]) == ("incompatible", "impossible")
+    assert "version 2: next: " in change["reason"]
+
+
 def test_what_column_types_do_not_tell_of_a_new_table_is_told_beside_them(lake: Any) -> None:
     """Given a decimal that becomes text, defaults that their columns do not hold and a field that is only null, when planned, then each is named once."""
     wide = {"type": "bytes", "logicalType": "decimal", "precision": 45, "scale": 3}

@@ -129,6 +129,12 @@ def first_offenders(groups: Iterable[Group]) -> dict[int, int]:
     return first
 
 
+def unknown_ids(groups: Iterable[Group]) -> frozenset[int]:
+    """Schema ids of records that the registry does not list for the table."""
+    found = (group.schema_id for group in groups if group.cause == "unknown_schema_id")
+    return frozenset(each for each in found if each is not None)
+
+
 def span(groups: Iterable[Group], fate: Fate) -> dict[int, OffsetRange]:
     """Per partition the smallest range of offsets that holds all records of `fate`."""
     found: dict[int, OffsetRange] = {}

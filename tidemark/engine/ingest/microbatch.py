@@ -25,6 +25,7 @@ from tidemark.domain.ledger.evidence import (
     nothing_decodes,
     settled,
     truncates,
+    unknown_ids,
     unrouted,
 )
 from tidemark.domain.ledger.ledger import Counts, Entry, Ledger
@@ -219,9 +220,7 @@ def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
     Raises:
         Stopped: such a record is the very next one.
     """
-    unknown = frozenset(
-        g.schema_id for g in groups if g.cause == "unknown_schema_id" and g.schema_id is not None
-    )
+    unknown = unknown_ids(groups)
     if unknown and unknown & (
         plan.left_out | (read_schemas(lake, plan.contract, unknown).known - plan.schemas.known)
     ):

@@ -10,12 +10,13 @@ from tidemark.domain.errors import Overtaken, SchemaUnsupported, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import total, waiting
+from tidemark.domain.plan.schema_plan import applied
 from tidemark.domain.plan.table_plan import strayed
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
-from tidemark.engine.ingest.quality_plan import check_rules
+from tidemark.engine.ingest.quality_plan import check_rules, rule_faults
 from tidemark.engine.schema.evolve import evolve, plan_evolution, refused_ids, value_columns
 from tidemark.engine.schema.history import unfinished
 from tidemark.engine.schema.keys import key_decoding
@@ -47,8 +48,27 @@ def ready(
         raise Stopped("ledger_missing", contract.table, "Its first receipt vanished again.")
     settle(lake, contract, ledger)
     state = evolved(lake, contract, state, schemas, run_id, fresh=fresh)
-    check_rules(lake, contract, table_columns(value_columns(state)))
+    _fitting_rules(lake, contract, state, schemas)
     return state, ledger
+
+
+def _fitting_rules(lake: Lake, contract: Contract, state: TableState, schemas: TopicSchemas) -> None:
+    """Raises Stopped when the contract's rules do not fit: `schema_review` where an approval makes them."""
+    columns = value_columns(state)
+    faults = rule_faults(lake, contract, table_columns(columns))
+    if not faults:
+        return
+    plan = plan_evolution(contract, state, schemas)
+    later = table_columns(applied(columns, plan.of("apply", "review")))
+    if plan.of("review") and not rule_faults(lake, contract, later):
+        raise Stopped(
+            "schema_review",
+            contract.table,
+            f"Plan {plan.id} waits. Without it the rules do not fit: {'; '.join(faults)}",
+            plan=plan.id,
+            topic=contract.topic,
+        )
+    check_rules(lake, contract, table_columns(columns))
 
 
 def evolved(

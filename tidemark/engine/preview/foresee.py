@@ -68,6 +68,8 @@ class Foresight:
 def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
     """The plan of one table as of now; `sample` records are decoded against the table as it would be.
 
+    Rules are judged by the columns that an approval would leave; none are decoded for rules that do not fit these.
+
     Raises:
         Outage: catalog or registry do not answer.
         Stopped: the table is in a stop state that hides its columns.
@@ -82,11 +84,15 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
             found, columns = _new_table(contract, schemas), schemas.wanted()
         else:
             plan = with_adoption(contract, state, schemas, plan_evolution(contract, state, schemas))
-            found, columns = of_plan(plan), applied(value_columns(state), plan.of("apply"))
-        checked = found
+            found, columns = of_plan(plan), applied(value_columns(state), plan.of("apply", "review"))
+        checked, decoded = found, None
+        faults = [] if columns is None else rule_faults(lake, contract, table_columns(columns))
+        for fault in faults:
+            checked = prevented(checked, "quality", fault)
         if columns is not None:
-            checked = _with_key(lake, contract, _with_rules(lake, contract, found, columns), columns)
-        decoded = take_sample(lake, contract, state, schemas, plan, sample) if sample else None
+            checked = _with_key(lake, contract, checked, columns)
+        if sample and not faults:
+            decoded = take_sample(lake, contract, state, schemas, plan, sample)
         whole = _complete(lake, contract, checked)
         absent = _absent_topic(lake, contract) if schemas.wanted() is None else []
         notes = (
@@ -220,7 +226,9 @@ def of_plan(plan: SchemaPlan) -> Foresight:
 def _new_table(contract: Contract, schemas: TopicSchemas) -> Foresight:
     wanted = schemas.wanted()
     if wanted is None:
-        return Foresight(contract.table, "", "nothing", ())
+        nothing = Foresight(contract.table, "", "nothing", ())
+        why = schemas.unsupported.get(max(schemas.unsupported, default=0))
+        return prevented(nothing, "incompatible", why) if why else nothing
     faults = layout_faults(
         table_columns(wanted), contract.partitioning, contract.sort_by, contract.event_time
     )
@@ -234,14 +242,6 @@ def created(contract: Contract, columns: Struct, faults: Sequence[str]) -> Fores
     ]
     changes += [_change("layout", "", None, "impossible", fault) for fault in faults]
     return Foresight(contract.table, "", "impossible" if faults else "apply", tuple(changes))
-
-
-def _with_rules(lake: Lake, contract: Contract, found: Foresight, columns: Struct) -> Foresight:
-    """What the contract's quality rules ask of the columns, and these cannot give."""
-    faults = rule_faults(lake, contract, table_columns(columns))
-    changes = tuple(_change("quality", "", None, "impossible", fault) for fault in faults)
-    verdict: Verdict = "impossible" if faults else found.verdict
-    return replace(found, verdict=verdict, changes=(*found.changes, *changes))
 
 
 def _with_key(lake: Lake, contract: Contract, found: Foresight, columns: Struct) -> Foresight:

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.ledger.evidence import Group
+from tidemark.domain.ledger.evidence import Group, unknown_ids
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import OffsetRange, total
 from tidemark.domain.plan.schema_plan import SchemaPlan, applied
@@ -22,7 +22,7 @@ from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.preview.newest import newest
 from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding, key_fault
-from tidemark.engine.schema.writers import TopicSchemas
+from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 from tidemark.engine.table.create import first_ledger, table_columns
 
 FATES = ("written", "quarantined", "tombstones", "skipped", "waiting")
@@ -52,7 +52,12 @@ def sample(
         return {"records": total(ranges), **counts, "waiting": total(ranges), "causes": []}
     key = None if key_fault(lake, contract, columns) else key_decoding(lake, contract, columns)
     candidate = replace(_candidate(contract, state, schemas, columns, topic, ranges), key=key)
-    groups = grouped(decode(read_ranges(lake, contract, ranges), candidate.decoding()))
+    read = read_ranges(lake, contract, ranges)
+    groups = grouped(decode(read, candidate.decoding()))
+    unknown = unknown_ids(groups) if contract.event else frozenset()
+    if unknown:  # of other tables, maybe: a batch looks them up as well
+        candidate = replace(candidate, schemas=read_schemas(lake, contract, unknown))
+        groups = grouped(decode(read, candidate.decoding()))
     for group in groups:
         counts[_PLURAL.get(group.fate, group.fate)] += group.count
     causes = [*_quarantined(lake, candidate, groups), *_waiting(candidate, groups)]
