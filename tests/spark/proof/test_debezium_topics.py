@@ -10,6 +10,8 @@ from topics import Topic
 
 from tests.support import debezium
 from tests.support.debezium import change, framed, register, semantic
+from tidemark.domain.plan.proposal import propose
+from tidemark.engine.preview.survey import survey
 
 TIME = debezium.TIME
 COLUMNS = {
@@ -66,7 +68,12 @@ def test_a_topic_of_envelopes_becomes_rows_with_their_changes(lakehouse, topic):
         (None, value("t")),
         (key(5), framed(values, schema, change("c", after=row(5)))[:-1]),
     ]
-    topic.send_raw((k, v, 0) for k, v in records)
+    topic.send_raw((k, v, 0) for k, v in records[:-7])
+    made = propose(survey(lakehouse.lake, topic.name, "main", 100), f"lake.{topic.name}")
+    assert made.contract["value"] == {"envelope": "debezium"}
+    assert made.contract["key"] == {"format": "registry"}
+    assert made.fits
+    topic.send_raw((k, v, 0) for k, v in records[-7:])
     table = lakehouse.table(
         topic, value={"envelope": "debezium"}, key={"format": "avro"}, upsert=["id"], quarantine={"fail": 1}
     )

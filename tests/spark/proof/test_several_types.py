@@ -12,7 +12,9 @@ from lakehouse import Table
 from topics import Topic
 
 from tidemark.cli import status
+from tidemark.domain.plan.proposal import propose
 from tidemark.engine.preview.foresee import foresee
+from tidemark.engine.preview.survey import survey
 
 AUDIT = {"type": "record", "name": "Audit", "fields": [{"name": "text", "type": "string"}]}
 PROTO = """syntax = "proto3"; package shop; message Placed { int32 id = 1; } message Paid { int32 id = 1; int32 cents = 2; }
@@ -81,6 +83,12 @@ def test_records_go_to_the_table_of_their_name_under_any_subject_strategy(lakeho
     good = [framed(first, encoded(placed, {"id": n, "who": "a"})) for n in range(20)]
     good += [framed(second, encoded(paid, {"id": n, "cents": n})) for n in range(10)]
     send(topic, *good, log, log, None, b"garbage", framed(first, b""))
+    reason = proposed(lakehouse, topic)
+    assert f"{space}.Placed (21), {space}.Paid (10), Audit (2)" in reason
+    assert (
+        f"`events: {{Audit: lake.audit, {space}.Paid: lake.{space}_paid, {space}.Placed: lake.{space}_placed}}`"
+        in reason
+    )
     left, right = tables(lakehouse, topic, f"{space}.Placed", f"{space}.Paid", quarantine={"fail": 0.1})
     assert (foreseen(lakehouse, left), foreseen(lakehouse, right)) == ((35, 20, 2, 1, 12), (35, 10, 1, 1, 23))
     one, two = left.run(), right.run()
@@ -108,6 +116,14 @@ def foreseen(lakehouse, table):
     return tuple(found[fate] for fate in ("records", "written", "quarantined", "tombstones", "skipped"))
 
 
+def proposed(lakehouse, topic):
+    """Why one table is not what fits the topic."""
+    found = propose(survey(lakehouse.lake, topic.name, "main", 100), f"lake.{topic.name}")
+    assert not found.fits
+    [reason] = [each.text for each in found.reasons if each.level == "no_fit"]
+    return reason
+
+
 def statuses_of(lakehouse, table):
     return status.statuses_of(lakehouse.lake, [table.contract], lakehouse.contracts.parent)
 
@@ -132,6 +148,14 @@ def test_messages_of_one_protobuf_file_are_told_apart_by_their_index(lakehouse, 
     schema_id = register(topic, f"{topic.name}-value", PROTO, "PROTOBUF")
     values = (b"\x00\x08\x01", b"\x02\x02\x08\x02\x10\x05", b"\x02\x04\x0a\x01x", b"\x02\x00\x08\x03")
     send(topic, *(framed(schema_id, value) for value in values))
+    reason = proposed(lakehouse, topic)
+    assert reason.startswith(
+        "2 of 4 sampled values are of other record types than the table would be of: shop."
+    )
+    assert (
+        "`events: {shop.Audit: lake.shop_audit, shop.Paid: lake.shop_paid, shop.Placed: lake.shop_placed}`"
+        in reason
+    )
     left, right = tables(lakehouse, topic, "shop.Placed", "shop.Paid")
     one, two = left.run(), right.run()
     assert (one.error, one.rows, one.unrouted) == (None, (4, 2, 0, 0, 2), 1)

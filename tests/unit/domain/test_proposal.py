@@ -56,6 +56,8 @@ def test_a_large_topic_without_times_is_partitioned_by_the_record_time() -> None
 def test_debezium_is_recognised_by_its_fields() -> None:
     envelope = Struct(tuple(Field(name, STRING) for name in ("before", "after", "op", "source", "ts_ms")))
     assert proposed(seen(envelope)).contract["value"] == {"envelope": "debezium"}
+    assert proposed(seen(envelope, key_format="registry")).contract["key"] == {"format": "registry"}
+    assert "key" not in proposed(seen(key_format="registry")).contract
     flat = Struct((*PLAIN.fields, Field("__op", STRING)))
     assert proposed(seen(flat)).contract["value"] == {"envelope": "debezium_flat"}
 

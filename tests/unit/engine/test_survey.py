@@ -1,12 +1,14 @@
 """What `new` proposes for documents without a schema: the columns that their rows will have."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
+from tidemark.domain.columns.types import LONG, STRING, Field, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.plan.proposal import Keys, Seen, Sizes, propose
-from tidemark.engine.preview.survey import _guessed
+from tidemark.engine.preview.survey import Record, _guessed, _key_format
 
 ROW = {"id": 1, "name": "n"}
 SOURCE = {"db": "x", "table": "t", "lsn": 1}
@@ -48,6 +50,24 @@ def test_the_columns_of_changes_in_json_are_those_of_the_row(documents, envelope
     assert made.fits
     assert "change records of Debezium" in made.reasons[-1].text
     Contract.model_validate({**made.contract, "table": "lake.t"})
+
+
+@pytest.mark.parametrize(
+    ("key", "found"),
+    [
+        (b'{"id": 1}', "json"),
+        (b'{"schema": {"type": "struct"}, "payload": {"id": 1}}', "json"),
+        (b'{"other": 1}', None),
+        (b"1", None),
+        (None, None),
+        (b"\0\0\0\0\1x", None),
+    ],
+)
+def test_keys_that_tell_the_columns_of_a_delete_are_read(key, found):
+    """A delete whose `before` is NULL has no other; bytes of a registry that is not there tell nothing."""
+    lake = SimpleNamespace(platform=SimpleNamespace(schema_registry={}))
+    columns = Struct((Field("id", LONG), Field("name", STRING)))
+    assert _key_format(lake, "t", "main", [Record(key, b"{}"), Record(None, b"{}")], columns) == found
 
 
 def test_changes_that_bring_no_row_are_one_column():

@@ -71,7 +71,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A topic as it was surveyed; `columns` is None where nothing tells them."""
+    """A topic as it was surveyed; `columns` is None where nothing tells them, `key_format` where the keys do not."""
 
     topic: str
     table: str
@@ -80,6 +80,7 @@ class Seen:
     columns: Struct | None
     sizes: Sizes
     keys: Keys = field(default_factory=Keys)
+    key_format: Literal["registry", "json"] | None = None
     compacted: bool = False
     json_text: tuple[str, ...] = ()
     largest: int = 0
@@ -138,6 +139,8 @@ def propose(seen: Seen, default_table: str) -> Proposal:
     value = {**seen.value, **_envelope(seen)}
     if value:
         contract["value"] = value
+    if seen.key_format and _envelope(seen):  # a delete may name its row by nothing but the key
+        contract["key"] = {"format": seen.key_format}
     chosen = next((name for name in _PREFERRED if name in times), times[0] if len(times) == 1 else None)
     if chosen:
         contract["event_time"] = chosen

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
@@ -13,6 +13,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.naming import as_identifier, table_fault
 from tidemark.domain.errors import Outage, Refused, SchemaUnsupported, Stopped
 from tidemark.domain.formats.json_columns import declared
+from tidemark.domain.formats.protobuf_columns import ProtobufMessage
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.plan.proposal import Keys, Reason, Seen, Sizes, declared_fields, json_text_columns
@@ -23,12 +24,12 @@ from tidemark.engine.decode.shipped.debezium_json import META
 from tidemark.engine.decode.shipped.json_values import JsonFault, parse
 from tidemark.engine.preview.json_inference import infer
 from tidemark.engine.preview.newest import newest
-from tidemark.engine.schema.writers import read_schemas
+from tidemark.engine.preview.record_types import Typed, events_for, framed, told, typed
+from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 
 PATIENCE = 20.0
 """Seconds that the sample may take."""
 DAY_MS = 86_400_000
-_HEADER = 5
 _FOREIGN = 0.05
 _FLAT = {"__op", "__deleted"}
 """Fields of Debezium's flattened changes, of which each has one."""
@@ -57,8 +58,8 @@ def survey(lake: Lake, topic_name: str, cluster: str, records: int) -> Seen:
     topic = _described(lake, topic_name, cluster)
     found = sampled(lake, topic, cluster, newest(topic, records))
     sizes = _sizes(lake, topic, cluster, found)
-    registered = _registered(lake, topic_name, cluster)
     values = [record.value for record in found if record.value is not None]
+    registered = _registered(lake, topic_name, cluster, values)
     if registered is not None:
         found_value: _Value = ({}, registered[0], (*registered[1], *_framing(values)), [])
     else:
@@ -72,6 +73,7 @@ def survey(lake: Lake, topic_name: str, cluster: str, records: int) -> Seen:
         columns=columns,
         sizes=sizes,
         keys=_keys(found, rows),
+        key_format=_key_format(lake, topic_name, cluster, found, columns or Struct(())),
         compacted=_compacted(lake, topic_name, cluster),
         json_text=json_text_columns(rows, columns or Struct(())),
         largest=max((len(v) for v in values), default=0),
@@ -136,7 +138,9 @@ def _sizes(lake: Lake, topic: Topic, cluster: str, found: Sequence[Record]) -> S
     return Sizes(there, recent, round(octets / len(found)) if found else 0)
 
 
-def _registered(lake: Lake, topic: str, cluster: str) -> tuple[Struct | None, tuple[Reason, ...]] | None:
+def _registered(
+    lake: Lake, topic: str, cluster: str, values: Sequence[bytes]
+) -> tuple[Struct | None, tuple[Reason, ...]] | None:
     """Columns by the subject of the topic, and what is wrong with them; None without a subject."""
     if cluster not in lake.platform.schema_registry or not lake.registry(cluster).versions(f"{topic}-value"):
         return None
@@ -148,20 +152,33 @@ def _registered(lake: Lake, topic: str, cluster: str) -> tuple[Struct | None, tu
     except Stopped as stopped:
         return None, (Reason("no_fit", str(stopped.fields.get("detail") or stopped.message)),)
     faults = [Reason("no_fit", why) for why in list(schemas.unsupported.values())[-1:]]
+    others = [each for each in typed(lake, cluster, values) if not _own(schemas, each)]
+    if len(others) > _FOREIGN * len(values):
+        says = (
+            f"{len(others)} of {len(values)} sampled values are of other record types than the table would be of: "
+            f"{told(others)}. "
+        )
+        faults.append(Reason("no_fit", f"{says}{_by_type(lake, typed(lake, cluster, values))}"))
     return schemas.wanted(), tuple(faults)
 
 
+def _own(schemas: TopicSchemas, found: Typed) -> bool:
+    """Whether a table of the topic's own subject takes the record."""
+    messages = {w.schema.root.name for w in schemas.writers if isinstance(w.schema, ProtobufMessage)}
+    return found.schema_id in schemas.ids and (not messages or found.name in messages)
+
+
+def _by_type(lake: Lake, found: Sequence[Typed]) -> str:
+    return f"Give each a table: `{events_for(found, lake.platform.default_namespace)}`"
+
+
 def _framing(values: Sequence[bytes]) -> Iterator[Reason]:
-    foreign = sum(1 for value in values if not _framed(value))
+    foreign = sum(1 for value in values if not framed(value))
     if foreign > _FOREIGN * len(values):
         yield Reason(
             "no_fit",
             f"{foreign} of {len(values)} sampled values begin with no schema id, though the registry has a schema",
         )
-
-
-def _framed(value: bytes) -> bool:
-    return len(value) >= _HEADER and value[0] == 0
 
 
 def _guessed(lake: Lake, cluster: str, values: Sequence[bytes]) -> _Value:
@@ -171,9 +188,10 @@ def _guessed(lake: Lake, cluster: str, values: Sequence[bytes]) -> _Value:
             "no_fit", "the topic is empty and the registry has no schema for it: nothing tells what it holds"
         )
         return {}, None, (reason,), []
-    ids = {int.from_bytes(value[1:_HEADER], "big") for value in values if _framed(value)}
-    if ids and all(_framed(value) for value in values) and _known(lake, cluster, ids):
-        text = f"values carry schema ids ({', '.join(map(str, sorted(ids)[:5]))}) of other subjects: name value.subject"
+    found = typed(lake, cluster, values) if any(map(framed, values)) else []
+    if found and len(found) >= (1 - _FOREIGN) * len(values):
+        text = f"values carry schema ids of other subjects: {told(found)}. {_by_type(lake, found)}, or name "
+        text += "the `value.subject` of one"
         return {}, None, (Reason("no_fit", text),), []
     documents = [_json(value) for value in values]
     if all(document is not _NOT_JSON for document in documents):
@@ -201,12 +219,6 @@ def _is_text(value: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _known(lake: Lake, cluster: str, ids: set[int]) -> bool:
-    return cluster in lake.platform.schema_registry and all(
-        lake.registry(cluster).exists(each) for each in sorted(ids)[:5]
-    )
 
 
 def _unwrapped(documents: list[Any]) -> tuple[dict[str, str], list[Any]]:
@@ -271,6 +283,24 @@ def _keys(found: Sequence[Record], rows: Sequence[Mapping[str, Any]]) -> Keys:
             if all(str(row.get(name)) == text for row, text in zip(rows, texts, strict=True))
         ]
     return Keys(len(found), len(found) - len(there), len(set(there)), tuple(columns))
+
+
+def _key_format(
+    lake: Lake, topic: str, cluster: str, found: Sequence[Record], columns: Struct
+) -> Literal["registry", "json"] | None:
+    """What tells the columns of a key: its schema, or its own names; None where nothing does."""
+    keys = [record.key for record in found if record.key is not None]
+    if not keys:
+        return None
+    if all(map(framed, keys)):
+        registered = cluster in lake.platform.schema_registry and lake.registry(cluster).numbers(
+            f"{topic}-key"
+        )
+        return "registry" if registered else None
+    payloads = [opened(key)[1] for key in map(_json, keys) if isinstance(key, dict)]
+    names = {field.name for field in columns.fields}
+    fits = len(payloads) == len(keys) and all(isinstance(p, dict) and p.keys() <= names for p in payloads)
+    return "json" if fits else None
 
 
 def _compacted(lake: Lake, topic: str, cluster: str) -> bool:

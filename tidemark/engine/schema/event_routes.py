@@ -80,11 +80,11 @@ def _messages(version: RegisteredSchema) -> Mapping[str, tuple[int, ...]]:
         return {}
 
 
+def message_names(version: RegisteredSchema) -> Mapping[bytes, str]:
+    """What a value of a Protobuf schema begins with, header apart, and the message that it names so."""
+    return {p: name for name, index in _messages(version).items() for p in message_prefixes(index)}
+
+
 def _prefixes(version: RegisteredSchema, events: Events) -> Mapping[bytes, Route]:
-    routes = {name: events.route(name) for name in _messages(version)}
-    return {
-        prefix: routes[name]
-        for name, index in _messages(version).items()
-        if routes[name] != "own"
-        for prefix in message_prefixes(index)
-    }
+    routes = {prefix: events.route(name) for prefix, name in message_names(version).items()}
+    return {prefix: route for prefix, route in routes.items() if route != "own"}
