@@ -434,12 +434,21 @@ class TestAColumnThatAWriterDrops:
         assert refused_ids(said, lake.state(), schemas) == {2}
         assert lake.evolve(said, schemas).parked == ()
 
-    def test_waits_for_review_when_the_upsert_table_is_keyed_by_it(self, lake: Lake) -> None:
-        said, schemas = contract(upsert=["id", "who"]), topic(FIRST, REMOVED)
+    @pytest.mark.parametrize(
+        ("upsert", "needs"),
+        [
+            (["id", "who"], "upsert.keys"),
+            ({"keys": ["id"], "order_by": ["who", "_kafka.offset"]}, "upsert.order_by"),
+        ],
+    )
+    def test_waits_for_review_when_the_upsert_table_is_keyed_or_ordered_by_it(
+        self, lake: Lake, upsert: Any, needs: str
+    ) -> None:
+        said, schemas = contract(upsert=upsert), topic(FIRST, REMOVED)
         lake.evolve(said, topic(FIRST))
         found = lake.evolve(said, schemas)
         assert [(c.kind, c.path, c.verdict) for c in found.parked] == [("remove_column", ("who",), "review")]
-        assert "upsert.keys needs it" in found.parked[0].reason
+        assert f"{needs} needs it" in found.parked[0].reason
         assert removing_ids(said, lake.state(), schemas, "review") == {2}
         lake.evolve(said, schemas, approval=Approval(found.plan.id, "ann", "known"))
         assert removing_ids(said, lake.state(), schemas, "review") == frozenset()

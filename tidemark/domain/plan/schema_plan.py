@@ -14,6 +14,7 @@ from tidemark.domain.columns.coverage import Difference, covers
 from tidemark.domain.columns.evolution import extended
 from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Struct
 from tidemark.domain.config.contract import SchemaChanges
+from tidemark.domain.config.upsert import Current
 from tidemark.domain.errors import SchemaUnsupported
 
 Kind = Literal[
@@ -145,12 +146,12 @@ def plan_schema(
     removed: frozenset[str] = frozenset(),
     settled: frozenset[int] = frozenset(),
     pinned: Iterable[tuple[str, ...]] = (),
-    keys: Iterable[tuple[str, ...]] = (),
+    upsert: Current | None = None,
 ) -> SchemaPlan:
     """What `columns` lack for `writers`; `removed` paths and `settled` schema ids have been dealt with before.
 
-    `pinned` are the columns that the partition spec needs: a writer that drops one is refused. `keys` are those of the
-    upsert table: whoever drops one waits for a person.
+    `pinned` are the columns that the partition spec needs: a writer that drops one is refused. Whoever drops a key or
+    an order column of the `upsert` table waits for a person.
     """
     ordered = sorted((w for w in writers if w.id not in settled), key=lambda w: w.version)
     apart: list[Change] = []
@@ -167,7 +168,7 @@ def plan_schema(
         apart += [_change(clash, writer, policy) for clash in clashes]
         grown = extended(grown, writer.columns)
     growth = [_change(d, _first_to_need(d, columns, ordered), policy) for d in covers(columns, grown)]
-    gone = judged_removals(removals(ordered, columns), policy, removed, pinned, keys)
+    gone = judged_removals(removals(ordered, columns), policy, removed, pinned, upsert)
     return SchemaPlan(table, (*growth, *apart, *gone))
 
 
@@ -258,10 +259,11 @@ def judged_removals(
     policy: SchemaChanges,
     removed: frozenset[str],
     pinned: Iterable[tuple[str, ...]],
-    keys: Iterable[tuple[str, ...]],
+    upsert: Current | None,
 ) -> list[Change]:
     """One change per column that is gone: it stays and reads NULL, and the contract may want to know."""
-    needed, identify = tuple(pinned), tuple(keys)
+    needed = tuple(pinned)
+    keys, order = (upsert.keys, upsert.order) if upsert else ((), ())
     changes: dict[tuple[str, ...], Change] = {}
     for each in found:
         says = f"{each.writer.named}: no longer there"
@@ -270,9 +272,12 @@ def judged_removals(
             reason = f"{says}, but partition_by needs it: further rows would all fall into the NULL partition"
         elif ".".join(each.path) in removed:
             continue
-        elif policy.remove_column == "apply" and _holds(each.path, identify):
+        elif policy.remove_column == "apply" and _holds(each.path, keys):
             verdict = "review"
             reason = f"{says}, but upsert.keys needs it: rows without it would have no key, or all the same"
+        elif policy.remove_column == "apply" and _holds(each.path, order):
+            verdict = "review"
+            reason = f"{says}, but upsert.order_by needs it: rows without it would lose to every older one that has it"
         elif policy.remove_column == "apply":
             continue
         else:

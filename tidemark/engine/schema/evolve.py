@@ -73,7 +73,7 @@ def plan_evolution(contract: Contract, state: TableState, schemas: TopicSchemas)
         removed=removed_paths(state),
         settled=settled,
         pinned=state.shape.partition_sources,
-        keys=_keys(contract),
+        upsert=current_of(contract),
     )
     clashing = {c.schema_id for c in plan.changes if c.kind == "incompatible"} | settled
     sound = [w for w in writers if w.id not in clashing]
@@ -101,21 +101,17 @@ def removing_ids(
     if schemas.plain is not None:
         return frozenset()
     columns, policy = value_columns(state), contract.schema_changes
-    pinned, keys = state.shape.partition_sources, _keys(contract)
-    needed = [path for path in (*pinned, *keys) if path[0] != KAFKA_COLUMN.name]
+    pinned, upsert = state.shape.partition_sources, current_of(contract)
+    decisive = (*upsert.keys, *upsert.order) if upsert else ()
+    needed = [path for path in (*pinned, *decisive) if path[0] != KAFKA_COLUMN.name]
     if policy.remove_column == "apply" and all(
         resolve(w.columns, quoted_parts(path)) for w in schemas.writers for path in needed
     ):
         return frozenset()  # the usual case, before every batch
     found = removals((w for w in writer_columns(state, schemas) if w.id not in settled_ids(state)), columns)
-    judged = {c.path: c.verdict for c in judged_removals(found, policy, removed_paths(state), pinned, keys)}
+    gone = judged_removals(found, policy, removed_paths(state), pinned, upsert)
+    judged = {change.path: change.verdict for change in gone}
     return frozenset(each.writer.id for each in found if judged.get(each.path) in verdicts)
-
-
-def _keys(contract: Contract) -> tuple[tuple[str, ...], ...]:
-    """The columns by which the upsert table knows its rows."""
-    current = current_of(contract)
-    return current.keys if current else ()
 
 
 def evolve(
