@@ -1,5 +1,6 @@
 """`tidemark run`: ingest for some tables, then their merges, in this process, until all have caught up."""
 
+import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -18,14 +19,18 @@ from tidemark.cli.contracts import load_contracts
 from tidemark.cli.in_dagster import dagster_instance, execute, interrupted
 from tidemark.cli.output import console, number, print_json, show_error, state_text
 from tidemark.cli.progress import watching
+from tidemark.cli.status import seen
 from tidemark.domain import outcome as core
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped, TidemarkError
+from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.config.configuration import Configuration
+from tidemark.engine.config.configuration import Configuration, places
 from tidemark.engine.look.receipts import outcome_of
 
 Outcome = Mapping[str, Any]
+_NOTHING_SEEN: frozenset[State] = frozenset({"kafka_down", "catalog_down"})
+"""States in which a look finds no ends, or not what is published."""
 
 
 def run(tables: Sequence[str], *, as_json: bool) -> None:
@@ -53,6 +58,7 @@ def run(tables: Sequence[str], *, as_json: bool) -> None:
                 told.get(table) or (_unmerged(table, why) if why else _nothing_to_do(table))
                 for table in upserts
             ]
+    _remember(configuration, contracts, outcomes)
     if as_json:
         print_json(outcomes)
     else:
@@ -61,6 +67,16 @@ def run(tables: Sequence[str], *, as_json: bool) -> None:
         raise typer.Exit(INTERRUPTED)
     if any(each["error"] for each in outcomes):
         raise typer.Exit(FINDING)
+
+
+def _remember(
+    configuration: Configuration, contracts: Sequence[Contract], outcomes: Sequence[Outcome]
+) -> None:
+    """Since when the records of tables that stopped wait: without a sensor nobody else has seen them."""
+    stopped = {each["table"] for each in outcomes if each["error"] and each["state"] not in _NOTHING_SEEN}
+    behind = [each for each in contracts if each.table in stopped]
+    if behind:
+        seen(Lake(configuration), behind, places(os.environ).home)
 
 
 def _told_of(result: dg.ExecuteInProcessResult) -> tuple[dict[str, Outcome], str | None, bool]:

@@ -60,16 +60,22 @@ def statuses(configuration: Configuration, tables: Sequence[str]) -> list[Status
 def statuses_of(
     lake: Lake, contracts: Sequence[Contract], home: Path, *, ask_dagster: bool = False
 ) -> list[Status]:
-    """Worst first. Remembers what was seen, for the age of what waits."""
-    memories = sightings.read(home)
-    facts = look(lake, contracts, memories)
-    sightings.write(home, {**memories, **{each.contract.table: each.memory for each in facts}})
+    """Worst first."""
+    facts = seen(lake, contracts, home)
     if ask_dagster:
         known = hints(home, [each.contract.table for each in facts if _needs_hint(each)])
         facts = [replace(each, hint=known.get(each.contract.table, each.hint)) for each in facts]
     now, lanes = datetime.now(UTC), lake.platform.lanes
     found = [judge(each, poll=lanes[each.contract.lane].poll, now=now) for each in facts]
     return sorted(found, key=lambda each: each.gravity)
+
+
+def seen(lake: Lake, contracts: Sequence[Contract], home: Path) -> list[Facts]:
+    """The facts as of now; their ends are remembered, for the age of what waits."""
+    memories = sightings.read(home)
+    facts = look(lake, contracts, memories)
+    sightings.write(home, {**memories, **{each.contract.table: each.memory for each in facts}})
+    return facts
 
 
 def _needs_hint(facts: Facts) -> bool:
