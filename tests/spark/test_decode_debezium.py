@@ -226,6 +226,7 @@ def test_with_an_upsert_table_tombstones_and_truncations_are_rows(spark: SparkSe
     assert rows[0]["_kafka"]["tombstone"]
     assert rows[0]["_kafka"]["key"] == key_of(9)
     assert (rows[4]["id"], rows[4]["_cdc"]["op"]) == (None, "t")
+    assert rows[1][DETAIL] == "the Kafka key is NULL, or a part of it"
     assert rows[2][DETAIL] == "the Kafka key 0x67617262616765 does not decode"
 
 

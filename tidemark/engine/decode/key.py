@@ -43,5 +43,5 @@ def key_detail(cause: Column) -> Column:
         lambda words, each: words.when(cause == each[0], each[1]), _WHY.items(), F.when(F.lit(False), "")
     ).otherwise("does not decode")
     shown = F.concat(F.lit("0x"), F.hex(F.substring(F.col("key"), 1, _SHOWN)))
-    text = F.concat(F.lit("the Kafka key "), F.coalesce(shown, F.lit("")), F.lit(" "), why)
+    text = F.concat_ws(" ", F.lit("the Kafka key"), shown, why)
     return F.when(cause.isNotNull(), text)
