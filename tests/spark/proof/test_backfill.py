@@ -16,6 +16,7 @@ from tidemark.engine.operate.approve import approve
 from tidemark.engine.operate.backfill import backfill
 from tidemark.engine.operate.backfill_load import Pace
 from tidemark.engine.operate.backfill_plan import Asked
+from tidemark.engine.operate.backfill_shadow import drop_shadow
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.table.operations import Signature
@@ -104,6 +105,25 @@ def test_an_aborted_backfill_leaves_nothing(lakehouse, late):
         done(late)
     log = lakehouse.lake.spark().table("lake.lake.tidemark_operations").where(f"`table` = '{late.name}'")
     assert [(r["verb"], r["by"]) for r in log.collect()] == [("backfill", "ada")] * 2
+
+
+def test_a_table_of_somebody_else_in_the_place_of_the_backfill_is_neither_written_nor_dropped(
+    lakehouse, late
+):
+    """Given a table with the name that the backfill's quarantine would have, when a backfill begins, or drops what it made, then that table stays."""
+    place = f"{late.name}_backfill_quarantine"
+    lakehouse.spark().sql(f"CREATE TABLE {place} USING iceberg AS SELECT 1 AS precious")
+    with pytest.raises(Refused, match=f"{place} is the place of the backfill"):
+        done(late, since=AGES[0], until=AGES[1])
+    lakehouse.spark().sql(f"ALTER TABLE {place} RENAME TO {place}_")
+    assert done(late, since=AGES[0], until=AGES[1])["step"] == "load"
+    lakehouse.spark().sql(f"DROP TABLE {place} PURGE")
+    lakehouse.spark().sql(f"ALTER TABLE {place}_ RENAME TO {place}")
+    with pytest.raises(Refused, match=f"{place} is the place of the backfill"):
+        done(late, abort=True)
+    drop_shadow(lakehouse.lake, late.contract)
+    assert lakehouse.catalog.load_table(place).scan().to_arrow()["precious"].to_pylist() == [1]
+    assert not lakehouse.catalog.table_exists(f"{late.name}_backfill")
 
 
 @pytest.mark.parametrize("version", [2, pytest.param(3, marks=pytest.mark.long)])

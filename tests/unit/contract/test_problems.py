@@ -315,13 +315,17 @@ def test_names_equal_but_for_case_are_refused_naming_both(installation):
     assert "one.yaml" in found.message
 
 
-def test_the_quarantine_table_of_another_contract_is_taken(installation):
+@pytest.mark.parametrize("companion", ["quarantine", "backfill", "backfill_quarantine"])
+def test_the_companions_of_another_contract_s_table_are_taken(installation, companion):
     installation.contract("topic: a\ntable: shop.orders", "one.yaml")
-    found = installation.contract("topic: b\ntable: shop.orders_quarantine", "two.yaml").problem()
-    assert "shop.orders_quarantine is also made by" in found.message
+    found = installation.contract(f"topic: b\ntable: shop.orders_{companion}", "two.yaml").problem()
+    assert (found.file, found.line) == ("contracts/two.yaml", 2)
+    assert f"shop.orders_{companion} is also made by" in found.message
 
 
-@pytest.mark.parametrize("other", ["shop.orders", "shop.Orders", "shop.orders_quarantine"])
+@pytest.mark.parametrize(
+    "other", ["shop.orders", "shop.Orders", "shop.orders_quarantine", "shop.orders_backfill"]
+)
 def test_an_upsert_table_is_a_table_of_its_own(installation, other):
     found = installation.contract(
         f"topic: a\ntable: shop.orders\nupsert: {{keys: [k], table: {other}}}"

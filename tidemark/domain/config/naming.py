@@ -13,6 +13,8 @@ RESERVED_NAMESPACES = frozenset({"kafka", "schema", "maintenance"})
 """First parts of asset keys that are not tables."""
 OPERATIONS_LOG = "tidemark_operations"
 """The table of the default namespace that says who changed what; no contract may write into it."""
+SHADOW = "_backfill"
+"""What the place of a table's backfill, and of its quarantine, is called behind the name of the table."""
 LINKS = ("http", "https", "mailto")
 """Schemes that a link on a page may have: no other does anything but lead somewhere."""
 

@@ -22,7 +22,6 @@ BACKFILL = "tidemark.backfill"
 """Property of a shadow table: what is being loaded into it, as `Backfill` in JSON."""
 CUTOVER = "tidemark.cutover"
 """Property of a table: the newest backfill that was published, as `Cutover` in JSON."""
-SHADOW = "_backfill"
 _ELSEWHERE = 2**30
 _SOURCE = re.compile(r"(topic|table|parquet):(.+)")
 

@@ -290,7 +290,7 @@ def _publish_quarantine(lake: Lake, plan: Plan, groups: list[Group], run_id: str
         found != plan.state.head
     ):  # the rows of these offsets are someone else's by now, and so is their quarantine
         raise Overtaken(contract.table, plan.state.head or 0, found)
-    quarantine.ensure(lake, contract.quarantine_table, contract.topic)
+    quarantine.ensure(lake, contract)
     rows = quarantined_rows(lake, plan, groups, run_id) if expected else None
     return quarantine.replace_within(
         lake, contract.quarantine_table, rows, epoch=epoch, ranges=plan.ranges, expected=expected

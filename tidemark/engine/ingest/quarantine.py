@@ -14,7 +14,9 @@ from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 from pyspark.sql import DataFrame
 
 from tidemark.domain.columns.spark_types import quoted_text
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Stopped
+from tidemark.domain.ledger.backfill import BACKFILL
 from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.plan.table_properties import BASE
 from tidemark.engine.access.lake import Lake
@@ -31,12 +33,14 @@ COLUMNS = (
 )
 
 
-def ensure(lake: Lake, quarantine: str, topic: str) -> None:
-    """Create the quarantine table of a topic when it is not there."""
+def ensure(lake: Lake, contract: Contract) -> None:
+    """Create the quarantine table of a contract when it is not there; that of a backfill's shadow is marked like it."""
+    quarantine, backfill = contract.quarantine_table, contract.table_properties.get(BACKFILL)
     if load(lake.catalog, quarantine) is not None:
         return
     keep = {
-        OWNED: topic,
+        OWNED: contract.topic,
+        **({BACKFILL: backfill} if backfill else {}),
         "format-version": "2",
         "write.merge.mode": "merge-on-read",
         "write.delete.mode": "merge-on-read",

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.errors import Outage, Stopped
-from tidemark.domain.ledger.backfill import SHADOW
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 

@@ -10,8 +10,9 @@ from functools import partial
 from typing import Any
 
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.errors import Refused, Stopped
-from tidemark.domain.ledger.backfill import CUTOVER, SHADOW, Backfill, Cutover, Source, parse_source
+from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Cutover, Source, parse_source
 from tidemark.domain.ledger.offsets import total
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named

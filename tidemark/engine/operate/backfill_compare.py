@@ -11,7 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from tidemark.domain.columns.spark_types import quoted_name
 from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.ledger.backfill import SHADOW, Backfill, Source
+from tidemark.domain.config.naming import SHADOW
+from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.operate.backfill_shadow import Window, fit, shadow_rows

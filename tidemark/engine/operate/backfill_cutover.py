@@ -13,8 +13,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.errors import Refused, Stopped
-from tidemark.domain.ledger.backfill import CUTOVER, SHADOW, Backfill, Cutover, Placement, Source, place
+from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Cutover, Placement, Source, place
 from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY, Counts, add_up, batch_id
 from tidemark.domain.ledger.settlement import ABANDONED, Settlement
@@ -277,7 +278,7 @@ def _hide_quarantined(
         return False
     contract = plan.contract
     staged = _settlement(plan, planned, run_id).staged
-    quarantine.ensure(lake, contract.quarantine_table, contract.topic)
+    quarantine.ensure(lake, contract)
     spark, target = lake.spark(), lake.identifier(contract.quarantine_table)
     spark.sql(f"DELETE FROM {target} WHERE {ABANDONED}")
     shadow = spark.table(lake.identifier(f"{contract.table}{SHADOW}_quarantine"))

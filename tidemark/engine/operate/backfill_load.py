@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame
 
 from tidemark import __version__
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.errors import Refused, Stopped
-from tidemark.domain.ledger.backfill import SHADOW, Backfill, Source
+from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Counts, Entry, batch_id, branch_name
 from tidemark.domain.ledger.offsets import OffsetRange, Offsets

@@ -13,8 +13,9 @@ from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract, Ingest, StartOffsets
+from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.errors import Refused
-from tidemark.domain.ledger.backfill import BACKFILL, SHADOW, Backfill, Source
+from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Source
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.plan.table_properties import GC_ENABLED
@@ -67,20 +68,18 @@ def under_way(lake: Lake, contract: Contract) -> tuple[TableState, Backfill] | N
     """The shadow that is there, and what is being loaded into it.
 
     Raises:
-        Refused: a table of that name is no shadow.
+        Refused: a table of that name, or of its quarantine's, was made by no backfill.
     """
+    declared = {each.table for each in lake.configuration.contracts}
+    for place, ours in _there(lake, contract).items():
+        if not ours or place in declared:
+            raise Refused(
+                f"{place} is the place of the backfill, and a table of its own",
+                next_step="give that table another name",
+                table=contract.table,
+            )
     state = lake.state(contract.table + SHADOW)
-    if not state.exists:
-        return None
-    if BACKFILL not in state.properties or any(
-        each.table == state.table for each in lake.configuration.contracts
-    ):
-        raise Refused(
-            f"{state.table} is the place of the backfill, and a table of its own",
-            next_step="give that table another name",
-            table=contract.table,
-        )
-    return state, Backfill.model_validate_json(state.properties[BACKFILL])
+    return (state, Backfill.model_validate_json(state.properties[BACKFILL])) if state.exists else None
 
 
 def windows(lake: Lake, shadow: str) -> list[Window]:
@@ -99,10 +98,20 @@ def _ranges(ledger: Ledger) -> dict[int, OffsetRange]:
 
 
 def drop_shadow(lake: Lake, contract: Contract) -> None:
-    """Drop the shadow with all its files, its quarantine first: while the shadow stands, this can be repeated."""
-    name = contract.table + SHADOW
-    for table in (f"{name}_quarantine", name):
-        lake.spark().sql(f"DROP TABLE IF EXISTS {lake.identifier(table)} PURGE")
+    """Drop the shadow with all its files, its quarantine first: while the shadow stands, this can be repeated.
+
+    Only what a backfill has made: whoever has put a table in its place meanwhile keeps it.
+    """
+    for table, ours in _there(lake, contract).items():
+        if ours:
+            lake.spark().sql(f"DROP TABLE IF EXISTS {lake.identifier(table)} PURGE")
+
+
+def _there(lake: Lake, contract: Contract) -> dict[str, bool]:
+    """The shadow's quarantine and the shadow, as far as they are there -> whether a backfill has made them."""
+    shadow = contract.table + SHADOW
+    found = {name: load(lake.catalog, name) for name in (f"{shadow}_quarantine", shadow)}
+    return {name: BACKFILL in table.properties for name, table in found.items() if table}
 
 
 def shadow_rows(lake: Lake, contract: Contract, target: TableState, epoch: int) -> DataFrame:

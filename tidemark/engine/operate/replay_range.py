@@ -271,7 +271,7 @@ def _stage_quarantine(lake: Lake, plan: Plan, decoded: DataFrame, groups: list[G
     if not expected:
         return False
     name = plan.contract.quarantine_table
-    quarantine.ensure(lake, name, plan.contract.topic)
+    quarantine.ensure(lake, plan.contract)
     staged = Settlement(id=plan.batch_id, epoch=plan.ledger.epoch, run_id=run_id, at=0).staged
     rows = explained_rows(lake, plan, decoded, groups, run_id)
     hidden = rows.withColumns({"resolved_by": F.lit(staged), "resolved_at": F.current_timestamp()})
