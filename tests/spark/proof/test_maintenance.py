@@ -16,7 +16,7 @@ from topics import order
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import current_of
-from tidemark.domain.errors import Overtaken
+from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.domain.maintenance import compaction
 from tidemark.engine.access.table_state import read_state
@@ -25,7 +25,7 @@ from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.maintain import expire
 from tidemark.engine.maintain.foreign_retention import is_aside
 from tidemark.engine.maintain.health import health
-from tidemark.engine.maintain.maintain import maintain, relieve
+from tidemark.engine.maintain.maintain import maintain, maintain_now, relieve
 from tidemark.engine.operate.backfill_hold import hold
 from tidemark.engine.operate.replay import replay
 from tidemark.engine.table.lease import INGEST_FIRST, Held, lease
@@ -287,6 +287,14 @@ def test_an_upsert_table_is_maintained_with_its_topic_and_nothing_unmerged_goes(
     assert len(rows) == 7
     by_spark = lakehouse.spark().sql(f"SELECT id FROM {upsert}").collect()
     assert sorted(row["id"] for row in by_spark) == list(range(21, 28))
+    lakehouse.spark().sql(f"ALTER TABLE {table.name} DROP TAG tidemark_ledger")
+    only_the_newest_is_left(table)
+    with pytest.raises(Stopped) as stopped:
+        maintain_now(lakehouse.lake, table.contract, ("snapshot_expiry",), Signature("ada", "a test"))
+    said = str(stopped.value)
+    assert (stopped.value.state, stopped.value.table) == ("ledger_missing", table.name)
+    assert f"{table.name} retention: ledger_missing: Looked through 1 snapshots and the tag." in said
+    assert (said.count("no snapshot of it carries"), said.count("Next: ")) == (1, 1), said
 
 
 def only_the_newest_is_left(table):

@@ -16,6 +16,7 @@ from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import LEDGER_TAG
 from tidemark.engine.access.table_state import newest_receipt, read_state
+from tidemark.engine.merge.state import read_history
 
 COLUMNS = pa.schema([("id", pa.int64())])
 
@@ -85,3 +86,11 @@ def test_the_tag_is_believed_only_behind_what_is_left_of_the_chain(format_versio
     assert found(3, 5, head=5) == 3, "cut"
     assert found(2, 3, head=2) is None, "cut, and taken back"
     assert found(1, 2, 3, head=2) == 1
+
+
+def test_a_history_without_any_receipt_has_a_name() -> None:
+    """Given a foreign program that has dropped the tag and expired every receipt, then whoever asks what is merged is told so."""
+    left = history((5, 4, {}), head=5, tag=5, format_version=2)
+    with pytest.raises(Stopped) as stopped:
+        read_history(left, "shop.orders", None)
+    assert (stopped.value.state, stopped.value.table) == ("ledger_missing", "shop.orders")

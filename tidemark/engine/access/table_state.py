@@ -120,9 +120,7 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         and OWNED in metadata.properties
         and metadata.current_snapshot_id is not None
     ):
-        raise Stopped(
-            "ledger_missing", table, f"Looked through {len(metadata.snapshots)} snapshots and the tag."
-        )
+        raise ledger_missing(metadata, table)
     if required:
         require_whole(metadata, table)
     head = metadata.current_snapshot()
@@ -154,6 +152,13 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         ),
         head_schema=schema_at(metadata, head),
         staged=_staged(metadata, head),
+    )
+
+
+def ledger_missing(metadata: TableMetadata, table: str) -> Stopped:
+    """What stops a table that was loaded, and has no receipt."""
+    return Stopped(
+        "ledger_missing", table, f"Looked through {len(metadata.snapshots)} snapshots and the tag."
     )
 
 

@@ -102,11 +102,18 @@ def _head(lake: Lake, contract: Contract) -> int | None:
 
 def _not_maintained(contract: Contract, failed: Sequence[Gain]) -> TidemarkError:
     """A service that does not answer and a stop state keep their names: they are findings, not bad use."""
-    told = "; ".join(f"{each.table} {each.kind}: {each.reason}" for each in failed)
+    told = "; ".join(f"{each.table} {each.kind}: {_detail(each)}" for each in failed)
     states = [named_state(each.error.get("state")) for each in failed if each.error]
     state = next((each for each in states if each in OUTAGES), states[0])
     kind = Outage if state in OUTAGES else Stopped
     return kind(state, contract.table, told, topic=contract.topic, cluster=contract.cluster)
+
+
+def _detail(gain: Gain) -> str:
+    """Why, where what the state means and the next step are told around it."""
+    error = gain.error or {}
+    detail = error.get("detail")
+    return f"{error['state']}: {detail}" if detail else str(error.get("message", gain.reason))
 
 
 def _compaction(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]:

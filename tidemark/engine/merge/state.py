@@ -30,6 +30,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import (
     TableState,
     ancestors,
+    ledger_missing,
     load,
     newest_receipt,
     read_state,
@@ -108,7 +109,11 @@ def read_pair(lake: Lake, current: Current, *, ledger: bool = True) -> Pair:
 
 
 def read_history(metadata: TableMetadata, table: str, named: int | None) -> AppendHistory:
-    """The history of an append table; receipts as far back as the snapshot `named`, at least the newest."""
+    """The history of an append table; receipts as far back as the snapshot `named`, at least the newest.
+
+    Raises:
+        Stopped: `ledger_missing`: there is no receipt at all.
+    """
     chain = list(ancestors(metadata, metadata.current_snapshot_id))
     receipts: list[AppendReceipt] = []
     for snapshot in chain:
@@ -118,7 +123,10 @@ def read_history(metadata: TableMetadata, table: str, named: int | None) -> Appe
         if text:
             at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
             receipts.append(AppendReceipt(snapshot.snapshot_id, at, Ledger.from_json(text, table=table)))
-    if not receipts and (newest := newest_receipt(metadata)):
+    if not receipts:
+        newest = newest_receipt(metadata)
+        if newest is None:
+            raise ledger_missing(metadata, table)
         at = datetime.fromtimestamp(newest.timestamp_ms / 1000, UTC)
         text = summary_of(newest)[LEDGER_PROPERTY]
         receipts.append(AppendReceipt(newest.snapshot_id, at, Ledger.from_json(text, table=table)))
