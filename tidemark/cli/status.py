@@ -82,7 +82,7 @@ def _needs_hint(facts: Facts) -> bool:
     """Of a table that has caught up, or cannot be seen, the last run has nothing to tell."""
     if facts.table is None or facts.topic is None:
         return False
-    return not facts.table.exists or bool(waiting_records(facts))
+    return not facts.loaded or bool(waiting_records(facts))
 
 
 def _show(found: Sequence[Status]) -> None:

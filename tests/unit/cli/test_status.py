@@ -205,6 +205,27 @@ def test_a_first_load_from_offsets_has_what_follows_them_to_catch_up_with() -> N
 
 
 @pytest.mark.parametrize(
+    ("offsets", "state"),
+    [({0: 100}, "fresh"), ({0: 101}, "misconfigured"), ({7: 0}, "misconfigured"), ({0: 0}, "lagging")],
+)
+def test_a_first_load_from_offsets_that_kafka_does_not_hold_is_not_fresh(offsets: Any, state: State) -> None:
+    contract = Contract(topic="orders", table="shop.orders", ingest={"start": {"offsets": offsets}})  # type: ignore[arg-type]
+    new = facts(contract=contract, table=TableState("shop.orders", exists=False))
+    assert judge(new, poll=timedelta(seconds=5), now=NOW).state == state
+    loaded = facts(contract=contract)
+    assert judge(loaded, poll=timedelta(seconds=5), now=NOW).state == "fresh", "the ledger counts then"
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_first_load_that_was_stopped_is_not_fresh_though_nothing_waits(exists: bool) -> None:
+    contract = Contract(topic="orders", table="shop.orders", ingest={"start": "latest"})  # type: ignore[arg-type]
+    hint = Hint(stopped="table_incompatible", at=NOW)
+    new = facts(contract=contract, table=TableState("shop.orders", exists=exists), hint=hint)
+    assert judge(new, poll=timedelta(seconds=5), now=NOW).state == "table_incompatible"
+    assert status_module._needs_hint(new)
+
+
+@pytest.mark.parametrize(
     ("end", "state"),
     [(0, "offsets_regressed"), (99, "offsets_regressed"), (100, "fresh"), (101, "lagging"), (150, "lagging")],
 )

@@ -16,6 +16,7 @@ from tidemark.domain.states import FINE, HELD_BACK, OUTAGES, STATES, State, reme
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.held import accepted_batch
 from tidemark.engine.look.sightings import Memory
+from tidemark.engine.table.start import fault_of
 
 HELD = timedelta(minutes=1)
 """A transaction that holds the last stable offset back for longer is worth a state."""
@@ -59,8 +60,23 @@ class Facts:
         start = self.contract.ingest.start
         if self.topic is None or start == "latest":
             return dict(self.topic.end) if self.topic else {}
-        named = start.offsets if isinstance(start, StartOffsets) else {}
-        return {p: named.get(p, offset) for p, offset in self.topic.log_start.items()}
+        return {p: self._named.get(p, offset) for p, offset in self.topic.log_start.items()}
+
+    @property
+    def _named(self) -> Mapping[int, int]:
+        """Where the contract lets a first load begin."""
+        start = self.contract.ingest.start
+        return start.offsets if isinstance(start, StartOffsets) else {}
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the table says how far it is."""
+        return self.table is not None and self.table.ledger is not None
+
+    @property
+    def misnamed(self) -> bool:
+        """Whether a first load cannot begin where the contract says, exactly as ingest would find."""
+        return not self.loaded and self.topic is not None and fault_of(self.topic, self._named) is not None
 
     @property
     def finding(self) -> Finding | None:
@@ -177,11 +193,15 @@ def _fault(facts: Facts) -> State | None:
         return facts.topic_fault or "topic_missing"
     if not table.exists and facts.hint.loaded:
         return "table_missing"
+    if facts.misnamed:
+        return "misconfigured"
     return facts.finding.state if facts.finding else None
 
 
 def _of_stream(facts: Facts, lag: Lag, limit: timedelta, now: datetime) -> State:
     """Table and topic fit each other: how far apart they are, and why."""
+    if not facts.loaded and (stopped := _still_stopped(facts)):
+        return stopped  # nothing waits where nothing is to be read yet, at `latest` say
     if not lag.records:
         held = facts.memory.held
         return "transaction_open" if held is not None and now - held > HELD else "fresh"

@@ -39,16 +39,17 @@ def starting_offsets(kafka: KafkaAdmin, contract: Contract, topic: Topic) -> dic
 
 
 def _within(contract: Contract, topic: Topic, named: Mapping[int, int], source: str) -> dict[int, int]:
+    if fault := fault_of(topic, named):
+        raise Stopped("misconfigured", contract.table, f"{source}: {fault}.")
+    return {**topic.log_start, **named}
+
+
+def fault_of(topic: Topic, named: Mapping[int, int]) -> str | None:
+    """Why a load cannot begin at these offsets, or None."""
     for partition, offset in named.items():
         low, high = topic.log_start.get(partition), topic.high_watermark.get(partition)
         if low is None or high is None:
-            raise Stopped(
-                "misconfigured", contract.table, f"{source}: {topic.name} has no partition {partition}."
-            )
+            return f"{topic.name} has no partition {partition}"
         if not low <= offset <= high:
-            raise Stopped(
-                "misconfigured",
-                contract.table,
-                f"{source}: offset {offset} of partition {partition} is outside of what Kafka holds, {low} to {high}.",
-            )
-    return {**topic.log_start, **named}
+            return f"offset {offset} of partition {partition} is outside of what Kafka holds, {low} to {high}"
+    return None
