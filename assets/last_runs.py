@@ -21,7 +21,7 @@ def hints_of(
     instance: dg.DagsterInstance, tables: Sequence[str], sightings: Mapping[str, Sequence[Sighting]]
 ) -> dict[str, Hint]:
     """Hints by table; `sightings` as the sensors' cursors have them."""
-    ends, loaded = last_runs(instance, tables), _loaded(instance, tables)
+    ends, loaded = last_runs(instance, tables), loaded_before(instance, tables)
     return {
         table: Hint(
             stopped=ends[table][0] if table in ends else None,
@@ -81,6 +81,7 @@ def _interrupted(instance: dg.DagsterInstance, run_id: str) -> bool:
     return error is not None and "DagsterExecutionInterruptedError" in error.message
 
 
-def _loaded(instance: dg.DagsterInstance, tables: Sequence[str]) -> set[str]:
+def loaded_before(instance: dg.DagsterInstance, tables: Sequence[str]) -> set[str]:
+    """Those of the tables that some run has loaded: if one is not there now, that is no first load."""
     records = instance.get_asset_records([table_key(table) for table in tables])
     return {table_of(r.asset_entry.asset_key) for r in records if r.asset_entry.last_materialization}

@@ -11,7 +11,8 @@ import dagster as dg
 
 from assets.evolution import run_evolved
 from assets.handover import Handover
-from assets.names import STOPPED_TAG, by_sensor, table_key, table_of
+from assets.last_runs import loaded_before
+from assets.names import STOPPED_TAG, by_sensor, table_of
 from assets.quality import evaluations, ingest_checks, merge_evaluations, unchanged_freshness
 from assets.repeated import repeated
 from assets.report import failure, observation, quarantine_landed, result
@@ -165,7 +166,8 @@ def _reports(
     first_seen: Mapping[str, int],
 ) -> Generator[Report]:
     stop = Event()
-    work = make_work(lake, context.run_id, _known(context, chosen), stop)
+    known = loaded_before(context.instance, [each.table for each in chosen])
+    work = make_work(lake, context.run_id, known, stop)
     if not by_sensor(context.run):
         return catch_up_all(work, chosen, lane, stop=stop, catch_up=work.catch_up)
     checks = sum(len(ingest_checks(each)) + 1 for each in chosen) if make_work is LakeWork else 0
@@ -178,16 +180,6 @@ def _reports(
         called_away=Handover(context.instance, context.run_id, pool),
         first_seen={table: datetime.fromtimestamp(at, UTC) for table, at in first_seen.items()},
     )
-
-
-def _known(context: dg.AssetExecutionContext, chosen: Sequence[Contract]) -> set[str]:
-    """The tables that were loaded before by Dagster's records: if one is missing now, that is no first load."""
-    records = context.instance.get_asset_records([table_key(each.table) for each in chosen])
-    return {
-        table_of(record.asset_entry.asset_key)
-        for record in records
-        if record.asset_entry.last_materialization
-    }
 
 
 def _result(

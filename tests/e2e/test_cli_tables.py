@@ -100,6 +100,34 @@ def test_a_table_that_stops_is_a_finding_and_the_others_are_loaded(lakehouse):
     assert (code, worst["table"], worst["state"]) == (1, bad.name, "topic_missing")
 
 
+def test_a_table_that_somebody_has_dropped_is_missing_for_every_verb(lakehouse):
+    """Given two tables, when the one that was loaded is dropped, then no verb takes it for the one that never was."""
+    topic = lakehouse.cluster.topic("cli_dropped")
+    topic.send(range(10))
+    table, never = lakehouse.table(topic), lakehouse.table(lakehouse.cluster.topic("cli_never"))
+    assert cli(lakehouse, "run", table.name)[0] == 0
+    lakehouse.spark().sql(f"DROP TABLE {table.name} PURGE")
+    signed = ("--reason", "a test")
+    verbs = {
+        "pause": signed,
+        "replay": ("--quarantine", *signed),
+        "rollback": ("--snapshot", "1", *signed),
+        "backfill": ("--abort", *signed),
+        "accept": ("--new-epoch", *signed),
+        "maintain": signed,
+        "reconcile": (),
+        "schema": (),
+    }
+    for verb, words in verbs.items():
+        code, told = cli(lakehouse, verb, table.name, *words)
+        assert (code, told["error"].get("state")) == (1, "table_missing"), (verb, told)
+        assert f"tidemark accept {table.name} --first-load" in told["error"]["next_step"]
+        if verb != "maintain":
+            code, told = cli(lakehouse, verb, never.name, *words)
+            assert (code, told["error"]["message"]) == (2, f"{never.name} has never been loaded"), verb
+    assert cli(lakehouse, "maintain", never.name, *signed)[0] == 0
+
+
 def test_two_runs_at_once_load_everything_once(lakehouse):
     topic = lakehouse.cluster.topic("cli_twice", 2)
     topic.send(range(3000))

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tidemark.engine.config.configuration import places
 from tidemark.engine.look.status import Hint
 
 
@@ -28,3 +29,8 @@ def hints(home: Path, tables: Sequence[str]) -> Mapping[str, Hint]:
             return hints_of(instance, tables, recorded_sightings(instance))
     except Exception:  # noqa: BLE001 - a cache that does not answer
         return {}
+
+
+def loaded(table: str) -> bool:
+    """Whether some run has loaded the table, as far as Dagster knows."""
+    return any(each.loaded for each in hints(places(os.environ).home, [table]).values())

@@ -9,6 +9,7 @@ from rich.table import Table as RichTable
 
 from tidemark.cli.border import FINDING
 from tidemark.cli.contracts import load_contracts
+from tidemark.cli.dagster_records import loaded
 from tidemark.cli.output import console, number, print_json
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.verify.marks import Count, Runs
@@ -23,8 +24,10 @@ def reconcile(table: str, *, as_json: bool) -> None:
     """Exit code 1 on any gap or duplicate."""
     configuration = load_contracts()
     contract = configuration.contract(table)
+    lake = Lake(configuration)
+    lake.loaded = loaded
     with _progress(as_json=as_json) as show:
-        found = compare(Lake(configuration), contract, show)
+        found = compare(lake, contract, show)
     if as_json:
         print_json([each.as_json() for each in found.counts])
     else:

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from tidemark.cli.contracts import load_contracts
+from tidemark.cli.dagster_records import loaded
 from tidemark.cli.output import console, print_json
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.preview.schema_report import schema_report
@@ -15,7 +16,9 @@ from tidemark.engine.preview.schema_report import schema_report
 def schema(table: str, *, as_json: bool) -> None:
     """Columns with ids and comments, layout, and the history of changes."""
     configuration = load_contracts()
-    found = schema_report(Lake(configuration), configuration.contract(table))
+    lake = Lake(configuration)
+    lake.loaded = loaded
+    found = schema_report(lake, configuration.contract(table))
     if as_json:
         print_json(found)
         return

@@ -95,7 +95,7 @@ def test_a_table_renamed_in_the_contract_is_renamed_once_approved_and_goes_on(la
     told = schema_report(lake, new.contract)
     assert [(e["by"], e["changes"][0]["kind"]) for e in told["history"]] == [("ann", "rename")]
     assert {c["path"]: c["type"] for c in told["columns"]}["amount"] == "double"
-    with pytest.raises(Refused, match="does not exist"):
+    with pytest.raises(Refused, match="has never been loaded"):
         schema_report(lake, lakehouse.table(lakehouse.cluster.topic("nothing")).contract)
     lake.close()
 

@@ -20,6 +20,7 @@ from tidemark.engine.maintain.named_snapshots import named_snapshots
 from tidemark.engine.maintain.orphans import remove_orphans
 from tidemark.engine.table.lease import Held
 from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.unloaded import gone
 from tidemark.engine.table.unlogged import log_what_died
 
 BUDGET = timedelta(minutes=10)
@@ -74,7 +75,7 @@ def maintain_now(
     """The same at once, for the verb `maintain`: logged with who and why.
 
     Raises:
-        Stopped, Outage: a table could not be maintained; what was done to the others is in the log.
+        Stopped, Outage: a table could not be maintained, or is gone; what was done to the others is in the log.
     """
     before = _head(lake, contract)
     gains = list(maintain(lake, contract, assets, dry_run=signature.dry_run))
@@ -92,6 +93,10 @@ def maintain_now(
     )
     if failed := [each for each in gains if each.error]:
         raise _not_maintained(contract, failed)
+    current = current_of(contract)
+    for table in (contract.table, *([current.contract.table] if current else ())):
+        if missing := gone(lake, table):
+            raise missing
     return operation
 
 

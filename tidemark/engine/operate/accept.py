@@ -30,6 +30,7 @@ from tidemark.engine.table.create import first_ledger, prepare, publish_receipt,
 from tidemark.engine.table.operations import Operation, Signature, finish, logged
 from tidemark.engine.table.settle import settle, settle_published
 from tidemark.engine.table.start import starting_offsets
+from tidemark.engine.table.unloaded import unloaded
 from tidemark.engine.table.unlogged import act_of, log_died, log_what_died
 
 Acceptance = Literal["first-load", "new-epoch", "record-gap", "quarantine-batch"]
@@ -86,7 +87,7 @@ def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operati
 
 def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operation:
     state, topic = lake.state(contract.table), lake.topic(contract)
-    ledger = _ledger(contract, state)
+    ledger = _ledger(lake, contract, state)
     finding = examine(ledger, topic)
     if finding is None or finding.state not in _NEW_EPOCH:
         raise _nothing(contract, "the topic is the one that was read", "new-epoch")
@@ -135,7 +136,7 @@ def _unpublished(lake: Lake, contract: Contract, ledger: Ledger, following: Ledg
 
 def _record_gap(lake: Lake, contract: Contract, signature: Signature) -> Operation:
     state, topic = lake.state(contract.table), lake.topic(contract)
-    ledger = _ledger(contract, state)
+    ledger = _ledger(lake, contract, state)
     finding = examine(ledger, topic)
     if finding is None or finding.state != "offsets_expired":
         raise _nothing(contract, "Kafka still holds every offset that was not read", "record-gap")
@@ -159,7 +160,7 @@ def _record_gap(lake: Lake, contract: Contract, signature: Signature) -> Operati
 
 def _quarantine_batch(lake: Lake, contract: Contract, signature: Signature) -> Operation:
     state = lake.state(contract.table)
-    epoch = _ledger(contract, state).epoch
+    epoch = _ledger(lake, contract, state).epoch
     held = held_batch(state)
     if held is None:
         raise _nothing(contract, "the last run held no batch back", "quarantine-batch")
@@ -284,13 +285,9 @@ def _unused_epoch(lake: Lake, contract: Contract, state: TableState) -> int:
     return 0 if newest is None else max(0, int(newest) + 1)  # rows of a backfill from elsewhere are below
 
 
-def _ledger(contract: Contract, state: TableState) -> Ledger:
+def _ledger(lake: Lake, contract: Contract, state: TableState) -> Ledger:
     if state.ledger is None:
-        raise Refused(
-            f"{contract.table} has never been loaded",
-            next_step=f"tidemark run {contract.table}",
-            table=contract.table,
-        )
+        raise unloaded(lake, contract.table)
     return state.ledger
 
 

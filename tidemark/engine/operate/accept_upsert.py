@@ -16,6 +16,7 @@ from tidemark.engine.merge.table import prepare
 from tidemark.engine.operate.accept import Acceptance, accept
 from tidemark.engine.table.create import publish_receipt
 from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.unloaded import unloaded
 from tidemark.engine.table.unlogged import act_of, log_died, log_what_died
 
 
@@ -61,7 +62,7 @@ def _first_load(lake: Lake, current: Current, what: Acceptance, signature: Signa
         )
     pair = read_pair(lake, current, ledger=False)
     if pair.append is None:
-        raise Refused(f"{append} was never loaded", next_step=f"tidemark run {append}", table=table)
+        raise unloaded(lake, append)
     state = pair.state
     lost = state.head is not None and state.merged is None
     if state.exists and not (lost or lacking(pair) or _stands(lake, pair)):

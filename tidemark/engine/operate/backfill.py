@@ -36,6 +36,7 @@ from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.lease import existing
 from tidemark.engine.table.operations import Operation, Signature, finish, logged
 from tidemark.engine.table.settle import settle
+from tidemark.engine.table.unloaded import unloaded
 from tidemark.engine.table.unlogged import log_what_died
 
 ABORTING = "tidemark.backfill-aborting"
@@ -57,11 +58,7 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
             log_what_died(lake, contract.table)
         target = lake.state(contract.table)
         if target.ledger is None:
-            raise Refused(
-                f"{contract.table} has never been loaded",
-                next_step=f"tidemark run {contract.table}",
-                table=contract.table,
-            )
+            raise unloaded(lake, contract.table)
         source = parse_source(asked.source, contract.cluster, lake.platform.kafka)
         found = under_way(lake, contract)
         died = _died(lake, contract, target, signature) if found is None else None

@@ -9,6 +9,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import PAUSED, RESUMED, TableState
 from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.operations import Operation, Signature, finish, logged
+from tidemark.engine.table.unloaded import unloaded
 from tidemark.engine.table.unlogged import log_what_died
 
 _PROPERTY: Mapping[str, str] = {"pause": PAUSED, "resume": RESUMED}
@@ -59,11 +60,7 @@ def resume(lake: Lake, contract: Contract, signature: Signature) -> Operation:
 def _existing(lake: Lake, contract: Contract) -> TableState:
     state = lake.state(contract.table, ledger=False)
     if not state.exists:
-        raise Refused(
-            f"{contract.table} does not exist yet",
-            next_step=f"tidemark run {contract.table}",
-            table=contract.table,
-        )
+        raise unloaded(lake, contract.table)
     return state
 
 

@@ -37,6 +37,7 @@ from tidemark.engine.table.branch import branch_identifier
 from tidemark.engine.table.create import table_columns
 from tidemark.engine.table.publish import publish
 from tidemark.engine.table.settle import settle, settle_published
+from tidemark.engine.table.unloaded import unloaded
 
 ATTEMPTS = 6
 T = TypeVar("T")
@@ -79,11 +80,7 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
     """
     state = lake.state(contract.table)
     if state.ledger is None:
-        raise Refused(
-            f"{contract.table} has never been loaded",
-            next_step=f"tidemark run {contract.table}",
-            table=contract.table,
-        )
+        raise unloaded(lake, contract.table)
     if not dry_run:
         settle(lake, contract, state.ledger)
     schemas = read_schemas(lake, contract, frozenset(state.ledger.others))

@@ -42,6 +42,7 @@ from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.publish import publish
 from tidemark.engine.table.settle import settle, settle_published
+from tidemark.engine.table.unloaded import unloaded
 from tidemark.engine.table.unlogged import act_of, log_what_died
 
 
@@ -125,11 +126,7 @@ def _attempt(
 ) -> tuple[_Step, int | None]:
     state = _stands(lake, contract)
     if state.ledger is None:
-        raise Refused(
-            f"{contract.table} has never been loaded",
-            next_step=f"tidemark run {contract.table}",
-            table=contract.table,
-        )
+        raise unloaded(lake, contract.table)
     if not signature.dry_run:
         settle(lake, contract, state.ledger)
     step = _step(lake, contract, state, target)
@@ -156,11 +153,7 @@ def _stands(lake: Lake, contract: Contract) -> TableState:
 def _step(lake: Lake, contract: Contract, state: TableState, target: Target) -> _Step:
     table = load(lake.catalog, contract.table)
     if table is None or state.head is None or state.ledger is None:
-        raise Refused(
-            f"{contract.table} has never been loaded",
-            next_step=f"tidemark run {contract.table}",
-            table=contract.table,
-        )
+        raise unloaded(lake, contract.table)
     chain = list(ancestors(table.metadata, state.head))
     found = _find(contract, chain, target)
     if _is_half(contract, chain, found):

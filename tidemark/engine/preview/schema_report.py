@@ -5,12 +5,12 @@ from typing import Any
 from pyiceberg.types import ListType, MapType, StructType
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Refused
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.shape import fields
 from tidemark.engine.access.table_state import load, read_state
 from tidemark.engine.schema.history import history
+from tidemark.engine.table.unloaded import unloaded
 
 
 def schema_report(lake: Lake, contract: Contract) -> dict[str, Any]:
@@ -27,11 +27,7 @@ def schema_report(lake: Lake, contract: Contract) -> dict[str, Any]:
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         table = load(lake.catalog, contract.table)
         if table is None:
-            raise Refused(
-                f"{contract.table} does not exist yet",
-                next_step=f"tidemark run {contract.table}",
-                table=contract.table,
-            )
+            raise unloaded(lake, contract.table)
         state = read_state(lake.catalog, contract.table, required=False)
     return {
         "table": contract.table,

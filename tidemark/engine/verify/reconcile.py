@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyiceberg.table import Table as IcebergTable
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Overtaken, Refused, Stopped
+from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.guard import Topic, examine
 from tidemark.domain.ledger.ledger import Counts, Gap, Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
@@ -26,6 +26,7 @@ from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.look.headroom import compacted
 from tidemark.engine.table.settle import pending
 from tidemark.engine.table.standing import NEEDED, OPEN, standing
+from tidemark.engine.table.unloaded import unloaded
 from tidemark.engine.verify.committed import read_committed
 from tidemark.engine.verify.kafka_rows import kafka_rows
 from tidemark.engine.verify.marks import OLD, QUARANTINED, RECORD, ROW, TOMBSTONE, Count, Marks, mark, windows
@@ -87,7 +88,7 @@ def reconcile(
         began = time.perf_counter()
         topic = lake.topic(contract)
         state, quarantine = _together(lake, contract)
-        ledger = _comparable(contract, state, topic)
+        ledger = _comparable(lake, contract, state, topic)
         counts, expired = _counts(ledger, topic, newest), expired_before(state.properties)
         work = _Comparison(lake, contract, state.head, ledger, counts, on_progress, quarantine, expired)
         covered = {
@@ -128,13 +129,9 @@ def _revision(state: TableState) -> tuple[int, int]:
     return (state.ledger.epoch, state.ledger.revision) if state.ledger else (-1, -1)
 
 
-def _comparable(contract: Contract, state: TableState, topic: Topic) -> Ledger:
+def _comparable(lake: Lake, contract: Contract, state: TableState, topic: Topic) -> Ledger:
     if state.ledger is None:
-        raise Refused(
-            f"{contract.table} has never been loaded",
-            next_step=f"tidemark run {contract.table}",
-            table=contract.table,
-        )
+        raise unloaded(lake, contract.table)
     finding = examine(state.ledger, topic)
     if finding and finding.state != "offsets_expired":
         raise Stopped(
