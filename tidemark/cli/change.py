@@ -116,7 +116,10 @@ def remade(kind: str, message: str, next_step: str, fields: Mapping[str, Any]) -
     if kind in {"Stopped", "Outage"}:
         rest = {k: v for k, v in fields.items() if k not in {"state", "table", "detail"}}
         known: type[Stopped | Outage] = Stopped if kind == "Stopped" else Outage
-        return known(fields["state"], fields["table"] or NO_TABLE, fields.get("detail", ""), **rest)
+        error = known(fields["state"], fields["table"] or NO_TABLE, fields.get("detail", ""), **rest)
+        error.message, error.next_step = message, next_step  # with the topic and the cluster in them
+        error.fields["safe"] = fields.get("safe", "")
+        return error
     if kind == "Overtaken":
         return Overtaken(fields["table"], fields["planned"], fields["found"])
     return _KINDS.get(kind, TidemarkError)(message, next_step=next_step, **fields)
