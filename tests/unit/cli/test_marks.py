@@ -58,9 +58,17 @@ def test_gaps_and_duplicates_are_what_a_plain_count_finds(
 
 def test_tombstones_that_are_rows_are_missed_when_they_are_gone() -> None:
     lost = count(values=[10], tombstones=[11, 12, 14], rows=[10, 14], quarantined=[], counted=1)
-    assert lost.gaps == [(11, 13)]
+    assert (lost.gaps, lost.tombstones) == ([(11, 13)], 0)
     counted = count(values=[10], tombstones=[11, 12, 14], rows=[10, 14], quarantined=[], counted=2)
     assert (counted.gaps, counted.tombstones) == ([], 2)
+
+
+def test_a_hole_of_rows_is_one_gap_whatever_its_records_were() -> None:
+    """Given rows of values and a tombstone that somebody has deleted, when they are counted, then each is counted once, and as one hole."""
+    values, rows = [10, 11, 13, 14], [10]
+    found = count(values=values, tombstones=[12], rows=rows, quarantined=[], counted=0)
+    assert found.gaps == [(11, 15)]
+    assert found.kafka_records == found.rows + found.tombstones + sum(b - a for a, b in found.gaps)
 
 
 def test_holes_of_transactions_and_compaction_are_no_gaps() -> None:

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.merge_ledger import MergeLedger
-from tidemark.domain.ledger.offsets import OffsetRange, Offsets, cut, total, waiting
+from tidemark.domain.ledger.offsets import OffsetRange, Offsets, cut, joined, total, waiting
 
 Reloaded = Mapping[int, tuple[OffsetRange, ...]]
 
@@ -228,14 +228,3 @@ def _reloaded(newest: MergeLedger, replays: Iterable[Ledger]) -> Reloaded:
                 OffsetRange(first, min(last, merged)) for first, last in ranges if first < merged
             )
     return {p: joined(ranges) for p, ranges in found.items() if ranges}
-
-
-def joined(ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
-    """Sorted, with what touches or overlaps as one."""
-    result: list[OffsetRange] = []
-    for each in sorted(ranges):
-        if result and each.start <= result[-1].end:
-            result[-1] = OffsetRange(result[-1].start, max(each.end, result[-1].end))
-        else:
-            result.append(each)
-    return tuple(result)

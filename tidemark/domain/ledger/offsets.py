@@ -3,7 +3,7 @@
 Offsets map a partition to the next offset to read, as Kafka counts them (int >= 0).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 Offsets = Mapping[int, int]
@@ -83,3 +83,14 @@ def cut_before(ranges: Ranges, offenders: Offsets) -> dict[int, OffsetRange]:
 def advance(committed: Offsets, ranges: Ranges) -> dict[int, int]:
     """The next offsets after `ranges` were read; partitions without a range stay."""
     return {**committed, **{partition: each.end for partition, each in ranges.items()}}
+
+
+def joined(ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
+    """Sorted, with what touches or overlaps as one."""
+    result: list[OffsetRange] = []
+    for each in sorted(ranges):
+        if result and each.start <= result[-1].end:
+            result[-1] = OffsetRange(result[-1].start, max(each.end, result[-1].end))
+        else:
+            result.append(each)
+    return tuple(result)

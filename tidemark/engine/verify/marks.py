@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.ledger.offsets import OffsetRange, joined
 
 RECORD, TOMBSTONE, ROW, QUARANTINED, TWICE, OLD = 1, 2, 4, 8, 16, 32
 # OLD: retention may have deleted the row of this record
@@ -96,12 +96,14 @@ class Count:
     def settle(self, skipped: int, tombstones: int) -> None:
         """Records in no place are skips as far as the ledger has counted so many; one more, and all are gaps.
 
-        The same for tombstones, which are rows where an upsert table is fed.
+        The same for tombstones, which are rows where an upsert table is fed: what is a gap is counted as nothing else.
         """
         if self.missing and self.missing <= skipped:
             self.skipped, self.gaps = self.missing, []
+        lost = self.gaps
         if self.tombstones > tombstones:
-            self.gaps = sorted([*self.gaps, *self.unplaced])
+            lost, self.tombstones = [*lost, *self.unplaced], 0
+        self.gaps = [(each.start, each.end) for each in joined([OffsetRange(*run) for run in lost])]
 
     def as_json(self) -> dict[str, Any]:
         """The stable shape of `reconcile --json`."""
