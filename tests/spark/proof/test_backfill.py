@@ -61,6 +61,8 @@ def test_what_lies_before_the_first_load_is_loaded_beside_the_ingest(lakehouse, 
     seen = done(late, DRY, since=AGES[0], until=AGES[1])
     assert (seen["step"], seen["offsets_in_all"], late.head) == ("plan", 103, late.head)
     told = []
+    with pytest.raises(Refused, match="nothing of a backfill of"):
+        done(late, cutover=True)
     part = done(late, since=AGES[0], until=AGES[1], max_records=40, pace=Pace(say=told.append))
     assert (part["step"], part["rows"], late.ids()) == ("load", 100, list(range(60, 100)))
     assert told[-1] == "103 records loaded, 0 offsets to go"
@@ -72,6 +74,9 @@ def test_what_lies_before_the_first_load_is_loaded_beside_the_ingest(lakehouse, 
     late.topic.send(range(100, 110))
     late.run()
     head = late.head
+    would = done(late, DRY, cutover=True)
+    assert (would["step"], would["rows"], would["offsets_left"], late.head) == ("cutover", 100, 0, head)
+    assert (would["windows"], would["resumes"]) == (part["windows"], True)
     whole = done(late, cutover=True)
     assert (whole["loaded_now"], whole["cutover"]["rows"], whole["cutover"]["by"]) == (0, 100, "ada")
     assert late.iceberg().properties["tidemark.cutover"]
@@ -159,6 +164,8 @@ def test_rows_of_other_stores_and_topics_come_before_the_cutover(lakehouse, tmp_
     assert (told["windows_equal"], told["windows_different"], told["rows"]) == (5, 0, 5760)
     assert [w["loaded"]["keys"] for w in told["windows"]] == [1440, 1440, 1440, 1440, 0]
     before = table.ledger
+    would = done(table, DRY, cutover=True)
+    assert (would["step"], would["rows"], would["windows_left"]) == ("cutover", 5760, 0)
     assert done(table, cutover=True)["cutover"]["source"] == source
     assert set(lakehouse.catalog.load_table(old[5:]).metadata.refs) == {"main"}
     rows = table.iceberg().scan(selected_fields=("id", "_kafka")).to_arrow()

@@ -13,7 +13,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Cutover, Source, parse_source
-from tidemark.domain.ledger.offsets import total
+from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState, ledger_of
@@ -157,7 +157,9 @@ def _go_on(
     if receipt is None:
         check_overlap(lake, work)
     if signature.dry_run:
-        return {**work.told, **_foreseen(work), "resumes": found is not None}, target.head
+        shadow_state = found[0] if found and asked.cutover and receipt is None else None
+        seen = _foreseen(work) if shadow_state is None else _publishable(lake, work, shadow_state)
+        return {**work.told, **seen, "resumes": found is not None}, target.head
     if receipt is not None:
         return _finished(lake, work, receipt, signature), receipt
     hold(lake, contract, work.source, work.plan, asked.pace.say)
@@ -187,6 +189,21 @@ def _foreseen(work: Work) -> dict[str, Any]:
         "step": "plan",
         **check_time(work.opened, work.plan.time_column, work.plan.since, work.plan.until),
     }
+
+
+def _publishable(lake: Lake, work: Work, shadow: TableState) -> dict[str, Any]:
+    """What a cutover would publish: what is loaded, beside what it would replace, and how much is to be loaded first.
+
+    Raises:
+        Refused: it would be, for what was copied is not what the source holds.
+    """
+    loaded = windows(lake, shadow.table)
+    compared = compare_windows(lake, work.contract, work.target, work.source, work.plan, loaded, work.opened)
+    _check_exact(work, compared)
+    following = {**work.plan.start, **(shadow.ledger.next if shadow.ledger else {})}
+    left = total(waiting(following, work.plan.end))
+    kind = "offsets" if work.source.records else "windows"
+    return {"step": "cutover", f"{kind}_left": left, **_summary(compared)}
 
 
 def _load(lake: Lake, work: Work, shadow: Contract, run_id: str, pace: Pace) -> int:

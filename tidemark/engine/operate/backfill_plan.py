@@ -94,6 +94,12 @@ def work_of(
                 table=contract.table,
             )
         return Work(contract, target, source, plan, opened)
+    if asked.cutover and asked.since is None and asked.until is None:
+        raise Refused(
+            f"nothing of a backfill of {contract.table} is loaded that could be published",
+            next_step=f"tidemark backfill {contract.table} --from TIME --to TIME --reason … loads one",
+            table=contract.table,
+        )
     if asked.since is None or asked.until is None or asked.since >= asked.until:
         raise Refused(
             "a backfill needs --from TIME --to TIME, the first before the second",
