@@ -13,11 +13,14 @@ from functools import partial
 
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotRefUpdate
 
 from tidemark.domain.errors import Stopped
 from tidemark.domain.maintenance.snapshot_keep import LEASE_PREFIX
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.table_state import load
+from tidemark.engine.table.branch import is_writable
 from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.races import repeated
 
@@ -115,4 +118,10 @@ def _leases(metadata: TableMetadata) -> dict[int, float]:
 
 
 def _drop(lake: Lake, table: str, name: str) -> None:
-    lake.spark().sql(f"ALTER TABLE {lake.identifier(table)} DROP TAG IF EXISTS `{name}`")
+    """Through the catalog where PyIceberg writes the table: Spark may be what ended the maintenance."""
+    held = existing(lake, table)
+    if not is_writable(held.metadata):
+        lake.spark().sql(f"ALTER TABLE {lake.identifier(table)} DROP TAG IF EXISTS `{name}`")
+    elif name in held.metadata.refs:
+        same = AssertTableUUID(uuid=held.metadata.table_uuid)
+        commit(held, requirements=(same,), updates=(RemoveSnapshotRefUpdate(ref_name=name),))
