@@ -174,6 +174,7 @@ def _step(lake: Lake, contract: Contract, state: TableState, target: Target) -> 
     there = found.snapshot_id == state.head or (
         len(between) == 1 and undone[:1] and undone[0].kind == "rollback"
     )
+    undone = () if there else undone
     return _Step(state.head, state.ledger, found, ledger_of(old, contract.table), undone, there=bool(there))
 
 
