@@ -6,6 +6,7 @@ import dagster as dg
 from pydantic import Field
 
 from assets.column_lineage import Columns
+from assets.launchpad import Launchpad
 from assets.names import ingest_op, pool_of
 from assets.quality import ingest_checks
 from assets.specs import table_spec
@@ -14,7 +15,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 
 
-class IngestConfig(dg.Config):
+class IngestConfig(Launchpad):
     """What the sensor tells a run: tables that are not due, with the second since when records may wait there.
 
     Seconds since 1970, rounded down. Left out, as where someone clicks, all that waits is published at once.

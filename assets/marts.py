@@ -11,6 +11,7 @@ import dagster as dg
 from pydantic import Field
 
 from assets.column_lineage import Columns, column_metadata
+from assets.launchpad import Launchpad
 from assets.names import ROLE_TAG, table_key
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
@@ -22,7 +23,7 @@ CORRECTED = "follows_corrections"
 NEXT = "job marts with this one selected; with full_refresh where `retention` has deleted rows: their figures then go"
 
 
-class Build(dg.Config):
+class Build(Launchpad):
     """How the marts are built."""
 
     full_refresh: bool = Field(

@@ -9,6 +9,7 @@ import dagster as dg
 from pydantic import Field
 
 from assets.exact import readable
+from assets.launchpad import Launchpad
 from assets.names import VERB_TAG, table_key
 from resources.lake import LakeResource
 from tidemark.domain.errors import TidemarkError
@@ -26,7 +27,7 @@ AUTHENTICATED_TAG = "TIDEMARK_AUTHENTICATED_TAG"
 """The environment variable that names the run tag in which this host puts who has signed in."""
 
 
-class SignedConfig(dg.Config):
+class SignedConfig(Launchpad):
     """What every verb takes that is recorded."""
 
     reason: str = Field(default="", description="why; goes into the operations log")

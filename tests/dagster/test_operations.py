@@ -1,7 +1,10 @@
 """Rules of the operator jobs: the verbs of the command line, typed, recorded, and a refusal is a failure."""
 
+import inspect
+
 import dagster as dg
 import pytest
+from dagster._config.pythonic_config import infer_schema_from_config_class
 
 from tidemark.cli.change import _operation
 from tidemark.domain.errors import Refused
@@ -94,6 +97,47 @@ def test_who_is_not_named_is_taken_from_the_environment(defs, instance, lake, ca
     monkeypatch.setenv("TIDEMARK_USER", "grace")
     execute(defs, instance, "pause", by="")
     assert calls[0][2] == "grace"
+
+
+def test_a_key_without_a_value_is_a_key_that_is_not_there(defs, instance, lake, calls, monkeypatch):
+    """Given `by:` and `dry_run:` left empty in the launchpad, when the verb is launched, then it does what it does without them."""
+    monkeypatch.setenv("TIDEMARK_USER", "grace")
+    assert execute(defs, instance, "pause", reason=None, by=None, dry_run=None).success
+    assert calls == [("pause", "shop.orders", "grace", False, {})]
+
+
+def test_every_config_takes_null_for_its_default(defs):
+    """Given all that can be launched, when Dagster's schema offers null for a key, then the config takes it."""
+    empty = {}
+    for job in defs.get_repository_def().get_all_jobs():
+        for node in job.all_node_defs:
+            for kind in filter(None, [config_of(node)]):
+                offered = infer_schema_from_config_class(kind).config_type.fields
+                nulls = {key: None for key, field in offered.items() if not field.is_required}
+                asked = {key: ANY[key] for key, field in offered.items() if field.is_required}
+                assert kind(**asked, **nulls) == kind(**asked)
+                empty[kind.__name__] = len(nulls)
+    assert set(empty) >= {
+        "Verb",
+        "Accept",
+        "Approve",
+        "Replay",
+        "Rollback",
+        "Maintain",
+        "Backfill",
+        "Drill",
+        "Build",
+    }
+    assert "IngestConfig" in empty
+
+
+ANY = {"table": "shop.orders", "action": "new-epoch", "plan": "a1"}
+
+
+def config_of(node):
+    """The class that an op takes its config as."""
+    taken = inspect.signature(node.compute_fn.decorated_fn).parameters.get("config")
+    return taken and taken.annotation
 
 
 def test_whom_the_host_knows_is_taken_from_the_tag_that_the_host_names(defs, instance, lake, monkeypatch):
