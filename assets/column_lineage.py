@@ -27,7 +27,7 @@ NAMED = 3
 def column_metadata(
     table: str, contracts: Sequence[Contract], columns: Mapping[str, Columns], described: Columns
 ) -> dict[str, Any]:
-    """Schema and lineage of a table that was built from others; before the first build what is written about it."""
+    """Schema and lineage of a table that was built from others; without lineage its columns carry no tags."""
     seen, lineage = columns.get(table, ()), lineage_of(columns, contracts)
     docs = {each["name"]: each.get("doc", "") for each in described}
     made_of = as_dagster(lineage.get(table, {}))

@@ -92,6 +92,9 @@ def _spec(
     mart: Mart, contracts: Sequence[Contract], catalog: str, columns: Mapping[str, Columns]
 ) -> dg.AssetSpec:
     described = [{"name": each.name, "type": "", "doc": each.description} for each in mart.columns]
+    shown = column_metadata(mart.table, contracts, columns, described)
+    if "dagster/column_lineage" not in shown:
+        shown = {}  # Dagster shows a definition's columns before those of a build, and these have no tags yet
     return dg.AssetSpec(
         table_key(mart.table),
         deps=[table_key(table) for table in mart.upstream],
@@ -99,7 +102,7 @@ def _spec(
         metadata={
             "dagster/table_name": f"{catalog}.{mart.table}",
             "dbt_model": mart.unique_id,
-            **column_metadata(mart.table, contracts, columns, described),
+            **shown,
         },
         skippable=True,
         group_name=mart.table.partition(".")[0],

@@ -68,6 +68,16 @@ def test_a_mart_is_asked_for_when_its_table_moved_also_while_an_ingest_run_linge
     assert later == 1
 
 
+def test_no_definition_hides_the_tags_of_the_first_build(tmp_path):
+    """Given marts that were never built, or of unknown lineage, then their definitions show no columns: Dagster would prefer them, untagged, to those of a build."""
+    discovery.update(
+        tmp_path, lambda seen: seen.with_described("marts.customers", [{"name": "email", "type": "string"}])
+    )
+    for spec in build_defs(where=sample(tmp_path)).resolve_all_asset_specs():
+        if spec.key.path[0] == "marts":
+            assert "dagster/column_schema" not in spec.metadata
+
+
 def test_a_tag_shows_on_every_column_that_is_made_of_a_tagged_one(tmp_path):
     discovery.update(
         tmp_path,
