@@ -13,6 +13,7 @@ import dagster as dg
 from resources.spark import SparkConnect
 from tidemark.domain.config.configuration import Configuration
 from tidemark.engine.config.configuration import STACK_FILE, Places, load, places
+from tidemark.engine.config.follow import Followed
 
 if TYPE_CHECKING:
     from tidemark.engine.access.lake import Lake
@@ -32,8 +33,13 @@ def configuration_of(where: Places) -> Configuration:
 
 
 def on_disk(where: Places) -> Configuration:
-    """What a run that begins now would read: not what this process has read before. Raises ConfigurationError."""
-    return load(where.platform_file, where.contracts_dir, environ=os.environ, home=where.home)
+    """What a run that begins now would read, not what this process began with. Raises ConfigurationError."""
+    return _followed(where).now()
+
+
+@lru_cache(maxsize=2)
+def _followed(where: Places) -> Followed:
+    return Followed(where)
 
 
 @lru_cache(maxsize=2)

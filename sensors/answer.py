@@ -37,7 +37,7 @@ def answer(
             bury(context.instance, resource.places.home, pool)
         lake = resource.shared()
         tick = Tick(lake, context.instance, name, lane, contracts, parse(context.cursor))
-        decision, remark = runnable(resource, name, tick.decide())
+        decision, fresh = runnable(context, resource, name, tick.decide())
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))
     every = report_period(report_every, 2 * len(lake.configuration.contracts))
@@ -45,8 +45,11 @@ def answer(
         *topic_observations(tick, decision, every),
         *freshness_changes(tick, decision),
     ]
-    remarks = [*tick.down, remark or decision.reason, discover(tick, resource.places.home, served)]
+    listed = discover(tick, resource.places.home, served)
+    remarks = [*tick.down, decision.reason, fresh or listed]
     requests = [requested(context, tick, decision, _first_seen(tick, decision))] if decision.tables else []
+    if requests and (fresh or listed):
+        context.log.info(fresh or listed)
     return dg.SensorResult(
         run_requests=requests,
         skip_reason=None if requests else "; ".join(filter(None, remarks)),

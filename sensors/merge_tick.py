@@ -157,12 +157,12 @@ def answer(
         tick = MergeTick(
             resource.shared(), context.instance, lane_name, lane, tables, parse(context.cursor), now
         )
-        decision, remark = runnable(resource, lane_name, tick.decide())
+        decision, _ = runnable(context, resource, lane_name, tick.decide())
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))
     events = list(freshness_changes(tick))
     requests = [requested(context, tick, decision)] if decision.tables else []
-    reasons = [] if tick.quiet and not tick.contracts else [remark or decision.reason]
+    reasons = [] if tick.quiet and not tick.contracts else [decision.reason]
     quiet = [f"{tick.quiet} caught up, and nothing has happened since"] if tick.quiet else []
     skipped = "; ".join([*tick.down, *reasons, *quiet])
     return dg.SensorResult(

@@ -11,9 +11,10 @@ from resources.lake import LakeResource
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Looks for topics that a `topics:` contract takes; the lag sensors do so once there are any.",
 )
-def new_topics(lake: LakeResource) -> dg.SkipReason:
+def new_topics(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SkipReason:
     """One look at the clusters."""
     from sensors.discover import remark_on, unserved  # noqa: PLC0415 - loading the definitions needs no Kafka client
+    from sensors.on_disk import to_reload  # noqa: PLC0415
     from tidemark.engine.config.discovery import update  # noqa: PLC0415
     from tidemark.engine.look.topics import list_topics, with_listed  # noqa: PLC0415
 
@@ -22,4 +23,6 @@ def new_topics(lake: LakeResource) -> dg.SkipReason:
     update(lake.places.home, lambda seen: with_listed(seen, listed))
     fresh = remark_on(unserved(shared.configuration, listed))
     silent = [f"kafka {cluster}: {error.message}" for cluster, error in faults.items()]
-    return dg.SkipReason("; ".join([*silent, fresh or "no topic matches a pattern yet"]))
+    return dg.SkipReason(
+        "; ".join([*silent, fresh or to_reload(context, lake) or "no topic matches a pattern yet"])
+    )

@@ -1,35 +1,63 @@
 """What a run that begins now would find: it reads the files anew, a sensor has what the definitions were made of."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from assets.names import upsert_lane
+import dagster as dg
+
+from assets.names import table_key, upsert_lane
 from resources.lake import LakeResource, on_disk
 from tidemark.domain.cadence.request import Ask
+from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.upsert import currents
 from tidemark.domain.errors import ConfigurationError
 
 _SHOWN = 3
 
 
-def runnable(resource: LakeResource, lane: str, decision: Ask) -> tuple[Ask, str | None]:
-    """The decision without tables that such a run would not serve, and a remark on them."""
-    if not decision.tables:
-        return decision, None
+def runnable(
+    context: dg.SensorEvaluationContext, resource: LakeResource, lane: str, decision: Ask
+) -> tuple[Ask, str | None]:
+    """The decision without tables that such a run would not serve, and a remark on what is to be reloaded."""
     try:
         found = on_disk(resource.places)
     except ConfigurationError as error:
-        why = "; ".join(str(problem) for problem in error.problems[:_SHOWN])
-        return replace(
-            decision, tables=(), due=()
-        ), f"no run could read its configuration: {why} (tidemark check)"
+        return replace(decision, tables=(), due=(), reason=_unreadable(error)), None
     upserts = [each.contract for each in currents(found.contracts).values()]
     served = {each.table for each in found.contracts if each.lane == lane}
     served |= {each.table for each in upserts if upsert_lane(each.lane) == lane}
     gone = [table for table in decision.tables if table not in served]
+    fresh = _not_loaded(context, found)
     if not gone:
-        return decision, None
+        return decision, fresh
     tables = tuple(table for table in decision.tables if table in served)
     due = tuple(table for table in decision.due if table in served)
-    named = ", ".join(gone[:_SHOWN]) + (f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else "")
-    remark = f"{named}: no contract of lane {lane} on disk any more, reload the definitions"
-    return replace(decision, tables=tables if due else (), due=due), remark
+    remark = f"{_named(gone)}: no contract of lane {lane} on disk any more, reload the definitions"
+    return replace(decision, tables=tables if due else (), due=due, reason=remark), fresh
+
+
+def to_reload(context: dg.SensorEvaluationContext, resource: LakeResource) -> str | None:
+    """A remark on what reloading the definitions would bring, or that it would fail."""
+    try:
+        return _not_loaded(context, on_disk(resource.places))
+    except ConfigurationError as error:
+        return _unreadable(error)
+
+
+def _unreadable(error: ConfigurationError) -> str:
+    why = "; ".join(str(problem) for problem in error.problems[:_SHOWN])
+    return f"no run could read its configuration: {why} (tidemark check)"
+
+
+def _not_loaded(context: dg.SensorEvaluationContext, found: Configuration) -> str | None:
+    """Tables that contracts on disk make, in whatever lane, and that these definitions do not have."""
+    if context.repository_def is None:
+        return None
+    graph = context.repository_def.asset_graph
+    tables = [*(each.table for each in found.contracts), *currents(found.contracts)]
+    fresh = [table for table in tables if not graph.has(table_key(table))]
+    return f"{_named(fresh)}: a new contract on disk, reload the definitions" if fresh else None
+
+
+def _named(tables: Sequence[str]) -> str:
+    return ", ".join(tables[:_SHOWN]) + (f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else "")

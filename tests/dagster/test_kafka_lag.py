@@ -127,6 +127,30 @@ def test_no_run_is_requested_that_could_not_read_its_contracts(tick, lake, where
     assert tables_of(request) == ["shop/orders", "web/clicks"]
 
 
+def test_a_contract_that_is_new_on_disk_is_told_until_the_definitions_are_reloaded(tick, lake, where, capfd):
+    """Given a contract that was added while Dagster runs, then every tick names its table and says to reload, also one that asks for a run, and one of another lane's sensor."""
+    added = where.contracts_dir / "payments.yaml"
+    added.write_text("topic: payments\nupsert: {table: lake.paid, keys: [id]}\n")
+    says = "lake.payments, lake.paid: a new contract on disk, reload the definitions"
+    for _ in range(2):
+        assert tick().skip_message == f"2 of 2 caught up; {says}"
+    assert says in tick("kafka_lag_slow").skip_message
+    lake.ends["orders"] = {0: 1000}
+    tick()
+    (request,) = tick(later=600).run_requests
+    assert tables_of(request) == ["shop/orders"]
+    assert says in capfd.readouterr().err
+    added.unlink()
+    assert says not in (tick(later=600).skip_message or "")
+
+
+def test_a_contract_that_is_broken_is_told_also_while_nothing_waits(tick, where):
+    tick()
+    (where.contracts_dir / "payments.yaml").write_text("topic: payments\ntarget_leg: 1m\n")
+    assert "payments.yaml:2: " in tick().skip_message
+    assert "did you mean target_lag" in tick().skip_message
+
+
 def test_the_same_offsets_again_are_another_attempt(tick, lake, run_of):
     tick()
     lake.ends["orders"] = {0: 25}

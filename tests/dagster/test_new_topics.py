@@ -33,6 +33,15 @@ def test_the_first_topics_of_a_pattern_are_noticed_without_any_table(where, lake
     assert discovery.read(where.home).topics("main")["shop.orders"] == {"partitions": 2}
 
 
+def test_a_contract_beside_the_pattern_is_told_too(where, lake, defs, resource, instance):
+    (where.contracts_dir / "payments.yaml").write_text("topic: payments\n")
+    with dg.build_sensor_context(
+        instance=instance, definitions=defs, resources={"lake": resource}
+    ) as context:
+        said = defs.resolve_sensor_def("new_topics").evaluate_tick(context).skip_message
+    assert said == "lake.payments: a new contract on disk, reload the definitions"
+
+
 def test_commands_of_an_installation_without_any_table_say_that_the_cluster_is_down(where, lake):
     lake.down = {"main": True}
     with pytest.raises(Outage, match="kafka_down"):

@@ -9,23 +9,39 @@ from rich.text import Text
 
 from tidemark.cli.output import age, ago, number, state_text
 from tidemark.cli.status import statuses_of
+from tidemark.domain.errors import ConfigurationError
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import Configuration, places
+from tidemark.engine.config.follow import Followed
 from tidemark.engine.look.status import Status
 
 
 class Board:
-    """Looks at all tables when it is asked to; keeps its connections."""
+    """Looks at all tables when it is asked to; keeps its connections as long as the files say the same."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.lake = Lake(configuration)
-        self._home = places(os.environ).home
+        self._files = Followed(places(os.environ))
+        self.broken: list[str] = []
+        """What is wrong with the files; the tables of the last ones that could be read are shown meanwhile."""
         self.seen: dict[str, Status] = {}
 
     def refresh(self) -> None:
-        """Ask Kafka and the catalog."""
-        found = statuses_of(self.lake, self.lake.configuration.contracts, self._home)
+        """Ask Kafka and the catalog about the tables that are on disk now."""
+        self._follow()
+        found = statuses_of(self.lake, self.lake.configuration.contracts, self._files.where.home)
         self.seen = {each.table: each for each in found}
+
+    def _follow(self) -> None:
+        try:
+            found = self._files.now()
+        except ConfigurationError as error:
+            self.broken = [str(each) for each in error.problems]
+            return
+        self.broken = []
+        if found != self.lake.configuration:
+            self.lake.close()
+            self.lake = Lake(found)
 
     def render(self, produced: Mapping[str, int], footer: RenderableType) -> Group:
         """As a table, with a footer below."""
@@ -46,4 +62,6 @@ class Board:
                 age(each.lag_seconds),
                 Text(ago(each.table_clock)),
             )
-        return Group(table, "", footer)
+        more = f" (and {len(self.broken) - 1} more: tidemark check)" if len(self.broken) > 1 else ""
+        wrong = [Text(f"{first}{more}", style="red") for first in self.broken[:1]]
+        return Group(table, *wrong, "", footer)

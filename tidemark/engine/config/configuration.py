@@ -101,20 +101,20 @@ class _Reading:
 
     def folder(self, folder: Path, above: tuple[Document, ...]) -> None:
         """A folder of contracts, with the defaults of the folders around it."""
-        entries = sorted(entry for entry in _entries(folder))
-        defaults = [entry.name for entry in entries if entry.name in DEFAULTS]
+        listed = sorted(entries(folder))
+        defaults = [entry.name for entry in listed if entry.name in DEFAULTS]
         if len(defaults) > 1:
             self.problems.append(
                 Problem(
                     str(folder / defaults[1]), None, "", f"stands beside {defaults[0]}: keep one of the two"
                 )
             )
-        for entry in entries:
+        for entry in listed:
             if entry.name in DEFAULTS and (document := self.document(entry)):
                 above = (*above, document)
                 self.defaults.append(above)
-        for entry in entries:
-            if entry.is_dir() and entry.resolve() in [folder.resolve(), *folder.resolve().parents]:
+        for entry in listed:
+            if entry.is_dir() and leads_back(entry, folder):
                 self.problems.append(Problem(str(entry), None, "", f"leads back to {entry.resolve()}"))
             elif entry.is_dir():
                 self.folder(entry, above)
@@ -132,7 +132,13 @@ class _Reading:
                 self.contracts.append(ContractFile(document, above))
 
 
-def _entries(folder: Path) -> Iterator[Path]:
+def leads_back(entry: Path, folder: Path) -> bool:
+    """Whether `entry` of `folder` is a link to a folder that it lies in."""
+    return entry.resolve() in [folder.resolve(), *folder.resolve().parents]
+
+
+def entries(folder: Path) -> Iterator[Path]:
+    """The folders below `folder`, and files with the name of a contract, in no order."""
     if folder.is_dir():
         for entry in folder.iterdir():
             if not entry.name.startswith(".") and (entry.suffix.lower() in SUFFIXES or entry.is_dir()):
