@@ -28,11 +28,6 @@ _SEVERITY = {
     "quarantine": dg.AssetCheckSeverity.WARN,
     "warn": dg.AssetCheckSeverity.WARN,
 }
-_THEN = {
-    "block": "else nothing of the batch is published",
-    "quarantine": "else the row goes to quarantine",
-    "warn": "else the row is counted",
-}
 _DONE = {
     "block": "nothing of the batch is published",
     "quarantine": "they are in quarantine",
@@ -62,9 +57,7 @@ def ingest_checks(contract: Contract) -> list[dg.AssetCheckSpec]:
         ),
         *([_event_time_spec(contract)] if contract.event_time else []),
         *(
-            dg.AssetCheckSpec(
-                rule.title, asset=key, description=f"{rule.expectation}; {_THEN[rule.on_failure]}."
-            )
+            dg.AssetCheckSpec(rule.title, asset=key, description=f"{rule.promise}.")
             for rule in contract.quality
         ),
     ]

@@ -10,7 +10,15 @@ from typing import Any
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import currents
 from tidemark.domain.ledger.backfill import CUTOVER
-from tidemark.domain.lineage.column_lineage import lineage_of, made_of_it, note_of, tags_of
+from tidemark.domain.lineage.column_lineage import (
+    Exposure,
+    Lineage,
+    exposures,
+    lineage_of,
+    made_of_it,
+    note_of,
+    tags_of,
+)
 from tidemark.domain.lineage.marts import Mart, downstream
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
@@ -48,6 +56,8 @@ class Review:
     promises: Sequence[tuple[str, str]]
     marts: Mapping[str, Sequence[str]]
     """That are made of the table at any distance, each with the tables one step up."""
+    exposed: Sequence[Exposure] = ()
+    """Tagged columns that reached marts without leave: what fails their check `tagged_columns_are_allowed`."""
     current: Status | None = None
     """Of the upsert table, where the contract asks for one."""
     cutover: Mapping[str, Any] | None = None
@@ -73,6 +83,10 @@ class Review:
                 "quarantine": contract.quarantine_table,
                 "marts": list(self.marts),
             },
+            "exposed": [
+                {"table": each.table, "column": each.column, "tags": list(each.tags), "of": each.origin[1]}
+                for each in self.exposed
+            ],
             "schema_history": list(self.changes),
             "batches": [each.as_json() for each in self.receipts],
             "reconciliation": list(self.fates),
@@ -111,6 +125,7 @@ def _review(
     contract, state = facts.contract, facts.table
     lane = lake.platform.lanes[contract.lane]
     reached = downstream(contract, marts)
+    lineage = lineage_of({table: seen.columns(table) for table in seen.tables}, lake.configuration.contracts)
     table, unread = asked(lambda: load(lake.catalog, contract.table))
     receipts = receipts_of(table.metadata, contract.table) if table else []
     found, uncounted = asked(
@@ -121,7 +136,7 @@ def _review(
     return Review(
         contract=contract,
         status=judge(facts, poll=lane.poll, now=datetime.now(UTC)),
-        columns=_columns(contract, facts, seen, lake.configuration.contracts),
+        columns=_columns(contract, facts, seen, lineage),
         receipts=receipts,
         fates=fates_of(receipts),
         quarantine=[each.as_json() for each in found or []],
@@ -130,6 +145,7 @@ def _review(
         changes=history(state)[::-1] if state and state.exists else [],
         operations=operations or [],
         promises=promises(contract, lake.platform),
+        exposed=exposed(contract, lineage, [each.table for each in marts if each.table in reached]),
         marts={each.table: each.upstream for each in marts if each.table in reached},
         current=current,
         cutover=_plain(state.properties.get(CUTOVER)) or None if state else None,
@@ -137,12 +153,16 @@ def _review(
     )
 
 
+def exposed(contract: Contract, lineage: Lineage, marts: Sequence[str]) -> list[Exposure]:
+    """The columns that the contract tags in marts that it does not allow."""
+    return [each for mart in marts for each in exposures(lineage, [contract], mart)]
+
+
 def _columns(
-    contract: Contract, facts: Facts, seen: discovery.Discovery, contracts: Sequence[Contract]
+    contract: Contract, facts: Facts, seen: discovery.Discovery, lineage: Lineage
 ) -> list[dict[str, Any]]:
     columns = facts.table.columns if facts.table else None
     listed = discovery.columns_to_json(columns) if columns else seen.columns(contract.table)
-    lineage = lineage_of({table: seen.columns(table) for table in seen.tables}, contracts)
     return [
         {
             "name": each["name"],

@@ -29,6 +29,7 @@ def page(reviews: Sequence[Review], catalog: str) -> str:
         "duration": format_duration,
         "age": _age,
         "act": told,
+        "place": lambda each: f"{each.table}.{each.column}",
     }
     template = environment.from_string(files("tidemark.review").joinpath("pack.html").read_text("utf-8"))
     ordered = sorted(reviews, key=lambda each: each.status.gravity)

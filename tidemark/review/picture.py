@@ -1,6 +1,6 @@
 """The way of the data as inline SVG: topic, table, quarantine, upsert table, marts. Pure."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from html import escape
 
 _BOX, _GAP, _STEP = 38, 14, 220
@@ -9,15 +9,19 @@ _FITS = 25
 """Characters that fit into a box."""
 _SMALLEST = 0.82
 """How far the picture may shrink before it is scrolled."""
+_INDENT, _LARGEST = 22, 1.4
+"""Of a layer in the picture for phones, and how far that one may grow."""
 
 Node = tuple[str, str]
 """Kind and name."""
+Place = tuple[float, float]
+"""The upper left corner of a box."""
 
 
 def lineage(
     topic: str, table: str, quarantine: str, upsert: str | None, marts: Mapping[str, Collection[str]]
 ) -> str:
-    """Columns from left to right, one box per node; the text beside it says the same in words.
+    """One box per node, across and down: the page shows the one that fits. The text beside it says the same in words.
 
     `marts`: each with the tables it is made of.
     """
@@ -28,7 +32,7 @@ def lineage(
         layers += [[] for _ in range(depth + 1 - len(layers))]
         layers[depth].append(("mart", mart))
         beneath[mart] = sorted(marts[mart])
-    return _drawn(layers, beneath)
+    return _across(layers, beneath) + _down(layers, beneath)
 
 
 def _depths(marts: Mapping[str, Collection[str]], known: Mapping[str, int]) -> dict[str, int]:
@@ -40,7 +44,8 @@ def _depths(marts: Mapping[str, Collection[str]], known: Mapping[str, int]) -> d
     return {mart: found[mart] for mart in sorted(marts)}
 
 
-def _drawn(layers: Sequence[Sequence[Node]], beneath: Mapping[str, Collection[str]]) -> str:
+def _across(layers: Sequence[Sequence[Node]], beneath: Mapping[str, Collection[str]]) -> str:
+    """Layers from left to right, for screens that are wide enough."""
     height = max(len(layer) for layer in layers) * (_BOX + _GAP) + _GAP
     width = (len(layers) - 1) * _STEP + _WIDE + 2
     places = {
@@ -48,13 +53,40 @@ def _drawn(layers: Sequence[Sequence[Node]], beneath: Mapping[str, Collection[st
         for number, layer in enumerate(layers)
         for row, (_, name) in enumerate(layer)
     }
-    arrows = [
-        _arrow(places[each], places[name]) for name in beneath for each in beneath[name] if each in places
+    opening = f'<svg class="lineage across" style="max-width:{width}px;min-width:{width * _SMALLEST:.0f}px"'
+    return _drawn(opening, (width, height), layers, beneath, places, _curve)
+
+
+def _down(layers: Sequence[Sequence[Node]], beneath: Mapping[str, Collection[str]]) -> str:
+    """A line for each box, moved in by its layer: as a phone shows it."""
+    listed = [(number, name) for number, layer in enumerate(layers) for _, name in layer]
+    width = (len(layers) - 1) * _INDENT + _WIDE + 2
+    height = len(listed) * (_BOX + _GAP) + _GAP
+    places = {
+        name: (number * _INDENT + 1.0, row * (_BOX + _GAP) + _GAP / 2)
+        for row, (number, name) in enumerate(listed)
+    }
+    opening = f'<svg class="lineage down" style="max-width:{width * _LARGEST:.0f}px"'
+    return _drawn(opening, (width, height), layers, beneath, places, _elbow)
+
+
+def _drawn(
+    opening: str,
+    size: tuple[int, int],
+    layers: Sequence[Sequence[Node]],
+    beneath: Mapping[str, Collection[str]],
+    places: Mapping[str, Place],
+    arrow: Callable[[Place, Place], str],
+) -> str:
+    paths = [
+        f'<path class="arrow" d="{arrow(places[each], places[name])}"/>'
+        for name in beneath
+        for each in beneath[name]
+        if each in places
     ]
     nodes = [_node(kind, name, *places[name]) for layer in layers for kind, name in layer]
-    size = f"max-width:{width}px;min-width:{width * _SMALLEST:.0f}px"
-    opening = f'<svg class="lineage" style="{size}" role="img" viewBox="0 0 {width} {height}" '
-    return "".join([opening, f'aria-label="{escape(_told(layers))}">', *arrows, *nodes, "</svg>"])
+    view = f'role="img" viewBox="0 0 {size[0]} {size[1]}" aria-label="{escape(_told(layers))}"'
+    return "".join([f"{opening} {view}>", *paths, *nodes, "</svg>"])
 
 
 def _node(kind: str, name: str, x: float, y: float) -> str:
@@ -67,10 +99,16 @@ def _node(kind: str, name: str, x: float, y: float) -> str:
     )
 
 
-def _arrow(begin: tuple[float, float], end: tuple[float, float]) -> str:
+def _curve(begin: Place, end: Place) -> str:
+    """From the right side of a box to the left side of the next."""
     x1, y1, x2, y2 = begin[0] + _WIDE, begin[1] + _BOX / 2, end[0], end[1] + _BOX / 2
     middle = (x1 + x2) / 2
-    return f'<path class="arrow" d="M{x1},{y1:.1f} C{middle},{y1:.1f} {middle},{y2:.1f} {x2},{y2:.1f}"/>'
+    return f"M{x1},{y1:.1f} C{middle},{y1:.1f} {middle},{y2:.1f} {x2},{y2:.1f}"
+
+
+def _elbow(begin: Place, end: Place) -> str:
+    """From below the left edge of a box down, and to the left side of one further below."""
+    return f"M{begin[0] + _INDENT / 2},{begin[1] + _BOX:.1f} V{end[1] + _BOX / 2:.1f} H{end[0]}"
 
 
 def _told(layers: Sequence[Sequence[Node]]) -> str:

@@ -25,6 +25,7 @@ def promises(contract: Contract, platform: Platform) -> list[tuple[str, str]]:
         ("Schema changes", _schema(contract)),
         ("Deletes", _deletes(contract)),
         ("Bad records", _bad(contract)),
+        ("Quality", _quality(contract)),
         ("Kept for", _kept(contract)),
         ("Maintenance", _maintenance(contract, platform)),
         ("Recovery", _recovery(contract)),
@@ -69,6 +70,12 @@ def _bad(contract: Contract) -> str:
         f"They go to {contract.quarantine_table} with their bytes and cause; from {shares.warn:.2%} of a batch on "
         f"there is a warning, above {shares.fail:.2%} nothing of the batch is published."
     )
+
+
+def _quality(contract: Contract) -> str:
+    if not contract.quality:
+        return "No rule beside the types of the columns."
+    return ". ".join(f"{rule.title}: {rule.promise}" for rule in contract.quality) + "."
 
 
 def _kept(contract: Contract) -> str:

@@ -9,6 +9,7 @@ from browser import DESKTOP, PHONE, open_page, screenshots
 from reviews import CONTRACT, NOON, receipt, review
 
 from tidemark.domain.config.contract import Upsert
+from tidemark.domain.lineage.column_lineage import Exposure
 from tidemark.review.pack import page
 
 SIZES = {"desktop": DESKTOP, "phone": PHONE}
@@ -26,6 +27,8 @@ def pack(tmp_path_factory):
         CONTRACT.model_copy(update={"upsert": upsert}),
         current=replace(review().status, table="shop.orders_current", state="lagging"),
         cutover=cutover,
+        exposed=[Exposure("marts.customers", "email", ("pii",), ("shop.orders", "email"))],
+        marts={"marts.customers": ["shop.orders"], "marts.who": ["marts.customers"]},
         receipts=[receipt(n, delay=3 + n % 4, quarantined=n % 2) for n in range(20)],
         quarantine=[{**cause, "last_seen": NOON.isoformat()}],
         changes=[change],
@@ -56,6 +59,12 @@ def test_it_can_be_read_by_everyone(browser_page, pack, size, scheme):
     found = Axe().run(browser_page)
     told = [(each["id"], each["nodes"][0]["html"][:200]) for each in found.response["violations"]]
     assert told == [], json.dumps(told, indent=1)
+    for picture in browser_page.locator(".lineage").filter(visible=True).all():
+        inside = picture.evaluate(
+            "e => e.getBoundingClientRect().right <= e.parentElement.getBoundingClientRect().right"
+        )
+        assert inside, "the whole way of the data is seen, nothing of it needs to be scrolled to"
+    assert browser_page.locator(".lineage").filter(visible=True).count() == 2
     wide = browser_page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     assert wide <= 0
 

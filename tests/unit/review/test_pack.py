@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from reviews import CONTRACT, NOON, receipt, review
 
 from tidemark.domain.config.contract import Upsert
+from tidemark.domain.config.quality import QualityRule
+from tidemark.domain.lineage.column_lineage import lineage_of
+from tidemark.review.collect import exposed
 from tidemark.review.pack import page
 from tidemark.review.picture import lineage
 from tidemark.review.plots import over_time
@@ -165,6 +168,44 @@ def test_a_table_that_was_never_loaded_has_a_page_too():
     assert "Nothing was published yet." in html
 
 
+def test_a_mart_that_carries_a_tagged_column_without_leave_is_told_at_the_top():
+    """Given a mart that the contract does not name in `allow`, then summary, table and column say so, as the mart's check does."""
+    columns = {
+        "marts.leaks": [{"name": "mail", "type": "string", "from": [["shop.orders", "email"]]}],
+        "marts.customers": [{"name": "email", "type": "string", "from": [["shop.orders", "email"]]}],
+    }
+    lineage = lineage_of(columns, [CONTRACT])
+    found = exposed(CONTRACT, lineage, sorted(columns))
+    (email,) = review().columns
+    made = review(
+        exposed=found, columns=[{**email, "becomes": ["marts.customers.email", "marts.leaks.mail"]}]
+    )
+    html = page([made], "lake")
+    sound(html)
+    nav, _, rest = html.partition("</nav>")
+    assert "tagged columns exposed: 1" in nav
+    assert "marts.leaks.mail carries pii of shop.orders.email" in rest
+    assert '<code>marts.leaks.mail</code> <span class="bad">not allowed</span>' in rest
+    assert rest.count(">not allowed<") == 1
+    assert made.as_json()["exposed"] == [
+        {"table": "marts.leaks", "column": "mail", "tags": ["pii"], "of": "email"}
+    ]
+    assert "exposed" not in page([review()], "lake")
+
+
+def test_the_rules_of_the_contract_are_promised_with_what_follows():
+    rules = [
+        QualityRule(check="not_null", column="order_id"),
+        QualityRule(name="paid", sql="amount > 0", on_failure="block"),
+    ]
+    html = page([review(CONTRACT.model_copy(update={"quality": tuple(rules)}))], "lake")
+    assert (
+        "not_null_order_id: order_id is not NULL; else the row goes to quarantine. "
+        "paid: amount &gt; 0; else nothing of the batch is published."
+    ) in html
+    assert "No rule beside" in page([review()], "lake")
+
+
 def test_the_picture_draws_each_mart_behind_what_it_is_made_of():
     """Given a mart on the upsert table and one on that mart, then arrows go from there, not from the append table."""
     marts = {"m.who": ["a.now", "m.daily"], "m.daily": ["a.log"], "m.other": ["b.elsewhere", "a.log"]}
@@ -174,9 +215,11 @@ def test_the_picture_draws_each_mart_behind_what_it_is_made_of():
         "then quarantine a.log_quarantine, upsert table a.now, mart m.daily, mart m.other; then mart m.who"
         in svg
     )
-    assert svg.count('class="arrow"') == 7 - 1 + 1, (
-        "one for each box but the first, and a second one into m.who"
-    )
+    across, down = svg.split("<svg")[1:]
+    for each in (across, down):
+        assert each.count('class="arrow"') == 7 - 1 + 1, (
+            "one for each box but the first, and a second one into m.who"
+        )
     assert "elsewhere" not in svg
 
 

@@ -92,6 +92,13 @@ Member = Annotated[
 ]
 
 
+_THEN = {
+    "block": "else nothing of the batch is published",
+    "quarantine": "else the row goes to quarantine",
+    "warn": "else the row is counted",
+}
+
+
 class QualityRule(Section):
     """A `check`, or an `sql` condition that must not be false for any row."""
 
@@ -154,6 +161,11 @@ class QualityRule(Section):
         if self.sql is not None:
             return self.sql
         return f"{' and '.join(self.paths) or 'the batch'} {self._predicate}"
+
+    @property
+    def promise(self) -> str:
+        """The rule in words, with what becomes of a batch or row that breaks it."""
+        return f"{self.expectation}; {_THEN[self.on_failure]}"
 
     @property
     def _predicate(self) -> str:
