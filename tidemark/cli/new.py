@@ -9,6 +9,7 @@ from typing import Any
 import typer
 import yaml
 
+import tidemark
 from tidemark.cli.border import FINDING
 from tidemark.cli.output import console, number, print_json
 from tidemark.domain.config.contract import Contract
@@ -20,7 +21,8 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment, places
 from tidemark.engine.preview.survey import survey
 
-SCHEMA_LINE = "# yaml-language-server: $schema=../docs/contract.schema.json\n"
+SCHEMA = Path(tidemark.__file__).parent.parent / "docs" / "contract.schema.json"
+"""Is there in a clone, not in a package that was installed."""
 
 
 def new(topic: str, *, cluster: str, sample: int, dry_run: bool, as_json: bool) -> None:
@@ -49,13 +51,21 @@ def new(topic: str, *, cluster: str, sample: int, dry_run: bool, as_json: bool) 
         survey(lake, topic, cluster, sample), default_table(configuration.platform.default_namespace, topic)
     )
     found = beside(found, configuration.contracts)
-    text = SCHEMA_LINE + yaml.safe_dump(dict(found.contract), sort_keys=False, allow_unicode=True)
+    text = schema_line(file.parent) + yaml.safe_dump(
+        dict(found.contract), sort_keys=False, allow_unicode=True
+    )
     written = found.fits and not dry_run
     if written:
         _write(file, text)
     _tell(found, file, text, written=written, as_json=as_json)
     if not found.fits:
         raise typer.Exit(FINDING)
+
+
+def schema_line(folder: Path) -> str:
+    """By which editors complete a contract in `folder`; empty where the schema is not there."""
+    relative = os.path.relpath(SCHEMA, folder.absolute())
+    return f"# yaml-language-server: $schema={relative}\n" if SCHEMA.is_file() else ""
 
 
 def file_name(topic: str) -> str:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tidemark.cli.new import beside, file_name
+from tidemark.cli import new
+from tidemark.cli.new import beside, file_name, schema_line
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.plan.proposal import Seen, Sizes, propose
 from tidemark.engine.config.configuration import load
@@ -18,6 +19,19 @@ def test_the_file_of_any_topic_is_read_as_a_contract(tmp_path, topic):
     (tmp_path / "contracts" / file_name(topic)).write_text(f"topic: {topic}\ntable: lake.x\n")
     found = load(None, tmp_path / "contracts", environ={}, home=tmp_path / "home")
     assert [contract.topic for contract in found.contracts] == [topic]
+
+
+def test_an_editor_finds_the_schema_wherever_the_contracts_are(tmp_path, monkeypatch):
+    """Given contracts in the clone, or in a folder of one's own, then the first line leads to the schema that is there; without one there is no line."""
+    for folder in (new.SCHEMA.parents[1] / "contracts", tmp_path / "mine" / "contracts"):
+        folder.mkdir(parents=True, exist_ok=True)
+        path = schema_line(folder).removeprefix("# yaml-language-server: $schema=").rstrip()
+        assert (folder / path).resolve() == new.SCHEMA.resolve()
+    assert schema_line(new.SCHEMA.parents[1] / "contracts").endswith("=../docs/contract.schema.json\n")
+    monkeypatch.chdir(tmp_path / "mine")
+    assert schema_line(new.Path("contracts")) == schema_line(tmp_path / "mine" / "contracts")
+    monkeypatch.setattr(new, "SCHEMA", tmp_path / "none.json")
+    assert schema_line(tmp_path) == ""
 
 
 @pytest.mark.parametrize(
