@@ -15,6 +15,7 @@ from tidemark.domain.cadence.freshness import Judgement
 from tidemark.domain.cadence.lag import Lag, Sighting
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.units import format_duration
+from tidemark.domain.config.upsert import is_upsert_table
 from tidemark.domain.errors import Outage, Stopped
 
 if TYPE_CHECKING:
@@ -121,13 +122,13 @@ def _spec(contract: Contract) -> dg.AssetCheckSpec:
         for word, limit in (("warns", limits.warn), ("fails", limits.fail))
         if limit
     ]
-    quiet = (
-        f"Silence for {format_duration(limits.silence)} fails."
-        if limits.silence
-        else "A quiet topic is fresh."
-    )
+    what, quiet = "record that is not published", "A quiet topic is fresh."
+    if is_upsert_table(contract):
+        what, quiet = f"commit to `{contract.topic}` that is not merged", "Where all are merged it is fresh."
+    elif limits.silence:
+        quiet = f"Silence for {format_duration(limits.silence)} fails."
     return dg.AssetCheckSpec(
         FRESHNESS,
         asset=table_key(contract.table),
-        description=f"Age of the oldest record that is not published: {', '.join(says)}. {quiet}",
+        description=f"Age of the oldest {what}: {', '.join(says)}. {quiet}",
     )

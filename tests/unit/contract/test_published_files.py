@@ -8,6 +8,7 @@ import yaml
 from jsonschema_rs import Draft202012Validator
 
 from tidemark.cli.schemas import schemas, write
+from tidemark.domain.config.upsert import currents
 from tidemark.engine.config.configuration import load
 
 ROOT = Path(__file__).parents[3]
@@ -69,6 +70,12 @@ def test_the_examples_load_and_become_the_tables_of_the_demo(tmp_path):
     [orders] = [contract for contract in contracts if contract.topic == "orders"]
     assert orders.target_lag.total_seconds() == 5
     assert [field.spark_sql() for field in orders.partition_by] == ["days(ordered_at)"]
+
+
+def test_no_example_warns_while_it_keeps_its_target_lag(tmp_path):
+    contracts = load(None, ROOT / "contracts", environ={}, home=tmp_path).contracts
+    for each in (*contracts, *(current.contract for current in currents(contracts).values())):
+        assert each.freshness.warn >= 2 * each.target_lag, each.table
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "contracts").rglob("*.yaml")), ids=lambda path: path.name)
