@@ -1,6 +1,6 @@
 """The append tables of a lane as one subsettable multi-asset: one run, one Spark session, many tables."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import dagster as dg
 from pydantic import Field
@@ -13,6 +13,7 @@ from assets.specs import table_spec
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
+from tidemark.domain.suggest import nearest
 
 
 class IngestConfig(Launchpad):
@@ -47,6 +48,18 @@ def ingest_assets(
                 "These checks are evaluated by the run that ingests their table: materialize it."
             )
             return
+        _known(config.first_seen, by_key, name)
         yield from run_tables(context, lake, lane, by_key, pool_of(name), first_seen=config.first_seen)
 
     return ingest
+
+
+def _known(tables: Iterable[str], lane: Collection[str], name: str) -> None:
+    """Raises dg.Failure: one of the tables that `first_seen` names is not of this lane."""
+    for table in tables:
+        if table not in lane:
+            meant = nearest(table, lane)
+            hint = f" (did you mean {meant}?)" if meant else ""
+            raise dg.Failure(
+                f"first_seen: no contract of lane {name} makes a table {table}{hint}", allow_retries=False
+            )

@@ -29,13 +29,14 @@ def table_spec(contract: Contract, catalog: str, columns: Columns) -> dg.AssetSp
     )
 
 
-def upsert_spec(contract: Contract, catalog: str, columns: Columns) -> dg.AssetSpec:
-    """The upsert table; `contract` as `tidemark.domain.config.upsert` makes it, its topic being the append table."""
+def upsert_spec(contract: Contract, topic: str, catalog: str, columns: Columns) -> dg.AssetSpec:
+    """The upsert table; `contract` as `tidemark.domain.config.upsert` makes it, `topic` that of the append table."""
     return dg.AssetSpec(
         table_key(contract.table),
         deps=[table_key(contract.topic)],
         description=contract.description,
-        metadata=_table_metadata(contract, f"{catalog}.{contract.table}", columns, from_append),
+        metadata=_table_metadata(contract, f"{catalog}.{contract.table}", columns, from_append)
+        | {"topic": topic},
         skippable=True,
         group_name=contract.namespace,
         code_version=contract.digest,

@@ -13,15 +13,25 @@ from tidemark.domain.config.platform import Lane
 
 
 def upsert_assets(
-    name: str, lane: Lane, tables: Sequence[Contract], catalog: str, columns: Mapping[str, Columns]
+    name: str,
+    lane: Lane,
+    tables: Sequence[Contract],
+    catalog: str,
+    columns: Mapping[str, Columns],
+    topics: Mapping[str, str],
 ) -> dg.AssetsDefinition:
-    """The upsert tables of lane `name`, as contracts of their own; `columns` as the discovery file has them."""
+    """The upsert tables of lane `name`, as contracts of their own, with the Kafka topic of each in `topics`.
+
+    `columns` as the discovery file has them.
+    """
     by_key = {each.table: each for each in tables}
     pool = pool_of(upsert_lane(name))
 
     @dg.multi_asset(
         name=f"merge_{name}",
-        specs=[upsert_spec(each, catalog, columns.get(each.table, ())) for each in tables],
+        specs=[
+            upsert_spec(each, topics[each.table], catalog, columns.get(each.table, ())) for each in tables
+        ],
         can_subset=True,
         pool=pool,
     )

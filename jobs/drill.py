@@ -48,4 +48,9 @@ def drill_job() -> dg.JobDefinition:
 
 def drill_schedule(job: dg.JobDefinition) -> dg.ScheduleDefinition:
     """Monthly, once it is switched on."""
-    return dg.ScheduleDefinition(name="drill", job=job, cron_schedule="0 5 1 * *")
+    return dg.ScheduleDefinition(
+        name="drill",
+        job=job,
+        cron_schedule="0 5 1 * *",
+        description="Rehearses failures on a scratch table every month, once it is switched on.",
+    )

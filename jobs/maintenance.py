@@ -11,6 +11,12 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import MaintenanceSchedules
 from tidemark.domain.maintenance.gain import ASSETS, Asset
 
+_SAYS: dict[Asset, str] = {
+    "compaction": "Looks for small files and deleted rows in all tables, and rewrites them where that pays.",
+    "snapshot_expiry": "Expires snapshots and rows that nothing keeps, judges files, compares tables with Kafka.",
+    "orphan_files": "Removes files that no snapshot names.",
+}
+
 
 def maintenance_schedules(
     contracts: Sequence[Contract], when: MaintenanceSchedules
@@ -39,5 +45,9 @@ def _schedule(kind: Asset, cron: str, contracts: Sequence[Contract]) -> dg.Sched
         description=f"{kind.replace('_', ' ').capitalize()} of all tables that need it.",
     )
     return dg.ScheduleDefinition(
-        name=kind, job=job, cron_schedule=cron, default_status=dg.DefaultScheduleStatus.RUNNING
+        name=kind,
+        job=job,
+        cron_schedule=cron,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description=_SAYS[kind],
     )

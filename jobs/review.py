@@ -16,5 +16,6 @@ def review_schedule() -> dg.ScheduleDefinition:
         name="review_pack",
         job=job,
         cron_schedule=EVERY,
+        description="Makes the review pack anew every morning.",
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )

@@ -23,5 +23,6 @@ def schema_schedule(assets: dg.AssetsDefinition, contracts: Sequence[Contract]) 
         name="schema_evolution",
         job=job,
         cron_schedule=EVERY,
+        description="Looks every quarter of an hour for schemas that tables need, and how long Kafka keeps the rest.",
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )

@@ -24,5 +24,9 @@ def upsert_schedule(tables: Sequence[Contract]) -> dg.ScheduleDefinition:
         description="Merge append tables into their upsert tables until nothing waits.",
     )
     return dg.ScheduleDefinition(
-        name=MERGE, job=job, cron_schedule=EVERY, default_status=dg.DefaultScheduleStatus.RUNNING
+        name=MERGE,
+        job=job,
+        cron_schedule=EVERY,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Looks every hour for upsert tables that are behind, whatever their sensor thinks.",
     )

@@ -64,6 +64,7 @@ def _tables(configuration: Configuration, seen: Discovery) -> dg.Definitions:
     platform, contracts = configuration.platform, configuration.contracts
     catalog, lanes = platform.catalog.name, platform.lanes
     upserts = [each.contract for each in currents(contracts).values()]
+    topics = {table: each.append.topic for table, each in currents(contracts).items()}
     columns = {each.table: seen.columns(each.table) for each in (*contracts, *upserts)}
     by_lane, merged, served = _by_lane(contracts), _by_lane(upserts), seen.digests()
     schemas = schema_assets(contracts)
@@ -71,7 +72,7 @@ def _tables(configuration: Configuration, seen: Discovery) -> dg.Definitions:
         *topic_specs(contracts),
         *(ingest_assets(name, lanes[name], each, catalog, columns) for name, each in by_lane.items()),
         *(quarantine_spec(each, catalog) for each in contracts),
-        *(upsert_assets(name, lanes[name], each, catalog, columns) for name, each in merged.items()),
+        *(upsert_assets(name, lanes[name], each, catalog, columns, topics) for name, each in merged.items()),
         *((schemas,) if schemas else ()),
         *maintenance_assets(contracts),
     ]

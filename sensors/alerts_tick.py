@@ -14,6 +14,7 @@ from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, R
 from assets.names import table_of
 from jobs.operations import OF_VERB
 from tidemark.domain.alerts import Alert, message, stopped
+from tidemark.domain.config.units import counted
 
 AT_ONCE = 50
 _TIMEOUT = 10.0
@@ -46,10 +47,10 @@ def post(context: dg.SensorEvaluationContext, webhook: str) -> dg.SkipReason:
             httpx.post(webhook, json=message(found), timeout=_TIMEOUT).raise_for_status()
         except httpx.HTTPError as error:  # its text names the webhook, which is a secret
             return dg.SkipReason(
-                f"the webhook did not take {len(found)} alerts: {type(error).__name__}; tried again"
+                f"the webhook did not take {counted(len(found), 'alert')}: {type(error).__name__}; tried again"
             )
     context.update_cursor(cursor.to_json())
-    return dg.SkipReason(f"{len(found)} alerts posted")
+    return dg.SkipReason(f"{counted(len(found), 'alert')} posted")
 
 
 def _failed_runs(instance: dg.DagsterInstance, cursor: Cursor) -> Iterator[Alert]:

@@ -101,7 +101,9 @@ def describe(defs):
             }
             for sensor in repository.sensor_defs
         },
-        "schedules": {each.name: each.cron_schedule for each in repository.schedule_defs},
+        "schedules": {
+            each.name: [each.cron_schedule, each.description] for each in repository.schedule_defs
+        },
     }  # fmt: skip
 
 

@@ -245,6 +245,19 @@ def test_a_run_of_the_sensor_leaves_a_table_alone_that_is_not_due(run, monkeypat
     assert FakeWork.waiting == {"web.clicks": 4}
 
 
+def test_a_table_that_is_not_of_the_lane_is_refused_by_name(run, instance):
+    """Given `first_seen` with a name that no table of the lane has, when the run is launched, then it says which was meant and reads nothing."""
+    FakeWork.waiting = {"shop.orders": 4}
+    result = run("shop.orders", first_seen={"shop.ordres": 5})
+    (failed,) = [e for e in result.all_events if e.is_step_failure]
+    said = failed.step_failure_data.user_failure_data.description
+    assert (
+        said
+        == "first_seen: no contract of lane default makes a table shop.ordres (did you mean shop.orders?)"
+    )
+    assert FakeWork.waiting == {"shop.orders": 4}
+
+
 def test_the_engine_is_told_which_tables_were_loaded_before(run):
     run("shop.orders")
     assert FakeWork.known == set()

@@ -158,6 +158,8 @@ def test_an_upsert_table_that_is_late_turns_red_by_itself_and_green_again(
         (False, "ERROR", CURRENT),
         (True, "ERROR", CURRENT),
     ]
+    spec = with_upsert.resolve_asset_graph().get(CURRENT)
+    assert spec.metadata["topic"] == "payments", "Kafka's, not the append table"
     check = with_upsert.resolve_asset_graph().get(dg.AssetCheckKey(CURRENT, "freshness"))
     assert check.description == (
         "Age of the oldest commit to `shop.payments` that is not merged: warns beyond 2m, fails beyond 10m. "

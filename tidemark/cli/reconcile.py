@@ -11,6 +11,7 @@ from tidemark.cli.border import FINDING
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_records import loaded
 from tidemark.cli.output import console, number, print_json
+from tidemark.domain.config.units import counted
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.verify.marks import Count, Runs
 from tidemark.engine.verify.reconcile import OnProgress, Reconciliation
@@ -115,7 +116,8 @@ def _remarks(found: Reconciliation) -> None:
         say.print(f"{found.beyond} rows lie beyond the ledger", style="red")
     gaps, twice = (sum(b - a for each in found.counts for a, b in kind(each)) for kind in (_gaps, _twice))
     say.print(
-        f"{found.table}, epoch {found.epoch}: {gaps:,} gaps, {twice:,} duplicates; {found.records:,} records in "
+        f"{found.table}, epoch {found.epoch}: {counted(gaps, 'gap')}, {counted(twice, 'duplicate')}; "
+        f"{counted(found.records, 'record')} in "
         f"{found.seconds:.1f} s, {found.records / max(found.reading, 0.001):,.0f}/s from Kafka",
         style="green" if found.sound else "red",
     )

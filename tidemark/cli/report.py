@@ -8,6 +8,7 @@ from tidemark.cli.choice import chosen_both
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_records import hints
 from tidemark.cli.output import console, print_json
+from tidemark.domain.config.units import counted
 from tidemark.domain.errors import Refused
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import places
@@ -25,7 +26,8 @@ def report(tables: Sequence[str], out: Path | None, *, as_json: bool) -> None:
     found = reviews(lake, list(wanted.values()), home, lambda tables: hints(home, tables))
     if out is not None or not as_json:
         file = _written(found, lake, out or Path("review"))
-        console(as_json=as_json).print(f"{file}  ({len(found)} tables, {file.stat().st_size / 1024:,.0f} KB)")
+        size = f"{file.stat().st_size / 1024:,.0f} KB"
+        console(as_json=as_json).print(f"{file}  ({counted(len(found), 'table')}, {size})")
     if as_json:
         print_json([each.as_json() for each in found])
 

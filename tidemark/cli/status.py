@@ -18,6 +18,7 @@ from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_records import hints
 from tidemark.cli.output import age, ago, console, number, print_json, state_text
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.units import counted
 from tidemark.domain.states import FINE
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import Configuration, places
@@ -99,7 +100,7 @@ def _show(found: Sequence[Status]) -> None:
     for each in found:
         if each.unrouted:
             out.print(
-                f"{each.table}: {number(each.unrouted)} records of {each.topic} match no route of `events`"
+                f"{each.table}: of {each.topic} {counted(each.unrouted, 'record')} without a route in `events`"
             )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from tidemark.domain.config.units import counted
 from tidemark.domain.states import REMEDIES, State
 
 WEBHOOK = "TIDEMARK_ALERT_WEBHOOK"
@@ -53,7 +54,7 @@ def message(alerts: Sequence[Alert]) -> dict[str, Any]:
     lines = [each.line() for each in alerts[:_NAMED]]
     if len(alerts) > _NAMED:
         lines.append(f"… and {len(alerts) - _NAMED} more: tidemark status")
-    head = f"Tidemark: {len(alerts)} alert{'s' if len(alerts) != 1 else ''}"
+    head = f"Tidemark: {counted(len(alerts), 'alert')}"
     blocks = [{"type": "section", "text": {"type": "mrkdwn", "text": line[:2900]}} for line in lines]
     return {
         "text": "\n".join([head, *lines]),

@@ -59,7 +59,9 @@ _AGAIN = "What was not published stays in Kafka and is read by the next run; not
 _BACK = "tidemark services up (embedded stack) or bring it back; the next run continues"
 
 REMEDIES: dict[State, Remedy] = {
-    "fresh": Remedy("Everything that Kafka holds is published within the target lag.", "", ""),
+    "fresh": Remedy(
+        "Everything that Kafka holds is published within the target lag and one `poll` of the lane.", "", ""
+    ),
     "lagging": Remedy(
         "Kafka holds records that are not published yet.",
         "tidemark run {table}",

@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx
 import tenacity
 
+from tidemark.domain.config.units import counted
 from tidemark.services.errors import DownloadFailed
 from tidemark.services.manifest import Artifact, ArtifactSet, artifacts, cache_dir, cached, maven_url
 from tidemark.services.progress import Event, OnProgress, silent
@@ -162,7 +163,7 @@ class _Fetch:
 
     def _say(self, *, finished: bool = False) -> None:
         megabytes = f"{self._done / 1e6:.0f} of {self._total / 1e6:.0f} MB, once"
-        text = f"{len(self._wanted)} files, {megabytes}"
+        text = f"{counted(len(self._wanted), 'file')}, {megabytes}"
         self._on_progress(Event("download", text, self._done, self._total, finished=finished))
 
 

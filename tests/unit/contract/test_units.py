@@ -11,6 +11,7 @@ from tidemark.domain.config.units import (
     Duration,
     PositiveDuration,
     Size,
+    counted,
     format_duration,
     format_size,
     parse_duration,
@@ -108,6 +109,10 @@ def test_a_wait_of_nothing_is_refused() -> None:
 )
 def test_sizes_are_binary(text: object, size: int) -> None:
     assert parse_size(text) == size
+
+
+def test_counts_are_words_that_people_say() -> None:
+    assert [counted(n, "file") for n in (0, 1, 2, 1234)] == ["0 files", "1 file", "2 files", "1,234 files"]
 
 
 @pytest.mark.parametrize(

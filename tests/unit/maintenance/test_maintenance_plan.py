@@ -61,7 +61,7 @@ def test_below_the_thresholds_nothing_is_done_and_it_says_why():
     assert not plan
     (why,) = plan.reasons
     assert why.startswith(
-        "8 files in 1 partitions, 0 of them hot; at most 7 small files in one (min_input_files 8"
+        "8 files in 1 partition, 0 of them hot; at most 7 small files in one (min_input_files 8"
     )
 
 

@@ -25,6 +25,11 @@ _SPELLINGS = {
 MAX_DAYS = 36_500
 
 
+def counted(number: int, one: str) -> str:
+    """`1 file`, `1,024 files`."""
+    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
+
+
 def parse_duration(value: Any) -> timedelta:
     """`1h30m` -> timedelta; the parts go from days down to milliseconds. Raises ValueError's pydantic kin."""
     if isinstance(value, timedelta):

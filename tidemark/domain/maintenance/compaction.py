@@ -11,6 +11,7 @@ from itertools import accumulate, groupby
 from typing import Any
 
 from tidemark.domain.config.contract import Compaction
+from tidemark.domain.config.units import counted
 
 SMALL, LARGE = 0.75, 1.8
 """Shares of the target size between which Iceberg's own planner leaves a file alone."""
@@ -267,17 +268,19 @@ def _reasons(
 ) -> Iterable[str]:
     heavy = sum(need.partition.delete_ratio > limits.max_delete_ratio for need in needs)
     if heavy:
-        yield f"{heavy} partitions have more than {limits.max_delete_ratio:.0%} of their rows deleted"
+        yield f"{counted(heavy, 'partition')} with more than {limits.max_delete_ratio:.0%} of their rows deleted"
     if len(needs) > heavy:
         cold, hot = (sum(n.hot is h for n in needs) for h in (False, True))
-        yield f"{cold} cold and {hot} hot partitions have enough small files (min_input_files {limits.min_input_files})"
+        enough = f"with enough small files (min_input_files {limits.min_input_files})"
+        yield f"{counted(cold, 'cold partition')} and {hot} hot {enough}"
     if fragmented:
         yield f"{layout.manifests} manifests hold {layout.manifest_bytes} bytes"
     if not needs:
         most = max((len(p.below(limits.target_file_size * SMALL)) for p in layout.partitions), default=0)
         hot = sum(is_hot(each, now) for each in layout.partitions)
+        files, places = counted(layout.data_files, "file"), counted(len(layout.partitions), "partition")
         yield (
-            f"{layout.data_files} files in {len(layout.partitions)} partitions, {hot} of them hot; at most {most} "
-            f"small files in one (min_input_files {limits.min_input_files}, {HOT_FACTOR} times as many in a hot one); "
+            f"{files} in {places}, {hot} of them hot; at most {counted(most, 'small file')} in one "
+            f"(min_input_files {limits.min_input_files}, {HOT_FACTOR} times as many in a hot one); "
             f"{layout.delete_ratio:.1%} of rows deleted"
         )

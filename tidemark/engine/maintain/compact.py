@@ -13,6 +13,7 @@ from pyspark.sql import Row
 
 from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.config.contract import Compaction
+from tidemark.domain.config.units import counted
 from tidemark.domain.maintenance.compaction import CompactionPlan, Layout, Rewrite, plan_compaction
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.engine.access.lake import Lake
@@ -57,7 +58,7 @@ def compact(lake: Lake, name: str, limits: Compaction, *, until: float, dry_run:
             name,
             "compaction",
             acted=False,
-            reason=f"{files} files, no deletes",
+            reason=f"{counted(files, 'file')}, no deletes",
             numbers={"files_before": files},
         )
     layout = read_layout(table)

@@ -13,6 +13,7 @@ from typing import Literal
 from pyiceberg.table.metadata import TableMetadata
 
 from tidemark.domain.config.contract import Snapshots
+from tidemark.domain.config.units import counted
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.snapshot_keep import DAY_MS, Keep, Ref, Snap, keep
@@ -141,8 +142,8 @@ def _told(plan: Keep) -> str:
     for why in plan.kept.values():
         counts[why] = counts.get(why, 0) + 1
     kept = ", ".join(f"{n} {why}" for why, n in sorted(counts.items(), key=lambda each: -each[1]))
-    dead = f", {len(plan.dead_branches)} branches of dead runs" if plan.dead_branches else ""
-    return f"{len(plan.expired)} snapshots to expire{dead}; kept: {kept or 'none'}"
+    dead = f", branches of dead runs: {len(plan.dead_branches)}" if plan.dead_branches else ""
+    return f"{counted(len(plan.expired), 'snapshot')} to expire{dead}; kept: {kept or 'none'}"
 
 
 def _as_json(plan: Keep) -> dict[str, object]:

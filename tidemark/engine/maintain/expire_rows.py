@@ -14,6 +14,7 @@ from uuid import uuid4
 from pyiceberg.table import Table
 
 from tidemark.domain.config.contract import Contract, Retention
+from tidemark.domain.config.units import counted
 from tidemark.domain.ledger.evidence import moment
 from tidemark.domain.ledger.ledger import branch_name
 from tidemark.domain.maintenance.gain import Gain
@@ -75,7 +76,7 @@ def expire_rows(lake: Lake, contract: Contract, *, until: float = inf, dry_run: 
     rows = sum(task.file.record_count for task in tasks)
     found = {"files": len(tasks), "rows_at_most": rows}
     if not tasks or dry_run:
-        told = f"{len(tasks)} files hold rows from before {cut.before:%Y-%m-%d %H:%M} UTC"
+        told = f"{counted(len(tasks), 'file')} with rows from before {cut.before:%Y-%m-%d %H:%M} UTC"
         return Gain(name, "retention", acted=False, reason=told, numbers=found)
     if time.monotonic() > until:
         return Gain(name, "retention", acted=False, reason="its time was over; next time", numbers=found)

@@ -16,6 +16,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyspark.errors import PySparkException
 
 from tidemark.domain.config.contract import Orphans
+from tidemark.domain.config.units import counted
 from tidemark.domain.errors import Overtaken
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.snapshot_keep import Snap, began_at, is_attempt, is_dead
@@ -58,7 +59,7 @@ def remove_orphans(
     found = _listed(lake, name, before)
     pause_point("orphans_listed")
     sizes = _each(lambda file: _size(table.io, file), found)
-    reason = f"{len(found)} files that no snapshot names, older than {before:%Y-%m-%d %H:%M} UTC"
+    reason = f"{counted(len(found), 'file')} that no snapshot names, older than {before:%Y-%m-%d %H:%M} UTC"
     neighbour = _neighbour(lake, table) if found else None
     if neighbour:
         reason += f"; nothing is removed, for {neighbour} lies in the same folder: move it"
