@@ -23,11 +23,13 @@ def runnable(
         found = on_disk(resource.places)
     except ConfigurationError as error:
         return replace(decision, tables=(), due=(), reason=_unreadable(error)), None
+    fresh = _not_loaded(context, found)
+    if not decision.tables:
+        return decision, fresh
     upserts = [each.contract for each in currents(found.contracts).values()]
     served = {each.table for each in found.contracts if each.lane == lane}
     served |= {each.table for each in upserts if upsert_lane(each.lane) == lane}
     gone = [table for table in decision.tables if table not in served]
-    fresh = _not_loaded(context, found)
     if not gone:
         return decision, fresh
     tables = tuple(table for table in decision.tables if table in served)

@@ -101,7 +101,7 @@ class _Reading:
 
     def folder(self, folder: Path, above: tuple[Document, ...]) -> None:
         """A folder of contracts, with the defaults of the folders around it."""
-        listed = sorted(entries(folder))
+        listed = sorted(_entries(folder))
         defaults = [entry.name for entry in listed if entry.name in DEFAULTS]
         if len(defaults) > 1:
             self.problems.append(
@@ -137,7 +137,7 @@ def leads_back(entry: Path, folder: Path) -> bool:
     return entry.resolve() in [folder.resolve(), *folder.resolve().parents]
 
 
-def entries(folder: Path) -> Iterator[Path]:
+def _entries(folder: Path) -> Iterator[Path]:
     """The folders below `folder`, and files with the name of a contract, in no order."""
     if folder.is_dir():
         for entry in folder.iterdir():

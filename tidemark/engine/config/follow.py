@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.errors import ConfigurationError, Problem
 from tidemark.engine.config import discovery
-from tidemark.engine.config.configuration import STACK_FILE, Places, entries, leads_back, load
+from tidemark.engine.config.configuration import STACK_FILE, SUFFIXES, Places, leads_back, load
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 """(path, inode, time of writing in ns, bytes) of each file and folder."""
@@ -40,17 +41,24 @@ def _read(where: Places) -> Configuration | tuple[Problem, ...]:
 
 
 def _stamps(where: Places) -> Iterator[tuple[str, int, int, int]]:
-    files = [where.home / STACK_FILE, where.home / discovery.FILE, *sorted(_contracts(where.contracts_dir))]
-    for file in [where.platform_file, *files] if where.platform_file else files:
-        try:
-            found = file.stat()
-        except OSError:
-            continue
-        yield str(file), found.st_ino, found.st_mtime_ns, found.st_size
+    files = [where.home / STACK_FILE, where.home / discovery.FILE, where.platform_file]
+    for file in filter(None, files):
+        with suppress(OSError):
+            yield _stamp(str(file), file.stat())
+    yield from sorted(_contracts(str(where.contracts_dir)))
 
 
-def _contracts(folder: Path) -> Iterator[Path]:
-    for entry in entries(folder):
-        yield entry
-        if entry.is_dir() and not leads_back(entry, folder):
-            yield from _contracts(entry)
+def _contracts(folder: str) -> Iterator[tuple[str, int, int, int]]:
+    """As `entries` finds them; of hundreds of files, every few seconds, nothing but their stamps."""
+    with suppress(OSError), os.scandir(folder) as found:
+        for entry in found:
+            is_folder = entry.is_dir()
+            if entry.name.startswith(".") or not (is_folder or entry.name.lower().endswith(tuple(SUFFIXES))):
+                continue
+            yield _stamp(entry.path, entry.stat())
+            if is_folder and not leads_back(Path(entry.path), Path(folder)):
+                yield from _contracts(entry.path)
+
+
+def _stamp(path: str, found: os.stat_result) -> tuple[str, int, int, int]:
+    return path, found.st_ino, found.st_mtime_ns, found.st_size
