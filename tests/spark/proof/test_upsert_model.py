@@ -110,11 +110,11 @@ class Trial:
     ("format_version", "upsert"),
     [
         pytest.param(2, {}, marks=pytest.mark.long),
-        (3, {"order_by": ["ts"]}),
+        pytest.param(3, {"order_by": ["ts"]}, marks=pytest.mark.long),
         pytest.param(2, {"order_by": ["ts", "_kafka.timestamp"]}, marks=pytest.mark.long),
         pytest.param(2, {"order_by": ["ts"], "deletes": "soft"}, marks=pytest.mark.long),
-        (2, {"order_by": ["_cdc.pos"]}),
-        pytest.param(3, {"order_by": ["_cdc.pos"], "deletes": "soft"}, marks=pytest.mark.long),
+        (3, {"order_by": ["_cdc.pos"]}),
+        pytest.param(2, {"order_by": ["_cdc.pos"], "deletes": "soft"}, marks=pytest.mark.long),
     ],
 )
 def test_the_table_is_the_map_after_every_merge(lakehouse, monkeypatch, format_version, upsert):
