@@ -7,6 +7,7 @@ import random
 
 import pytest
 from append_log import AppendLog
+from current_state import Event, current
 from dying import POINTS, dying_at
 from random_logs import COLUMNS, Logs, region, row_of
 from seeds import seed
@@ -158,3 +159,30 @@ def test_it_makes_no_difference_how_a_log_is_cut(lakehouse, monkeypatch, order, 
     )
     trial.merge()
     assert trial.rows() == apart
+
+
+@pytest.mark.parametrize("deletes", ["hard", "soft"])
+def test_a_tombstone_has_no_place_in_the_databases_log(lakehouse, deletes):
+    """Given a tombstone that took a row, and a truncate that comes later and has that row, but not the tombstone, before
+    it, then the tombstone is still remembered: it takes what was there before it, whenever that comes."""
+    keys = {
+        "keys": ["log", "account.id"],
+        "order_by": ["_cdc.pos"],
+        "on_truncate": "apply",
+        "deletes": deletes,
+    }
+    value = {"format": "json", "envelope": "debezium"}
+    log, sent = AppendLog(lakehouse, COLUMNS, value=value, upsert=keys), []
+    for commit in (
+        [Event(0, 0, 0, 100, "old", time=1, pos=100), Event(0, 0, 1, None, None, time=50)],
+        [Event(0, 1, 0, None, None, time=10, truncates=True, pos=200)],
+        [Event(0, 1, 1, 250, "late", time=20, pos=250), Event(1, 1, 2, 260, "new", time=60, pos=260)],
+    ):
+        sent += commit
+        following = {p: max((e.offset + 1 for e in sent if e.partition == p), default=0) for p in (0, 1)}
+        log.commit(map(row_of, commit), following)
+        outcome = merge_up(log.lake, log.current, "test")
+        assert outcome.error is None, outcome.error["message"]
+        found = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
+        there = {row["account"]["id"]: row["v"] for row in found if not row.get("_is_deleted")}
+        assert there == current(sent, by_source=True, by_pos=True)

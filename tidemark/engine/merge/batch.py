@@ -21,7 +21,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import checkpointed
 from tidemark.engine.access.table_state import load
 from tidemark.engine.merge.memory import read_memory
-from tidemark.engine.merge.newest import newest_only, told_by_place
+from tidemark.engine.merge.newest import decided_by_place, newest_only, reach, told_by_place
 from tidemark.engine.merge.orderless import (
     AFTER,
     ERASED,
@@ -88,7 +88,7 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
     Raises:
         Stopped: a truncate event came, and the contract says `on_truncate: stop`.
     """
-    shape, alone = plan.shape, not plan.state.rows or plan.action == "rebuild"
+    shape, alone = plan.shape, _is_alone(plan)
     came = events(
         _append(lake, plan, merge_filters.unmerged(plan.rows)), shape, plan.pair.columns, F.lit(NEW)
     )
@@ -133,6 +133,12 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
     )
 
 
+def _is_alone(plan: MergePlan) -> bool:
+    """Whether nothing is known of any key: no row is there, and no delete is remembered of those that were."""
+    remembers = plan.current.remembers and plan.remembered != 0
+    return plan.action == "rebuild" or not (plan.state.rows or remembers)
+
+
 def target(lake: Lake, plan: MergePlan) -> DataFrame:
     """The upsert table as the plan saw it."""
     return head_rows(lake, plan.state)
@@ -162,8 +168,7 @@ def _facts(fresh: DataFrame, shape: Shape) -> Mapping[str, Any]:
             F.max(F.unix_millis(at["timestamp"])).alias("last"),
             F.min(at["epoch"]).alias("first_epoch"),
             F.min(at["offset"]).alias("first_offset"),
-            *(F.max(at[name]).alias(f"last_{name}") for name in ("epoch", "partition", "offset")),
-            F.approx_count_distinct(KEY).alias("keys"),
+            *(reach() if decided_by_place(shape) else ()),
             F.collect_set(F.when(truncates, place)).alias("places"),
             *spans,
         )
@@ -305,6 +310,8 @@ def _remembered(
         if plan.pair.cut is not None:
             undone &= ~_without_sequel(plan, plan.pair.cut, at)
         pos = f"{ORDER}.{plan.shape.order_names[0]}" if current.by_pos else None
+        if pos and at == PLACE:  # a delete without an order has that of what it took
+            pos = f"IF({AFTER} IS NULL, {pos}, NULL)"
         return undone | F.expr(merge_filters.before(truncated, at, pos, by_pos=current.by_pos))
 
     found = found.where(~gone(PLACE))

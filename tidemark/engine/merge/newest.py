@@ -7,10 +7,10 @@ none of them, instead of sending each event to the others of its key.
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
-from tidemark.engine.merge.orderless import PLACE
+from tidemark.engine.merge.orderless import KEY, PLACE
 from tidemark.engine.merge.rows import CAME, key_parts
 from tidemark.engine.merge.shape import Shape
 
@@ -18,20 +18,32 @@ MANY = 100_000
 """Events from which a look at their places costs less than what it saves."""
 HELD = 2_000_000
 """Keys whose newest places every task holds: some 50 bytes each."""
-_OFFSETS, _PARTITIONS, _EPOCHS = 40, 14, 9
+_BITS = {"epoch": 9, "offset": 40, "partition": 14}
 """Bits of a place: one number, greater for what is newer."""
 
 
-def told_by_place(shape: Shape, facts: Mapping[str, Any], *, alone: bool) -> bool:
-    """Whether nothing but the place tells the newest event of a key, and none takes anything from older ones.
+def decided_by_place(shape: Shape) -> bool:
+    """Whether nothing but the place tells the newest event of a key, and none takes anything from older ones."""
+    return shape.current.by_offset and not shape.current.soft and not shape.holding
 
-    Not worth it where rows are stored and few events are superseded: these are sent to the others of their key anyway.
+
+def reach() -> list[Column]:
+    """What `told_by_place` asks of events beside their number `n`."""
+    at = F.col(PLACE)
+    return [
+        *(F.max(at[name]).alias(f"last_{name}") for name in _BITS),
+        F.approx_count_distinct(KEY).alias("keys"),
+    ]
+
+
+def told_by_place(shape: Shape, facts: Mapping[str, Any], *, alone: bool) -> bool:
+    """Whether it pays to reduce places first.
+
+    Not where rows are stored and few events are superseded: these are sent to the others of their key anyway.
     """
-    current = shape.current
-    if not current.by_offset or current.soft or shape.holding or facts["n"] < MANY:
+    if not decided_by_place(shape) or facts["n"] < MANY:
         return False
-    bits = {"offset": _OFFSETS, "partition": _PARTITIONS, "epoch": _EPOCHS}
-    if any(facts[f"last_{name}"] >> most for name, most in bits.items()):
+    if any(facts[f"last_{name}"] >> most for name, most in _BITS.items()):
         return False
     return bool(facts["keys"] <= (HELD if alone else min(HELD, facts["n"] // 2)))
 
@@ -40,8 +52,8 @@ def newest_only(fresh: DataFrame, shape: Shape) -> DataFrame:
     """The newest of new events of each key, with the number of all; several where one place is there several times."""
     at = F.col(PLACE)
     place = (
-        F.shiftleft(at["epoch"].cast("bigint"), _OFFSETS + _PARTITIONS)
-        + F.shiftleft(at["offset"], _PARTITIONS)
+        F.shiftleft(at["epoch"].cast("bigint"), _BITS["offset"] + _BITS["partition"])
+        + F.shiftleft(at["offset"], _BITS["partition"])
         + at["partition"]
     )
     placed = fresh.withColumn("place", place)

@@ -37,8 +37,11 @@ class Shape:
         return tuple(n for n, kind in self.fields if may_be_unknown(kind) and n not in own)
 
     def before(self, truncated: Mapping[int, Truncation], at: str = KAFKA_COLUMN.name, row: str = "") -> str:
-        """Whether an event came before a truncation, as SQL; `at` is its place, `row` prefixes the columns it holds."""
-        pos = f"{row}{CDC}.pos" if self.has_cdc else None
+        """Whether an event came before a truncation, as SQL; `at` is its place, `row` prefixes the columns it holds.
+
+        A tombstone has no place in the database's log: the mark that it left has that of what it took.
+        """
+        pos = f"IF({row}{KAFKA_COLUMN.name}.tombstone, NULL, {row}{CDC}.pos)" if self.has_cdc else None
         return merge_filters.before(truncated, at, pos, by_pos=self.current.by_pos)
 
     def type_of(self, *path: str) -> ColumnType:
