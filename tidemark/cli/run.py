@@ -3,6 +3,7 @@
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import dagster as dg
@@ -58,13 +59,14 @@ def run(tables: Sequence[str], *, as_json: bool) -> None:
                 told.get(table) or (_unmerged(table, why) if why else _nothing_to_do(table))
                 for table in upserts
             ]
-    _remember(configuration, contracts, outcomes)
     if as_json:
         print_json(outcomes)
     else:
         _show(outcomes, run_ids[0] if contracts else run_ids[1])
     if cut_off:
         raise typer.Exit(INTERRUPTED)
+    with suppress(Exception):  # what the run has to say is said
+        _remember(configuration, contracts, outcomes)
     if any(each["error"] for each in outcomes):
         raise typer.Exit(FINDING)
 

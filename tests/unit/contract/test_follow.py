@@ -39,3 +39,9 @@ def test_files_are_read_again_when_one_changes_and_only_then(installation):
         followed.now()
     (folder / "round").unlink()
     assert tables() == ["raw.orders"]
+    for name in ("a", "z"):  # the order of a folder is nobody's promise
+        (folder / f"{name}.yaml").symlink_to(folder / "nowhere")
+    assert tables() == ["raw.orders"]
+    installation.contract("topik: orders\n")
+    with pytest.raises(ConfigurationError, match=r"orders\.yaml:1"):
+        followed.now()

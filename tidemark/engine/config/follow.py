@@ -49,15 +49,19 @@ def _stamps(where: Places) -> Iterator[tuple[str, int, int, int]]:
 
 
 def _contracts(folder: str) -> Iterator[tuple[str, int, int, int]]:
-    """As `entries` finds them; of hundreds of files, every few seconds, nothing but their stamps."""
-    with suppress(OSError), os.scandir(folder) as found:
-        for entry in found:
-            is_folder = entry.is_dir()
-            if entry.name.startswith(".") or not (is_folder or entry.name.lower().endswith(tuple(SUFFIXES))):
-                continue
+    """Files and folders that are read; of hundreds, every few seconds, nothing but their stamps."""
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        is_folder = entry.is_dir()
+        if entry.name.startswith(".") or not (is_folder or entry.name.lower().endswith(tuple(SUFFIXES))):
+            continue
+        with suppress(OSError):  # a link to nothing, or gone by now
             yield _stamp(entry.path, entry.stat())
-            if is_folder and not leads_back(Path(entry.path), Path(folder)):
-                yield from _contracts(entry.path)
+        if is_folder and not leads_back(Path(entry.path), Path(folder)):
+            yield from _contracts(entry.path)
 
 
 def _stamp(path: str, found: os.stat_result) -> tuple[str, int, int, int]:
