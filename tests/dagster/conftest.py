@@ -34,7 +34,7 @@ schema_registry:
   other: {url: "http://127.0.0.1:3"}
 catalog: {name: lake, type: sql, uri: "sqlite:////nowhere/catalog.db", warehouse: "file:///nowhere"}
 spark: {remote: "sc://127.0.0.1:4/;token=very-secret"}
-lanes: {slow: {poll: 30s}}
+lanes: {default: {linger: 1s}, slow: {poll: 30s}}
 """
 
 
