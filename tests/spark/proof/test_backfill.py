@@ -203,14 +203,7 @@ def test_rows_of_other_stores_and_topics_come_before_the_cutover(lakehouse, tmp_
 
 def test_a_cutover_loses_nothing_that_kafka_has_compacted_away(lakehouse):
     """Given a tombstone's row and a quarantined record that only the table still has, then cutover and replay refuse, naming both, and a dry run does too."""
-    topic = lakehouse.cluster.topic(
-        "thinned",
-        cleanup_policy="compact",
-        segment_ms="100",
-        min_cleanable_dirty_ratio="0.001",
-        max_compaction_lag_ms="100",
-        delete_retention_ms="600000",
-    )
+    topic = lakehouse.cluster.compacted_topic("thinned")
     topic.send([2])
     topic.send_raw([(b"0", None, 0), (b"1", b"poison", 0)])
     topic.send([3])

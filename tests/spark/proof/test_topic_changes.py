@@ -30,14 +30,7 @@ def test_new_partitions_are_read_from_their_first_record(lakehouse):
 
 def test_a_compacted_topic_leaves_gaps_that_are_not_losses(lakehouse):
     """Given a topic that compaction has thinned before, between and after runs, when run, then what was there is kept."""
-    topic = lakehouse.cluster.topic(
-        "prices",
-        cleanup_policy="compact",
-        segment_ms="100",
-        min_cleanable_dirty_ratio="0.001",
-        max_compaction_lag_ms="100",
-        delete_retention_ms="600000",
-    )
+    topic = lakehouse.cluster.compacted_topic("prices")
     table = lakehouse.table(topic)
     for _ in range(3):
         topic.send(range(200))
