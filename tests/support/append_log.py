@@ -53,12 +53,16 @@ class AppendLog:
         kind: Kind = "append",
         epoch: int = 0,
         reloaded: Mapping[int, list[tuple[int, int]]] | None = None,
+        without: str | None = None,
     ) -> int:
-        """Publish `rows` with a receipt that says `following`; its snapshot id."""
+        """Publish `rows` with a receipt that says `following`; its snapshot id. `without`: rows that it takes away."""
         spark, before = self.lake.spark(), self.lake.state(self.contract.table, ledger=False)
         attempt = Attempt(self.contract.table, f"tidemark_{uuid4().hex}", before.head)
         made = open_branch(self.lake, attempt)
         table = f"{self.lake.identifier(self.contract.table)}.`branch_{attempt.branch}`"
+        if without:
+            spark.sql(f"DELETE FROM {table} WHERE {without}")
+            made |= {branch_head(self.lake, attempt).snapshot_id}
         spark.createDataFrame(list(rows), columns_ddl(self.columns)).writeTo(table).append()
         data = branch_head(self.lake, attempt).snapshot_id
         topic = f"t{epoch}"

@@ -7,9 +7,9 @@ import random
 
 import pytest
 from append_log import AppendLog
-from current_state import Event, current
+from current_state import UNKNOWN, Event, current
 from dying import POINTS, dying_at
-from random_logs import COLUMNS, Logs, region, row_of
+from random_logs import COLUMNS, KEYS, Logs, region, row_of
 from seeds import seed
 
 from tidemark.engine.lane.merge_catch_up import merge_up
@@ -186,3 +186,38 @@ def test_a_tombstone_has_no_place_in_the_databases_log(lakehouse, deletes):
         found = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
         there = {row["account"]["id"]: row["v"] for row in found if not row.get("_is_deleted")}
         assert there == current(sent, by_source=True, by_pos=True)
+
+
+@pytest.mark.parametrize("deletes", ["hard", "soft"])
+def test_what_a_replay_brings_or_takes_is_told_as_if_it_had_always_been_so(lakehouse, deletes):
+    """Given rows and marks with values of older events than their newest, when a replay brings or takes such an event,
+    then they hold what they would hold if all had come in order."""
+    keys = {"keys": ["log", "account.id"], "deletes": deletes}
+    log = AppendLog(lakehouse, COLUMNS, value={"format": "json", "envelope": "debezium"}, upsert=keys)
+    told = ["first", "late", UNKNOWN], ["first", "taken", UNKNOWN], ["late", UNKNOWN], ["first", "late", None]
+    sent = [
+        Event(key, 0, 10 * key + n, None, value, time=10 * key + n)
+        for key, values in enumerate(told)
+        for n, value in enumerate(values)
+    ]
+    sent += [Event(4, 0, 40, None, "untouched"), Event(4, 0, 41, None, UNKNOWN)]
+    late = [each for each in sent if each.value == "late"]
+    log.commit([row_of(each) for each in sent if each not in late], {0: 50})
+
+    def key(row):
+        return row["log"] * KEYS + row["account"]["id"]
+
+    def merged():
+        outcome = merge_up(log.lake, log.current, "test")
+        assert outcome.error is None, outcome.error["message"]
+        rows = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
+        marked = {key(row) for row in rows if row.get("_is_deleted")}
+        return {key(row): row["v"] for row in rows}, marked
+
+    marks = {3} if deletes == "soft" else set()
+    held = dict.fromkeys(marks, "first")
+    assert merged() == ({0: "first", 1: "taken", 2: UNKNOWN, 4: "untouched", **held}, marks)
+    ranges = [(each.offset, each.offset + 1) for each in sent if each.value in ("late", "taken")]
+    log.commit(map(row_of, late), {0: 50}, kind="replay", reloaded={0: ranges}, without="v = 'taken'")
+    held = dict.fromkeys(marks, "late")
+    assert merged() == ({0: "late", 1: "first", 2: "late", 4: "untouched", **held}, marks)

@@ -99,15 +99,16 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
     if told_by_place(shape, facts, alone=alone) and not plan.rows.reloaded and not truncated:
         newest = newest_only(fresh, shape)
     found, pruned = fresh if newest is None or alone else newest, ""
-    if plan.rows.reloaded:
-        found = found.unionByName(_merged_before(lake, plan, fresh))
+    touched = _touched(lake, plan, fresh) if plan.rows.reloaded else None
+    if touched is not None:
+        found = found.unionByName(_merged_before(lake, plan, touched))
     found = found.where(f"NOT {shape.before(truncated, PLACE, f'{ROW}.')}")
     if plan.pair.cut is not None and plan.rows.reloaded:
         found = _within_memory(lake, plan, plan.pair.cut, found)
     if not alone:
         keys = fresh.select(KEY)
-        if plan.rows.reloaded:
-            keys = keys.unionByName(_undone(lake, plan))
+        if touched is not None:
+            keys = keys.unionByName(touched)
         else:  # a replay undoes rows of other keys as well
             pruned = _pruned(shape, fresh, facts)
         keys = F.broadcast(keys) if facts["n"] <= SMALL else keys
@@ -116,7 +117,7 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
         if _only_newer_matter(plan, truncated):
             found = found.unionByName(present(rows, shape).join(keys, KEY, "left_semi"))
             rows = rows.where(_not_older(facts))
-        found = found.unionByName(_stored(lake, plan, rows, keys, truncated))
+        found = found.unionByName(_stored(lake, plan, rows, keys, truncated, touched))
         if (past := _remembered(lake, plan, keys, truncated)) is not None:
             found = found.unionByName(past)
     winners = reduced(found, shape)
@@ -195,13 +196,15 @@ def _truncated(plan: MergePlan, facts: Mapping[str, Any]) -> dict[int, Truncatio
     return known
 
 
-def _undone(lake: Lake, plan: MergePlan) -> DataFrame:
-    """The keys of what a replay has touched: of stored rows, and of the append rows that it replaced.
+def _touched(lake: Lake, plan: MergePlan, fresh: DataFrame) -> DataFrame:
+    """The keys of what a replay has touched: of its events, of stored rows, and of the append rows that it replaced.
 
     The latter were merged as of the snapshot that the ledger names; a hard delete among them left no row.
     """
     touched = merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded)
-    keys = target(lake, plan).where(touched).select(key_columns(plan.shape).alias(KEY))
+    keys = fresh.where(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, PLACE)).select(KEY)
+    stored = target(lake, plan).where(touched).select(key_columns(plan.shape).alias(KEY))
+    keys = keys.unionByName(stored)
     named = plan.after.append_snapshot if plan.after else None
     append = load(lake.catalog, plan.current.append.table)
     if named is None or append is None or append.metadata.snapshot_by_id(named) is None:
@@ -210,14 +213,12 @@ def _undone(lake: Lake, plan: MergePlan) -> DataFrame:
     return keys.unionByName(replaced.select(key_columns(plan.shape).alias(KEY)))
 
 
-def _merged_before(lake: Lake, plan: MergePlan, fresh: DataFrame) -> DataFrame:
+def _merged_before(lake: Lake, plan: MergePlan, touched: DataFrame) -> DataFrame:
     """After a replay, all older events of the keys that it touched: what it replaced may have been their newest."""
-    touched = fresh.where(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, PLACE)).select(KEY)
-    keys = touched.unionByName(_undone(lake, plan))
     merged = f"{merge_filters.within(plan.rows)} AND NOT {merge_filters.unmerged(plan.rows)}"
     past = events(_append(lake, plan, merged), plan.shape, plan.pair.columns, F.lit(NEW))
     past = past.where((F.col(KIND) != TRUNCATE) & ~null_key(plan.current))
-    return past.join(keys, KEY, "left_semi")
+    return past.join(touched, KEY, "left_semi")
 
 
 def _within_memory(lake: Lake, plan: MergePlan, cut: datetime, found: DataFrame) -> DataFrame:
@@ -261,13 +262,19 @@ def _not_older(facts: Mapping[str, Any]) -> str:
 
 
 def _stored(
-    lake: Lake, plan: MergePlan, rows: DataFrame, keys: DataFrame, truncated: Mapping[int, Truncation]
+    lake: Lake,
+    plan: MergePlan,
+    rows: DataFrame,
+    keys: DataFrame,
+    truncated: Mapping[int, Truncation],
+    touched: DataFrame | None,
 ) -> DataFrame:
     """The rows that stand for these keys now; as UNDONE, or ERASED where they stay marked, what no longer counts.
 
     Where retention has deleted append rows, a row may be the last that is known of its key. One whose append row is
     gone counts as ever when retention may have taken that; else its record went to the quarantine, and it is UNTOLD.
     One whose record was read again is RETOLD: what told the values that the record does not know may be gone.
+    Where nothing is gone, and it has values of older events, one of a key that a replay `touched` is made anew of all.
     """
     reloaded = merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded)
     undone, untold, retold = F.expr(reloaded), F.lit(False), F.lit(False)
@@ -279,6 +286,14 @@ def _stored(
         undone &= ~(gone & _aged(place["timestamp"], plan.pair.cut))
         untold, retold = undone & gone, undone & ~gone
     erased = F.expr(plan.shape.before(truncated))
+    if touched is not None and plan.pair.cut is None and plan.shape.blends:
+        again = F.col("_tidemark_again")
+        rows = rows.join(
+            touched.select(F.col(KEY).alias("_tidemark_again")).distinct(),
+            again == key_columns(plan.shape),
+            "left",
+        )
+        undone |= again.isNotNull() & ~erased
     taken = F.lit(ERASED if plan.current.soft else UNDONE)
     origin = (
         F.when(untold & ~erased, F.lit(UNTOLD))

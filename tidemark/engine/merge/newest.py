@@ -24,7 +24,7 @@ _BITS = {"epoch": 9, "offset": 40, "partition": 14}
 
 def decided_by_place(shape: Shape) -> bool:
     """Whether nothing but the place tells the newest event of a key, and none takes anything from older ones."""
-    return shape.current.by_offset and not shape.current.soft and not shape.holding
+    return shape.current.by_offset and not shape.blends
 
 
 def reach() -> list[Column]:

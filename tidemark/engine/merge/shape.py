@@ -36,6 +36,11 @@ class Shape:
         own = {path[0] for path in (*self.current.keys, *self.current.order)}
         return tuple(n for n, kind in self.fields if may_be_unknown(kind) and n not in own)
 
+    @property
+    def blends(self) -> bool:
+        """Whether offsets decide, and a row may yet hold values of older events than its newest."""
+        return self.current.by_offset and (self.current.soft or bool(self.holding))
+
     def before(self, truncated: Mapping[int, Truncation], at: str = KAFKA_COLUMN.name, row: str = "") -> str:
         """Whether an event came before a truncation, as SQL; `at` is its place, `row` prefixes the columns it holds.
 
