@@ -85,6 +85,19 @@ class TestAPlan:
         other = plan_schema("u", table, [WriterColumns(7, 2, Struct((Field("a", STRING),)))], APPLY)
         assert plan.id != other.id
 
+    def test_a_writer_that_does_not_fit_brings_no_columns_and_the_next_one_misses_none_of_them(self) -> None:
+        """Its records stay out, so its mistakes must not be in the way of the version that mends them."""
+        table = Struct((Field("a", LONG),))
+        mistaken = WriterColumns(7, 2, Struct((Field("a", STRING), Field("b", STRING), Field("c", LONG))))
+        mended = WriterColumns(8, 3, Struct((Field("a", LONG), Field("b", DOUBLE))))
+        policy = SchemaChanges(incompatible="quarantine", remove_column="review")
+        plan = plan_schema("t", table, [mistaken, mended], policy)
+        assert [(c.kind, c.path, c.verdict) for c in plan.changes] == [
+            ("add_column", ("b",), "apply"),
+            ("incompatible", ("a",), "quarantine"),
+        ]
+        assert applied(table, plan.changes) == mended.columns
+
     def test_a_type_that_the_contract_declares_anew_is_no_matter_of_approval(self) -> None:
         """Approved, it would be the contract's own columns that are set aside, with all that are declared later."""
         declared = WriterColumns(0, 1, Struct((Field("a", STRING), Field("b", LONG))))

@@ -148,13 +148,15 @@ def plan_schema(
     pinned: Iterable[tuple[str, ...]] = (),
     upsert: Current | None = None,
 ) -> SchemaPlan:
-    """What `columns` lack for `writers`; `removed` paths and `settled` schema ids have been dealt with before.
+    """What `columns` lack for `writers`, without those that clash: no record of theirs comes in, nor do their columns.
 
-    `pinned` are the columns that the partition spec needs: a writer that drops one is refused. Whoever drops a key or
-    an order column of the `upsert` table waits for a person.
+    `removed` paths and `settled` schema ids have been dealt with before. `pinned` are the columns that the partition
+    spec needs: a writer that drops one is refused. Whoever drops a key or an order column of the `upsert` table waits
+    for a person.
     """
     ordered = sorted((w for w in writers if w.id not in settled), key=lambda w: w.version)
     apart: list[Change] = []
+    sound: list[WriterColumns] = []
     grown = columns
     for writer in ordered:
         if writer.fault:
@@ -166,9 +168,11 @@ def plan_schema(
             apart.append(_without_columns(writer, str(error), policy))
             continue
         apart += [_change(clash, writer, policy) for clash in clashes]
-        grown = extended(grown, writer.columns)
-    growth = [_change(d, _first_to_need(d, columns, ordered), policy) for d in covers(columns, grown)]
-    gone = judged_removals(removals(ordered, columns), policy, removed, pinned, upsert)
+        if not (clashes and writer.id):  # what the contract itself declares stays wanted
+            sound.append(writer)
+            grown = extended(grown, writer.columns)
+    growth = [_change(d, _first_to_need(d, columns, sound), policy) for d in covers(columns, grown)]
+    gone = judged_removals(removals(sound, columns), policy, removed, pinned, upsert)
     return SchemaPlan(table, (*growth, *apart, *gone))
 
 
