@@ -32,6 +32,8 @@ UNDER_WAY = (
     DagsterRunStatus.CANCELING,
 )
 BEGUN = (DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING)
+HELD = (DagsterRunStatus.NOT_STARTED, *BEGUN)
+"""A run of the command line has its lock before its first event."""
 ENDED = (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED)
 LOOK_BACK = 25
 """Ended runs that one tick takes into account."""
@@ -72,7 +74,7 @@ def bury(instance: dg.DagsterInstance, home: Path, pool: str | None = None, *, o
     Of one pool, or of all. With `orphans` also those that no process here ever held: only right while nothing
     else of this instance runs.
     """
-    wanted = RunsFilter(statuses=list(BEGUN), tags=pool_filter(pool) if pool else None)
+    wanted = RunsFilter(statuses=list(HELD), tags=pool_filter(pool) if pool else None)
     for run in instance.get_runs(wanted, limit=100):
         if is_dead(home, run.run_id) or (orphans and not is_held(home, run.run_id)):
             instance.report_run_failed(run, DIED)
@@ -84,7 +86,7 @@ def bury(instance: dg.DagsterInstance, home: Path, pool: str | None = None, *, o
 def _explain(instance: dg.DagsterInstance, home: Path, run_id: str) -> None:
     """Dagster's code server sees its own children die and fails their runs, but cannot say what that means here."""
     run = instance.get_run_by_id(run_id)
-    if run is not None and run.status in BEGUN:
+    if run is not None and run.status in HELD:
         return
     if run is not None and run.status == DagsterRunStatus.FAILURE:
         instance.report_engine_event(DIED, run)

@@ -1,13 +1,32 @@
 """Rule: a run whose process died says so in its own log: what happened, what is not lost, what to do next."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
-from dagster import DagsterRunStatus
+from dagster import DagsterInstance, DagsterRunStatus
 from dagster._core.storage.tags import GRPC_INFO_TAG
 
-from sensors.runs import DIED, bury, canceled
+from assets.names import pool_of
+from sensors.runs import DIED, bury, canceled, under_way
 from tidemark.engine.alive import FOLDER, alive
+
+ENDED_EARLY = """
+import os, signal, sys
+from dagster._core.storage.runs.sql_run_storage import SqlRunStorage
+from tidemark.cli.main import app
+
+add_run = SqlRunStorage.add_run
+def add_and_end(self, run):
+    add_run(self, run)
+    os.kill(os.getpid(), signal.SIGKILL if end == "kill" else signal.SIGINT)
+SqlRunStorage.add_run = add_and_end
+*arguments, end = sys.argv[1:]
+app(arguments)
+"""
+"""`tidemark` with arguments, and at the end how it is to end as soon as Dagster knows its run."""
 
 
 def log_of(instance, run):
@@ -57,3 +76,25 @@ def test_runs_that_end_with_their_code_server_are_canceled_and_those_of_others_g
         instance.report_run_canceled(obedient)
     found = [instance.get_run_by_id(each.run_id).status for each in (obedient, killed, foreign, by_hand)]
     assert found == [DagsterRunStatus.CANCELED] * 2 + [DagsterRunStatus.STARTED] * 2
+
+
+@pytest.mark.parametrize(
+    ("end", "status"), [("kill", DagsterRunStatus.FAILURE), ("interrupt", DagsterRunStatus.CANCELED)]
+)
+def test_a_run_that_ends_before_its_first_event_keeps_no_table(tmp_path, monkeypatch, end, status):
+    """Given a command line that is killed or interrupted when its run is no more than a row, then its tables are free."""
+    (tmp_path / "contracts").mkdir()
+    (tmp_path / "contracts" / "orders.yaml").write_text("topic: orders\ntable: shop.orders\n")
+    home = tmp_path / "home"
+    places = {"TIDEMARK_HOME": str(home), "TIDEMARK_CONTRACTS": str(tmp_path / "contracts")}
+    subprocess.run(
+        [sys.executable, "-c", ENDED_EARLY, "run", "shop.orders", end],
+        env={**os.environ, **places, "DAGSTER_HOME": ""},
+        capture_output=True,
+        check=False,
+    )
+    monkeypatch.setenv("DAGSTER_HOME", str(home / "dagster"))
+    with DagsterInstance.get() as instance:
+        bury(instance, home)
+        assert [run.status for run in instance.get_runs()] == [status]
+        assert not under_way(instance, pool_of("default"), ["shop.orders"]).kept

@@ -65,7 +65,7 @@ def execute(
     home = places(os.environ).home
     bury(instance, home)
     console = {"console": {"config": {"log_level": "INFO" if debugging() else "CRITICAL"}}}
-    with alive(home, run_id):
+    with alive(home, run_id), _never_left_waiting(instance, run_id):
         # execute_in_process would evaluate every check of the assets: those of an asset's own step are evaluated there
         chosen = defs.resolve_job_def(job).get_subset(
             asset_selection=set(assets), asset_check_selection=set()
@@ -83,6 +83,18 @@ def execute(
     if interrupted(result):
         instance.report_run_canceled(result.dagster_run, "Interrupted from the command line.")
     return result
+
+
+@contextmanager
+def _never_left_waiting(instance: DagsterInstance, run_id: str) -> Iterator[None]:
+    """Whatever ends this process between a run's row and its first event ends the run, which would keep its tables."""
+    try:
+        yield
+    except BaseException:
+        run = instance.get_run_by_id(run_id)
+        if run is not None and run.status == dg.DagsterRunStatus.NOT_STARTED:
+            instance.report_run_canceled(run, "Interrupted before it began.")
+        raise
 
 
 def interrupted(result: dg.ExecuteInProcessResult) -> bool:
