@@ -76,28 +76,27 @@ def evaluations(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckE
         yield _rate(contract, outcome.rows.quarantined, outcome.rows.read, outcome.causes, published=True)
     if outcome.commits:
         yield _reconciled(contract, outcome)
-        yield _freshness(contract, outcome)
+    if outcome.commits and not outcome.lag_records:
+        yield _freshness(contract)
     if outcome.commits and contract.event_time and outcome.last:
         yield _event_time(contract, outcome, outcome.last)
 
 
 def merge_evaluations(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckEvaluation]:
     """The same of an upsert table."""
-    if outcome.commits:
-        yield _freshness(contract, outcome)
+    if outcome.commits and not outcome.lag_records:
+        yield _freshness(contract)
 
 
-def unchanged_freshness(
-    contract: Contract, outcome: Outcome, since: datetime | None
-) -> dg.AssetCheckEvaluation:
+def unchanged_freshness(contract: Contract, since: datetime | None) -> dg.AssetCheckEvaluation:
     """Of a table that a run found level with its topic; `since`: when its newest commit was made, None before any."""
     quiet = None if since is None else max(0.0, (datetime.now(UTC) - since).total_seconds())
-    return _freshness(contract, outcome, quiet)
+    return _freshness(contract, quiet)
 
 
-def _freshness(contract: Contract, outcome: Outcome, quiet: float | None = 0.0) -> dg.AssetCheckEvaluation:
+def _freshness(contract: Contract, quiet: float | None = 0.0) -> dg.AssetCheckEvaluation:
     """Dagster shows a check as not evaluated once its table was materialized again: so each run says it, too."""
-    lag = Lag(outcome.lag_records, 0.0)  # what a run leaves has come since its last batch was planned
+    lag = Lag(0, 0.0)
     return evaluation(contract, judge(lag, contract.freshness, quiet=quiet, staged=False), lag)
 
 

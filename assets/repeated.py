@@ -4,7 +4,7 @@ Dagster shows a check as not evaluated once its table was materialized again, be
 commits leaves the table as it was, so what was found about it still holds.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
@@ -25,9 +25,15 @@ def repeated(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """The newest evaluation of each check of the table that was ever evaluated, but for those that are `known`."""
     names = [each.name for each in ingest_checks(contract)]
-    for name in (*names, FRESHNESS, DRIFT, HEALTH, HEADROOM, KAFKA_RECONCILIATION):
-        if name in known:
-            continue
+    every = (*names, FRESHNESS, DRIFT, HEALTH, HEADROOM, KAFKA_RECONCILIATION)
+    return newest(instance, contract, [name for name in every if name not in known])
+
+
+def newest(
+    instance: dg.DagsterInstance, contract: Contract, names: Iterable[str]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """The newest evaluation of each of these checks that was ever evaluated."""
+    for name in names:
         key = dg.AssetCheckKey(table_key(contract.table), name)
         for record in instance.event_log_storage.get_asset_check_execution_history(
             key, limit=1, status=_EVALUATED

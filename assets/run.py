@@ -9,12 +9,13 @@ from threading import Event
 
 import dagster as dg
 
+from assets.checks import FRESHNESS
 from assets.evolution import run_evolved
 from assets.handover import Handover
 from assets.last_runs import loaded_before
 from assets.names import STOPPED_TAG, by_sensor, table_of
 from assets.quality import evaluations, ingest_checks, merge_evaluations, unchanged_freshness
-from assets.repeated import repeated
+from assets.repeated import newest, repeated
 from assets.report import failure, observation, quarantine_landed, result
 from resources.lake import LakeResource
 from tidemark.domain.cadence.events import report_period, run_length
@@ -72,6 +73,7 @@ def run_tables(
             _show_evolution(context, lake, contract)
             judged = evaluations if make_work is None else merge_evaluations
             yield from _said(context, judged(contract, outcome))
+            yield from _said(context, _still_late(context, contract, outcome))
             if outcome.stopped:
                 stopped.append(outcome)
                 context.log.error("%s stopped: %s", outcome.table, outcome.state)
@@ -119,6 +121,14 @@ def _said(
             context.log_event(each)
 
 
+def _still_late(
+    context: dg.AssetExecutionContext, contract: Contract, outcome: Outcome
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Since when what a run leaves behind has waited the sensor knows: what it said of that still holds."""
+    if outcome.commits and outcome.lag_records:
+        yield from newest(context.instance, contract, [FRESHNESS])
+
+
 def _unchanged(
     context: dg.AssetExecutionContext,
     resource: LakeResource,
@@ -135,7 +145,7 @@ def _unchanged(
     try:
         state = lake.state(contract.table)
         if not outcome.lag_records:
-            level.append(unchanged_freshness(contract, outcome, state.committed_at))
+            level.append(unchanged_freshness(contract, state.committed_at))
         unchanged = _result(context, resource, contract, outcome, state)
     except (Outage, Stopped) as error:
         context.log.warning("%s: how it stands is not known now: %s", contract.table, error)

@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
@@ -207,6 +208,21 @@ def test_what_a_table_shows_survives_a_result_without_commits(run, instance, che
         assert metadata_of(result, "shop.orders")["dagster/row_count"] == 10
         entry = instance.get_latest_materialization_event(ORDERS)
         assert extract_data_version_from_entry(entry) == version
+
+
+def test_a_run_that_leaves_records_behind_does_not_call_their_table_fresh(
+    run, instance, checks_of, monkeypatch
+):
+    """Given a late table, when a run ends with much of it still waiting, then it is as late as the sensor said."""
+    late = dg.AssetCheckEvaluation(asset_key=ORDERS, check_name="freshness", passed=False)
+    instance.report_runless_asset_event(late)
+    summarise = FakeWork.summarise
+    monkeypatch.setattr(
+        FakeWork, "summarise", lambda *given, **more: replace(summarise(*given, **more), lag_records=40)
+    )
+    FakeWork.waiting = {"shop.orders": 4, "web.clicks": 4}
+    assert not checks_of(run("shop.orders", tags=SENSOR))["freshness"].passed
+    assert "freshness" not in checks_of(run("web.clicks", tags=SENSOR))
 
 
 def test_a_click_on_a_paused_table_says_that_nothing_was_read(run, instance, monkeypatch):
