@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import Topic, examine, expired_ranges
-from tidemark.domain.ledger.ledger import Ledger
+from tidemark.domain.ledger.ledger import Entry, Ledger
 
 LEDGER = Ledger(cluster_id="c1", topic_id="t1", topic="orders", start={0: 0, 1: 0}, next={0: 10, 1: 20})
 TOPIC = Topic(
@@ -101,6 +101,16 @@ def test_a_partition_that_appeared_and_already_lost_records_stops():
 def test_a_broker_without_topic_ids_is_judged_by_its_offsets():
     assert examine(LEDGER, replace(TOPIC, topic_id=None)) is None
     assert examine(LEDGER.model_copy(update={"topic_id": None}), TOPIC) is None
+
+
+def test_zero_is_no_topic_id():
+    """Given a ledger of a time when brokers had no ids, as librdkafka tells that, then ids that come later are no other topic."""
+    old = Ledger.from_json(LEDGER.model_copy(update={"topic_id": "A" * 22}).to_json(), table="t")
+    assert (old.topic_id, examine(old, TOPIC)) == (None, None)
+    entry = Entry("b", "a", "r", "c", "v", topic_id="t1")
+    following = old.after({}, {}, entry)
+    assert following.topic_id == "t1"
+    assert following.after({}, {}, replace(entry, topic_id="t2")).topic_id == "t1"
 
 
 per_partition = st.dictionaries(st.integers(0, 6), st.integers(0, 50), min_size=1)

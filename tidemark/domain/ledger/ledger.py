@@ -8,9 +8,9 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.offsets import Ranges, advance
@@ -66,6 +66,11 @@ class Gap(BaseModel):
     epoch: int = 0
 
 
+def known_id(topic_id: str | None) -> str | None:
+    """An id of a topic; librdkafka says zero where the broker has none."""
+    return None if topic_id in {None, "", "A" * 22} else topic_id
+
+
 class Ledger(BaseModel):
     """One entry: the state after the receipt that carries it (docs/concepts.md, The ledger)."""
 
@@ -74,7 +79,8 @@ class Ledger(BaseModel):
     version: int = LEDGER_VERSION
     kind: Kind = "append"
     cluster_id: str | None
-    topic_id: str | None
+    topic_id: Annotated[str | None, BeforeValidator(known_id)]
+    """None while the cluster's brokers have no ids of topics."""
     topic: str
     epoch: int = 0
     start: dict[int, int] = Field(default_factory=dict)
@@ -157,6 +163,7 @@ class Ledger(BaseModel):
             update={
                 "version": LEDGER_VERSION,
                 "kind": "append",
+                "topic_id": self.topic_id or entry.topic_id,
                 "start": {**self.start, **dict.fromkeys(new, 0)},
                 "from_": {partition: each.start for partition, each in ranges.items()},
                 "next": advance(self.next, ranges),
@@ -205,6 +212,8 @@ class Entry:
     unrouted: int = 0
     truncates: Mapping[int, int] = field(default_factory=dict)
     others: frozenset[int] = frozenset()
+    topic_id: str | None = None
+    """Of the topic as it is; a ledger that has none yet takes it over."""
 
 
 def batch_id(table: str, epoch: int, ranges: Ranges) -> str:

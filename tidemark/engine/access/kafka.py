@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import known_id
 from tidemark.engine.access.outages import KAFKA_DENIES, KAFKA_LACKS
 
 TIMEOUT = 10.0
@@ -248,5 +249,5 @@ class KafkaAdmin:
 
 
 def _topic_id(topic: Any) -> str | None:
-    found = str(topic.topic_id) if getattr(topic, "topic_id", None) else ""
-    return found or None
+    found = getattr(topic, "topic_id", None)
+    return known_id(str(found)) if found else None

@@ -201,6 +201,7 @@ def _entry(plan: Plan, staged: Staged, groups: list[Group], run_id: str) -> Entr
         unrouted=unrouted(groups),
         truncates=truncates(groups),
         others=staged.evidence.schema_ids & frozenset(plan.schemas.skips.ids),
+        topic_id=plan.topic.topic_id,
     )
 
 
