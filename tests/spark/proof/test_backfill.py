@@ -257,6 +257,34 @@ def test_history_is_decoded_as_its_table_decodes(lakehouse):
     assert reconcile(lakehouse.lake, mended.contract).sound
 
 
+def test_history_goes_on_once_its_table_has_the_column_that_was_approved(lakehouse):
+    """Given a change under review in the history as in the live records, when it is approved while the load waits, then the same command loads the rest."""
+    narrow = [{**f, "type": "float"} if f["name"] == "amount" else f for f in ORDER["fields"]]
+    topic = lakehouse.cluster.topic("reviewed", 1, schema={**ORDER, "fields": narrow})
+    topic.send(range(3))
+    start, review = {"offsets": {0: 4}}, {"add_column": "review", "widen_type": "review"}
+    table = lakehouse.table(topic, ingest={"start": start}, schema_changes=review)
+    assert table.run().state == "misconfigured", "made for the first schema, offset 4 is not there yet"
+    note = {"name": "note", "type": ["null", "string"], "default": None}
+    wider = {**ORDER, "fields": [*ORDER["fields"], note]}
+    topic.use(wider)
+    topic.send_raw([(None, topic.encode({**order(3), "note": "a"}), 0)])
+    topic.use({**ORDER, "fields": narrow})
+    topic.send([4])
+    topic.use(wider)
+    topic.send_raw([(None, topic.encode({**order(5), "note": "b"}), 0)])
+    waits = table.run()
+    assert (waits.state, waits.next) == ("schema_review", {0: 5})
+    with pytest.raises(Refused, match="cannot go on"):
+        done(table, since=AGES[0], until=AGES[1])
+    approve(lakehouse.lake, table.contract, waits.error["plan"], ADA)
+    assert table.run().state == "fresh"
+    assert done(table, cutover=True)["cutover"]["rows"] == 5, "the live record is the ingest's"
+    notes = table.iceberg().scan(selected_fields=("note",)).to_arrow()["note"].to_pylist()
+    assert (table.ids(), sorted(filter(None, notes))) == (list(range(6)), ["a", "b"])
+    assert reconcile(lakehouse.lake, table.contract).sound
+
+
 def test_another_topic_is_read_by_its_own_subject(lakehouse):
     """Given an old topic whose schema no subject of the table's topic has, when it is loaded, then its records are rows."""
     old = lakehouse.cluster.topic("archive", schema={**ORDER, "name": "Archived"})

@@ -211,7 +211,7 @@ def _load(lake: Lake, work: Work, shadow: Contract, run_id: str, pace: Pace) -> 
         return load_rows(lake, shadow, work.target, work.source, work.plan, work.opened, run_id, pace)
     goals = [work.plan.end]
     if work.source.kind == "own" and work.target.ledger is not None:
-        make_alike(lake, shadow, work.target)
+        make_alike(lake, shadow, work.target, run_id)
         first = (
             work.target.ledger.start
         )  # no window straddles the first load: what lies before it was not counted yet

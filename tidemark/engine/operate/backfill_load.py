@@ -9,7 +9,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 
 from tidemark import __version__
-from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.contract import Contract, SchemaChanges
 from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.backfill import Backfill, Source
@@ -17,6 +17,7 @@ from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Counts, Entry, batch_id, branch_name
 from tidemark.domain.ledger.offsets import OffsetRange, Offsets
 from tidemark.domain.plan.meanings import MEANINGS
+from tidemark.domain.plan.schema_plan import WriterColumns, plan_schema
 from tidemark.domain.plan.table_properties import asked_for
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState, summary_of
@@ -24,7 +25,7 @@ from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.microbatch import microbatch
 from tidemark.engine.operate.backfill_source import Opened, window_rows
 from tidemark.engine.operate.replay_plan import persistent
-from tidemark.engine.schema.evolve import REMOVED, SETTLED, value_columns
+from tidemark.engine.schema.evolve import REMOVED, SETTLED, apply_changes, value_columns
 from tidemark.engine.table.branch import Attempt, branch_head, branch_identifier, drop_branch, open_branch
 from tidemark.engine.table.create import (
     base_properties,
@@ -38,6 +39,7 @@ from tidemark.engine.table.new_table import create
 from tidemark.engine.table.publish import publish
 
 Say = Callable[[str], None]
+_FOLLOWS = SchemaChanges(add_column="apply", widen_type="apply", incompatible="review")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +55,21 @@ class Pace:
             time.sleep(max(0.0, done / self.rate - (time.monotonic() - began)))
 
 
-def make_alike(lake: Lake, shadow: Contract, target: TableState) -> None:
-    """Let the shadow decode as the table does: its columns, and what approvals decided about its schemas."""
-    decided = {key: target.properties.get(key) for key in (MEANINGS, REMOVED, SETTLED)}
+def make_alike(lake: Lake, shadow: Contract, target: TableState, run_id: str) -> None:
+    """Let the shadow decode as the table does: its columns, and what approvals decided about its schemas.
+
+    Columns that the table gains while the load waits are the shadow's too, or an approval would never reach it.
+    """
+    columns, properties = value_columns(target), target.properties
+    decided = {key: properties.get(key) for key in (REMOVED, SETTLED)}
     state = lake.state(shadow.table)
     if not state.exists:
-        create_as_own(lake, shadow, lake.topic(shadow), value_columns(target), decided)
-    elif decided != {key: state.properties.get(key) for key in decided}:
+        says = {**decided, MEANINGS: properties.get(MEANINGS)}
+        create_as_own(lake, shadow, lake.topic(shadow), columns, says)
+        return
+    growth = plan_schema(shadow.table, value_columns(state), [WriterColumns(0, 1, columns)], _FOLLOWS)
+    apply_changes(lake, shadow, state, growth, run_id=run_id)
+    if decided != {key: state.properties.get(key) for key in decided}:
         set_properties(lake, shadow.table, decided)
 
 
