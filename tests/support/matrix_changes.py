@@ -549,7 +549,7 @@ NAMES = [
         "`table`",
         "rename",
         "review",
-        "approved, the catalog renames the table; ledger, history, quarantine and upsert table go along. `tidemark accept TABLE --first-load` loads anew instead",
+        "approved, the catalog renames the table; ledger, history, quarantine, upsert table and a backfill under way go along. `tidemark accept TABLE --first-load` loads anew instead",
     ),
     (
         "`table` names one that Tidemark did not make",

@@ -285,6 +285,42 @@ def test_history_goes_on_once_its_table_has_the_column_that_was_approved(lakehou
     assert reconcile(lakehouse.lake, table.contract).sound
 
 
+def test_a_backfill_under_way_goes_with_its_table_when_that_is_renamed(lakehouse, late):
+    """Given loaded history and a copy of another table's rows, each with its table renamed before it is published, then it is published under the new name."""
+    said = {"ingest": {"start": "latest"}, "quarantine": {"fail": 0.5}}
+
+    def renamed(table, name):
+        new = lakehouse.table(table.topic, name, **said)
+        (lakehouse.contracts / f"{new.name}.yaml").rename(lakehouse.contracts / f"{late.name}.yaml")
+        lakehouse.close()  # a process of its own, which reads the contracts anew
+        waits = new.run()
+        assert waits.state == "schema_review"
+        approve(lakehouse.lake, new.contract, waits.error["plan"], ADA)
+        return new
+
+    assert done(late, since=AGES[0], until=AGES[1])["rows"] == 100
+    new = renamed(late, f"{late.topic.name}_now")
+    assert not lakehouse.catalog.table_exists(f"{late.name}_backfill")
+    assert done(new, cutover=True)["cutover"]["rows"] == 100
+    verdict = new.holds_everything()
+    assert (verdict.rows, verdict.quarantined, verdict.tombstones) == (100, 2, 1)
+    assert reconcile(lakehouse.lake, new.contract).sound
+
+    sink = f"{late.name}_sink"
+    lakehouse.spark().sql(
+        f"CREATE TABLE lake.{sink} USING iceberg AS SELECT 1L AS id, TIMESTAMP '2021-01-01' AS at"
+    )
+    span = {"since": datetime(2020, 12, 31, tzinfo=UTC), "until": datetime(2021, 1, 2, tzinfo=UTC)}
+    assert done(new, source=f"table:{sink}", **span, time_column="at")["rows"] == 1
+    later = renamed(new, f"{late.topic.name}_later")
+    assert set(lakehouse.catalog.load_table(sink).metadata.refs) == {
+        "main", f"tidemark_backfill_{later.name}"
+    }  # fmt: skip
+    assert done(later, abort=True)["rows_dropped"] == 1
+    assert set(lakehouse.catalog.load_table(sink).metadata.refs) == {"main"}
+    assert backfilled(lakehouse.lake, [late.name, new.name, later.name]) == []
+
+
 def test_another_topic_is_read_by_its_own_subject(lakehouse):
     """Given an old topic whose schema no subject of the table's topic has, when it is loaded, then its records are rows."""
     old = lakehouse.cluster.topic("archive", schema={**ORDER, "name": "Archived"})

@@ -205,6 +205,21 @@ class TestATableThatTheContractNamesAnew:
         assert list(contract_edits(now, lake.state("sales.orders").properties)) == []
         assert list(lake.catalog.list_tables("shop")) == []
 
+    def test_takes_a_backfill_under_way_along_and_nothing_that_only_has_such_a_name(self, lake: Any) -> None:
+        lake.load("shop.orders")
+        now = contract("sales.orders")
+        lake.declare(now)
+        lake.catalog.create_table("shop.orders_backfill", ROWS.schema, properties={"tidemark.backfill": "{}"})
+        lake.catalog.create_table("shop.orders_backfill_quarantine", ROWS.schema)
+        plan = renaming(lake, now)
+        assert "orders_backfill to sales.orders_backfill" in plan.changes[0].reason
+        rename(lake, now, plan)
+        assert list(lake.catalog.list_tables("shop")) == [("shop", "orders_backfill_quarantine")]
+        assert sorted(lake.catalog.list_tables("sales")) == [
+            ("sales", "orders"),
+            ("sales", "orders_backfill"),
+        ]
+
     def test_leaves_a_name_behind_that_no_other_table_gets_its_files_under(self, lake: Any) -> None:
         lake.load("shop.orders")
         now = contract("shop.bought")

@@ -13,6 +13,7 @@ from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
 from tidemark.engine.merge.state import read_pair
 from tidemark.engine.merge.table import plan_follow
+from tidemark.engine.operate.backfill_hold import hold_renamed
 from tidemark.engine.schema.evolve import (
     Approval,
     apply_changes,
@@ -70,6 +71,7 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
             if moved is not None:
                 begin_rename(lake, contract, moved, approval, signature.run_id)
                 pause_point("renaming")
+                hold_renamed(lake, contract, str(moved.changes[0].old))
                 rename(lake, contract, moved)
                 pause_point("renamed")
                 finish(lake, contract, lake.state(contract.table))

@@ -4,10 +4,12 @@ A tag is respected by everyone's expiry, also by those who maintain a table that
 """
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.ledger.backfill import Backfill, Source
+from tidemark.domain.config.naming import SHADOW
+from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Source
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
-from tidemark.engine.operate.backfill_load import Say
+from tidemark.engine.operate.backfill_load import Pace, Say
+from tidemark.engine.operate.backfill_plan import source_of
 
 DAYS = 365
 """After so long a tag that nobody came to remove keeps nothing any more."""
@@ -33,6 +35,17 @@ def hold(lake: Lake, contract: Contract, source: Source, plan: Backfill, say: Sa
         )
     except Exception as error:  # noqa: BLE001 - a source that may only be read can be loaded all the same
         say(f"{source} cannot be tagged ({error}): nobody may expire its snapshot {plan.snapshot} meanwhile")
+
+
+def hold_renamed(lake: Lake, contract: Contract, former: str) -> None:
+    """Let the tag of a backfill under way have the name that its table `former` gets; before that gets it."""
+    text = lake.state(former + SHADOW, ledger=False).properties.get(BACKFILL)
+    if text is None:
+        return
+    plan = Backfill.model_validate_json(text)
+    source = source_of(lake, contract, plan)
+    hold(lake, contract, source, plan, Pace().say)
+    let_go(lake, contract.model_copy(update={"table": former}), source)
 
 
 def let_go(lake: Lake, contract: Contract, source: Source) -> None:

@@ -15,6 +15,7 @@ from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.domain.ledger.backfill import BACKFILL
 from tidemark.domain.plan.contract_record import EVENT, RECORD, remembered
@@ -81,13 +82,26 @@ def _with_it(lake: Lake, contract: Contract, former: TableState) -> list[tuple[s
     Equal names stand for an upsert table that stays, or that a process which died has renamed: it is yet to be told.
     """
     catalog, taken = lake.catalog, _names(lake.configuration)
-    moves = [(f"{former.table}_quarantine", contract.quarantine_table), *_upsert(catalog, contract, former)]
+    moves = [
+        (f"{former.table}_quarantine", contract.quarantine_table),
+        *_backfill(catalog, contract, former),
+        *_upsert(catalog, contract, former),
+    ]
     return [
         (source, target)
         for source, target in moves
         if source == target
         or (source.lower() not in taken and catalog.table_exists(source) and not catalog.table_exists(target))
     ]
+
+
+def _backfill(catalog: Catalog, contract: Contract, former: TableState) -> list[tuple[str, str]]:
+    """The same of what a backfill under way has loaded, its quarantine first; nothing that only has such a name."""
+    names = [
+        (f"{former.table}{SHADOW}{end}", f"{contract.table}{SHADOW}{end}") for end in ("_quarantine", "")
+    ]
+    found = [(source, target, load(catalog, source)) for source, target in names]
+    return [(source, target) for source, target, table in found if table and BACKFILL in table.properties]
 
 
 def _upsert(catalog: Catalog, contract: Contract, former: TableState) -> list[tuple[str, str]]:
