@@ -5,8 +5,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import oracle
+import pyarrow as pa
 import pytest
 from lakehouse import until
+from pyarrow import parquet
 from topics import BEGAN, ORDER, order
 
 from tidemark.domain.errors import Refused
@@ -201,6 +203,46 @@ def test_rows_of_other_stores_and_topics_come_before_the_cutover(lakehouse, tmp_
         assert reconcile(lake, table.contract).sound
 
 
+@pytest.mark.parametrize(
+    ("column", "why"),
+    [
+        ("1 AS extra", "extra: missing"),
+        ("CAST(1 AS double) AS id", "id: incompatible"),
+        ("CAST(1 AS decimal(20, 0)) AS id", "id: incompatible"),
+        ("TIMESTAMP_NTZ '2026-01-02' AS at", "at: incompatible"),
+        ("'x' AS CUSTOMER", "equals customer but for case"),
+    ],
+)
+def test_what_the_table_cannot_hold_is_refused_before_anything_is_made(lakehouse, tmp_path, column, why):
+    """Given files with a column that does not fit, when they are to be loaded or would be, then both are refused alike and nothing is made."""
+    topic = lakehouse.cluster.topic("fits", 1)
+    topic.send(range(5 * 24 * 60, 5 * 24 * 60 + 5))
+    table = lakehouse.table(topic, event_time="at")
+    table.run()
+    name = column.rpartition(" ")[2]
+    others = [each for each in ("1L AS id", "TIMESTAMP '2026-01-02' AS at") if not each.endswith(f" {name}")]
+    files = f"file://{tmp_path}/files"
+    lakehouse.spark().sql(f"SELECT {', '.join([column, *others])}").write.parquet(files)
+    said = {"source": f"parquet:{files}", "since": DAY, "until": DAY + timedelta(days=3)}
+    for signature in (DRY, ADA):
+        with pytest.raises(Refused, match=why) as refused:
+            done(table, signature, **said)
+        assert refused.value.message.startswith(f"{table.name} ")
+    assert backfilled(lakehouse.lake, [table.name]) == []
+
+
+def test_files_that_spark_cannot_read_are_refused_with_what_is_wrong(lakehouse, late, tmp_path):
+    times = pa.table({"id": pa.array([1]), "at": pa.array([1], pa.timestamp("ns", tz="UTC"))})
+    parquet.write_table(times, tmp_path / "nanos.parquet", version="2.6")
+    (tmp_path / "no.parquet").write_bytes(b"PAR1 is not enough of it")
+    for name, why in (("nanos", r"INT64 \(TIMESTAMP\(NANOS,true\)\)"), ("no", "footer")):
+        source = f"parquet:file://{tmp_path}/{name}.parquet"
+        with pytest.raises(Refused, match=why) as refused:
+            done(late, DRY, source=source, since=AGES[0], until=AGES[1], time_column="at")
+        assert f"{name}.parquet" in refused.value.message
+        assert not {"JVM", "SQLSTATE:"} & set(refused.value.message.split())
+
+
 def test_a_cutover_loses_nothing_that_kafka_has_compacted_away(lakehouse):
     """Given a tombstone's row and a quarantined record that only the table still has, then cutover and replay refuse, naming both, and a dry run does too."""
     topic = lakehouse.cluster.compacted_topic("thinned")
@@ -319,6 +361,25 @@ def test_a_backfill_under_way_goes_with_its_table_when_that_is_renamed(lakehouse
     assert done(later, abort=True)["rows_dropped"] == 1
     assert set(lakehouse.catalog.load_table(sink).metadata.refs) == {"main"}
     assert backfilled(lakehouse.lake, [late.name, new.name, later.name]) == []
+
+
+def test_loaded_history_is_told_though_its_table_has_not_met_the_newest_schema_yet(lakehouse):
+    """Given a schema that was registered and not sent yet, when history is loaded, then that is said with what hinders its cutover; a run takes the schema, and the cutover goes on."""
+    topic = lakehouse.cluster.topic("ahead", 1)
+    topic.send(range(3))
+    table = lakehouse.table(topic, ingest={"start": "latest"})
+    table.run()
+    note = {"name": "note", "type": ["null", "string"], "default": None}
+    topic.use({**ORDER, "fields": [*ORDER["fields"], note]})
+    told = done(table, since=AGES[0], until=AGES[1])
+    assert (told["step"], told["loaded_now"], told["rows"]) == ("load", 3, 3)
+    assert "note: missing" in told["hinders"]
+    assert told["next_step"].startswith(f"tidemark run {table.name} takes newer schemas")
+    for signature in (DRY, ADA):
+        with pytest.raises(Refused, match="is loaded and stays, but cannot be published"):
+            done(table, signature, cutover=True)
+    assert table.run().state == "fresh"
+    assert (done(table, cutover=True)["cutover"]["rows"], table.ids()) == (3, [0, 1, 2])
 
 
 def test_another_topic_is_read_by_its_own_subject(lakehouse):

@@ -5,6 +5,7 @@ table's own receipts whether it was published: a process may die on any line.
 """
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -24,7 +25,9 @@ from tidemark.engine.operate.backfill_hold import hold, let_go
 from tidemark.engine.operate.backfill_load import Pace, load_records, load_rows, make_alike
 from tidemark.engine.operate.backfill_plan import Asked, Work, check_overlap, source_of, work_of
 from tidemark.engine.operate.backfill_shadow import (
+    Window,
     drop_shadow,
+    misfit,
     shadow_contract,
     source_contract,
     under_way,
@@ -32,6 +35,7 @@ from tidemark.engine.operate.backfill_shadow import (
 )
 from tidemark.engine.operate.backfill_source import check_time
 from tidemark.engine.operate.replay_plan import persistent
+from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.lease import existing
 from tidemark.engine.table.operations import Operation, Signature, finish, logged
@@ -166,17 +170,17 @@ def _go_on(
     read_as = source_contract(lake, contract, work.source)
     shadow = shadow_contract(read_as, work.plan, asked.max_records)
     loaded_now = _load(lake, work, shadow, signature.run_id, asked.pace)
-    compared = compare_windows(
-        lake, contract, target, work.source, work.plan, windows(lake, shadow.table), work.opened
-    )
-    _check_exact(work, compared)
-    told = {**work.told, "loaded_now": loaded_now, **_summary(compared)}
+    work = replace(work, target=lake.state(contract.table))  # it may have grown while this was loaded
+    loaded, why = windows(lake, shadow.table), _hindrance(lake, work)
+    if why and asked.cutover:
+        raise _unpublishable(work, why)
+    compared = [] if why else _compared(lake, work, loaded)
+    seen = _summary(compared, loaded)
+    told = {**work.told, "loaded_now": loaded_now, **seen, **({"hinders": why} if why else {})}
     if not asked.cutover:
-        return {
-            **told,
-            "step": "load",
-            "next_step": f"tidemark backfill {contract.table} --cutover",
-        }, target.head
+        cutover = f"tidemark backfill {contract.table} --cutover"
+        next_step = f"{_remedy(work)}, then {cutover}" if why else cutover
+        return {**told, "step": "load", "next_step": next_step}, target.head
     batch = cutover_id(contract, lake.state(shadow.table, ledger=False))
     receipt = persistent(contract, partial(_publish, lake, work, batch, signature))
     return {**told, **_finished(lake, work, receipt, signature)}, receipt
@@ -197,13 +201,43 @@ def _publishable(lake: Lake, work: Work, shadow: TableState) -> dict[str, Any]:
     Raises:
         Refused: it would be, for what was copied is not what the source holds.
     """
+    if why := _hindrance(lake, work):
+        raise _unpublishable(work, why)
     loaded = windows(lake, shadow.table)
-    compared = compare_windows(lake, work.contract, work.target, work.source, work.plan, loaded, work.opened)
-    _check_exact(work, compared)
+    compared = _compared(lake, work, loaded)
     following = {**work.plan.start, **(shadow.ledger.next if shadow.ledger else {})}
     left = total(waiting(following, work.plan.end))
     kind = "offsets" if work.source.records else "windows"
-    return {"step": "cutover", f"{kind}_left": left, **_summary(compared)}
+    return {"step": "cutover", f"{kind}_left": left, **_summary(compared, loaded)}
+
+
+def _hindrance(lake: Lake, work: Work) -> str:
+    """Why what is loaded is no row of the table: newer schemas that this has not met yet. Empty when it is."""
+    shadow = lake.state(work.contract.table + SHADOW, ledger=False)
+    return misfit(value_columns(shadow), value_columns(work.target), work.contract.table)
+
+
+def _remedy(work: Work) -> str:
+    table = work.contract.table
+    if work.source.kind == "own":
+        return f"tidemark run {table} takes newer schemas, tidemark plan {table} names what waits for an approval"
+    return f"let {table} have these columns by its own topic's schema"
+
+
+def _unpublishable(work: Work, why: str) -> Refused:
+    table = work.contract.table
+    return Refused(
+        f"{table}{SHADOW} is loaded and stays, but cannot be published: {why}",
+        next_step=f"{_remedy(work)}; then repeat the command, or --abort",
+        table=table,
+    )
+
+
+def _compared(lake: Lake, work: Work, loaded: list[Window]) -> list[Compared]:
+    """Raises Refused when what was copied is not what the source holds."""
+    compared = compare_windows(lake, work.contract, work.target, work.source, work.plan, loaded, work.opened)
+    _check_exact(work, compared)
+    return compared
 
 
 def _load(lake: Lake, work: Work, shadow: Contract, run_id: str, pace: Pace) -> int:
@@ -233,9 +267,9 @@ def _check_exact(work: Work, compared: list[Compared]) -> None:
         )
 
 
-def _summary(compared: list[Compared]) -> dict[str, Any]:
+def _summary(compared: list[Compared], loaded: list[Window]) -> dict[str, Any]:
     return {
-        "rows": sum(each.loaded.rows for each in compared),
+        "rows": sum(c.written for each in loaded for c in each.counts.values()),
         "windows_equal": sum(each.equal is True for each in compared),
         "windows_different": sum(each.equal is False for each in compared),
         "windows": [each.as_json() for each in compared[:LISTED]],

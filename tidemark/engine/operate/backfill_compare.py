@@ -11,7 +11,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from tidemark.domain.columns.spark_types import quoted_name
 from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
@@ -74,7 +73,7 @@ def compare_windows(
         there = head_rows(lake, target).where(rows_within(epoch, plan.ranges))
         other = _by_window(lake, there, loaded, keys)
     elif opened is not None:
-        other = _of_source(opened, contract, target, plan, keys)
+        other = _of_source(opened, target, plan, keys)
     return [
         Compared(
             w,
@@ -123,9 +122,7 @@ def _by_window(
     return {row[_WINDOW]: figures_of(row) for row in found}
 
 
-def _of_source(
-    opened: Opened, contract: Contract, target: TableState, plan: Backfill, keys: Sequence[str]
-) -> dict[int, Figures]:
+def _of_source(opened: Opened, target: TableState, plan: Backfill, keys: Sequence[str]) -> dict[int, Figures]:
     time = time_of(plan.time_column)
     passed = F.unix_micros(time.cast("timestamp")) - F.unix_micros(F.lit(plan.since))
     number = F.floor(passed / F.lit(plan.window_seconds * 1_000_000)).cast("int")
@@ -133,7 +130,7 @@ def _of_source(
         _WINDOW, number
     )
     wanted = value_columns(target)
-    rows = fit(inside, opened.columns, wanted, contract.table + SHADOW)
+    rows = fit(inside, opened.columns, wanted, target.table)
     rows = rows.select(*(quoted_name(f.name) for f in wanted.fields), _WINDOW)
     found = _marked(rows, keys).groupBy(_WINDOW).agg(*figures()).collect()
     return {row[_WINDOW]: figures_of(row) for row in found}

@@ -163,7 +163,7 @@ def _next_window(
     pause_point("planned")
     open_branch(lake, attempt)
     try:
-        rows = window_rows(opened, shadow, target, source, plan, number)
+        rows = window_rows(opened, target, source, plan, number)
         expected = rows.count()
         written: set[int] = set()
         if expected:

@@ -16,7 +16,7 @@ from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.operate.backfill_load import Pace
-from tidemark.engine.operate.backfill_source import Opened, check_time, open_source, time_of
+from tidemark.engine.operate.backfill_source import Opened, check_columns, check_time, open_source, time_of
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.head_rows import head_rows
 
@@ -160,6 +160,7 @@ def _of_records(lake: Lake, contract: Contract, target: TableState, source: Sour
 
 def _of_rows(lake: Lake, contract: Contract, target: TableState, source: Source, asked: Asked) -> Work:
     opened = open_source(lake, source)
+    check_columns(opened, target)
     column = asked.time_column or contract.event_time or ""
     since, until = asked.since, asked.until
     assert since is not None  # noqa: S101 - work_of has checked them

@@ -14,7 +14,7 @@ from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract, Ingest, StartOffsets
 from tidemark.domain.config.naming import SHADOW
-from tidemark.domain.errors import Refused
+from tidemark.domain.errors import Refused, SchemaUnsupported
 from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Source
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
@@ -134,19 +134,21 @@ def fit(rows: DataFrame, found: Struct, wanted: Struct, table: str) -> DataFrame
     Raises:
         Refused: a column would not fit exactly; nothing is left out or narrowed in silence.
     """
-    differences = covers(wanted, found)
-    if differences:
-        listed = "; ".join(
-            f"{d.dotted}: {d.kind}, found {d.wanted}, {table} has {d.found}" for d in differences
-        )
-        raise Refused(
-            f"{table} does not hold what would be loaded: {listed}",
-            next_step=f"tidemark plan {table}, or leave such columns out of the source",
-            table=table,
-        )
+    if why := misfit(found, wanted, table):
+        raise Refused(why, next_step=f"tidemark plan {table}, then repeat the command", table=table)
     fitted = {}
     for field in wanted.fields:
         here = found.field(field.name)
         value = conformed(F.col(quoted_name(field.name)), here.type, field.type) if here else F.lit(None)
         fitted[field.name] = value.cast(spark_ddl(field.type))
     return rows.withColumns(fitted)
+
+
+def misfit(found: Struct, wanted: Struct, table: str) -> str:
+    """Why rows with the columns `found` are no rows of `table`, which has `wanted`; empty when they are."""
+    try:
+        differences = covers(wanted, found)
+    except SchemaUnsupported as error:
+        return f"{table} cannot hold what would be loaded: {error}"
+    listed = "; ".join(f"{d.dotted}: {d.kind}, found {d.wanted}, {table} has {d.found}" for d in differences)
+    return f"{table} does not hold what would be loaded: {listed}" if listed else ""

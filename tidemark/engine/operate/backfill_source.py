@@ -1,5 +1,6 @@
 """Where a backfill reads rows that are rows already: an Iceberg table at one snapshot, or Parquet files."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
@@ -22,12 +23,11 @@ from tidemark.domain.columns.types import (
     Struct,
     decimal,
 )
-from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState, load
-from tidemark.engine.operate.backfill_shadow import fit
+from tidemark.engine.operate.backfill_shadow import fit, misfit
 from tidemark.engine.schema.evolve import value_columns
 
 _NAMES = {
@@ -37,6 +37,10 @@ _NAMES = {
     "timestamp": "timestamptz",
     "timestamp_ntz": "timestamp",
 }
+_UNREADABLE = re.compile(
+    r"\[(?:PARQUET_TYPE_|FAILED_READ_FILE)[A-Z_.]*\] (.+?)(?: SQLSTATE.*)?$", re.MULTILINE
+)
+"""Errors of Spark about types and files that it cannot read, and what it says of them in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +80,27 @@ def open_source(lake: Lake, source: Source, snapshot: int | None = None) -> Open
                 f"Spark finds no Parquet files at {source.name}",
                 next_step="mend --source parquet:PATH, as the Spark server sees it",
             ) from error
+        if found := _UNREADABLE.search(str(error)):
+            raise Refused(
+                f"Spark cannot read the Parquet files at {source.name}: {found[1]}",
+                next_step="write these files anew with other types, for example microseconds for nanoseconds",
+            ) from error
         raise
     return Opened(rows, _columns(rows.schema), files=files)
 
 
-def window_rows(
-    opened: Opened, contract: Contract, target: TableState, source: Source, plan: Backfill, number: int
-) -> DataFrame:
+def check_columns(opened: Opened, target: TableState) -> None:
+    """Raises Refused when a column of the source does not fit exactly, before anything is made for it."""
+    if why := misfit(opened.columns, value_columns(target), target.table):
+        raise Refused(
+            why,
+            next_step="load from a copy without such columns, or with the types that the table has; a column that it "
+            "lacks can come by its topic's schema first",
+            table=target.table,
+        )
+
+
+def window_rows(opened: Opened, target: TableState, source: Source, plan: Backfill, number: int) -> DataFrame:
     """The rows of one window as rows of the table; `_kafka` says where they come from."""
     first, end = plan.window(number)
     time = time_of(plan.time_column)
@@ -92,7 +110,7 @@ def window_rows(
         rows.withColumn(KAFKA_COLUMN.name, _provenance(opened, source, plan, number)),
         opened.columns,
         wanted,
-        contract.table,
+        target.table,
     )
     return fitted.select(*(quoted_name(f.name) for f in wanted.fields), KAFKA_COLUMN.name)
 
