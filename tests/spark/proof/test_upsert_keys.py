@@ -133,3 +133,34 @@ def test_dates_of_any_year_are_keys(lakehouse):
 
     assert merged({-800_000: "a", 0: "b", 5_000_000: "c"}) == {-800_000: "a", 0: "b", 5_000_000: "c"}
     assert merged({-800_000: "a2", 5_000_000: None}) == {-800_000: "a2", 0: "b"}
+
+
+def test_columns_of_any_name_are_keys(lakehouse):
+    """Given names with spaces, commas and parentheses, when their rows change and go, then the table is the map."""
+    topic = Topic(lakehouse.cluster, f"spaced_{uuid.uuid4().hex[:6]}", {})
+    topic.create(1)
+    names = ["x y", "in, (it)"]
+    table = lakehouse.table(
+        topic,
+        value={"format": "json", "fields": {"x y": "string", "in, (it)": "int", "n o": "int", "t i": "timestamp"}},
+        key={"format": "json", "fields": names},
+        upsert={"keys": names, "order_by": ["n o"], "sort_by": ["x y"]},
+        quality=[{"column": "x y", "check": "not_null"}],
+        event_time="t i",
+    )  # fmt: skip
+
+    def merged(*events):
+        for a, b, n in events:
+            key = {"x y": a, "in, (it)": b}
+            body = (
+                None if n is None else json.dumps({**key, "n o": n, "t i": "2026-01-01T00:00:00Z"}).encode()
+            )
+            topic.send_raw([(json.dumps(key).encode(), body, 0)])
+        assert table.run().error is None
+        current = current_of(table.contract)
+        assert merge_up(lakehouse.lake, current, "test").error is None
+        rows = lakehouse.spark().table(f"lake.{current.contract.table}").collect()
+        return {(row["x y"], row["in, (it)"]): row["n o"] for row in rows}
+
+    assert merged(("a", 1, 5), ("a", 2, 6), ("b", 1, 7)) == {("a", 1): 5, ("a", 2): 6, ("b", 1): 7}
+    assert merged(("a", 1, 4), ("a", 2, None), ("b", 1, 8)) == {("a", 1): 5, ("b", 1): 8}

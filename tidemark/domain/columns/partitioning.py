@@ -17,7 +17,9 @@ _TAKES_NUMBER = frozenset({"bucket", "truncate"})
 _LONG = frozenset({"year", "month", "day"})
 _SPARK_NAMES = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 _CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
-_PART = re.compile(r"`((?:[^`]|``)+)`|([^`.,()\s]+)")
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
+_IN_CALL = re.compile(r"(?:`(?:[^`]|``)+`|[^`,()\s])*")
+"""What names a column within the syntax of transforms: there a space, a comma or a parenthesis needs backticks."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MAX_PARAMETER = 2**31 - 1
 
@@ -164,10 +166,15 @@ def _known_transform(name: str, value: str) -> Transform:
 
 
 def _field(transform: Transform, column: str, parameter: int | None, value: str) -> PartitionField:
+    fault = ""
     try:
         column_parts(column)
+        if not _IN_CALL.fullmatch(column):
+            fault = f"{column!r} is not a column name or a dotted path to one: `{column}` is"
     except ValueError as error:
-        raise _invalid("{value}: " + str(error).replace("{", "{{").replace("}", "}}"), value) from None
+        fault = str(error)
+    if fault:
+        raise _invalid("{value}: " + fault.replace("{", "{{").replace("}", "}}"), value)
     return PartitionField(transform, column, parameter)
 
 
