@@ -9,6 +9,7 @@ from tidemark.domain.columns.types import INT, KAFKA_COLUMN, LONG, STRING, Field
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.operate.accept_upsert import accept_upsert
 from tidemark.engine.operate.approve import approve
+from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.table.operations import Signature
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -124,6 +125,22 @@ def test_values_of_a_column_that_was_renamed_by_hand_stay_where_they_are(lakehou
     [row] = lakehouse.catalog.load_table(name).scan().to_arrow().to_pylist()
     assert (row["v"], row["w"], row["_is_deleted"]) == (None, 7, True)
     assert (row["n"], row["l"]) == ({"q": 8, "p": None}, [{"q": 9, "p": None}])
+
+
+@pytest.mark.parametrize("name", ["_is_deleted", "_IS_deleted"])
+def test_a_column_in_the_place_of_the_mark_is_told_alike_by_merge_and_plan(lakehouse, name):
+    """Given soft deletes, when the topic brings a column with the name of their mark, then both say it, and how to go on."""
+    log = AppendLog(lakehouse, BEFORE, value={"format": "json"}, upsert={"keys": ["id"], "deletes": "soft"})
+    log.commit([(1, 7, (8,), [(9,)], kafka(0))], {0: 1})
+    assert merge_up(log.lake, log.current, "test").error is None
+    log.lake.spark().sql(f"ALTER TABLE {log.lake.identifier(log.contract.table)} ADD COLUMN {name} string")
+    log.columns = Struct((*BEFORE.fields, Field(name, STRING)))
+    log.commit([(2, 7, (8,), [(9,)], kafka(1), "x")], {0: 2})
+    stopped = merge_up(log.lake, log.current, "test")
+    [change] = foresee_upsert(log.lake, log.current).changes
+    assert (stopped.state, change["verdict"]) == ("misconfigured", "impossible")
+    assert change["reason"] in stopped.error["message"]
+    assert f"{log.contract.table} has {name} from its topic. Say `deletes: hard`" in change["reason"]
 
 
 @pytest.mark.parametrize("format_version", [2, pytest.param(3, marks=pytest.mark.long)])

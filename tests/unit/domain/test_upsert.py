@@ -86,7 +86,8 @@ def test_keys_that_can_be_are_required(keys, identifiers):
 def test_soft_deletes_add_their_mark():
     assert upsert_columns(current(deletes="soft"), COLUMNS).fields[-1] == SOFT_COLUMN
     taken = Struct((*COLUMNS.fields, SOFT_COLUMN))
-    assert "has one of that name" in upsert_faults(current(deletes="soft"), taken)[0]
+    assert "Say `deletes: hard`" in upsert_faults(current(deletes="soft"), taken)[0]
+    assert [f.name for f in upsert_columns(current(deletes="soft"), taken).fields].count("_is_deleted") == 1
 
 
 def test_keys_and_order_must_be_there_and_comparable():

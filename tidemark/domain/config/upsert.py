@@ -110,12 +110,22 @@ def currents(contracts: Iterable[Contract]) -> dict[str, Current]:
 
 
 def upsert_columns(current: Current, append: Struct) -> Struct:
-    """The columns of the upsert table for the append table's: required where a key can be an identifier field."""
-    identifiers = set(identifier_fields(current, append))
+    """The columns of the upsert table for the append table's: required where a key can be an identifier field.
+
+    One in the place of the mark of deletes is none: `upsert_faults` has told of it.
+    """
+    identifiers, taken = set(identifier_fields(current, append)), _marks(current, append)
     fields = tuple(
-        Field(f.name, f.type, f.doc, required=True) if f.name in identifiers else f for f in append.fields
+        Field(f.name, f.type, f.doc, required=True) if f.name in identifiers else f
+        for f in append.fields
+        if f not in taken
     )
     return Struct((*fields, SOFT_COLUMN) if current.soft else fields)
+
+
+def _marks(current: Current, append: Struct) -> tuple[Field, ...]:
+    """Columns of the append table in whose place the mark of deletes would be."""
+    return tuple(f for f in append.fields if current.soft and f.name.lower() == SOFT_COLUMN.name)
 
 
 def identifier_fields(current: Current, columns: Struct) -> tuple[str, ...]:
@@ -142,8 +152,10 @@ def upsert_faults(current: Current, columns: Struct) -> list[str]:
                 )
             elif not isinstance(found, Primitive):
                 faults.append(f"upsert.{what}: {path} is {found}, which cannot be compared")
-    if current.soft and columns.field(SOFT_COLUMN.name):
-        faults.append(
-            f"upsert.deletes: soft needs the column {SOFT_COLUMN.name}, and the topic has one of that name"
-        )
+    faults += [
+        f"upsert.deletes: soft marks deletes in a column {SOFT_COLUMN.name}, and {current.append.table} has "
+        f"{each.name} from its topic. Say `deletes: hard`, and another `upsert.table` if this one was made: it is "
+        "made anew from the append rows"
+        for each in _marks(current, columns)
+    ]
     return faults

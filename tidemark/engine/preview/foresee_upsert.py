@@ -32,6 +32,8 @@ def foresee_upsert(lake: Lake, current: Current) -> Foresight:
         columns = upsert_columns(current, pair.columns)
         if pair.state.exists:
             found = of_plan(plan_follow(current, pair.state, columns))
+            for fault in upsert_faults(current, pair.columns):
+                found = prevented(found, "incompatible", fault)
         else:
             found = created(contract, columns, _faults(current, pair.columns))
         if pair.state.exists and (why := made_otherwise(current, pair.state)):
