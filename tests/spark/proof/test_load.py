@@ -5,6 +5,7 @@ import struct
 import pytest
 from topics import order
 
+from tests.support.debezium import framed, register
 from tidemark.domain.errors import Refused
 from tidemark.engine.ingest import stage
 from tidemark.engine.operate.accept import accept
@@ -97,6 +98,24 @@ def test_a_quarter_of_the_rows_unreadable_is_a_flood_and_publishes_nothing(lakeh
     assert table.head == head
     assert table.causes() == {}
     assert table.branches == set()
+
+
+def test_the_stop_of_a_first_load_names_the_causes_that_the_quarantine_would(lakehouse):
+    """Given records of which every decimal has a digit too many, when first loaded, then the stop says so, as the rows of the accepted batch do."""
+    number = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0}
+    record = {"type": "record", "name": "V", "fields": [{"name": "n", "type": number}]}
+    plain = {**record, "fields": [{"name": "n", "type": "bytes"}]}
+    topic = lakehouse.cluster.topic("long_decimals", 1, schema=record)
+    sent = framed(register(topic, "value", record), plain, {"n": (10**38).to_bytes(17)})
+    topic.send_raw([(None, sent, 0)] * 3)
+    topic.send_raw([(None, sent[:-1], 0)])
+    table = lakehouse.table(topic)
+    stopped = table.run()
+    causes = {"value_out_of_range": 3, "undecodable": 1}
+    assert (stopped.state, stopped.error["causes"]) == ("misconfigured", causes)
+    assert "undecodable 1, value_out_of_range 3" in stopped.error["message"]
+    accept(lakehouse.lake, table.contract, "quarantine-batch", Signature("me", "known"))
+    assert (table.run().state, table.causes()) == ("fresh", causes)
 
 
 def test_an_accepted_batch_is_the_one_that_was_held_back_and_no_record_more(lakehouse):

@@ -43,7 +43,7 @@ from tidemark.engine.ingest.observe import second_look
 from tidemark.engine.ingest.plan import Plan, make_plan, require_same_topic
 from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import repair
-from tidemark.engine.ingest.quarantine_rows import quarantined_rows
+from tidemark.engine.ingest.quarantine_rows import exact_causes, quarantined_rows
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.stage import Staged, stage
 from tidemark.engine.ingest.unreadable import explain
@@ -144,7 +144,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
         groups = _unwritten(staged, plan, decoded)
         _respect(lake, plan, groups)
         counts = audit(lake, staged, groups, epoch=plan.ledger.epoch, ranges=plan.ranges)
-        _hold_back_flood(plan, counts, groups)
+        _hold_back_flood(plan, counts, groups, decoded)
     quality = dict(staged.evidence.rules)
     if plan.staged_rules:
         with watch("quality"):
@@ -251,7 +251,9 @@ def _why_parked(plan: Plan, parked: SchemaPlan, schema_id: int) -> str:
     return plan.schemas.why_uncovered(plan.columns, schema_id) or "; ".join(removed)
 
 
-def _hold_back_flood(plan: Plan, counts: Mapping[int, Counts], groups: list[Group]) -> None:
+def _hold_back_flood(
+    plan: Plan, counts: Mapping[int, Counts], groups: list[Group], decoded: DataFrame
+) -> None:
     """Raises Stopped unless someone has accepted this very batch: `misconfigured` when nothing of it decodes.
 
     As long as no record was ever written, a single one that does not decode is enough: nothing says yet that the
@@ -263,7 +265,7 @@ def _hold_back_flood(plan: Plan, counts: Mapping[int, Counts], groups: list[Grou
     flood = is_flood(counts.values(), contract.quarantine.fail)
     if not (flood or (unreadable and unproven)) or plan.accepted:
         return
-    causes = causes_of(groups)
+    causes = exact_causes(plan, decoded, groups)
     bad, read = sum(c.quarantined for c in counts.values()), sum(c.read for c in counts.values())
     raise Stopped(
         "misconfigured" if unreadable else "quarantine_flood",

@@ -3,13 +3,14 @@
 Read again from Kafka, and only where they lie: quarantined records are rare, a batch is not.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.formats.explanation import Explanation
-from tidemark.domain.ledger.evidence import Group, span
+from tidemark.domain.ledger.evidence import Group, causes_of, span
 from tidemark.domain.ledger.quality_results import hidden_columns, told
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.decode.failures import explain_failures
@@ -46,6 +47,18 @@ def explained_rows(
         .join(F.broadcast(explained), ["partition", "offset"], "left")
         .select(*_named())
     )
+
+
+def exact_causes(plan: Plan, decoded: DataFrame, groups: Iterable[Group]) -> dict[str, int]:
+    """How many records of a batch are quarantined by each cause, as the rows above would tell it."""
+    causes = causes_of(groups)
+    vague = causes.get("undecodable", 0)
+    if not vague:
+        return causes
+    found = explain_failures(decoded.where(F.col(CAUSE) == "undecodable"), plan.decoding())
+    exact = Counter({**causes, "undecodable": vague - len(found)})
+    exact.update(each.cause for each in found.values())
+    return dict(+exact)
 
 
 def _columns(bad: DataFrame, plan: Plan, run_id: str, foreign: list[int]) -> DataFrame:
