@@ -58,3 +58,20 @@ def test_a_backfill_that_was_loaded_is_cut_over_by_a_command_of_its_own(lakehous
     code, done = cli(lakehouse, "backfill", table.name, "--cutover", *SIGNED)
     assert (code, done["arguments"]["step"], done["arguments"]["cutover"]["rows"]) == (0, "cutover", 20)
     assert table.ids() == list(range(20))
+
+
+def test_a_key_that_looks_like_hexadecimal_is_looked_for_both_ways(lakehouse):
+    """Given the key A, a text that spells its byte and a key that is no text, when asked for as printed, then each is found and told apart."""
+    topic = lakehouse.cluster.topic("spelled", 1)
+    topic.send_raw((key, topic.encode(order(n)), 0) for n, key in enumerate([b"A", b"0x41", b"\xff"]))
+    lakehouse.table(topic).run()
+
+    def found(key):
+        code, answers = cli(lakehouse, "where", topic.name, "--key", key)
+        assert code == 0
+        return {each["offset"]: (each["record"]["key"], each["record"]["key_hex"]) for each in answers}
+
+    assert found("A") == {0: ("A", "41")}
+    assert found("0x41") == {0: ("A", "41"), 1: ("0x41", "30783431")}
+    assert found("0x30783431") == {1: ("0x41", "30783431")}
+    assert found("0xff") == {2: ("0xff", "ff")}

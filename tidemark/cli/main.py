@@ -362,7 +362,10 @@ def where(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic that a contract reads.")],
     place: Annotated[str | None, typer.Argument(metavar="[P:O]", help="PARTITION:OFFSET")] = None,
     *,
-    key: Annotated[str | None, typer.Option("--key", help="The Kafka key, as text or as 0x….")] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", help="The Kafka key, as text or as 0x…, which is looked for both ways."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """The fate of a record, and where a row comes from."""

@@ -30,7 +30,7 @@ def where(topic: str, place: str | None, key: str | None, *, as_json: bool) -> N
             f"no contract reads topic {topic}" + (f"; did you mean {near}?" if near else ""),
             next_step="tidemark check",
         )
-    lake, wanted = Lake(configuration), None if key is None else _key(key)
+    lake, wanted = Lake(configuration), None if key is None else _keys(key)
     answers = [answer for each in fed for answer in _answers(lake, each, place, wanted)]
     if as_json:
         print_json([each.as_json() for each in answers])
@@ -40,11 +40,12 @@ def where(topic: str, place: str | None, key: str | None, *, as_json: bool) -> N
         raise typer.Exit(FINDING)
 
 
-def _key(text: str) -> bytes:
+def _keys(text: str) -> tuple[bytes, ...]:
+    """What a key may be that is given so: `0x41` is one byte, and can be a text of four letters."""
     if not text.startswith("0x"):
-        return text.encode()
+        return (text.encode(),)
     try:
-        return bytes.fromhex(text[2:])
+        return bytes.fromhex(text[2:]), text.encode()
     except ValueError:
         meant = f"--key 0x{text.encode().hex()}"
         raise typer.BadParameter(
@@ -52,9 +53,11 @@ def _key(text: str) -> bytes:
         ) from None
 
 
-def _answers(lake: Lake, contract: Contract, place: str | None, key: bytes | None) -> list[Answer]:
-    if key is not None:
-        return where_key(lake, contract, key)
+def _answers(
+    lake: Lake, contract: Contract, place: str | None, keys: tuple[bytes, ...] | None
+) -> list[Answer]:
+    if keys is not None:
+        return [answer for key in keys for answer in where_key(lake, contract, key)]
     named = _PLACE.fullmatch(place or "")
     if named is None:
         raise typer.BadParameter(f"{place} is not PARTITION:OFFSET")
