@@ -13,7 +13,9 @@ from tidemark.domain.columns.spark_types import columns_ddl
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import Current, current_of
-from tidemark.domain.ledger.ledger import Kind, Ledger
+from tidemark.domain.ledger.ledger import Entry, Kind, Ledger
+from tidemark.domain.ledger.replay import replayed
+from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.table.branch import Attempt, branch_head, open_branch
 from tidemark.engine.table.create import base_properties, create
 from tidemark.engine.table.publish import publish
@@ -52,10 +54,13 @@ class AppendLog:
         *,
         kind: Kind = "append",
         epoch: int = 0,
-        reloaded: Mapping[int, list[tuple[int, int]]] | None = None,
+        touched: Mapping[int, list[tuple[int, int]]] | None = None,
         without: str | None = None,
     ) -> int:
-        """Publish `rows` with a receipt that says `following`; its snapshot id. `without`: rows that it takes away."""
+        """Publish `rows` with a receipt that says `following`; its snapshot id.
+
+        `touched`: the offsets of a replay; `without`: rows that it takes away.
+        """
         spark, before = self.lake.spark(), self.lake.state(self.contract.table, ledger=False)
         attempt = Attempt(self.contract.table, f"tidemark_{uuid4().hex}", before.head)
         made = open_branch(self.lake, attempt)
@@ -65,16 +70,14 @@ class AppendLog:
             made |= {branch_head(self.lake, attempt).snapshot_id}
         spark.createDataFrame(list(rows), columns_ddl(self.columns)).writeTo(table).append()
         data = branch_head(self.lake, attempt).snapshot_id
-        topic = f"t{epoch}"
-        self.ledger = self.ledger.model_copy(
-            update={
-                "kind": kind,
-                "epoch": epoch,
-                "topic_id": topic,
-                "next": dict(following),
-                "reloaded": dict(reloaded or {}),
-            }
-        )
+        if kind == "replay":
+            settlement = Settlement(id="b", epoch=epoch, run_id="r", at=0, resolved=dict(touched or {}))
+            entry = Entry(uuid4().hex, "a", "r", "c", "v")
+            self.ledger = replayed(self.ledger, {}, {}, touched or {}, settlement, entry)
+        else:
+            new = {"kind": kind, "epoch": epoch, "topic_id": f"t{epoch}", "next": dict(following)}
+            forgotten = {} if epoch == self.ledger.epoch else {"reloaded": {}}
+            self.ledger = self.ledger.model_copy(update={"settlement": None, **new, **forgotten})
         return publish(self.lake, attempt, made | {data}, self.ledger)
 
     def roll_back(self, snapshot: int, ledger: Ledger) -> None:

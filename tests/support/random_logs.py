@@ -65,9 +65,10 @@ class Logs:
         """The newest `count` events were never sent: they come again."""
         self.undone, self.sent = self.sent[-count:], self.sent[:-count]
 
-    def release(self) -> tuple[list[Event], dict[int, list[tuple[int, int]]]]:
-        """What was held back in this epoch, and the ranges in which it lies."""
-        found, self.held = [e for e in self.held if e.epoch == self.epoch], []
+    def release(self, most: int | None = None) -> tuple[list[Event], dict[int, list[tuple[int, int]]]]:
+        """What was held back in this epoch, `most` of it, and the ranges in which it lies."""
+        held = [e for e in self.held if e.epoch == self.epoch]
+        found, self.held = held[:most], [] if most is None else held[most:]
         self.sent += found
         ranges = {p: [(e.offset, e.offset + 1) for e in found if e.partition == p] for p in (0, 1)}
         return found, {p: each for p, each in ranges.items() if each}

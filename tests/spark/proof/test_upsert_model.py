@@ -12,8 +12,11 @@ from dying import POINTS, dying_at
 from random_logs import COLUMNS, KEYS, Logs, region, row_of
 from seeds import seed
 
+from tidemark.domain.ledger.merge_plan import joined
+from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.lane.merge_catch_up import merge_up
-from tidemark.engine.merge.state import own_receipts
+from tidemark.engine.merge.plan import LIMIT
+from tidemark.engine.merge.state import next_step, own_receipts, read_pair
 from tidemark.engine.operate.accept_upsert import accept_either
 from tidemark.engine.table.operations import Signature
 
@@ -69,10 +72,16 @@ class Trial:
         return {(row["log"], row["account"]["id"]): row["v"] for row in there}
 
     def replay(self):
-        """What was held back comes, older than much of what is merged."""
-        rows, ranges = self.logs.release()
-        self.log.commit(map(row_of, rows), self.logs.next, kind="replay", reloaded=ranges)
-        self.merge()
+        """What was held back comes, older than much of what is merged, in two replays: the second is merged alone."""
+        for most in (5, None):
+            rows, ranges = self.logs.release(most)
+            self.log.commit(
+                map(row_of, rows), self.logs.next, kind="replay", epoch=self.logs.epoch, touched=ranges
+            )
+            step = next_step(self.log.lake, read_pair(self.log.lake, self.log.current), LIMIT)
+            again = {p: joined([OffsetRange(*each) for each in several]) for p, several in ranges.items()}
+            assert (step.rows.reloaded if step else {}) == again
+            self.merge()
 
     def compact(self):
         for table in (self.name, self.log.contract.table):
@@ -218,6 +227,6 @@ def test_what_a_replay_brings_or_takes_is_told_as_if_it_had_always_been_so(lakeh
     held = dict.fromkeys(marks, "first")
     assert merged() == ({0: "first", 1: "taken", 2: UNKNOWN, 4: "untouched", **held}, marks)
     ranges = [(each.offset, each.offset + 1) for each in sent if each.value in ("late", "taken")]
-    log.commit(map(row_of, late), {0: 50}, kind="replay", reloaded={0: ranges}, without="v = 'taken'")
+    log.commit(map(row_of, late), {0: 50}, kind="replay", touched={0: ranges}, without="v = 'taken'")
     held = dict.fromkeys(marks, "late")
     assert merged() == ({0: "late", 1: "first", 2: "late", 4: "untouched", **held}, marks)

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.ledger.ledger import Ledger
+from tidemark.domain.ledger.ledger import Entry, Ledger
 from tidemark.domain.ledger.merge_filters import reloaded, unmerged, within
 from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger, Truncation, is_merge_ledger
 from tidemark.domain.ledger.merge_plan import (
@@ -22,6 +22,7 @@ from tidemark.domain.ledger.merge_plan import (
     unmerged_offsets,
 )
 from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.ledger.replay import replayed as after_replay
 from tidemark.domain.ledger.settlement import Settlement
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -43,6 +44,13 @@ def receipt(snapshot, following, epoch=0, kind="append", touched=None, revision=
         revision=revision,
     )
     return AppendReceipt(snapshot, NOON + timedelta(minutes=snapshot), ledger)
+
+
+def replayed(ledger, touched, rows_of_epoch=None):
+    """The ledger after a replay as the engine writes it; `rows_of_epoch`: of a backfill from elsewhere."""
+    epoch, offsets = (ledger.epoch, touched) if rows_of_epoch is None else (rows_of_epoch, {0: [(0, 99)]})
+    settlement = Settlement(id="b", epoch=epoch, run_id="r", at=0, resolved=offsets)
+    return after_replay(ledger, {}, {}, touched, settlement, Entry("b", "a", "r", "c", "v"))
 
 
 def history(*receipts, whole=True, uuid="u"):
@@ -152,6 +160,26 @@ def test_ranges_that_a_replay_touched_are_read_again_once():
     step = plan_merge([(10, merged(1, {0: 50}))], append)
     assert step.rows.reloaded == {0: (OffsetRange(10, 30),)}
     assert plan_merge([(11, merged(3, {0: 70}))], append) is None
+
+
+def test_a_replay_is_merged_alone_though_its_ledger_names_all_that_were_replayed_before():
+    """Given everything replayed and merged, when one record is, then it alone is read again, and nothing once rows of
+    elsewhere came; all of it where a ledger of old does not say whether receipts in between were expired."""
+    everything, one = {0: [(0, 10**9)]}, {0: [(7, 8)]}
+    after, end = replayed(receipt(2, {}).ledger, everything), {0: 10**9}
+    assert after.reloaded == everything
+    first = AppendReceipt(2, NOON, after.model_copy(update={"next": end}))
+    second = AppendReceipt(3, NOON, replayed(first.ledger, one))
+    other = AppendReceipt(4, NOON, replayed(second.ledger, {}, rows_of_epoch=-1))
+    assert second.ledger.reloaded == other.ledger.reloaded == everything
+    before = merged(2, end)
+    assert plan_merge([(9, before)], history(first, second)).rows.reloaded == {0: (OffsetRange(7, 8),)}
+    assert plan_merge([(9, before)], history(first, second, other)).rows.reloaded == {0: (OffsetRange(7, 8),)}
+    assert plan_merge([(9, merged(3, end))], history(first, second, other)) is None
+    cut = history(second, whole=False)
+    assert plan_merge([(9, before)], cut).rows.reloaded == {0: (OffsetRange(0, 10**9),)}
+    revised = merged(2, end, revision=first.ledger.revision)
+    assert plan_merge([(9, revised)], cut).rows.reloaded == {0: (OffsetRange(7, 8),)}
 
 
 def test_lag_is_counted_from_the_oldest_commit_that_waits():

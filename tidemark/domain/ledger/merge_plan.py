@@ -202,7 +202,8 @@ def _unmerged(newest: MergeLedger, append: AppendHistory, limit: int | None) -> 
         for each in append.since(newest.append_snapshot)
         if each.ledger.kind == "replay" and each.ledger.epoch == newest.epoch
     ]
-    reloaded, again = _reloaded(newest, replays), _again(newest, replays)
+    told = newest.append_snapshot in append.chain or newest.append_revision is not None
+    reloaded, again = _reloaded(newest, replays, each_told=told), _again(newest, replays)
     return Unmerged(newest.epoch, dict(newest.next), now.epoch, end, reloaded, again)
 
 
@@ -218,11 +219,17 @@ def _again(newest: MergeLedger, replays: Iterable[Ledger]) -> dict[int, int]:
     return {p: each.start for p, each in last.items() if each.end >= newest.next.get(p, 0)}
 
 
-def _reloaded(newest: MergeLedger, replays: Iterable[Ledger]) -> Reloaded:
-    """Ranges that replays have touched since, as far as they lie below what is merged."""
+def _reloaded(newest: MergeLedger, replays: Iterable[Ledger], *, each_told: bool) -> Reloaded:
+    """Ranges that replays have touched since, as far as they lie below what is merged.
+
+    A ledger's `reloaded` names all since the epoch began, its settlement what this one replay has touched: enough where
+    `each_told`, no other receipt since has been expired.
+    """
     found: dict[int, list[OffsetRange]] = {}
     for ledger in replays:
-        for partition, ranges in ledger.reloaded.items():
+        alone = ledger.settlement if each_told else None
+        here = alone is None or alone.epoch == ledger.epoch
+        for partition, ranges in (alone.resolved if alone else ledger.reloaded).items() if here else ():
             merged = newest.next.get(partition, 0)
             found.setdefault(partition, []).extend(
                 OffsetRange(first, min(last, merged)) for first, last in ranges if first < merged
