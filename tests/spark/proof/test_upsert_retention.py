@@ -1,11 +1,16 @@
 """Rule: what retention has deleted of the append rows neither brings a deleted key back nor takes a key away."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from upserted import Upserted
 
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
+from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.maintain.expire_rows import expire_rows
+from tidemark.engine.merge.state import own_receipts
+from tidemark.engine.operate.accept_upsert import accept_either
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.table.create import set_properties
@@ -92,3 +97,49 @@ def test_a_mark_stays_when_its_own_records_are_replayed_after_retention(lakehous
     replay_range(lakehouse.lake, made.append.contract, 1, 1, 2, ADA)
     made.merge()
     assert made.rows() == {2: "x", 3: "y"}
+
+
+def merged_of_age(made, days, *events):
+    """Send records of that age, ingest, merge; the upsert table's receipt."""
+    producer, at = made.topic._new_producer(), int((time.time() - days * 86_400) * 1000)
+    for event in events:
+        key, value, partition = made.record_in(0, *event)
+        producer.produce(made.topic.name, value, key, partition, timestamp=at)
+    producer.flush(30)
+    made.both()
+    return own_receipts(made.lakehouse.lake, made.name)[0][0]
+
+
+def to_snapshot(made, table, snapshot):
+    """Someone sets a table to another state by hand."""
+    call = f"CALL lake.system.set_current_snapshot('{table}', {snapshot})"
+    made.lakehouse.spark().sql(call)
+
+
+def test_an_upsert_table_that_is_taken_back_past_retention_stops_until_someone_says_how_to_go_on(lakehouse):
+    """Given rows that retention took once they were merged, when the upsert table is set to before they were, then it
+    stops; set to a state that has them it goes on, and so it does where the delete is undone, or its loss accepted."""
+    made = Upserted(lakehouse, partitions=1)
+    made.declare(retention={"append": "30d"})
+    first = merged_of_age(made, 40, (1, "a"))
+    second = merged_of_age(made, 39, (2, "b"))
+    merged_of_age(made, 0, (3, "c"))
+    whole = made.append.iceberg().metadata.current_snapshot_id
+    assert expire_rows(lakehouse.lake, made.append.contract).numbers["rows_deleted"] == 2
+    to_snapshot(made, made.name, second)
+    made.merge()
+    assert made.rows() == {1: "a", 2: "b", 3: "c"}, "what retention took was merged by then"
+    to_snapshot(made, made.name, first)
+    error = merge_up(lakehouse.lake, made.current, "test").error
+    assert (error["state"], "below offset 2 of partition 0" in error["message"]) == ("ledger_missing", True)
+    assert made.rows() == {1: "a"}
+    taken = made.append.iceberg().metadata.current_snapshot_id
+    to_snapshot(made, made.append.name, whole)
+    made.merge()
+    assert made.rows() == {1: "a", 2: "b", 3: "c"}
+    to_snapshot(made, made.append.name, taken)
+    to_snapshot(made, made.name, first)
+    assert merge_up(lakehouse.lake, made.current, "test").error["state"] == "ledger_missing"
+    accept_either(lakehouse.lake, made.current.contract, "first-load", ADA)
+    made.merge()
+    assert made.rows() == {3: "c"}

@@ -9,11 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.domain.maintenance.retention import (
     EXPIRED_BEFORE,
+    TAKEN,
+    Taken,
     expired_before,
     merged_filter,
     retention_cut,
+    taken,
 )
 from tidemark.engine.maintain import expire_rows
 from tidemark.engine.verify.marks import OLD, RECORD, ROW, Count, mark
@@ -36,6 +40,23 @@ def test_the_table_says_itself_what_may_be_gone():
     cut = datetime(2026, 1, 1, tzinfo=UTC)
     assert expired_before({EXPIRED_BEFORE: cut.isoformat()}) == cut
     assert expired_before({}) is None
+
+
+def test_what_was_taken_is_known_as_far_as_any_delete_went():
+    """Given deletes one after the other, then per partition the furthest counts, in the newest epoch alone; a merge
+    ledger lacks what it lies before, and nothing of earlier epochs."""
+    first = Taken(snapshot=1, epoch=0, next={0: 20, 1: 5})
+    both = Taken(snapshot=2, epoch=0, next={0: 10, 2: 7}).joined(first)
+    assert both == Taken(snapshot=2, epoch=0, next={0: 20, 1: 5, 2: 7})
+    assert taken({TAKEN: both.model_dump_json()}) == both
+    assert taken({}) is None
+    later = Taken(snapshot=3, epoch=1, next={0: 1})
+    assert later.joined(both) == later
+    assert both.joined(later) == later.model_copy(update={"snapshot": 2})
+    merged = MergeLedger(append_table="t", append_uuid="u", append_snapshot=1, next={0: 20, 1: 4})
+    assert both.beyond(merged) == {1: 5, 2: 7}
+    assert both.beyond(merged.model_copy(update={"epoch": 1, "next": {}})) == {}
+    assert later.beyond(merged) == {0: 1}
 
 
 def test_an_old_record_without_a_row_is_no_gap_and_a_young_one_is():

@@ -6,6 +6,11 @@ rows are gone on purpose. The cut is at midnight, so that a table partitioned by
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict
+
+from tidemark.domain.ledger.merge_ledger import MergeLedger
 
 FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 """Records without a time carry -1 and are never too old."""
@@ -43,3 +48,37 @@ def expired_before(properties: Mapping[str, str]) -> datetime | None:
 
 EXPIRED_BEFORE = "tidemark.retention-before"
 """Table property, written before rows go: what is missing and older is no gap (ISO 8601)."""
+TAKEN = "tidemark.retention-taken"
+"""Table property, written with the delete: up to where merged rows have gone, as `Taken` in JSON."""
+
+
+class Taken(BaseModel):
+    """Rows that have gone because they were merged: of `epoch` below `next` (partition -> offset), and of earlier ones.
+
+    `snapshot`: the newest such delete.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    snapshot: int
+    epoch: int
+    next: dict[int, int]
+
+    def joined(self, before: Self) -> Self:
+        """What both have taken."""
+        if before.epoch < self.epoch:
+            return self
+        if before.epoch > self.epoch:
+            return before.model_copy(update={"snapshot": self.snapshot})
+        furthest = {p: max(self.next.get(p, 0), before.next.get(p, 0)) for p in {*self.next, *before.next}}
+        return self.model_copy(update={"next": furthest})
+
+    def beyond(self, merged: MergeLedger) -> dict[int, int]:
+        """Of `next` what that ledger has not merged."""
+        return {p: o for p, o in self.next.items() if not merged.covers(self.epoch, p, o - 1)}
+
+
+def taken(properties: Mapping[str, str]) -> Taken | None:
+    """What the table says has gone because it was merged."""
+    text = properties.get(TAKEN)
+    return Taken.model_validate_json(text) if text else None

@@ -231,6 +231,13 @@ def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snap
         snapshot_id = passed[snapshot_id].parent_snapshot_id
 
 
+def is_undone(metadata: TableMetadata, snapshot_id: int) -> bool:
+    """Whether the snapshot is there, and not among main's ancestors; one that has expired counts as one of them."""
+    if metadata.snapshot_by_id(snapshot_id) is None:
+        return False
+    return all(each.snapshot_id != snapshot_id for each in ancestors(metadata, metadata.current_snapshot_id))
+
+
 def schema_at(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
     """The schema as of a snapshot: what Spark reads when it is pinned to it."""
     schema_id = snapshot.schema_id if snapshot else None

@@ -5,6 +5,7 @@ before the cut is no gap (reconcile). Rows that the upsert table has not merged 
 """
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,16 +22,19 @@ from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.retention import (
     EXPIRED_BEFORE,
     FIRST,
+    TAKEN,
+    Taken,
     expired_before,
     merged_filter,
     retention_cut,
+    taken,
 )
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import load, summary_of
+from tidemark.engine.access.table_state import is_undone, load, summary_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.conflicts import TRIES, Conflicts
 from tidemark.engine.merge.state import merged_upto
-from tidemark.engine.table.branch import Attempt, branch_identifier, drop_branch, open_branch
+from tidemark.engine.table.branch import Attempt, branch_head, branch_identifier, drop_branch, open_branch
 from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.lease import existing, lease, wanted_by_ingest
 from tidemark.engine.table.publish import move_to
@@ -144,9 +148,12 @@ def _delete_merged(lake: Lake, contract: Contract, cut: _Cut) -> bool:
     attempt = Attempt(contract.table, branch_name("retention", uuid4().hex[:8]), head)
     open_branch(lake, attempt)
     try:
-        lake.spark().sql(f"DELETE FROM {branch_identifier(lake, attempt)} WHERE {cut.where}")
+        target = branch_identifier(lake, attempt)
+        furthest = _furthest(lake, target, cut)
+        lake.spark().sql(f"DELETE FROM {target} WHERE {cut.where}")
         pause_point("retention_staged")
-        move_to(lake, attempt, _note(table, cut))
+        now = _taken(table, branch_head(lake, attempt).snapshot_id, furthest)
+        move_to(lake, attempt, {**_note(table, cut), **now})
     except BaseException:
         with suppress(Exception):
             drop_branch(lake, attempt)
@@ -160,6 +167,27 @@ def _note(table: Table, cut: _Cut) -> dict[str, str]:
     noted = expired_before(table.metadata.properties)
     newest = cut.before if noted is None else max(noted, cut.before)
     return {EXPIRED_BEFORE: newest.isoformat()}
+
+
+def _furthest(lake: Lake, target: str, cut: _Cut) -> dict[tuple[int, int], int]:
+    """(epoch, partition) -> offset behind the last row that goes."""
+    found = lake.spark().sql(
+        "SELECT _kafka.epoch, _kafka.partition, max(_kafka.offset) + 1 AS next "
+        f"FROM {target} WHERE {cut.where} GROUP BY 1, 2"
+    )
+    return {(row["epoch"], row["partition"]): row["next"] for row in found.collect()}
+
+
+def _taken(table: Table, delete: int, furthest: Mapping[tuple[int, int], int]) -> dict[str, str]:
+    """What the table says of merged rows that are gone: an upsert table that is taken back past them lacks them."""
+    if not furthest:
+        return {}
+    epoch = max(epoch for epoch, _ in furthest)
+    now = Taken(snapshot=delete, epoch=epoch, next={p: o for (e, p), o in furthest.items() if e == epoch})
+    before = taken(table.metadata.properties)
+    if before is not None and not is_undone(table.metadata, before.snapshot):
+        now = now.joined(before)
+    return {TAKEN: now.model_dump_json()}
 
 
 def _oldest_unmerged(lake: Lake, contract: Contract, merged_rows: str) -> datetime | None:

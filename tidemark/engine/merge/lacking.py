@@ -19,10 +19,25 @@ def lacking(pair: Pair) -> Stopped | None:
             f"Nothing was ever merged, and retention has deleted rows of {pair.current.append.table}: keys silent "
             "for longer would be missing. Once accepted it is made of the rows that are left.",
         )
+    if why := taken_missing(pair):
+        return Stopped("ledger_missing", table, why)
     for missing in (unmade_missing, tombstones_missing, truncates_missing, elsewhere_missing):
         if why := missing(pair):
             return Stopped("misconfigured", table, why)
     return None
+
+
+def taken_missing(pair: Pair) -> str:
+    """Why the table lacks rows that retention took after they were merged: someone has taken it back since."""
+    merged = pair.state.merged
+    if merged is None or merged.anew or pair.taken is None or not (lost := pair.taken.beyond(merged)):
+        return ""
+    places = ", ".join(f"{offset} of partition {p}" for p, offset in lost.items())
+    return (
+        f"It was taken back to before rows of {pair.current.append.table} that retention has deleted since they were "
+        f"merged (below offset {places}): keys of theirs would be missing. Take it forward again to a snapshot that "
+        "has them; where none is left: once accepted it is made of the rows that are there."
+    )
 
 
 def unmade(contract: Contract, ledger: Ledger) -> int:

@@ -24,12 +24,13 @@ from tidemark.domain.ledger.merge_plan import (
     plan_merge,
     unmerged_offsets,
 )
-from tidemark.domain.maintenance.retention import expired_before
+from tidemark.domain.maintenance.retention import Taken, expired_before, taken
 from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import (
     TableState,
     ancestors,
+    is_undone,
     ledger_missing,
     load,
     newest_receipt,
@@ -50,6 +51,8 @@ class Pair:
     columns: Struct
     cut: datetime | None = None
     """Retention has deleted append rows of records from before this."""
+    taken: Taken | None = None
+    """Up to where it has deleted them because they were merged; None where that was rolled back."""
     elsewhere: bool = False
     """The append table holds rows of a backfill from elsewhere, which are no records of its topic; False once that was
     accepted."""
@@ -95,7 +98,7 @@ def read_pair(lake: Lake, current: Current, *, ledger: bool = True) -> Pair:
     if ledger:
         require_whole(append.metadata, current.append.table)
     history = read_history(append.metadata, current.append.table, named)
-    cut = expired_before(append.metadata.properties)
+    cut, gone = expired_before(append.metadata.properties), taken(append.metadata.properties)
     accepted = state.merged is not None and state.merged.own_topic_only
     elsewhere = not accepted and _holds_others(append, state.committed_at)
     return Pair(
@@ -104,6 +107,7 @@ def read_pair(lake: Lake, current: Current, *, ledger: bool = True) -> Pair:
         state,
         columns_of(schema_at(append.metadata, append.metadata.current_snapshot())),
         cut,
+        None if gone is None or is_undone(append.metadata, gone.snapshot) else gone,
         elsewhere,
     )
 
