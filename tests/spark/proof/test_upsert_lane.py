@@ -6,9 +6,11 @@ from datetime import timedelta
 from upserted import Upserted
 
 from tidemark.domain.config.platform import Lane
-from tidemark.engine.lane import upsert_work
+from tidemark.engine.lane import merge_catch_up, upsert_work
+from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.lane.serve import serve
 from tidemark.engine.lane.upsert_work import MergeWork
+from tidemark.engine.merge import plan as plan_module
 from tidemark.engine.operate.replay import replay
 from tidemark.engine.table.operations import Signature
 
@@ -55,3 +57,26 @@ def test_one_run_merges_all_due_tables_at_once_and_what_comes_later_too(lakehous
     assert [final[made.name].commits for made in several] == [2, 2]
     assert final[several[1].name].changes.deleted == 1
     assert [made.rows() for made in several] == [{1: "c", 2: "b"}, {1: "c", 3: "d"}]
+
+
+def test_a_run_that_ends_when_level_does_not_follow_what_comes_meanwhile(lakehouse, monkeypatch):
+    """Given more than one merge takes, when with each merge more comes, then the run ends once all that was there at
+    its start is merged."""
+    made, real = Upserted(lakehouse, partitions=1), merge_catch_up.merge_once
+    made.both((1, "a"))
+    made.send((1, "b"), (2, "c"), (3, "d"), (2, "e"))
+    assert made.append.run().error is None
+
+    def followed(*asked, **how):
+        commit = real(*asked, **how)
+        if commit is not None:
+            made.send((9, str(commit.snapshot_id)))
+            assert made.append.run().error is None
+        return commit
+
+    monkeypatch.setattr(plan_module, "LIMIT", 2)
+    monkeypatch.setattr(merge_catch_up, "merge_once", followed)
+    turns = iter(range(8))  # else it would go on for ever
+    outcome = merge_up(lakehouse.lake, made.current, "test", stop=lambda: next(turns, None) is None)
+    assert (outcome.error, outcome.commits, outcome.state, outcome.lag_records) == (None, 2, "lagging", 2)
+    assert made.rows() == {1: "b", 2: "e", 3: "d"}

@@ -123,6 +123,14 @@ def plan_merge(
     return Rebuild(_everything(append), why)
 
 
+def is_beyond(step: Merge | GoBack | Rebuild, goal: Ledger) -> bool:
+    """Whether a step only merges rows that came to the append table after its ledger was `goal`."""
+    if not isinstance(step, Merge) or step.after is None or step.rows.reloaded:
+        return False
+    merged = step.after
+    return all(merged.covers(goal.epoch, p, following - 1) for p, following in goal.next.items())
+
+
 def is_behind(newest: MergeLedger | None, append: AppendHistory) -> bool:
     """Whether a merge has something to do. Offsets do not tell: a replay or rollback may leave them as they were."""
     if newest is None or _undone(newest, append) is not None:

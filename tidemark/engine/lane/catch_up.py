@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, error_fields, state_of
@@ -15,6 +15,7 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.microbatch import microbatch
 
+Found = TypeVar("Found")
 RETRIES = 3
 """New attempts from the plan after an outage, with 1, 2 and 4 seconds between them."""
 
@@ -48,8 +49,8 @@ def catch_up(
 
 
 def persistent(
-    lake: Lake, attempt: Callable[[], Commit | None], stop: Callable[[], bool] = lambda: False
-) -> Commit | None:
+    lake: Lake, attempt: Callable[[], Found | None], stop: Callable[[], bool] = lambda: False
+) -> Found | None:
     """`attempt`, which plans from the truth, again after an outage; a lost Spark session is made anew.
 
     Raises:

@@ -1,4 +1,4 @@
-"""One upsert table until all of its append table is merged. Never an exception."""
+"""One upsert table until all of its append table that was there at the start is merged. Never an exception."""
 
 import time
 from collections.abc import Callable
@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from tidemark.domain.config.upsert import Current
 from tidemark.domain.errors import error_fields, state_of
+from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import Offsets
 from tidemark.domain.outcome import Outcome, Tally
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
 from tidemark.engine.lane.catch_up import persistent
 from tidemark.engine.merge.merge import merge_once
 from tidemark.engine.merge.state import Pair, read_pair
@@ -23,18 +25,26 @@ def merge_up(
     known: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> Outcome:
-    """Merge until nothing waits, or `stop` says so. Errors are in the outcome."""
+    """Merge up to where the append table ended at the start, or until `stop` says so. Errors are in the outcome."""
     began, tally = time.perf_counter(), Tally()
     error: Exception | None = None
     try:
+        goal = persistent(lake, lambda: _end(lake, current), stop)
         while not stop():
-            commit = persistent(lake, lambda: merge_once(lake, current, run_id, known=known), stop)
+            commit = persistent(lake, lambda: merge_once(lake, current, run_id, known=known, goal=goal), stop)
             if commit is None:
                 break
             tally.add(commit)
     except Exception as found:  # noqa: BLE001 - one table must never take another with it
         error = found
     return merged_outcome(lake, current, tally, seconds=time.perf_counter() - began, error=error)
+
+
+def _end(lake: Lake, current: Current) -> Ledger | None:
+    """The append table's ledger; None before its first load."""
+    with named(current.contract.table, topic=current.append.table, cluster=current.append.cluster):
+        append = read_pair(lake, current).append
+        return append.ledger if append else None
 
 
 def merged_outcome(

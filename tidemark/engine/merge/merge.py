@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from tidemark.domain.config.upsert import Current
 from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
-from tidemark.domain.ledger.ledger import Counts
+from tidemark.domain.ledger.ledger import Counts, Ledger
 from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger
 from tidemark.domain.outcome import Commit
 from tidemark.engine.access.lake import Lake
@@ -27,8 +27,12 @@ from tidemark.engine.table.publish import publish
 ATTEMPTS = 6
 
 
-def merge_once(lake: Lake, current: Current, run_id: str, *, known: bool = False) -> Commit | None:
+def merge_once(
+    lake: Lake, current: Current, run_id: str, *, known: bool = False, goal: Ledger | None = None
+) -> Commit | None:
     """Publish the next merge of an upsert table, or None when everything is merged or the table is paused.
+
+    With `goal`, a ledger of the append table, everything is what it had then.
 
     Raises:
         Stopped: the table is in a stop state; nothing moved.
@@ -39,7 +43,7 @@ def merge_once(lake: Lake, current: Current, run_id: str, *, known: bool = False
     for turn in range(1, ATTEMPTS + 1):
         try:
             with named(table, topic=current.append.table, cluster=current.append.cluster):
-                return _attempt(lake, current, run_id, known=known)
+                return _attempt(lake, current, run_id, known=known, goal=goal)
         except Overtaken as overtaken:
             last = overtaken
             time.sleep(random.uniform(0.0, 0.1 * 2**turn))  # noqa: S311 - so that two runs do not stay in step
@@ -49,10 +53,10 @@ def merge_once(lake: Lake, current: Current, run_id: str, *, known: bool = False
     raise Stopped("failed", table, f"It was planned {ATTEMPTS} times in vain: {last}")
 
 
-def _attempt(lake: Lake, current: Current, run_id: str, *, known: bool) -> Commit | None:
+def _attempt(lake: Lake, current: Current, run_id: str, *, known: bool, goal: Ledger | None) -> Commit | None:
     watch = Stopwatch({})
     with watch("plan"):
-        plan = make_merge_plan(lake, current, run_id, known=known)
+        plan = make_merge_plan(lake, current, run_id, known=known, goal=goal)
     if plan is None:
         return None
     with watch("branch"):

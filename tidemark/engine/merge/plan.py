@@ -8,9 +8,9 @@ from uuid import uuid4
 from tidemark import __version__
 from tidemark.domain.config.upsert import Current
 from tidemark.domain.errors import Stopped
-from tidemark.domain.ledger.ledger import branch_name
+from tidemark.domain.ledger.ledger import Ledger, branch_name
 from tidemark.domain.ledger.merge_ledger import Action, Changes, MergeLedger, Truncation, merge_id
-from tidemark.domain.ledger.merge_plan import GoBack, Merge, Rebuild, Unmerged
+from tidemark.domain.ledger.merge_plan import GoBack, Merge, Rebuild, Unmerged, is_beyond
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
@@ -106,8 +106,10 @@ class MergePlan:
         )
 
 
-def make_merge_plan(lake: Lake, current: Current, run_id: str, *, known: bool = False) -> MergePlan | None:
-    """The next merge from what both tables say, or None.
+def make_merge_plan(
+    lake: Lake, current: Current, run_id: str, *, known: bool = False, goal: Ledger | None = None
+) -> MergePlan | None:
+    """The next merge from what both tables say, or None. What lies beyond `goal` alone is no reason for one.
 
     Raises:
         Stopped: any stop state that they show.
@@ -118,7 +120,7 @@ def make_merge_plan(lake: Lake, current: Current, run_id: str, *, known: bool = 
     if known and not pair.state.exists:
         raise Stopped("table_missing", current.contract.table, "Earlier runs have made it.")
     step = next_step(lake, pair, LIMIT)
-    if step is None:
+    if step is None or (goal is not None and is_beyond(step, goal)):
         return None
     if isinstance(step, Rebuild) and not pair.whole:
         raise Stopped(
