@@ -4,29 +4,39 @@ New data is the sensor's business. The schedule looks at all tables whatever the
 rebuild, or while the sensor is switched off.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
-from assets.names import table_key
+from assets.names import LANE_TAG, table_key, upsert_lane
 from tidemark.domain.config.contract import Contract
 
 MERGE = "merge"
 EVERY = "0 * * * *"
 
 
-def upsert_schedule(tables: Sequence[Contract]) -> dg.ScheduleDefinition:
-    """All upsert tables of all lanes every hour, on by default; it brings the job."""
-    selection = dg.AssetSelection.assets(*(table_key(each.table) for each in tables)).without_checks()
+def upsert_schedule(lanes: Mapping[str, Sequence[Contract]]) -> dg.ScheduleDefinition:
+    """All upsert tables every hour, on by default; it brings the job.
+
+    A run per lane: one of all lanes would wait for the pools of each, and merge one lane after the other.
+    """
+    keys = {name: [table_key(each.table) for each in tables] for name, tables in lanes.items()}
+    everything = [key for lane in keys.values() for key in lane]
     job = dg.define_asset_job(
         MERGE,
-        selection=selection,
+        selection=dg.AssetSelection.assets(*everything).without_checks(),
         description="Merge append tables into their upsert tables until nothing waits.",
     )
+
+    def by_lane(_context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest]:
+        for name, each in keys.items():
+            yield dg.RunRequest(run_key=name, asset_selection=each, tags={LANE_TAG: upsert_lane(name)})
+
     return dg.ScheduleDefinition(
         name=MERGE,
         job=job,
         cron_schedule=EVERY,
+        execution_fn=by_lane,
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description="Looks every hour for upsert tables that are behind, whatever their sensor thinks.",
     )

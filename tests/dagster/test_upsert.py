@@ -12,7 +12,7 @@ from dagster import AssetKey
 import resources.lake as configuration_module
 import sensors.merge_tick as tick_module
 from assets.evolution import run_evolved
-from assets.names import schema_key
+from assets.names import pool_filter, pool_of, schema_key
 from assets.report import result
 from orchestration.definitions import build_defs
 from resources.lake import configuration_of
@@ -73,6 +73,28 @@ def test_an_upsert_table_is_an_asset_downstream_of_its_append_table(with_upsert)
     schedule = with_upsert.resolve_schedule_def("merge")
     assert (schedule.job_name, schedule.cron_schedule) == ("merge", "0 * * * *")
     assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+
+
+def test_the_schedule_asks_for_a_run_of_each_lane(upserting, lake, resource, instance):
+    """Given upsert tables of two lanes, when the hour comes, then no run waits for the pool of another lane or merges it."""
+    (upserting.contracts_dir / "slow.yaml").write_text(
+        PAYMENTS.replace("payments", "refunds") + "lane: slow\n"
+    )
+    configuration_module._configuration.cache_clear()
+    defs = build_defs({"lake": resource}, upserting)
+    with dg.build_schedule_context(instance=instance) as context:
+        requests = defs.resolve_schedule_def("merge").evaluate_tick(context).run_requests
+    asked = {each.tags["tidemark/lane"]: each.asset_selection for each in requests}
+    refunds = AssetKey(["shop", "refunds_current"])
+    assert asked == {"default_upsert": [CURRENT], "slow_upsert": [refunds]}
+    assert len({each.run_key for each in requests}) == 2, (
+        "else the second is taken for the first, asked for again"
+    )
+    for lane, selected in asked.items():
+        job = defs.resolve_job_def("merge").get_subset(asset_selection=set(selected))
+        run = instance.create_run_for_job(job, asset_selection=frozenset(selected))
+        needed = {each: dg.RunsFilter([run.run_id], tags=pool_filter(pool_of(each))) for each in asked}
+        assert [each for each, found in needed.items() if instance.get_runs(found)] == [lane]
 
 
 def test_without_upsert_there_is_neither_job_nor_sensor(defs):
