@@ -3,6 +3,7 @@
 import threading
 from datetime import timedelta
 
+import pytest
 from upserted import Upserted
 
 from tidemark.domain.config.platform import Lane
@@ -10,6 +11,7 @@ from tidemark.engine.lane import merge_catch_up, upsert_work
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.lane.serve import serve
 from tidemark.engine.lane.upsert_work import MergeWork
+from tidemark.engine.merge import batch, stage
 from tidemark.engine.merge import plan as plan_module
 from tidemark.engine.operate.replay import replay
 from tidemark.engine.table.operations import Signature
@@ -80,3 +82,25 @@ def test_a_run_that_ends_when_level_does_not_follow_what_comes_meanwhile(lakehou
     outcome = merge_up(lakehouse.lake, made.current, "test", stop=lambda: next(turns, None) is None)
     assert (outcome.error, outcome.commits, outcome.state, outcome.lag_records) == (None, 2, "lagging", 2)
     assert made.rows() == {1: "b", 2: "e", 3: "d"}
+
+
+@pytest.mark.parametrize(("module", "step"), [(batch, "_facts"), (stage, "counted")], ids=["read", "counted"])
+def test_a_session_that_another_table_has_lost_fails_no_merge(lakehouse, monkeypatch, module, step):
+    """Given a merge under way, when the session is made anew because a call of another table lost it, be it while events are
+    read or between counting and writing, then the merge ends all the same."""
+    made, real = Upserted(lakehouse, partitions=1), getattr(module, step)
+    made.both((1, "a"), (2, "b"))
+    lake = lakehouse.open_lake()
+    turns = iter((lake.lose_spark,))
+
+    def lost(*asked, **how):
+        found = real(*asked, **how)
+        next(turns, lambda: None)()
+        return found
+
+    monkeypatch.setattr(module, step, lost)
+    made.send((1, "c"), (3, "d"))
+    assert made.append.run().error is None
+    made.merge(lake)
+    lake.close()
+    assert made.rows() == {1: "c", 2: "b", 3: "d"}

@@ -11,8 +11,9 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
+from pyspark.errors.exceptions.base import SessionNotSameException
 
-from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.errors import Outage, Overtaken, Stopped
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
 
@@ -36,6 +37,12 @@ def test_a_catalog_from_a_backup_whose_metadata_file_is_gone_says_what_to_regist
     restored.register_table("shop.orders", table.metadata_location)
     with named("shop.orders"):
         assert load(restored, "shop.orders").scan().to_arrow().num_rows == 3
+
+
+def test_a_session_that_another_table_lost_meanwhile_is_a_reason_to_plan_again():
+    """Given frames of the session of before and of now, when they meet, then it is no failure of the table."""
+    with pytest.raises(Overtaken), named("shop.orders"):
+        raise SessionNotSameException(errorClass="SESSION_NOT_SAME", messageParameters={})
 
 
 def test_a_broker_that_stalls_under_a_read_is_an_outage():

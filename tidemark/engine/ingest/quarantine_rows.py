@@ -4,12 +4,11 @@ Read again from Kafka, and only where they lie: quarantined records are rare, a 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
-from tidemark.domain.formats.explanation import Explanation
 from tidemark.domain.ledger.evidence import Group, causes_of, span
 from tidemark.domain.ledger.quality_results import hidden_columns, told
 from tidemark.engine.access.lake import Lake
@@ -41,7 +40,8 @@ def explained_rows(
     bad = decoded.where(F.col(FATE) == "quarantined")
     hidden = hidden_columns(plan.contract)
     found = {place: told(each, hidden) for place, each in explain_failures(bad, decoding).items()}
-    explained = _as_rows(lake, found)
+    rows = [(p, o, each.cause, each.detail) for (p, o), each in found.items()]
+    explained = bad.sparkSession.createDataFrame(rows, _EXPLAINED)
     return (
         _columns(bad, plan, run_id, _foreign_ids(lake, plan, listed))
         .join(F.broadcast(explained), ["partition", "offset"], "left")
@@ -102,11 +102,6 @@ def _named() -> list[Column]:
         F.lit(None).cast("string").alias("resolved_by"),
         F.lit(None).cast("timestamp").alias("resolved_at"),
     ]
-
-
-def _as_rows(lake: Lake, explained: Mapping[tuple[int, int], Explanation]) -> DataFrame:
-    rows = [(p, o, found.cause, found.detail) for (p, o), found in explained.items()]
-    return lake.spark().createDataFrame(rows, _EXPLAINED)
 
 
 def _foreign_ids(lake: Lake, plan: Plan, groups: list[Group]) -> list[int]:

@@ -126,7 +126,7 @@ def _merge(lake: Lake, plan: MergePlan, batch: Batch, *, truncates: bool) -> Non
         rest = f"WHEN NOT MATCHED BY SOURCE AND {late} THEN {then}"
     with _view(_rows(rows, shape), "merge") as view:
         hint = f"/*+ BROADCAST({view}) */" if batch.small and not truncates else ""
-        lake.spark().sql(
+        rows.sparkSession.sql(
             f"MERGE INTO {branch_identifier(lake, plan.attempt)} t USING (SELECT {hint} * FROM {view}) s ON {on} "
             f"WHEN MATCHED AND s.{_ACTION} = 'delete' THEN DELETE "
             f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{c} = s.{c}' for c in columns)} {rest}"
