@@ -7,6 +7,7 @@ from append_log import AppendLog
 
 from tidemark.domain.columns.types import INT, KAFKA_COLUMN, LONG, STRING, Field, ListType, Struct
 from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.merge import table as merge_table
 from tidemark.engine.operate.accept_upsert import accept_upsert
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
@@ -86,6 +87,30 @@ def test_a_merge_after_new_and_wider_columns_knows_the_rows_of_before(lakehouse,
     left = merged()
     assert left[0] == expected[0]
     assert (3 in left) == (deletes == "soft")
+
+
+def test_a_merge_that_published_while_another_let_the_table_grow_is_not_merged_again(lakehouse, monkeypatch):
+    """Given a merge whose table has just got a column, when another merge publishes before it goes on, then it plans
+    again and finds nothing to do: rows are counted once."""
+    log = AppendLog(lakehouse, BEFORE, value={"format": "json"}, upsert=["id"])
+    log.commit([(1, 1, None, None, kafka(0))], {0: 1})
+    assert merge_up(log.lake, log.current, "test").error is None
+    log.lake.spark().sql(f"ALTER TABLE {log.lake.identifier(log.contract.table)} ADD COLUMN note string")
+    log.columns = Struct((*BEFORE.fields, Field("note", STRING)))
+    log.commit([(2, 2, None, None, kafka(1), "a"), (1, 3, None, None, kafka(2), "b")], {0: 3})
+    real, others = merge_table.apply_changes, []
+
+    def grown(*asked, **how):
+        done = real(*asked, **how)
+        monkeypatch.undo()
+        others.append(merge_up(log.lake, log.current, "other").commits)
+        return done
+
+    monkeypatch.setattr(merge_table, "apply_changes", grown)
+    outcome = merge_up(log.lake, log.current, "test")
+    assert (outcome.error, outcome.commits, others) == (None, 0, [1])
+    merged = log.lake.state(log.current.contract.table).merged
+    assert (merged.next, merged.totals.read) == ({0: 3}, 3)
 
 
 def test_a_column_that_became_another_stops_the_merge_with_a_way_out(lakehouse):

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from tidemark import __version__
 from tidemark.domain.config.upsert import Current
-from tidemark.domain.errors import Stopped
+from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.ledger import Ledger, branch_name
 from tidemark.domain.ledger.merge_ledger import Action, Changes, MergeLedger, Truncation, merge_id
 from tidemark.domain.ledger.merge_plan import GoBack, Merge, Rebuild, Unmerged, is_beyond
@@ -113,6 +113,7 @@ def make_merge_plan(
 
     Raises:
         Stopped: any stop state that they show.
+        Overtaken: someone has merged meanwhile.
     """
     pair = read_pair(lake, current)
     if pair.state.paused or pair.append is None:
@@ -134,8 +135,26 @@ def make_merge_plan(
     state = pair.state
     if not isinstance(step, GoBack):
         state = prepare(lake, current, state, pair.columns, run_id)
+        _require_as_merged(pair.state, state)
     pause_point("planned")
     return _planned(pair, state, step, run_id)
+
+
+def _require_as_merged(seen: TableState, now: TableState) -> None:
+    """The table that was made or grown holds what the plan goes by: `next` would go back, and changes be counted twice.
+
+    An empty receipt of our own says of `merged` just what the one before it says.
+
+    Raises:
+        Overtaken: someone has merged since.
+    """
+    if seen.merged is None or now.merged is None:
+        same = seen.merged is now.merged
+    else:
+        own = {"attempt": now.merged.attempt, "changes": now.merged.changes}
+        same = seen.merged.model_copy(update=own) == now.merged
+    if not same:
+        raise Overtaken(now.table, seen.head, now.head)
 
 
 def _planned(pair: Pair, state: TableState, step: Merge | GoBack | Rebuild, run_id: str) -> MergePlan:
