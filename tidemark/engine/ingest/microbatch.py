@@ -88,7 +88,10 @@ def microbatch(
         turn += 1
         try:
             with named(contract.table, topic=contract.topic, cluster=contract.cluster):
-                return _attempt(lake, contract, run_id, known=known, goal=goal, ceiling=ceiling, seen=seen)
+                commit = _attempt(lake, contract, run_id, known=known, goal=goal, ceiling=ceiling, seen=seen)
+            if commit is not None or not ceiling:
+                return commit
+            ceiling.clear()  # what was left beside it is published by others: now the records that wait must say so
         except _PlanAgain as found:
             ceiling |= found.ceiling
             seen |= found.seen
