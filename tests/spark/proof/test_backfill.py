@@ -393,3 +393,27 @@ def test_another_topic_is_read_by_its_own_subject(lakehouse):
     table.run()
     told = done(table, source=f"topic:{old.name}", since=AGES[0], until=moved, cutover=True)
     assert (told["cutover"]["rows"], table.ids(), table.causes()) == (5, list(range(10)), {})
+
+
+def test_what_an_open_transaction_holds_back_is_loaded_before_anything_is_published(lakehouse):
+    """Given a source whose range ends beyond an open transaction, when it is loaded and cut over, then that is refused until the transaction has ended, and no record is left out."""
+    old = lakehouse.cluster.topic("held")
+    old.send_at(range(5), DAY)
+    topic = lakehouse.cluster.topic("heir")
+    moved = datetime.now(UTC).replace(microsecond=0) + timedelta(minutes=1)
+    topic.send_at(range(100, 105), moved)
+    table = lakehouse.table(topic)
+    table.run()
+    asked = {"source": f"topic:{old.name}", "since": AGES[0], "until": moved}
+    with old.transaction() as transaction:
+        transaction.send([5, 6])
+        transaction.producer.flush(30)
+        old.send([7, 8])
+        old.send_at([9], moved)
+        told = done(table, **asked)
+        assert (told["step"], told["rows"], told["offsets_left"]) == ("load", 5, 4)
+        with pytest.raises(Refused, match="open transaction") as refused:
+            done(table, cutover=True)
+        assert (refused.value.fields["offsets_left"], len(table.ids())) == (4, 5)
+    assert done(table, cutover=True)["cutover"]["rows"] == 9
+    assert table.ids() == [*range(9), *range(100, 105)]

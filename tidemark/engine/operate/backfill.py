@@ -180,7 +180,8 @@ def _go_on(
     if not asked.cutover:
         cutover = f"tidemark backfill {contract.table} --cutover"
         next_step = f"{_remedy(work)}, then {cutover}" if why else cutover
-        return {**told, "step": "load", "next_step": next_step}, target.head
+        left = _left(work, lake.state(shadow.table))
+        return {**told, **left, "step": "load", "next_step": next_step}, target.head
     batch = cutover_id(contract, lake.state(shadow.table, ledger=False))
     receipt = persistent(contract, partial(_publish, lake, work, batch, signature))
     return {**told, **_finished(lake, work, receipt, signature)}, receipt
@@ -205,10 +206,14 @@ def _publishable(lake: Lake, work: Work, shadow: TableState) -> dict[str, Any]:
         raise _unpublishable(work, why)
     loaded = windows(lake, shadow.table)
     compared = _compared(lake, work, loaded)
+    return {"step": "cutover", **_left(work, shadow), **_summary(compared, loaded)}
+
+
+def _left(work: Work, shadow: TableState) -> dict[str, int]:
+    """How much is still to be loaded before it can be published."""
     following = {**work.plan.start, **(shadow.ledger.next if shadow.ledger else {})}
-    left = total(waiting(following, work.plan.end))
     kind = "offsets" if work.source.records else "windows"
-    return {"step": "cutover", f"{kind}_left": left, **_summary(compared, loaded)}
+    return {f"{kind}_left": total(waiting(following, work.plan.end))}
 
 
 def _hindrance(lake: Lake, work: Work) -> str:
@@ -281,8 +286,22 @@ def _publish(lake: Lake, work: Work, batch: str, signature: Signature) -> int:
     if there is not None:
         return there
     require_shadow(lake, work.contract, batch)
+    _require_whole(lake, work)
     loaded = windows(lake, work.contract.table + SHADOW)
     return attempt_cutover(lake, work.contract, work.source, work.plan, loaded, batch, signature)
+
+
+def _require_whole(lake: Lake, work: Work) -> None:
+    """Raises Refused while something of the range is not loaded: a cutover would leave it out for good."""
+    left = _left(work, lake.state(work.contract.table + SHADOW))
+    if any(left.values()):
+        raise Refused(
+            f"the backfill of {work.contract.table} is not loaded to its end: an open transaction of a producer holds "
+            "back what is left",
+            next_step="end the transaction (kafka-transactions.sh find-hanging) and repeat the command, or --abort",
+            table=work.contract.table,
+            **left,
+        )
 
 
 def _finished(lake: Lake, work: Work, receipt: int, signature: Signature) -> dict[str, Any]:
