@@ -1,9 +1,18 @@
 """Rule: whatever another process publishes in the middle of a run or an act, each goes on from what the table then says."""
 
 import pytest
+from dying import dying_at
 from topics import ORDER, order
 
 import tidemark.engine.ingest.plan as planning
+import tidemark.engine.operate.accept as accepting
+from tidemark.domain.errors import Overtaken
+from tidemark.engine.operate.accept import accept
+from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
+from tidemark.engine.table.operations import Signature
+from tidemark.engine.verify.reconcile import reconcile
+
+ADA = Signature("ada", "a test")
 
 WITH_NOTE = {
     **ORDER,
@@ -44,3 +53,34 @@ def test_records_that_wait_for_a_review_say_so_when_another_run_publishes_all_be
     outcome = table.run()
     assert (states, table.ids()) == (["schema_review"], [0, 1, 2, 3, 5])
     assert (outcome.state, outcome.lag_records) == ("schema_review", 1)
+
+
+@pytest.mark.parametrize("resolves", ["record-gap", "new-epoch"])
+def test_an_acceptance_never_takes_the_place_of_what_a_receipt_still_asks_for(
+    lakehouse, meanwhile, monkeypatch, resolves
+):
+    """Given a replay that dies between receipt and quarantine while an acceptance is on its way, then that is overtaken, and the next one carries out first what the receipt asks for."""
+    topic = lakehouse.cluster.topic("replaced", 1)
+    topic.send([0, -1, 1])
+    rules = {"quality": [{"column": "id", "check": "in_range", "min": 0}], "quarantine": {"fail": 1.0}}
+    assert lakehouse.table(topic, **rules).run().rows.quarantined == 1
+    table = lakehouse.table(topic, quarantine={"fail": 1.0})
+    topic.send([2, 3])
+    if resolves == "record-gap":
+        topic.delete_records({0: 4})
+    else:
+        topic.recreate(1)
+
+    def replayed():
+        with dying_at(monkeypatch, "published"):
+            replay_quarantine(lakehouse.open_lake(), table.contract, Selection(), ADA)
+
+    meanwhile(accepting, "settle", replayed)
+    with pytest.raises(Overtaken):
+        accept(lakehouse.lake, table.contract, resolves, ADA)
+    accept(lakehouse.lake, table.contract, resolves, ADA)
+    table.run()
+    again = replay_quarantine(lakehouse.lake, table.contract, Selection(), ADA).arguments
+    assert (table.causes(), again["moved"]) == ({}, 0)
+    assert reconcile(lakehouse.lake, table.contract).sound
+    assert table.ids() == ([-1, 0, 1, 3] if resolves == "record-gap" else [-1, 0, 1])

@@ -46,8 +46,6 @@ def accept(lake: Lake, contract: Contract, what: Acceptance, signature: Signatur
         Refused: the table is not in that state; nothing was changed.
         Overtaken: a run published in the same moment; ask again.
     """
-    if not signature.dry_run:
-        settle(lake, contract, _unledgered(lake, contract).ledger)
     try:
         operation = _ACCEPTANCES[what](lake, contract, signature)
     except Refused:
@@ -86,8 +84,8 @@ def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operati
 
 
 def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operation:
-    state, topic = lake.state(contract.table), lake.topic(contract)
-    ledger = _ledger(lake, contract, state)
+    state, ledger = _settled(lake, contract, signature)
+    topic = lake.topic(contract)
     finding = examine(ledger, topic)
     if finding is None or finding.state not in _NEW_EPOCH:
         raise _nothing(contract, "the topic is the one that was read", "new-epoch")
@@ -135,8 +133,8 @@ def _unpublished(lake: Lake, contract: Contract, ledger: Ledger, following: Ledg
 
 
 def _record_gap(lake: Lake, contract: Contract, signature: Signature) -> Operation:
-    state, topic = lake.state(contract.table), lake.topic(contract)
-    ledger = _ledger(lake, contract, state)
+    state, ledger = _settled(lake, contract, signature)
+    topic = lake.topic(contract)
     finding = examine(ledger, topic)
     if finding is None or finding.state != "offsets_expired":
         raise _nothing(contract, "Kafka still holds every offset that was not read", "record-gap")
@@ -159,12 +157,11 @@ def _record_gap(lake: Lake, contract: Contract, signature: Signature) -> Operati
 
 
 def _quarantine_batch(lake: Lake, contract: Contract, signature: Signature) -> Operation:
-    state = lake.state(contract.table)
-    epoch = _ledger(lake, contract, state).epoch
+    state, ledger = _settled(lake, contract, signature)
     held = held_batch(state)
     if held is None:
         raise _nothing(contract, "the last run held no batch back", "quarantine-batch")
-    batch = spelled(held, epoch)
+    batch = spelled(held, ledger.epoch)
     return _done(
         lake,
         contract,
@@ -285,10 +282,17 @@ def _unused_epoch(lake: Lake, contract: Contract, state: TableState) -> int:
     return 0 if newest is None else max(0, int(newest) + 1)  # rows of a backfill from elsewhere are below
 
 
-def _ledger(lake: Lake, contract: Contract, state: TableState) -> Ledger:
+def _settled(lake: Lake, contract: Contract, signature: Signature) -> tuple[TableState, Ledger]:
+    """The table that the acceptance is published on, once its quarantine says what its ledger says.
+
+    The next receipt takes the place of what this one asks for, so it must be this very one that is settled.
+    """
+    state = lake.state(contract.table)
     if state.ledger is None:
         raise unloaded(lake, contract.table)
-    return state.ledger
+    if not signature.dry_run:
+        settle(lake, contract, state.ledger)
+    return state, state.ledger
 
 
 def _nothing(contract: Contract, why: str, what: Acceptance) -> Refused:
