@@ -84,3 +84,23 @@ def test_an_acceptance_never_takes_the_place_of_what_a_receipt_still_asks_for(
     assert (table.causes(), again["moved"]) == ({}, 0)
     assert reconcile(lakehouse.lake, table.contract).sound
     assert table.ids() == ([-1, 0, 1, 3] if resolves == "record-gap" else [-1, 0, 1])
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest", "2030-01-01T00:00:00Z"])
+def test_of_two_first_loads_at_once_none_finds_a_topic_that_goes_back(lakehouse, meanwhile, start):
+    """Given records that come, and a run that makes the table and reads them, after this run has looked at the topic, then this one goes on and finds no offset regressed."""
+    topic = lakehouse.cluster.topic("twins", 1)
+    topic.send(range(5))
+    table = lakehouse.table(topic, ingest={"start": start})
+    states = []
+
+    def first():
+        topic.send(range(5, 10))
+        states.append(table.run().state)
+        topic.send(range(10, 12))
+
+    meanwhile(planning, "read_schemas", first)
+    outcome = table.run()
+    assert (states, outcome.state, outcome.error) == (["fresh"], "lagging", None)
+    assert table.run().state == "fresh"
+    assert table.ids() == (list(range(12)) if start == "earliest" else [10, 11])

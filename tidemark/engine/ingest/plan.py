@@ -177,10 +177,12 @@ def make_plan(
         raise Stopped("table_missing", contract.table, "Earlier runs have loaded it.", topic=contract.topic)
     topic = lake.topic(contract)
     schemas = read_schemas(lake, contract, seen.union(state.ledger.others if state.ledger else ()))
-    made = ready(lake, contract, state, topic, schemas, run_id)
+    before, made = state.ledger, ready(lake, contract, state, topic, schemas, run_id)
     if made is None:
         return None
     state, ledger = made
+    if ledger != before:  # it may have read further since than the topic reached
+        topic = lake.topic(contract)
     require_same_topic(contract, ledger, topic)
     ranges = _batch(ledger, topic, contract.ingest.max_records, [goal, _accepted_ends(state)], ceiling)
     pause_point("planned")
