@@ -5,6 +5,7 @@ Nothing of the product is used here, so that a fault of it cannot hide itself.
 
 import io
 import json
+import os
 import struct
 import time
 import uuid
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -160,6 +162,16 @@ class Topic:
         request = [TopicPartition(self.name, partition, offset) for partition, offset in before.items()]
         for future in self.cluster.admin.delete_records(request).values():
             future.result(30)
+
+    def cut_off(self, data: Path, ends: Mapping[int, int]) -> None:
+        """Let partitions end where a send began, as an unclean election does; `data` is of a broker that is down."""
+        for partition, end in ends.items():
+            [log] = (data / f"{self.name}-{partition}").glob("*.log")
+            batches, at = log.read_bytes(), 0
+            while at < len(batches) and (found := struct.unpack_from(">qi", batches, at))[0] < end:
+                at += 12 + found[1]
+            os.truncate(log, at)
+        self._producer = None
 
     def encode(self, value: Mapping[str, Any]) -> bytes:
         """Magic byte, schema id, Avro."""

@@ -1,5 +1,7 @@
 """Rule: a topic that goes on is read on; a topic that does not is a named stop with one remedy that works."""
 
+from datetime import UTC, datetime
+
 import oracle
 import pytest
 from dying import dying_at
@@ -7,12 +9,15 @@ from lakehouse import until
 
 from tidemark.domain.errors import Refused
 from tidemark.engine.operate.accept import Signature, accept
+from tidemark.engine.operate.backfill import backfill
+from tidemark.engine.operate.backfill_plan import Asked
 from tidemark.engine.operate.replay import replay
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_offset
 
 ONCALL = Signature("oncall", "seen and agreed")
+LOOKS = Signature("oncall", "looks", dry_run=True)
 
 
 def test_new_partitions_are_read_from_their_first_record(lakehouse):
@@ -123,6 +128,56 @@ def test_a_recreated_topic_with_more_records_than_the_ledger_stops_as_well(lakeh
     assert "tidemark replay" not in step, "it would do nothing"
     lakehouse.spark().sql(step[step.index("UPDATE") :])
     assert table.causes() == {}
+
+
+def test_a_topic_that_has_lost_its_end_is_read_on_from_where_it_was_cut(lakehouse):
+    """Given partitions that an unclean election has cut, one of which has grown beyond what was read since, when the new epoch is accepted, then what was written in the place of the lost records is read, and nothing twice; once more likewise."""
+    topic = lakehouse.cluster.topic("elected", 4)
+    topic.send(range(80))
+    topic.send_raw([(None, b"poison", 0)])
+    table = lakehouse.table(topic, ingest={"max_records": 8}, quarantine={"fail": 1.0})
+    table.run()
+    topic.send(range(80, 92))
+    topic.send_tombstones([1, 3])
+    assert table.run().next == {0: 24, 1: 24, 2: 23, 3: 24}
+    _cut_off(lakehouse, topic, {0: 21, 2: 20})
+    topic.send([100], 0)
+    topic.send(range(110, 117), 2)
+    topic.send([120], 3)
+    told = _accepted(lakehouse, table)
+    assert told["partitions"] == {0: {"next": 24, "end": 22}}
+    assert told["start"] == {0: 21, 1: 24, 2: 20, 3: 24}
+    everything = [*range(92), 100, *range(110, 117), 120]
+    assert (table.ids(), table.causes()) == (everything, {"no_magic_byte": 1})
+    assert reconcile(lakehouse.lake, table.contract).sound
+    found = where_offset(lakehouse.lake, table.contract, 0, 19)
+    assert [each.fate for each in found] == ["before_start", "published"]
+    assert found[0].why == "epoch 1 began at 21"
+    ages = Asked(since=datetime(2020, 1, 1, tzinfo=UTC), until=datetime(2040, 1, 1, tzinfo=UTC))
+    with pytest.raises(Refused, match="of an earlier epoch"):
+        backfill(lakehouse.lake, table.contract, ages, ONCALL)
+    _cut_off(lakehouse, topic, {0: 20, 2: 20})
+    topic.send([130], 2)
+    assert _accepted(lakehouse, table)["start"] == {0: 20, 1: 24, 2: 20, 3: 25}
+    assert table.ids() == [*everything, 130]
+    assert reconcile(lakehouse.lake, table.contract).sound
+
+
+def _cut_off(lakehouse, topic, ends):
+    lakehouse.kill("kafka")
+    topic.cut_off(lakehouse.home / "kafka" / "data", ends)
+    lakehouse.heal()
+
+
+def _accepted(lakehouse, table):
+    """What the acceptance says, tried first; the table is loaded anew afterwards."""
+    until(lambda: table.run().state == "offsets_regressed", "the topic to be seen again")
+    before = table.head
+    would = accept(lakehouse.lake, table.contract, "new-epoch", LOOKS).as_json()["arguments"]
+    assert table.head == before
+    told = accept(lakehouse.lake, table.contract, "new-epoch", ONCALL).as_json()["arguments"]
+    assert ({**told, "dry_run": True}, table.run().state) == (would, "fresh")
+    return told
 
 
 def test_records_that_expired_unread_stop_and_an_accepted_gap_is_on_record(lakehouse):

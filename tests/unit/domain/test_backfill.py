@@ -57,3 +57,11 @@ def test_what_is_placed_leaves_no_hole_and_touches_nothing_unread(first, read, s
     within = {o for each in found.within.values() for o in range(each.start, each.end)}
     assert not below & within
     assert below | within == offsets
+
+
+def test_what_an_earlier_epoch_may_have_is_not_loaded_beside_it():
+    """Given an epoch that goes on where a topic was cut off, when offsets before that are asked for, then that is refused."""
+    second = ledger(10, 20).model_copy(update={"epoch": 1})
+    assert place(second, {0: OffsetRange(10, 30)}, "shop.orders").ranges == {0: OffsetRange(10, 20)}
+    with pytest.raises(Refused, match="of an earlier epoch"):
+        place(second, {0: OffsetRange(9, 30)}, "shop.orders")

@@ -156,7 +156,7 @@ def place(ledger: Ledger, wanted: Ranges, table: str) -> Placement:
     """Where ranges of the table's own topic lie. What is not read yet is left out: that is the ingest's.
 
     Raises:
-        Refused: offsets between the range and the first load would be in no place.
+        Refused: offsets between the range and the first load would be in no place, or were read in an earlier epoch.
     """
     below: dict[int, OffsetRange] = {}
     within: dict[int, OffsetRange] = {}
@@ -172,6 +172,13 @@ def place(ledger: Ledger, wanted: Ranges, table: str) -> Placement:
                 next_step="a later --to: what was loaded already is replaced, never doubled",
                 table=table,
                 range=[end, first],
+            )
+        if each.start < first and ledger.epoch:
+            raise Refused(
+                f"partition {p}: offsets before {first} are of an earlier epoch of {table}: they would be there twice",
+                next_step="a later --from",
+                table=table,
+                range=[each.start, first],
             )
         if each.start < first:
             below[p] = OffsetRange(each.start, first)

@@ -47,8 +47,11 @@ def by_offset(
     for gap in ledger.gaps:
         if (gap.partition, gap.epoch) == (partition, ledger.epoch) and gap.start <= offset < gap.end:
             return "expired_unread", f"offsets {gap.start} to {gap.end - 1} were accepted as a gap"
-    first = ledger.start.get(partition, 0)
-    return ("before_start", f"the first load began at {first}") if offset < first else None
+    first, load = (
+        ledger.start.get(partition, 0),
+        f"epoch {ledger.epoch}" if ledger.epoch else "the first load",
+    )
+    return ("before_start", f"{load} began at {first}") if offset < first else None
 
 
 def of_another(finding: Finding, topic: Topic | None, partition: int, offset: int) -> tuple[Fate, str]:

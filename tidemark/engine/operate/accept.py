@@ -23,6 +23,7 @@ from tidemark.engine.access.table_state import ACCEPTED, ACCEPTED_BATCH, TableSt
 from tidemark.engine.ingest.held import held_batch, spelled
 from tidemark.engine.ingest.quarantine import inside
 from tidemark.engine.merge.lacking import unmade
+from tidemark.engine.operate.cut_off import unread_from
 from tidemark.engine.operate.replay_plan import now_us
 from tidemark.engine.schema.evolve import SETTLED, settled_ids
 from tidemark.engine.schema.writers import read_schemas
@@ -90,6 +91,8 @@ def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operatio
     if finding is None or finding.state not in _NEW_EPOCH:
         raise _nothing(contract, "the topic is the one that was read", "new-epoch")
     start = dict(topic.log_start)
+    if finding.state == "offsets_regressed" and ledger.topic_id and ledger.topic_id == topic.topic_id:
+        start = unread_from(lake, contract, state, ledger, topic)
     following = first_ledger(
         contract, topic, start, signature.run_id, epoch=ledger.epoch + 1, kind="epoch"
     ).model_copy(
