@@ -6,6 +6,7 @@ from topics import ORDER, order
 
 import tidemark.engine.ingest.plan as planning
 import tidemark.engine.operate.accept as accepting
+import tidemark.engine.verify.reconcile as reconciling
 from tidemark.domain.errors import Overtaken
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
@@ -104,3 +105,19 @@ def test_of_two_first_loads_at_once_none_finds_a_topic_that_goes_back(lakehouse,
     assert (states, outcome.state, outcome.error) == (["fresh"], "lagging", None)
     assert table.run().state == "fresh"
     assert table.ids() == (list(range(12)) if start == "earliest" else [10, 11])
+
+
+def test_a_reconciliation_beside_the_ingest_finds_no_topic_that_goes_back(lakehouse, meanwhile):
+    """Given records that come and are published while a reconciliation begins, then it is sound."""
+    topic = lakehouse.cluster.topic("counted", 1)
+    topic.send(range(5))
+    table = lakehouse.table(topic)
+    table.run()
+
+    def more():
+        topic.send(range(5, 10))
+        table.run()
+
+    meanwhile(reconciling, "_together", more)
+    found = reconcile(lakehouse.lake, table.contract)
+    assert (found.sound, found.records) == (True, 10)

@@ -86,8 +86,8 @@ def reconcile(
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         began = time.perf_counter()
-        topic = lake.topic(contract)
         state, quarantine = _together(lake, contract)
+        topic = lake.topic(contract)  # after the table, which is never further than the topic
         ledger = _comparable(lake, contract, state, topic)
         counts, expired = _counts(ledger, topic, newest), expired_before(state.properties)
         work = _Comparison(lake, contract, state.head, ledger, counts, on_progress, quarantine, expired)
