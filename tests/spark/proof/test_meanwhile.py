@@ -1,13 +1,18 @@
 """Rule: whatever another process publishes in the middle of a run or an act, each goes on from what the table then says."""
 
+from datetime import UTC, datetime, timedelta
+from threading import Event
+
 import pytest
 from dying import dying_at
 from topics import ORDER, order
 
 import tidemark.engine.ingest.plan as planning
+import tidemark.engine.look.tables as looking
 import tidemark.engine.operate.accept as accepting
 import tidemark.engine.verify.reconcile as reconciling
 from tidemark.domain.errors import Overtaken
+from tidemark.engine.look.status import lag_of, state_of
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.table.operations import Signature
@@ -121,3 +126,29 @@ def test_a_reconciliation_beside_the_ingest_finds_no_topic_that_goes_back(lakeho
     meanwhile(reconciling, "_together", more)
     found = reconcile(lakehouse.lake, table.contract)
     assert (found.sound, found.records) == (True, 10)
+
+
+def test_a_look_beside_the_ingest_finds_no_topic_that_goes_back(lakehouse, meanwhile, monkeypatch):
+    """Given records that come and are published between the look at the topic and that at the table, then the table is fresh."""
+    topic = lakehouse.cluster.topic("looked", 1)
+    topic.send(range(5))
+    table = lakehouse.table(topic)
+    table.run()
+    described, topics = Event(), looking._topics
+
+    def first(*asked):
+        found = topics(*asked)
+        described.set()
+        return found
+
+    def more():
+        assert described.wait(30)
+        topic.send(range(5, 10))
+        table.run()
+
+    monkeypatch.setattr(looking, "_topics", first)
+    meanwhile(looking, "_table", more)
+    [facts] = looking.look(lakehouse.lake, [table.contract], {})
+    now = datetime.now(UTC)
+    assert (facts.finding, facts.committed) == (None, {0: 10})
+    assert state_of(facts, lag_of(facts, now), limit=timedelta(minutes=1), now=now) == "fresh"
