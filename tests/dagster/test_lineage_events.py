@@ -14,6 +14,7 @@ import assets.run
 import assets.upkeep
 import resources.lake
 import sensors.lineage_tick
+import tidemark.review.collect
 from assets.names import table_key
 from orchestration.definitions import build_defs
 from tidemark.domain.columns.types import LONG, STRING, Field, Struct
@@ -123,6 +124,32 @@ def test_each_table_of_a_run_begins_and_ends_as_it_did(defs, instance, receiver,
     assert failed["run"]["runId"] == receiver.find("START", "ingest.web.clicks")["run"]["runId"]
     tick(defs, instance, cursor)
     assert len(receiver.events) == 4, "nothing is told twice"
+
+
+def test_a_login_in_the_address_of_the_catalog_is_told_to_nobody(where, receiver, instance, monkeypatch):
+    """Given a REST catalog whose address has user and password in it, then the dataset is its address without them."""
+    sql = 'type: sql, uri: "sqlite:////nowhere/catalog.db", warehouse: "file:///nowhere"'
+    rest = 'type: rest, uri: "https://svc:hunter2@catalog/api/"'
+    text = where.platform_file.read_text().replace(sql, rest)
+    where.platform_file.write_text(
+        f"{text}openlineage: {{transport: {{type: http, url: 'http://127.0.0.1:{receiver.port}'}}}}\n"
+    )
+    made = build_defs(where=where)
+    cursor = tick(made, instance, None)
+    run(made, instance, monkeypatch)
+    tick(made, instance, cursor)
+    assert "hunter2" not in json.dumps(receiver.events)
+    (output,) = receiver.find("COMPLETE", "ingest.shop.orders")["outputs"]
+    assert output["namespace"] == "https://catalog/api"
+
+
+def test_the_review_pack_is_no_dataset(defs, instance, receiver, monkeypatch):
+    """Given the run that makes the review pack, then no table of that name is told of."""
+    monkeypatch.setattr(tidemark.review.collect, "reviews", lambda *_: [])
+    cursor = tick(defs, instance, None)
+    assert defs.resolve_job_def("review").execute_in_process(instance=instance, raise_on_error=False).job_def
+    tick(defs, instance, cursor)
+    assert receiver.told() == []
 
 
 def test_a_dead_endpoint_stops_nothing_and_hears_of_it_later(defs, instance, receiver, monkeypatch):

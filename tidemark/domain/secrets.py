@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 HIDDEN = "***"
 _SECRET = re.compile(
@@ -34,6 +35,12 @@ def under_secret(path: Iterable[str | int]) -> bool:
 def redact_text(text: str) -> str:
     """Passwords inside URLs and connection strings become ***."""
     return _IN_PARAMETER.sub(rf"\g<before>{HIDDEN}", _IN_URL.sub(rf"\g<before>{HIDDEN}", text))
+
+
+def without_login(url: str) -> str:
+    """The URL without user and password."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def redact(value: Any, key: str = "") -> Any:

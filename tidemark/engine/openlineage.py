@@ -29,6 +29,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.config.upsert import currents
 from tidemark.domain.lineage.column_lineage import Origin, topic_fields, upsert_fields
+from tidemark.domain.secrets import without_login
 from tidemark.engine.config.discovery import Discovery
 
 PRODUCER = f"https://github.com/tidemark/tidemark/tree/{__version__}"
@@ -121,7 +122,8 @@ class Speaker:
             return f"kafka://{servers.partition(',')[0]}", topic
         catalog = self._platform.catalog
         uri = str(catalog.uri or "")
-        place = uri if urlsplit(uri).scheme in {"http", "https"} else str(catalog.warehouse or catalog.name)
+        is_url = urlsplit(uri).scheme in {"http", "https"}
+        place = without_login(uri) if is_url else str(catalog.warehouse or catalog.name)
         return place.rstrip("/"), source
 
     def _schema(self, table: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tidemark.domain.config.naming import Identifier, Namespace
 from tidemark.domain.config.section import FreeSection, PropertyValue, Section
 from tidemark.domain.config.units import Count, Duration, PositiveDuration
 from tidemark.domain.errors import TidemarkError
-from tidemark.domain.secrets import Properties
+from tidemark.domain.secrets import Properties, without_login
 
 CONNECTIONS = ("kafka", "schema_registry", "catalog", "spark")
 """Blocks of the platform file that say where a service is; with none of them the embedded stack is used."""
@@ -114,8 +114,7 @@ class SchemaRegistry(Section):
         """The URL without user, password and a slash at its end. Raises TidemarkError when there is none."""
         if not self.url:
             raise _no_address("the schema registry", "registry_down")
-        parts = urlsplit(self.url)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
+        return without_login(self.url).rstrip("/")
 
     @property
     def basic_auth(self) -> tuple[str, str] | None:
