@@ -10,7 +10,7 @@ from itertools import islice
 import dagster as dg
 from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 
-from assets.names import table_of
+from assets.names import ROLE_TAG, table_of
 from resources.lake import LakeResource
 from tidemark.domain.secrets import redact_text
 from tidemark.engine.config import discovery
@@ -129,15 +129,17 @@ def _end(
 def _activity(
     context: dg.SensorEvaluationContext, run: DagsterRun, key: dg.AssetKey, at: datetime
 ) -> Activity | None:
-    """The START of one asset; None for those that are no data of their own (`schema/…`)."""
+    """The START of one asset; None for those that are no data of their own (`schema/…`, the review pack)."""
     repository = context.repository_def
-    if key.path[0] == "schema" or repository is None or not repository.asset_graph.has(key):
+    if repository is None or not repository.asset_graph.has(key):
         return None
+    node = repository.asset_graph.get(key)
     made = Activity("ingest", table_of(key), run.run_id, run.job_name, "START", at)
     if key.path[0] == "maintenance":
         table = ".".join(key.path[1:3])
         return replace(made, kind="maintenance", table=table, step=".".join(key.path[3:]), inputs=(table,))
-    node = repository.asset_graph.get(key)
+    if ROLE_TAG not in node.tags:
+        return None
     inputs = tuple(sorted((_source(each) for each in node.parent_keys), key=str))
     kind = (
         "dbt" if "dbt" in node.kinds else "ingest" if any(isinstance(i, tuple) for i in inputs) else "upsert"
