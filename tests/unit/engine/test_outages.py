@@ -1,7 +1,10 @@
 """An exception of a client library becomes one named state, with words that help."""
 
+import socket
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -13,7 +16,11 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.errors.exceptions.base import SessionNotSameException
 
+from tidemark.domain.config.configuration import Configuration
+from tidemark.domain.config.platform import Platform
 from tidemark.domain.errors import Outage, Overtaken, Stopped
+from tidemark.engine.access import rest_catalog
+from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
 
@@ -140,6 +147,62 @@ def test_a_rest_catalog_that_is_not_there_is_not_taken_for_spark(uri: str) -> No
     assert not told.value.message.startswith("-")
     with pytest.raises(Outage, match=r"^shop\.orders is catalog_down"), named("shop.orders"):
         raise told.value
+
+
+@pytest.fixture
+def hung() -> Iterator[tuple[str, list[socket.socket]]]:
+    """The address of a load balancer that accepts and never answers, and whom it has accepted."""
+    kept: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    kept.append(server.accept()[0])
+
+        thread = Thread(target=accept, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/", kept
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    for each in kept:
+        each.close()
+
+
+def lake_at(uri: str) -> Lake:
+    platform = {
+        "kafka": {"main": {"bootstrap.servers": "127.0.0.1:1"}},
+        "catalog": {"type": "rest", "uri": uri, "token": "t"},
+        "spark": {"remote": "sc://127.0.0.1:1"},
+    }
+    return Lake(Configuration(Platform.model_validate(platform)))
+
+
+def asked(lake: Lake, table: str) -> Exception | None:
+    try:
+        lake.state(table)
+    except Outage as outage:
+        return outage
+    return None
+
+
+def test_a_rest_catalog_that_accepts_and_never_answers_is_down(
+    hung: tuple[str, list[socket.socket]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a load balancer before a catalog that hangs, when eight workers ask, then each hears of an outage, and all wait together once."""
+    uri, accepted = hung
+    monkeypatch.setattr(rest_catalog, "TIMEOUT", (5.0, 0.5))
+    lake, began = lake_at(uri), time.monotonic()
+    pool = ThreadPoolExecutor(8)
+    told = [pool.submit(asked, lake, f"shop.t{n}") for n in range(8)]
+    found = [each.result(timeout=20) for each in told]
+    assert {each.state if isinstance(each, Outage) else None for each in found} == {"catalog_down"}
+    assert sorted(str(each).split()[0] for each in found) == [f"shop.t{n}" for n in range(8)]
+    assert time.monotonic() - began < 5
+    assert len(accepted) == 1
+    time.sleep(1.5)
+    assert asked(lake, "shop.t0"), "after a while it is asked again"
+    assert len(accepted) == 2
 
 
 @pytest.mark.parametrize(

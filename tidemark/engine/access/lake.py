@@ -3,12 +3,14 @@
 Made once by the shell or the command line and passed as an argument; safe to share between threads.
 """
 
+import time
 from collections.abc import Callable
 from threading import RLock
 
 from confluent_kafka import KafkaException
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import AVAILABLE_CATALOGS, Catalog, CatalogType, load_catalog
 from pyiceberg.io import PY_IO_IMPL
+from pyiceberg.typedef import Properties
 from pyspark.sql import SparkSession
 
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text
@@ -37,6 +39,8 @@ class Lake:
         self._session = session or (lambda: connect(self.platform.spark.address))
         self._lock = RLock()
         self._catalog: Catalog | None = None
+        self._unopened: tuple[float, Outage] | None = None
+        """The catalog could not be opened: until when nobody asks again, which is for as long as asking took."""
         self._spark: SparkSession | None = None
         self._kafka: dict[str, KafkaAdmin] = {}
         self._registries: dict[str, Registry] = {}
@@ -51,12 +55,20 @@ class Lake:
     def catalog(self) -> Catalog:
         """The Iceberg catalog as PyIceberg sees it."""
         with self._lock:
+            began = time.monotonic()
+            if self._unopened and began < self._unopened[0]:
+                raise self._unopened[1]
             if self._catalog is None:
                 block = self.platform.catalog
-                with named("-"):
-                    spare_parsing()
-                    properties = {PY_IO_IMPL: FILE_IO, **block.pyiceberg_properties()}
-                    self._catalog = tolerant(load_catalog(block.name, **properties))
+                try:
+                    with named("-"):
+                        spare_parsing()
+                        AVAILABLE_CATALOGS[CatalogType.REST] = _rest_catalog
+                        properties = {PY_IO_IMPL: FILE_IO, **block.pyiceberg_properties()}
+                        self._catalog = tolerant(load_catalog(block.name, **properties))
+                except Outage as outage:
+                    self._unopened = 2 * time.monotonic() - began, outage
+                    raise
             return self._catalog
 
     def spark(self) -> SparkSession:
@@ -180,3 +192,9 @@ class Lake:
             if self._spark is not None:
                 self._spark.stop()
                 self._spark = None
+
+
+def _rest_catalog(name: str, properties: Properties) -> Catalog:
+    from tidemark.engine.access.rest_catalog import PatientRestCatalog  # noqa: PLC0415 - others need none of it
+
+    return PatientRestCatalog(name, **properties)
