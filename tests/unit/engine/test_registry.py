@@ -2,6 +2,10 @@
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +15,7 @@ import pytest
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import SchemaRegistry
 from tidemark.domain.errors import Outage, Stopped
+from tidemark.engine.access import registry as registry_module
 from tidemark.engine.access.registry import Registry
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.ready import evolved
@@ -142,3 +147,64 @@ def test_user_and_password_of_the_url_go_into_the_header_and_into_no_error() -> 
     beside = SchemaRegistry.model_validate({"url": "http://a:b@registry", "basic.auth.user.info": "me:other"})
     assert beside.basic_auth == ("me", "other")
     assert SchemaRegistry(url="http://registry").basic_auth is None
+
+
+@contextmanager
+def deaf(path: str) -> Iterator[str]:
+    """A registry without subjects that accepts whoever comes and says nothing to those who ask for `path…`."""
+    done = Event()
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path.startswith(path):
+                done.wait()
+                return
+            self.send_response(404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        done.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def impatient(url: str, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    monkeypatch.setattr(registry_module, "TIMEOUT", 0.3)
+    monkeypatch.setattr(registry_module, "BRIEF", 0.3)
+    return Registry("main", SchemaRegistry(url=url))
+
+
+def test_a_registry_that_does_not_answer_holds_up_the_first_table_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Given a registry that accepts and says nothing, when one run looks at 300 tables, then it waits once, not 300 times; and it hears when the registry is back."""
+    with deaf("/") as url:
+        registry, took = impatient(url, monkeypatch), list[float]()
+        for number in range(300):
+            began = time.monotonic()
+            with pytest.raises(Outage, match="timed out"):
+                registry.numbers(f"t{number}-value")
+            took.append(time.monotonic() - began)
+    assert took[0] > 0.9
+    assert sum(took[1:]) < took[0]
+    with deaf("/nothing") as back:
+        registry._url = back
+        time.sleep(took[0])
+        assert registry.numbers("t0-value") == ()
+
+
+def test_a_subject_that_is_slow_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    with deaf("/subjects/slow") as url:
+        registry = impatient(url, monkeypatch)
+        with pytest.raises(Outage):
+            registry.numbers("slow-value")
+        assert registry.numbers("orders-value") == ()

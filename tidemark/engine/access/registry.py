@@ -1,6 +1,7 @@
 """The schema registry, over its Confluent-compatible REST API. Registered schemas never change, so they are kept."""
 
 import ssl
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from tidemark.domain.config.platform import SchemaRegistry
 from tidemark.domain.errors import Outage, Stopped
 
-TIMEOUT = 10.0
+TIMEOUT, BRIEF = 10.0, 2.0
 _NOT_FOUND = 404
 _DENIED = {401, 403}
 _CCOMPAT = "/apis/ccompat/"
@@ -49,6 +50,8 @@ class Registry:
         )
         self._versions: dict[tuple[str, int], RegisteredSchema] = {}
         self._by_id: dict[int, RegisteredSchema] = {}
+        self._silent = (0.0, "")
+        """It did not answer, and why: until when nobody asks again, which is for as long as asking took."""
 
     def versions(self, subject: str) -> tuple[RegisteredSchema, ...]:
         """Every version that the registry lists for `subject`, oldest first, soft-deleted ones too; () when unknown.
@@ -182,6 +185,9 @@ class Registry:
         return tuple(texts)
 
     def _get(self, path: str, root: str | None = None, **params: str) -> Any | None:
+        began = time.monotonic()
+        if began < self._silent[0]:
+            raise Outage("registry_down", "-", self._silent[1], cluster=self.cluster)
         try:
             for attempt in Retrying(
                 retry=retry_if_exception_type((httpx.TransportError, _ServerError)),
@@ -192,8 +198,19 @@ class Registry:
                 with attempt:
                     return self._once((self._url if root is None else root) + path, params)
         except (httpx.HTTPError, _ServerError) as error:
-            raise Outage("registry_down", "-", f"{self._url}: {error}", cluster=self.cluster) from error
+            says = f"{self._url}: {error}"
+            if isinstance(error, httpx.TransportError) and not self._answers():
+                self._silent = 2 * time.monotonic() - began, says
+            raise Outage("registry_down", "-", says, cluster=self.cluster) from error
         return None
+
+    def _answers(self) -> bool:
+        """Whether it says anything at all: one subject may be slow while all others are not."""
+        try:
+            self._client.get(f"{self._url}/config", timeout=BRIEF)
+        except httpx.TransportError:
+            return False
+        return True
 
     def _once(self, url: str, params: Mapping[str, str]) -> Any | None:
         answer = self._client.get(url, params=dict(params))
