@@ -55,13 +55,15 @@ class Entry:
 class Cache:
     """Entries by table, the end of the last run that was taken into account, and when topics were listed.
 
-    `down`: Kafka clusters that do not answer, by name, each with the tick that first found it so.
+    `down`: Kafka clusters that do not answer, by name, each with the tick that first found it so. `turn`: the table
+    that a tick ended with which had no time for all of them.
     """
 
     tables: dict[str, Entry] = field(default_factory=dict)
     runs_until: datetime | None = None
     listed_at: datetime | None = None
     down: dict[str, datetime] = field(default_factory=dict)
+    turn: str = ""
 
     def entry(self, table: str) -> Entry:
         """The entry of a table, made on first use."""
@@ -77,6 +79,7 @@ def dump(cache: Cache) -> str:
         "u": cache.runs_until.timestamp() if cache.runs_until else None,
         "l": _seconds(cache.listed_at),
         **({"k": {name: _seconds(at) for name, at in cache.down.items()}} if cache.down else {}),
+        **({"n": cache.turn} if cache.turn else {}),
         "t": tables,
     }
     text = json.dumps(content, separators=(",", ":"))
@@ -92,7 +95,7 @@ def parse(cursor: str | None) -> Cache:
             return Cache()
         tables = {str(table): _entry_from_json(each) for table, each in content["t"].items()}
         down = {str(name): _moment(at) for name, at in content.get("k", {}).items()}
-        return Cache(tables, _time(content["u"]), _time(content["l"]), down)
+        return Cache(tables, _time(content["u"]), _time(content["l"]), down, str(content.get("n", "")))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, zlib.error):
         return Cache()
 

@@ -18,7 +18,7 @@ from sensors.answer import requested
 from sensors.cursor import dump, parse
 from sensors.on_disk import runnable
 from sensors.runs import bury, ended, operated, under_way
-from sensors.tick import READ_EVERY, Tick
+from sensors.tick import READ_EVERY, READS, Tick
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.cadence.request import Trouble, mark_of
 from tidemark.domain.config.contract import Contract
@@ -41,18 +41,22 @@ class MergeTick(Tick):
     pairs: dict[str, Pair] = field(default_factory=dict)
     quiet: int = 0
     """Tables that are not looked at: nothing has happened since they had caught up."""
+    later: int = 0
+    """Tables whose turn is in one of the next ticks."""
 
     def _look_at_topics(self) -> None:
         written = self._written()
-        asked = [each for each in self.contracts if self._may_be_behind(each, written)]
-        self.quiet = len(self.contracts) - len(asked)
+        due = [each for each in self.contracts if self._may_be_behind(each, written)]
+        self.quiet = len(self.contracts) - len(due)
+        asked = self._in_turn(due)
         pairs = read_pairs(self.lake, asked)
         loaded = []
         for contract in asked:
             found = pairs[contract.table]
             if isinstance(found, Outage):
+                if not self.catalog_down:
+                    self.down.append(f"the catalog is {found.state}: {found.fields.get('detail', '')}")
                 self.catalog_down = True
-                self.down.append(f"the catalog is {found.state}: {found.fields.get('detail', '')}")
                 continue
             if isinstance(found, Pair):
                 topic = as_topic(found)
@@ -63,6 +67,16 @@ class MergeTick(Tick):
             self._take(contract, found)
             loaded.append(contract)
         self.contracts = loaded
+
+    def _in_turn(self, due: Sequence[Contract]) -> Sequence[Contract]:
+        """As many as one tick has time for, by name, going on where the last tick ended."""
+        self.later = max(0, len(due) - READS)
+        if not self.later:
+            return due
+        last = self.cache.turn
+        turn = sorted(due, key=lambda each: (each.table <= last, each.table))[:READS]
+        self.cache.turn = turn[-1].table
+        return turn
 
     def _written(self) -> Mapping[str, datetime]:
         """By append table, when a run of its lane last had it in hand, as far back as a look may be."""
@@ -129,15 +143,20 @@ def freshness_changes(tick: MergeTick) -> Iterator[dg.AssetCheckEvaluation]:
 
 
 def read_pairs(lake: Lake, tables: Sequence[Contract]) -> Mapping[str, Pair | Stopped | Outage]:
-    """What both tables say, by upsert table, or the state that asking ended in."""
-    known = currents(lake.configuration.contracts)
+    """What both tables say, by upsert table, or the state that asking ended in. After an outage no more are asked."""
+    known, down = currents(lake.configuration.contracts), list[Outage]()
 
     def ask(contract: Contract) -> Pair | Stopped | Outage:
+        if down:
+            return down[0]
         try:
             with named(contract.table):
                 return read_pair(lake, known[contract.table])
-        except (Stopped, Outage) as error:
-            return error
+        except Stopped as stopped:
+            return stopped
+        except Outage as outage:
+            down.append(outage)
+            return outage
 
     with ThreadPoolExecutor(PARALLEL) as pool:
         return dict(zip([each.table for each in tables], pool.map(ask, tables), strict=True))
@@ -164,7 +183,8 @@ def answer(
     requests = [requested(context, tick, decision)] if decision.tables else []
     reasons = [] if tick.quiet and not tick.contracts else [decision.reason]
     quiet = [f"{tick.quiet} caught up, and nothing has happened since"] if tick.quiet else []
-    skipped = "; ".join([*tick.down, *reasons, *quiet])
+    later = [f"{tick.later} are looked at in the next ticks"] if tick.later else []
+    skipped = "; ".join([*tick.down, *reasons, *quiet, *later])
     return dg.SensorResult(
         run_requests=requests,
         skip_reason=None if requests else skipped,

@@ -12,7 +12,7 @@ from assets.names import pool_of
 from sensors.cursor import Cache, Entry
 from sensors.runs import Ended, ended, operated, under_way
 from tidemark.domain.cadence.lag import Sighting, prune
-from tidemark.domain.cadence.request import Ask, Seen, Trouble, ask, mark_of
+from tidemark.domain.cadence.request import Ask, Seen, Trouble, ask, mark_of, some
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
@@ -88,10 +88,13 @@ class Tick:
                 continue
             self.cache.down.pop(cluster, None)
             self.topics[cluster] = {name: each for name, each in found.items() if isinstance(each, Topic)}
-            for name, each in found.items():
-                if not isinstance(each, Topic):
-                    self.unseen[cluster, name] = each
-                    self.down.append(f"topic {name} is {each.state}: {each.fields.get('detail', '')}")
+            faults = {name: each for name, each in found.items() if not isinstance(each, Topic)}
+            self.unseen |= {(cluster, name): fault for name, fault in faults.items()}
+            said = {
+                name: f"topic {name} is {each.state}: {each.fields.get('detail', '')}"
+                for name, each in faults.items()
+            }
+            self.down += some(list(said), said.__getitem__)
 
     def _read_tables(self) -> None:
         turn = ceil(len(self.contracts) * self.lane.poll / READ_EVERY) + 1

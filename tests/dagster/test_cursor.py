@@ -33,9 +33,9 @@ entries = st.builds(
 )
 
 
-@given(st.dictionaries(st.text(min_size=1, max_size=20), entries, max_size=20), times)
-def test_what_is_dumped_is_parsed(tables, until):
-    cache = Cache(tables, until)
+@given(st.dictionaries(st.text(min_size=1, max_size=20), entries, max_size=20), times, st.text())
+def test_what_is_dumped_is_parsed(tables, until, turn):
+    cache = Cache(tables, until, turn=turn)
     assert parse(dump(cache)) == cache
 
 

@@ -9,7 +9,9 @@ from dagster import AssetKey, DagsterRunStatus
 
 from assets.names import STOPPED_TAG, TRIGGER_TAG, VERB_TAG, VERBS
 from sensors import tick as ticks
-from sensors.cursor import parse
+from sensors.cursor import Cache, parse
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.engine.alive import alive
 from tidemark.engine.config import discovery
@@ -243,6 +245,17 @@ def test_a_topic_that_is_refused_or_has_no_leader_holds_up_no_other(tick, lake):
     lake.ends["clicks"] = Stopped("permission_denied", "-", "")
     (asked,) = tick(later=62).run_requests
     assert {key.to_user_string() for key in asked.asset_selection} >= {"web/clicks"}
+
+
+def test_topics_that_are_refused_are_named_three_at_a_time(lake, instance):
+    """Given a cluster that refuses 40 topics, when the sensor ticks, then the reason names three and counts the others."""
+    names = [f"secret{n}" for n in range(40)]
+    contracts = [Contract.model_validate({"topic": name, "table": f"shop.{name}"}) for name in names]
+    lake.ends |= dict.fromkeys(names, Stopped("permission_denied", "-", "not authorized"))
+    made = ticks.Tick(lake, instance, "default", Lane(), contracts, Cache())
+    made.decide()
+    assert made.down[0] == "topic secret0 is permission_denied: not authorized"
+    assert (len(made.down), made.down[3]) == (4, "and 37 more")
 
 
 def test_a_catalog_that_is_down_is_a_reason_to_skip(tick, lake):

@@ -2,6 +2,8 @@
 
 import json
 import socket
+import time
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -16,8 +18,11 @@ from assets.names import pool_filter, pool_of, schema_key
 from assets.report import result
 from orchestration.definitions import build_defs
 from resources.lake import configuration_of
+from sensors.cursor import Cache, dump, parse
+from sensors.tick import READS
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
-from tidemark.domain.config.platform import Spark
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.platform import Lane, Spark
 from tidemark.domain.config.upsert import SOFT_COLUMN, currents
 from tidemark.domain.errors import Outage
 from tidemark.domain.ledger.ledger import Ledger
@@ -268,6 +273,56 @@ def test_a_catalog_that_is_down_is_a_reason_to_skip(ticking, monkeypatch):
     result = ticking()
     assert not result.run_requests
     assert "catalog_down" in result.skip_message
+
+
+@pytest.fixture
+def very_many(instance, monkeypatch):
+    """A tick over 100 upsert tables with an empty or given cursor; `asked` are the tables that the catalog was asked for."""
+    asked: list[str] = []
+    written = (
+        {"topic": name, "table": f"shop.{name}", "upsert": {"table": f"shop.{name}_now", "keys": ["id"]}}
+        for name in (f"t{n:02}" for n in range(100))
+    )
+    contracts = [Contract.model_validate(each) for each in written]
+    lake = SimpleNamespace(configuration=SimpleNamespace(contracts=contracts))
+    tables = [each.contract for each in currents(contracts).values()]
+
+    def tick(cache: Cache, answer):
+        def read(_lake, current):
+            asked.append(current.contract.table)
+            return answer(current)
+
+        monkeypatch.setattr(tick_module, "read_pair", read)
+        made = tick_module.MergeTick(lake, instance, "default_upsert", Lane(), tables, cache)
+        return made, made.decide()
+
+    return tick, asked
+
+
+def test_very_many_upsert_tables_are_looked_at_in_turn(very_many):
+    """Given 100 tables that nothing is known of, or that all lag, then no tick asks for more than it has time for, and none is left out for long."""
+    tick, asked = very_many
+    cache = Cache()
+    for _ in range(5):
+        made, _ = tick(cache, lambda current: Pair(current, None, TableState("x", exists=False), Struct(())))
+        cache = parse(dump(made.cache))
+        assert made.later == 60
+    assert len(asked) == 5 * READS
+    assert set(Counter(asked).values()) == {2}
+
+
+def test_a_catalog_that_is_down_is_asked_for_a_few_tables_and_told_of_once(very_many):
+    """Given a catalog that answers nobody, when 100 tables are to be looked at, then the tick gives up with the first of them and says why once."""
+    tick, asked = very_many
+
+    def down(current):
+        time.sleep(0.2)
+        raise Outage("catalog_down", current.contract.table, "database is locked")
+
+    made, decision = tick(Cache(), down)
+    assert len(asked) <= tick_module.PARALLEL
+    assert made.down == ["the catalog is catalog_down: database is locked"]
+    assert not decision.tables
 
 
 def test_a_merge_shows_its_rows_and_where_columns_come_from(upserting):

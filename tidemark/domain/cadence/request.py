@@ -192,7 +192,7 @@ def ask(tables: Iterable[Seen], runs: Runs, now: datetime) -> Ask:
     along = {seen.table for seen in everything if seen.table not in runs.kept and _soon(seen, now)}
     if troubled.issuperset(due):
         along = set()  # their run ends as soon as they stop again: nobody else is drawn into it
-    reasons = _some(due, lambda table: f"{table}: {verdicts[table].reason}")
+    reasons = some(due, lambda table: f"{table}: {verdicts[table].reason}")
     return Ask(tuple(sorted({*due, *along})), tuple(due), "; ".join(reasons), lags)
 
 
@@ -208,12 +208,13 @@ def _why_not(tables: Sequence[Seen], verdicts: Mapping[str, Verdict], runs: Runs
     held = [seen.table for seen in rest if held_back(seen, now)]
     level = [seen.table for seen in rest if verdicts[seen.table].reason == "caught up"]
     waiting = [seen.table for seen in rest if seen.table not in held and seen.table not in level]
-    parts = _some([*waiting, *held], lambda table: f"{table}: {verdicts[table].reason}")
+    parts = some([*waiting, *held], lambda table: f"{table}: {verdicts[table].reason}")
     parts += [f"{len(served)} served by a run"] if served else []
     parts += [f"{len(level)} of {len(tables)} caught up"] if level or not parts else []
     return "; ".join(parts)
 
 
-def _some(tables: Sequence[str], say: Callable[[str], str]) -> list[str]:
+def some(tables: Sequence[str], say: Callable[[str], str]) -> list[str]:
+    """What is said of the first ones, and how many more there are."""
     more = len(tables) - SHOWN
     return [say(table) for table in tables[:SHOWN]] + ([f"and {more} more"] if more > 0 else [])
