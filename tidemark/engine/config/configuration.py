@@ -5,7 +5,8 @@ Reading is here; what the files mean is in `tidemark.domain.config.assembly`.
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,10 +64,11 @@ def load(
     platform = reading.document(platform_file) if platform_file else None
     stack = reading.stack(home / STACK_FILE)
     reading.folder(contracts_dir, ())
-    if not contracts_dir.is_dir() and "TIDEMARK_CONTRACTS" in environ:
-        reading.problems.append(
-            Problem(str(contracts_dir), None, "", "there is no such folder (TIDEMARK_CONTRACTS)")
-        )
+    with suppress(OSError):  # of which the listing has told
+        if not contracts_dir.is_dir() and "TIDEMARK_CONTRACTS" in environ:
+            reading.problems.append(
+                Problem(str(contracts_dir), None, "", "there is no such folder (TIDEMARK_CONTRACTS)")
+            )
     topics = {cluster: list(seen) for cluster, seen in discovery.read(home).clusters.items()}
     return assemble(Sources(platform, stack, reading.contracts, reading.defaults, topics, reading.problems))
 
@@ -101,7 +103,7 @@ class _Reading:
 
     def folder(self, folder: Path, above: tuple[Document, ...]) -> None:
         """A folder of contracts, with the defaults of the folders around it."""
-        listed = sorted(_entries(folder))
+        listed, folders = self._entries(folder)
         defaults = [entry.name for entry in listed if entry.name in DEFAULTS]
         if len(defaults) > 1:
             self.problems.append(
@@ -114,9 +116,9 @@ class _Reading:
                 above = (*above, document)
                 self.defaults.append(above)
         for entry in listed:
-            if entry.is_dir() and leads_back(entry, folder):
+            if entry in folders and leads_back(entry, folder):
                 self.problems.append(Problem(str(entry), None, "", f"leads back to {entry.resolve()}"))
-            elif entry.is_dir():
+            elif entry in folders:
                 self.folder(entry, above)
             elif entry.suffix not in SUFFIXES:
                 meant = entry.stem + entry.suffix.lower()
@@ -131,15 +133,19 @@ class _Reading:
             elif entry.name not in DEFAULTS and (document := self.document(entry)):
                 self.contracts.append(ContractFile(document, above))
 
+    def _entries(self, folder: Path) -> tuple[list[Path], set[Path]]:
+        """The folders below `folder` and files with the name of a contract, by name; and the folders alone."""
+        try:
+            found = [each for each in folder.iterdir() if not each.name.startswith(".")]
+            folders = {each for each in found if each.is_dir()}
+        except (FileNotFoundError, NotADirectoryError):
+            return [], set()
+        except OSError as error:
+            self.problems.append(Problem(str(folder), None, "", f"cannot be read: {error.strerror}"))
+            return [], set()
+        return sorted(e for e in found if e in folders or e.suffix.lower() in SUFFIXES), folders
+
 
 def leads_back(entry: Path, folder: Path) -> bool:
     """Whether `entry` of `folder` is a link to a folder that it lies in."""
     return entry.resolve() in [folder.resolve(), *folder.resolve().parents]
-
-
-def _entries(folder: Path) -> Iterator[Path]:
-    """The folders below `folder`, and files with the name of a contract, in no order."""
-    if folder.is_dir():
-        for entry in folder.iterdir():
-            if not entry.name.startswith(".") and (entry.suffix.lower() in SUFFIXES or entry.is_dir()):
-                yield entry
