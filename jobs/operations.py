@@ -1,6 +1,5 @@
 """The command line's verbs as jobs: the same names, the same arguments, the same entry in the operations log."""
 
-import getpass
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
@@ -13,6 +12,7 @@ from assets.launchpad import Launchpad
 from assets.names import VERB_TAG, table_key
 from resources.lake import LakeResource
 from tidemark.domain.errors import TidemarkError
+from tidemark.engine.login import login_name
 
 if TYPE_CHECKING:
     from tidemark.domain.config.contract import Contract
@@ -37,7 +37,7 @@ class SignedConfig(Launchpad):
     @property
     def who(self) -> str:
         """The person that the operations log names."""
-        return self.by or os.environ.get("TIDEMARK_USER") or getpass.getuser()
+        return self.by or os.environ.get("TIDEMARK_USER") or login_name()
 
 
 def signed(context: dg.OpExecutionContext, config: SignedConfig) -> "Signature":

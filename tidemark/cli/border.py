@@ -16,7 +16,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tidemark.domain.errors import Interrupted, Outage, Overtaken, Stopped, TidemarkError
+from tidemark.domain.errors import Interrupted, Outage, Overtaken, Refused, Stopped, TidemarkError
 from tidemark.domain.states import OUTAGES
 from tidemark.services.errors import DownloadFailed, ServiceFailed
 
@@ -24,6 +24,8 @@ FINDING = 1
 BAD_USE = 2
 INTERRUPTED = 130
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_CLOSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
+"""A folder that is another user's, is mounted to be read alone, or is a file: of the machine, not a fault of ours."""
 _FOUND = (Stopped, Outage, Overtaken, ServiceFailed, DownloadFailed)
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -92,6 +94,12 @@ def report(error: Exception, *, as_json: bool) -> int:
     """Say what went wrong and what to do now; gives the exit code."""
     if debugging():
         traceback.print_exception(error)
+    if isinstance(error, OSError) and error.errno in _CLOSED and error.filename:
+        error = Refused(
+            f"{os.fsdecode(error.filename)}: {error.strerror}",
+            next_step="let this user read and write there, or name another folder: TIDEMARK_HOME, TIDEMARK_CONTRACTS, "
+            "DAGSTER_HOME, --out",
+        )
     if not isinstance(error, TidemarkError):
         error = TidemarkError(
             f"{type(error).__name__}: {error}",

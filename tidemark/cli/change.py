@@ -1,6 +1,5 @@
 """The verbs that change a table: Dagster jobs of the same name, run in this process and logged by the engine."""
 
-import getpass
 import logging
 import shlex
 import sys
@@ -17,6 +16,7 @@ from tidemark.cli.contracts import load_contracts
 from tidemark.cli.in_dagster import config_of, dagster_instance, execute, interrupted
 from tidemark.cli.output import console, print_json
 from tidemark.domain.errors import NO_TABLE, Interrupted, Outage, Overtaken, Refused, Stopped, TidemarkError
+from tidemark.engine.login import login_name
 
 _KINDS: dict[str, type[TidemarkError]] = {"Refused": Refused}
 
@@ -34,7 +34,7 @@ def change(verb: str, arguments: Mapping[str, Any], *, as_json: bool) -> None:
     """
     known = load_contracts()
     (known.any_table if verb in UPSERTS else known.contract)(arguments["table"])
-    asked = {**arguments, "by": arguments["by"] or getpass.getuser()}
+    asked = {**arguments, "by": arguments["by"] or login_name()}
     operation, config, run_id = launched(verb, asked, as_json=as_json)
     if as_json:
         print_json({**operation, "launchpad": config})

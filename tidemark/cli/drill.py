@@ -1,6 +1,5 @@
 """`tidemark drill`: failure rehearsal on a scratch topic and table, with a scorecard."""
 
-import getpass
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,13 +9,14 @@ from rich.table import Table as RichTable
 from tidemark.cli.border import FINDING
 from tidemark.cli.change import launched
 from tidemark.cli.output import console, print_json
+from tidemark.engine.login import login_name
 
 
 def drill(scenarios: Sequence[str], cluster: str, signed: Mapping[str, Any], *, as_json: bool) -> None:
     """Exit code 1 when a scenario failed."""
     asked = {
         **signed,
-        "by": signed["by"] or getpass.getuser(),
+        "by": signed["by"] or login_name(),
         "scenarios": list(scenarios),
         "cluster": cluster,
     }

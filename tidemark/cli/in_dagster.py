@@ -20,6 +20,7 @@ from dagster._core.execution.execute_in_process import core_execute_in_process
 from orchestration.instance import prepare_dagster_home
 from sensors.runs import bury
 from tidemark.cli.border import debugging
+from tidemark.domain.errors import Refused
 from tidemark.engine.alive import alive
 from tidemark.engine.config.configuration import places
 
@@ -29,11 +30,21 @@ _LOUD = ("dagster", "SQLQueryContextLogger", "DataFrameQueryContextLogger", "pys
 
 @contextmanager
 def dagster_instance() -> Iterator[DagsterInstance]:
-    """The instance of DAGSTER_HOME, by default <TIDEMARK_HOME>/dagster; prepared on first use."""
+    """The instance of DAGSTER_HOME, by default <TIDEMARK_HOME>/dagster; prepared on first use.
+
+    Raises:
+        Refused: DAGSTER_HOME is no folder.
+    """
     if not os.environ.get("DAGSTER_HOME"):
         os.environ["DAGSTER_HOME"] = str(prepare_dagster_home(places(os.environ).home))
+    home = Path(os.environ["DAGSTER_HOME"])
+    if not (home.is_absolute() and home.is_dir()):
+        raise Refused(
+            f"DAGSTER_HOME must be the absolute path of a folder that is there, not {home}",
+            next_step="make that folder, or unset DAGSTER_HOME for the one in Tidemark's home",
+        )
     with ExitStack() as stack:
-        with (Path(os.environ["DAGSTER_HOME"]) / ".tidemark.lock").open("w") as lock:
+        with (home / ".tidemark.lock").open("w") as lock:
             fcntl.flock(
                 lock, fcntl.LOCK_EX
             )  # two that open a new instance at once would both make its tables

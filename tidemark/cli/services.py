@@ -37,6 +37,8 @@ def up(*, as_json: AsJson = False) -> None:
         raise typer.Exit(_NOT_STARTED) from None
     except KeyboardInterrupt:
         console.print("Interrupted; what had been started was stopped again.")
+        if as_json:
+            raise  # the border says it in JSON
         raise typer.Exit(130) from None
     _show(status, as_json=as_json)
 

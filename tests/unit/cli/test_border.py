@@ -1,6 +1,8 @@
 """Errors leave as words with a next step, or as JSON; exit codes mean what README.md says."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from io import BytesIO, TextIOWrapper
@@ -193,3 +195,59 @@ def test_an_interrupted_command_answers_under_json_too(monkeypatch: pytest.Monke
     assert (error["kind"], error["next_step"]) == ("Interrupted", "tidemark status shop.orders --json")
     told = CliRunner().invoke(app, ["status"])
     assert (told.exit_code, told.stdout) == (130, "")
+
+
+def test_an_interrupted_start_of_the_stack_answers_under_json_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tidemark.services.stack.Stack.up", interrupted)
+    told = CliRunner().invoke(app, ["services", "up", "--json"])
+    assert told.exit_code == 130
+    error = json.loads(told.stdout)["error"]
+    assert (error["kind"], error["next_step"]) == ("Interrupted", "tidemark services up --json")
+    told = CliRunner().invoke(app, ["services", "up"])
+    assert (told.exit_code, "stopped again" in told.stdout) == (130, True)
+
+
+@pytest.mark.parametrize("command", [["pause", "shop.orders", "--reason", "x"], ["drill", "--reason", "x"]])
+def test_a_user_without_a_name_is_asked_for_one(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a container under an arbitrary uid, when a verb is asked for without --by, then that is what is missing."""
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME", "TIDEMARK_USER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 1_234_567)
+    told = CliRunner().invoke(app, [*command, "--json"])
+    assert told.exit_code == 2
+    assert "say --by NAME" in json.loads(told.stdout)["error"]["next_step"]
+
+
+@pytest.mark.parametrize("home_of_dagster", ["/no/such/folder", "relative"])
+def test_a_dagster_home_that_is_not_there_is_bad_use(
+    home_of_dagster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", home_of_dagster)
+    told = CliRunner().invoke(app, ["pause", "shop.orders", "--reason", "x", "--by", "ada", "--json"])
+    assert told.exit_code == 2
+    error = json.loads(told.stdout)["error"]
+    assert home_of_dagster in error["message"]
+    assert "make that folder" in error["next_step"]
+
+
+@pytest.mark.parametrize("command", [["services", "up"], ["dev"], ["pause", "shop.orders", "--by", "ada"]])
+def test_a_home_that_cannot_be_written_is_bad_use_and_named(
+    command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a home where not even root can make a folder, then the path is told, and what to do."""
+    monkeypatch.setenv("TIDEMARK_HOME", "/sys/tidemark")
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    told = CliRunner().invoke(app, command)
+    assert told.exit_code == 2
+    assert "/sys/tidemark" in told.stderr
+    assert "name another folder: TIDEMARK_HOME" in told.stderr.replace("\n", " ")
+
+
+def test_a_path_of_another_user_is_bad_use(capsys: pytest.CaptureFixture[str]) -> None:
+    denied = PermissionError(errno.EACCES, "Permission denied", "/contracts/orders.yaml")
+    assert report(denied, as_json=True) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["kind"], error["message"]) == ("Refused", "/contracts/orders.yaml: Permission denied")
