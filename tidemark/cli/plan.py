@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from tidemark.cli.apart import each_apart
 from tidemark.cli.border import FINDING
 from tidemark.cli.choice import chosen_both
 from tidemark.cli.contracts import load_contracts
@@ -24,11 +25,11 @@ def plan(tables: Sequence[str], *, sample: int, as_json: bool) -> None:
     configuration = load_contracts()
     lake = Lake(configuration)
     contracts, upserts = chosen_both(configuration, tables)
-    asked = [partial(foresee, lake, contract, sample=sample) for contract in contracts]
+    asked: list[Callable[[], Foresight]] = [
+        partial(foresee, lake, contract, sample=sample) for contract in contracts
+    ]
     asked += [partial(foresee_upsert, lake, current) for current in upserts.values()]
-    answers = [_answer(each) for each in asked]
-    found = [each for each in answers if isinstance(each, Foresight)]
-    unknown = [each for each in answers if not isinstance(each, Foresight)]
+    found, unknown = each_apart(asked)
     try:
         found += [] if tables else foresee_releases(lake)
     except Outage:
@@ -42,14 +43,6 @@ def plan(tables: Sequence[str], *, sample: int, as_json: bool) -> None:
             show_error(error.message, error.next_step)
     if unknown or any(each.verdict in {"review", "impossible"} for each in found):
         raise typer.Exit(FINDING)
-
-
-def _answer(ask: Callable[[], Foresight]) -> Foresight | Stopped | Outage:
-    """The plan of one table, or why there is none: what one table waits for hides no other's plan."""
-    try:
-        return ask()
-    except (Stopped, Outage) as error:
-        return error
 
 
 def _unknown(error: Stopped | Outage) -> Mapping[str, Any]:

@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +14,18 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from tidemark.cli.apart import each_apart
 from tidemark.cli.border import FINDING
 from tidemark.cli.choice import chosen, chosen_both
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_records import hints
-from tidemark.cli.output import age, ago, console, number, print_json, state_text
+from tidemark.cli.output import age, ago, console, number, print_json, show_error, state_text
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.units import counted
+from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.states import FINE
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
 from tidemark.engine.config.configuration import Configuration, places
 from tidemark.engine.look import sightings
 from tidemark.engine.look.backfills import backfilled
@@ -154,21 +159,38 @@ _COLUMNS: Mapping[str, Callable[[Status], str]] = {
 
 
 def quarantine(tables: Sequence[str], *, as_json: bool) -> None:
-    """What lies in quarantine, by table and cause.
+    """What lies in quarantine, by table and cause; exit code 1 when a table cannot be seen.
 
     Raises:
-        Outage: `catalog_down` or `store_down`.
+        Stopped, Outage: no table can be seen.
     """
     configuration = load_contracts()
     lake = Lake(configuration)
-    found: list[Cause] = []
-    for contract in chosen(configuration, tables):
-        ledger = lake.state(contract.table, ledger=False).ledger
-        found += causes(lake, contract.table, contract.quarantine_table, ledger)
+    seen_ones, unknown = each_apart(
+        partial(_causes, lake, contract) for contract in chosen(configuration, tables)
+    )
+    if unknown and not seen_ones:
+        raise unknown[0]
+    found = list(chain.from_iterable(seen_ones))
     if as_json:
-        print_json([each.as_json() for each in found])
+        print_json([*(each.as_json() for each in found), *map(_unknown, unknown)])
     else:
         _show_causes(found)
+        for error in unknown:
+            show_error(error.message, error.next_step)
+    if unknown:
+        raise typer.Exit(FINDING)
+
+
+def _causes(lake: Lake, contract: Contract) -> list[Cause]:
+    ledger = lake.state(contract.table, ledger=False).ledger
+    with named(contract.table):
+        return causes(lake, contract.table, contract.quarantine_table, ledger)
+
+
+def _unknown(error: Stopped | Outage) -> Mapping[str, Any]:
+    """The shape of `status --quarantine --json` for a table that cannot be seen."""
+    return {**Cause(error.table, "").as_json(), "cause": None, "error": error.as_json()}
 
 
 def _show_causes(found: Sequence[Cause]) -> None:

@@ -1,15 +1,20 @@
 """`tidemark where`: the fate of a record, by offset or by key, from every table that its topic feeds."""
 
 import re
+from collections.abc import Mapping
+from functools import partial
+from itertools import chain
+from typing import Any
 
 import typer
 import yaml
 
+from tidemark.cli.apart import each_apart
 from tidemark.cli.border import FINDING
 from tidemark.cli.contracts import load_contracts
-from tidemark.cli.output import console, print_json
+from tidemark.cli.output import console, print_json, show_error
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Refused
+from tidemark.domain.errors import Outage, Refused, Stopped
 from tidemark.domain.suggest import nearest
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.verify.where import Answer, where_key, where_offset
@@ -18,7 +23,11 @@ _PLACE = re.compile(r"(\d+):(\d+)")
 
 
 def where(topic: str, place: str | None, key: str | None, *, as_json: bool) -> None:
-    """Exit code 1 when a record that was read is nowhere, and not by the contract's retention."""
+    """Exit code 1 when a table cannot be seen, or a record that was read is nowhere, and not by contract.
+
+    Raises:
+        Stopped, Outage: no table can be seen.
+    """
     if (place is None) == (key is None):
         raise typer.BadParameter("say either PARTITION:OFFSET or --key")
     configuration = load_contracts()
@@ -31,12 +40,17 @@ def where(topic: str, place: str | None, key: str | None, *, as_json: bool) -> N
             next_step="tidemark check",
         )
     lake, wanted = Lake(configuration), None if key is None else _keys(key)
-    answers = [answer for each in fed for answer in _answers(lake, each, place, wanted)]
+    found, unknown = each_apart(partial(_answers, lake, each, place, wanted) for each in fed)
+    if unknown and not found:
+        raise unknown[0]
+    answers = list(chain.from_iterable(found))
     if as_json:
-        print_json([each.as_json() for each in answers])
+        print_json([*(each.as_json() for each in answers), *(_unknown(topic, each) for each in unknown)])
     else:
         _show(answers)
-    if any(each.lost for each in answers):
+        for error in unknown:
+            show_error(error.message, error.next_step)
+    if unknown or any(each.lost for each in answers):
         raise typer.Exit(FINDING)
 
 
@@ -62,6 +76,12 @@ def _answers(
     if named is None:
         raise typer.BadParameter(f"{place} is not PARTITION:OFFSET")
     return where_offset(lake, contract, int(named[1]), int(named[2]))
+
+
+def _unknown(topic: str, error: Stopped | Outage) -> Mapping[str, Any]:
+    """The shape of `where --json` for a table that cannot be seen."""
+    place = {"table": error.table, "topic": topic, "partition": None, "offset": None}
+    return {**place, "fate": None, "meaning": "", "why": error.message, "error": error.as_json()}
 
 
 def _show(answers: list[Answer]) -> None:

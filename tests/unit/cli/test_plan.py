@@ -1,9 +1,13 @@
-"""`tidemark plan` answers per table: what one table waits for hides no other's plan."""
+"""plan, status --quarantine and where answer per table: what one table waits for hides no other's answer."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from typer.testing import CliRunner
 
 from tidemark.cli.main import app
@@ -61,3 +65,32 @@ def test_the_plan_says_which_file_set_each_value(home: Path) -> None:
     assert "target_lag" not in found["origins"]
     shown = CliRunner().invoke(app, ["plan", "shop.known"], env={"COLUMNS": "400"})
     assert "_defaults.yaml" in shown.stdout
+
+
+@pytest.mark.parametrize("words", [["status", "--quarantine"], ["where", "known", "--key", "k"]])
+def test_a_table_that_cannot_be_seen_hides_no_other(home: Path, words: list[str]) -> None:
+    """Given two tables of a topic, one with a metadata file that is gone, when quarantines or a record are asked for, then the other answers, the one has its state, and it is a finding; where none answers, that is all there is to say."""
+    (home / "contracts" / "asks.yaml").unlink()
+    (home / "contracts" / "again.yaml").write_text("topic: known\ntable: shop.again\nvalue: {format: json}\n")
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
+    catalog.create_namespace("shop")
+
+    def lose(name: str) -> None:
+        catalog.create_table(f"shop.{name}", pa.schema([pa.field("id", pa.int64())]))
+        gone = f"file://{home}/gone.metadata.json"
+        with closing(sqlite3.connect(home / "catalog.db")) as database, database:
+            database.execute(
+                "UPDATE iceberg_tables SET metadata_location = ? WHERE table_name = ?", (gone, name)
+            )
+
+    lose("again")
+    told = CliRunner().invoke(app, [*words, "--json"])
+    (again,) = json.loads(told.stdout)
+    assert (told.exit_code, again["table"], again["error"]["state"]) == (1, "shop.again", "table_missing")
+    shown = CliRunner().invoke(app, words)
+    assert shown.exit_code == 1
+    assert "Nothing in quarantine" in shown.stdout or "No row" in shown.stdout
+    assert "table_missing" in shown.stderr
+    lose("known")
+    told = CliRunner().invoke(app, [*words, "--json"])
+    assert (told.exit_code, json.loads(told.stdout)["error"]["state"]) == (1, "table_missing")
