@@ -48,15 +48,16 @@ def freshness_checks(
 
 
 def merge_freshness_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecksDefinition]:
-    """One check per upsert table; `contracts` as `tidemark.domain.config.upsert` makes them."""
+    """One check per upsert table; `contracts` as `tidemark.domain.config.upsert` makes them.
+
+    The step's name does not begin as those of lanes do (`freshness_…`): no lane can have it.
+    """
     by_table = {contract.table: contract for contract in contracts}
     if not contracts:
         return []
 
-    @dg.multi_asset_check(
-        name="freshness_of_upserts", specs=[_spec(each) for each in contracts], can_subset=True
-    )
-    def freshness_of_upserts(
+    @dg.multi_asset_check(name="upsert_freshness", specs=[_spec(each) for each in contracts], can_subset=True)
+    def upsert_freshness(
         context: dg.AssetCheckExecutionContext, lake: LakeResource
     ) -> Iterator[dg.AssetCheckResult]:
         from tidemark.engine.look.upserts import waits  # noqa: PLC0415 - only a step pays for the clients' imports
@@ -72,7 +73,7 @@ def merge_freshness_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecks
                     continue
                 yield dg.AssetCheckResult(asset_key=key.asset_key, **_judged(contract, found, _lagging(lag)))
 
-    return [freshness_of_upserts]
+    return [upsert_freshness]
 
 
 def _lagging(lag: Lag) -> dict[str, Any]:

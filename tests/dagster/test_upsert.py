@@ -102,6 +102,19 @@ def test_the_schedule_asks_for_a_run_of_each_lane(upserting, lake, resource, ins
         assert [each for each, found in needed.items() if instance.get_runs(found)] == [lane]
 
 
+def test_a_lane_may_have_any_name_that_is_not_refused(where, lake, resource):
+    """Given lanes named after what steps say of upsert tables, when the definitions are made, then they load."""
+    names = ("of_upserts", "upserts", "upsert_freshness")
+    lanes = ", ".join(f"{name}: {{}}" for name in names)
+    text = where.platform_file.read_text().replace("lanes: {", f"lanes: {{{lanes}, ")
+    where.platform_file.write_text(text)
+    for name in names:
+        written = f"topic: {name}\ntable: shop.{name}\nlane: {name}\nupsert: [id]\n"
+        (where.contracts_dir / f"{name}.yaml").write_text(written)
+    configuration_module._configuration.cache_clear()
+    dg.Definitions.validate_loadable(build_defs({"lake": resource}, where))
+
+
 def test_without_upsert_there_is_neither_job_nor_sensor(defs):
     assert "merge" not in {job.name for job in defs.jobs}
     assert not [s for s in defs.sensors if s.name.startswith("upsert")]

@@ -130,6 +130,7 @@ MISTAKES = [
     ("lanes: {fast: {linger: 10m}}", 5, "lanes.fast.linger", "is longer than max_run", None),
     ("lanes: {fast_upsert: {}}", 5, "lanes.fast_upsert", "is taken", None),
     ("lanes: {maintenance: {}}", 5, "lanes.maintenance", "is taken", None),
+    ("lanes: {marts: {}}", 5, "lanes.marts", "is taken", None),
     ("lanes: {fast-lane: {}}", 5, "lanes.fast-lane", "is not a name", "fast_lane"),
     ("maintenance: {compaction: '61 * * * *'}", 5, "maintenance.compaction", "'61' is not a minute", None),
     ("maintenance: {compaction: '* * * *'}", 5, "maintenance.compaction", "five fields", None),

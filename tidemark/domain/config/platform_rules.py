@@ -35,10 +35,9 @@ def platform_findings(platform: Platform) -> Iterator[Finding]:
         yield from _spark(platform.spark, platform.catalog.name)
     for name, lane in platform.lanes.items():
         yield from _lane(lane, ("lanes", name))
-        if name == "maintenance" or name.endswith("_upsert"):
-            yield Finding(
-                ("lanes", name), "is taken: runs of maintenance, or of the upsert tables of a lane, go by it"
-            )
+        if name in {"maintenance", "marts"} or name.endswith("_upsert"):
+            says = "is taken: runs of maintenance, of the marts, or of the upsert tables of a lane, go by it"
+            yield Finding(("lanes", name), says)
     for key in ("topic", "topics"):
         if key in platform.defaults:
             yield Finding(("defaults", key), "is not a default: it says what one contract is about")
