@@ -1,5 +1,6 @@
 """Which marts a folder of contracts gets: those whose sources it has, and no other."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,8 +28,10 @@ def test_a_table_of_the_same_name_that_is_fed_by_another_topic_is_not_the_sample
     assert names([Contract(topic="bestellungen", table="shop.orders")]) == set()
 
 
-def test_a_contracts_own_table_keeps_its_name():
-    own = Contract(topic="mine", table="marts.daily_revenue")
+@pytest.mark.parametrize("name", ["marts.daily_revenue", "marts.Daily_Revenue"])
+def test_a_contracts_own_table_keeps_its_name(name):
+    """Catalogs and stores that tell no capitals apart would take the mart for the table."""
+    own = Contract(topic="mine", table=name)
     assert "marts.daily_revenue" not in names([*SAMPLE, own])
     assert "marts.customers" in names([*SAMPLE, own])
 

@@ -66,14 +66,15 @@ class Project(_Part):
         """The marts whose sources are all tables of these contracts, fed by the topics that they expect.
 
         So a folder of contracts that has none of the sample tables has none of their marts, and a mart never takes
-        the name of a contract's table.
+        the name of a contract's table, nor one that differs only by case.
         """
         merged = {table: each.append.topic for table, each in currents(contracts).items()}
         fed = {each.table: each.topic for each in contracts} | merged
-        taken = {name for each in contracts for name in (each.table, each.quarantine_table)} | merged.keys()
+        own = [*(name for each in contracts for name in (each.table, each.quarantine_table)), *merged]
+        taken = {name.lower() for name in own}
         there = {table for table, topic in self.sources.items() if fed.get(table) == topic}
         chosen: list[Mart] = []
-        waiting = [mart for mart in self.marts if mart.table not in taken]
+        waiting = [mart for mart in self.marts if mart.table.lower() not in taken]
         while ready := [mart for mart in waiting if set(mart.upstream) <= there]:
             chosen += ready
             there |= {mart.table for mart in ready}
