@@ -10,8 +10,9 @@ EVERY = 15
 
 
 def alert_sensor() -> dg.SensorDefinition | None:
-    """None without a webhook."""
-    if not os.environ.get(WEBHOOK):
+    """None without a webhook. A secret that is mounted as a file often ends in a newline, which is none of it."""
+    webhook = os.environ.get(WEBHOOK, "").strip()
+    if not webhook:
         return None
 
     @dg.sensor(
@@ -23,6 +24,6 @@ def alert_sensor() -> dg.SensorDefinition | None:
     def alerts(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         from sensors.alerts_tick import post  # noqa: PLC0415 - loading the definitions needs no HTTP client
 
-        return post(context, os.environ[WEBHOOK])
+        return post(context, webhook)
 
     return alerts

@@ -11,12 +11,16 @@ import dagster as dg
 import httpx
 from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 
-from assets.names import table_of
+from assets.names import table_key, table_of
 from jobs.operations import OF_VERB
 from tidemark.domain.alerts import Alert, message, stopped
 from tidemark.domain.config.units import counted
 
 AT_ONCE = 50
+AGAIN = 24 * 3600.0
+"""Seconds after which a table that stopped and is tried again and again, to no avail, is told once more."""
+APART = 3600.0
+"""Seconds between two failures after which the second is another one: a stopped table is tried every ten minutes."""
 _TIMEOUT = 10.0
 
 
@@ -24,16 +28,19 @@ _TIMEOUT = 10.0
 class Cursor:
     """`since`: when the last told run had failed; `checked`: when the last looked at check was evaluated.
 
-    `red`: the checks that are red, each with a digest of what was told about it.
+    `red`: the checks that are red, each with a digest of what was told about it. `stopped`: the same of tables that
+    runs stopped at, with the times of the failure that was told and of the last one.
     """
 
     since: float
     checked: float
     red: dict[str, str] = field(default_factory=dict)
+    stopped: dict[str, tuple[str, float, float]] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """For the sensor's cursor."""
-        return json.dumps({"since": self.since, "checked": self.checked, "red": self.red})
+        kept = {table: each for table, each in self.stopped.items() if each[2] > self.since - APART}
+        return json.dumps({"since": self.since, "checked": self.checked, "red": self.red, "stopped": kept})
 
 
 def post(context: dg.SensorEvaluationContext, webhook: str) -> dg.SkipReason:
@@ -45,7 +52,7 @@ def post(context: dg.SensorEvaluationContext, webhook: str) -> dg.SkipReason:
     if found:
         try:
             httpx.post(webhook, json=message(found), timeout=_TIMEOUT).raise_for_status()
-        except httpx.HTTPError as error:  # its text names the webhook, which is a secret
+        except (httpx.HTTPError, httpx.InvalidURL) as error:  # its text names the webhook, which is a secret
             return dg.SkipReason(
                 f"the webhook did not take {counted(len(found), 'alert')}: {type(error).__name__}; tried again"
             )
@@ -61,12 +68,13 @@ def _failed_runs(instance: dg.DagsterInstance, cursor: Cursor) -> Iterator[Alert
         instance.get_run_records(wanted, limit=AT_ONCE, order_by="update_timestamp", ascending=True)
     )
     for record in records:
-        cursor.since = max(cursor.since, record.update_timestamp.replace(tzinfo=UTC).timestamp())
-        yield from _of_run(instance, record.dagster_run)
+        at = record.update_timestamp.replace(tzinfo=UTC).timestamp()
+        cursor.since = max(cursor.since, at)
+        yield from _of_run(instance, record.dagster_run, cursor, at)
 
 
-def _of_run(instance: dg.DagsterInstance, run: DagsterRun) -> Iterator[Alert]:
-    """One alert per table that stopped; for any other failure one for the run."""
+def _of_run(instance: dg.DagsterInstance, run: DagsterRun, cursor: Cursor, at: float) -> Iterator[Alert]:
+    """One alert per table that stopped, unless it was told already; for any other failure one for the run."""
     failures = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
     for each in failures:
         told = False
@@ -77,7 +85,9 @@ def _of_run(instance: dg.DagsterInstance, run: DagsterRun) -> Iterator[Alert]:
             if isinstance(value.value, dict) and "message" in value.value:
                 told = True
                 subject = run.job_name if table == OF_VERB else table
-                yield stopped(value.value.get("table") or subject, value.value, run.run_id)
+                alert = stopped(value.value.get("table") or subject, value.value, run.run_id)
+                if table == OF_VERB or _is_news(instance, alert, cursor, at):
+                    yield alert
         if not told and data is not None:
             what = data.user_failure_data.description if data.user_failure_data else None
             yield Alert(
@@ -85,6 +95,19 @@ def _of_run(instance: dg.DagsterInstance, run: DagsterRun) -> Iterator[Alert]:
             )
     if not failures:
         yield Alert(run.job_name, "the run failed before any step did", run_id=run.run_id)
+
+
+def _is_news(instance: dg.DagsterInstance, alert: Alert, cursor: Cursor, at: float) -> bool:
+    """Whether a table stopped otherwise than it was told of within a day, or has got on in between."""
+    mark = _digest(alert.state, _figureless(alert.what))
+    known, told, last = cursor.stopped.get(alert.subject, ("", 0.0, 0.0))
+    if known == mark and at - told < AGAIN and at - last < APART:
+        newest = instance.get_latest_materialization_event(table_key(alert.subject))
+        if newest is None or newest.timestamp <= last:
+            cursor.stopped[alert.subject] = (mark, told, at)
+            return False
+    cursor.stopped[alert.subject] = (mark, at, at)
+    return True
 
 
 def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor) -> Iterator[Alert]:
@@ -113,8 +136,15 @@ def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor) -> Iterator
 def _mark(found: dg.AssetCheckEvaluation) -> str:
     """What makes a red check news: another plan, another severity, other words; not other figures."""
     plan = found.metadata.get("plan")
-    says = str(plan.value) if plan else re.sub(r"\d[\d.,:]*", "#", found.description or "")
-    return hashlib.sha256(f"{found.severity.value} {says}".encode()).hexdigest()[:8]
+    return _digest(found.severity.value, str(plan.value) if plan else _figureless(found.description or ""))
+
+
+def _figureless(text: str) -> str:
+    return re.sub(r"\d[\d.,:]*", "#", text)
+
+
+def _digest(kind: str | None, says: str) -> str:
+    return hashlib.sha256(f"{kind} {says}".encode()).hexdigest()[:8]
 
 
 def _of_check(found: dg.AssetCheckEvaluation) -> Alert:

@@ -109,6 +109,59 @@ def test_a_stop_and_a_red_check_are_told_once_and_not_before_the_webhook_takes_t
     assert body["text"].startswith("Tidemark: 2 alerts")
 
 
+def test_a_table_that_is_tried_again_and_stops_again_is_told_once_a_day(
+    where, webhook, instance, monkeypatch
+):
+    """Given a table that stops every few minutes, then it is told when it stops otherwise, when it had got on or was at rest in between, and after a day."""
+    defs = build_defs(where=where)
+    cursor, _ = tick(defs, instance, None)
+    job, clicks = defs.resolve_job_def("ingest"), table_key("web.clicks")
+
+    def told(**error):
+        nonlocal cursor
+        before, value = len(webhook.bodies), {**STOPPED, **error}
+
+        def stop(context, *_args, **_how):
+            yield from ()
+            metadata = {"web.clicks": dg.MetadataValue.json(value)}
+            raise dg.Failure("web.clicks", metadata=metadata, allow_retries=False)
+
+        monkeypatch.setattr(assets.run, "run_tables", stop)
+        job.execute_in_process(instance=instance, asset_selection=[clicks], raise_on_error=False)
+        cursor, _ = tick(defs, instance, cursor)
+        return [each["state"] for body in webhook.bodies[before:] for each in body["alerts"]]
+
+    assert told() == ["topic_missing"]
+    assert told() == []
+    assert told(state="permission_denied", message="not allowed, 3 times") == ["permission_denied"]
+    assert told(state="permission_denied", message="not allowed, 4 times") == []
+    instance.report_runless_asset_event(dg.AssetMaterialization(clicks))
+    assert told(state="permission_denied", message="not allowed, 5 times") == ["permission_denied"]
+    for place, hours in ((1, 25), (2, 2)):
+        kept = json.loads(cursor)
+        kept["stopped"]["web.clicks"][place] -= hours * 3600
+        cursor = json.dumps(kept)
+        assert told(state="permission_denied", message="not allowed, 6 times") == ["permission_denied"]
+
+
+def test_a_newline_behind_the_address_is_none_of_it_and_one_within_is_a_reason(
+    where, webhook, instance, monkeypatch
+):
+    """Given an address from a mounted secret, which ends in a newline, then alerts arrive; one that can be none stops nothing."""
+    monkeypatch.setattr(assets.run, "run_tables", stops)
+    defs = build_defs(where=where)
+    cursor, _ = tick(defs, instance, None)
+    defs.resolve_job_def("ingest").execute_in_process(
+        instance=instance, asset_selection=[table_key("web.clicks")], raise_on_error=False
+    )
+    monkeypatch.setenv(WEBHOOK, "http://127.0.0.1:1/sec\nret")
+    cursor, said = tick(build_defs(where=where), instance, cursor)
+    assert said == "the webhook did not take 1 alert: InvalidURL; tried again"
+    monkeypatch.setenv(WEBHOOK, f"{webhook.url}\n")
+    tick(build_defs(where=where), instance, cursor)
+    assert [each["subject"] for body in webhook.bodies for each in body["alerts"]] == ["web.clicks"]
+
+
 def test_a_check_is_told_when_it_turns_red_or_says_something_else(where, webhook, instance):
     """Given checks that are evaluated again and again, then only what is new about them is told, with its next step."""
     defs = build_defs(where=where)
