@@ -256,6 +256,29 @@ def test_reconcile_names_planted_gaps_and_duplicates(lakehouse):
     assert code == 1
     assert (count["gaps"], count["duplicates"]) == ([[20, 23]], [[5, 8]])
     assert (count["kafka_records"], count["rows"]) == (50, 47)
+    assert (count["never_committed"], count["beyond"]) == ([], 0)
+
+
+def test_reconcile_tells_of_rows_that_the_ledger_does_not_cover(lakehouse):
+    """Given rows of offsets that were never read, one of them in a partition that the ledger does not know, when the table is reconciled, then they are a finding, and it is told where they are."""
+    topic = lakehouse.cluster.topic("cli_beyond")
+    topic.send(range(5))
+    table = lakehouse.table(topic)
+    cli(lakehouse, "run", table.name)
+    row = table.iceberg().scan(row_filter="id = 3").to_arrow()
+
+    def at(partition, offset):
+        (kafka,) = row.column("_kafka").to_pylist()
+        column = pa.array(
+            [{**kafka, "partition": partition, "offset": offset}], row.schema.field("_kafka").type
+        )
+        return row.set_column(row.schema.get_field_index("_kafka"), row.schema.field("_kafka"), column)
+
+    table.iceberg().append(pa.concat_tables([at(0, 5), at(0, 9), at(7, 9)]))
+    code, counts = cli(lakehouse, "reconcile", table.name)
+    assert code == 1
+    told = [(c["partition"], c["from"], c["to"], c["gaps"], c["beyond"]) for c in counts]
+    assert told == [(0, 0, 5, [], 2), (7, 0, 0, [], 1)]
 
 
 def test_holes_of_transactions_and_an_expired_log_are_no_gaps(lakehouse):

@@ -22,7 +22,7 @@ SHOWN = 5
 
 
 def reconcile(table: str, *, as_json: bool) -> None:
-    """Exit code 1 on any gap or duplicate."""
+    """Exit code 1 on any gap or duplicate, and on rows that Kafka never committed or that lie beyond the ledger."""
     configuration = load_contracts()
     contract = configuration.contract(table)
     lake = Lake(configuration)
@@ -30,7 +30,7 @@ def reconcile(table: str, *, as_json: bool) -> None:
     with _progress(as_json=as_json) as show:
         found = compare(lake, contract, show)
     if as_json:
-        print_json([each.as_json() for each in found.counts])
+        print_json([each.as_json(compacted=found.compacted) for each in found.counts])
     else:
         console().print(_counts(found))
     _remarks(found)
@@ -70,10 +70,13 @@ def _counts(found: Reconciliation) -> RichTable:
         table.add_column(heading, justify="right")
     table.add_column("gaps")
     table.add_column("duplicates")
+    rare = [*(["never committed"] if found.never_committed else []), *(["beyond"] if found.beyond else [])]
+    for heading in rare:
+        table.add_column(heading)
     for each in found.counts:
-        table.add_row(
-            str(each.partition), *map(number, _numbers(each)), _told(each.gaps), _told(each.duplicates)
-        )
+        told = {"never committed": _told(each.unknown), "beyond": number(each.beyond)}
+        runs = _told(each.gaps), _told(each.duplicates), *(told[heading] for heading in rare)
+        table.add_row(str(each.partition), *map(number, _numbers(each)), *runs)
     return table
 
 
@@ -100,7 +103,7 @@ def _remarks(found: Reconciliation) -> None:
     """On stderr, for --json has no place for them."""
     say = console(as_json=True)
     for each in found.counts:
-        if each.start > found.start[each.partition]:
+        if each.start > found.start.get(each.partition, each.start):
             say.print(
                 f"partition {each.partition}: Kafka no longer has offsets {found.start[each.partition]} to "
                 f"{each.start - 1}; rows below {each.start} were looked through for duplicates only"

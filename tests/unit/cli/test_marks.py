@@ -104,7 +104,15 @@ def test_json_is_what_the_contract_says() -> None:
         "skipped": 0,
         "gaps": [[11, 13]],
         "duplicates": [[10, 11]],
+        "never_committed": [],
+        "beyond": 0,
     }
+
+
+def test_rows_without_a_record_are_told_unless_compaction_explains_them() -> None:
+    found = count(values=[10], tombstones=[], rows=[10, 12], quarantined=[])
+    assert found.as_json()["never_committed"] == [[12, 13]]
+    assert found.as_json(compacted=True)["never_committed"] == []
 
 
 def test_runs_are_half_open() -> None:

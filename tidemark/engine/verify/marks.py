@@ -57,7 +57,7 @@ class Count:
     """One partition, offsets [start, end); runs are half-open.
 
     `unknown`: rows where a read_committed consumer gets no record: compacted away since, or never committed.
-    `unplaced`: tombstones that are no rows.
+    `unplaced`: tombstones that are no rows. `beyond`: rows at or after `end`, which the ledger does not cover.
     """
 
     partition: int
@@ -73,6 +73,7 @@ class Count:
     duplicates: Runs = field(default_factory=list)
     unknown: Runs = field(default_factory=list)
     unplaced: Runs = field(default_factory=list)
+    beyond: int = 0
 
     def add(self, marks: Marks, first: int) -> None:
         """Count a stretch that begins at offset `first`; what Kafka no longer has can only show duplicates."""
@@ -105,8 +106,8 @@ class Count:
             lost, self.tombstones = [*lost, *self.unplaced], 0
         self.gaps = [(each.start, each.end) for each in joined([OffsetRange(*run) for run in lost])]
 
-    def as_json(self) -> dict[str, Any]:
-        """The stable shape of `reconcile --json`."""
+    def as_json(self, *, compacted: bool = False) -> dict[str, Any]:
+        """The stable shape of `reconcile --json`; of a `compacted` topic no row is told for having no record."""
         return {
             "partition": self.partition,
             "from": self.start,
@@ -118,4 +119,6 @@ class Count:
             "skipped": self.skipped,
             "gaps": [list(run) for run in self.gaps],
             "duplicates": [list(run) for run in self.duplicates],
+            "never_committed": [] if compacted else [list(run) for run in self.unknown],
+            "beyond": self.beyond,
         }

@@ -97,7 +97,7 @@ def reconcile(
         }
         for window in windows(covered, MARKS):
             work.compare(window)
-        beyond = work.rows_beyond()
+        work.count_beyond()
         for each in work.counts.values():
             totals = ledger.totals.get(each.partition, Counts())
             each.settle(totals.skipped, totals.tombstones)
@@ -107,7 +107,7 @@ def reconcile(
             start={p: each.start for p, each in covered.items()},
             counts=tuple(work.counts.values()),
             accepted=tuple(gap for gap in ledger.gaps if gap.epoch == ledger.epoch),
-            beyond=beyond,
+            beyond=sum(each.beyond for each in work.counts.values()),
             compacted=compacted(lake.platform.kafka[contract.cluster], contract.topic),
             seconds=time.perf_counter() - began,
             reading=work.reading,
@@ -201,17 +201,17 @@ class _Comparison:
             for part in waiting.to_batches():
                 self._mark(_places(part.columns, part.schema.names), window, marks, QUARANTINED)
 
-    def rows_beyond(self) -> int:
+    def count_beyond(self) -> None:
         """Rows of this epoch at or after `next`: a later run would write them again."""
         if not self.ledger.next:
-            return 0
-        found = 0
+            return
         for place in self._rows(f"_kafka.offset >= {min(self.ledger.next.values())}"):
-            covered = np.zeros(len(place.offset), dtype=bool)
-            for p, following in self.ledger.next.items():
-                covered |= (place.partition == p) & (place.offset < following)
-            found += int((~covered & (place.epoch == self.ledger.epoch)).sum())
-        return found
+            ours = place.epoch == self.ledger.epoch
+            for p in np.unique(place.partition[ours]).tolist():
+                following = self.ledger.next.get(p, 0)
+                found = int((ours & (place.partition == p) & (place.offset >= following)).sum())
+                if found:
+                    self.counts.setdefault(p, Count(p, following, following)).beyond += found
 
     def _rows(self, row_filter: str) -> Iterator["_Places"]:
         """The places of the table's rows, a batch at a time, at the snapshot that the ledger was read from."""
