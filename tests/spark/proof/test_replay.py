@@ -136,6 +136,25 @@ def test_a_replay_leaves_in_the_quarantine_what_a_blocking_rule_holds_back(lakeh
     made.holds_everything()
 
 
+def test_a_range_replay_is_held_back_by_a_blocking_rule_of_the_whole_table_and_by_none_of_the_batch(
+    lakehouse,
+):
+    """Given a key twice in a table, when a rule forbids it, then ranges with one of the two are refused, all others are replayed."""
+    topic = lakehouse.cluster.topic("twice", schema=ORDER)
+    topic.send([*range(10), 3], partition=0)
+    lakehouse.table(topic).run()
+    once = {"check": "unique", "column": "id"}
+    made = lakehouse.table(topic, quality=[{**once, "within": "table"}])
+    head = made.head
+    for first, upto in ((3, 4), (10, 11), (0, 11)):
+        with pytest.raises(Refused, match="unique_id"):
+            replay_range(lakehouse.open_lake(), made.contract, 0, first, upto, ADA)
+    assert (made.head, made.branches) == (head, set())
+    assert replay_range(lakehouse.open_lake(), made.contract, 0, 4, 10, ADA).arguments["written"] == 6
+    made = lakehouse.table(topic, quality=[once])
+    assert replay_range(lakehouse.open_lake(), made.contract, 0, 0, 11, ADA).arguments["written"] == 11
+
+
 def test_what_cannot_be_replayed_is_refused_by_name(lakehouse, table):
     end = table.ledger["next"]["0"]
     table.topic.delete_records({0: 5})

@@ -27,21 +27,29 @@ _SAMPLE = "_tidemark_sample"
 
 
 def judge_stage(
-    lake: Lake, plan: Plan, staged: Staged, without: frozenset[str] = frozenset()
+    lake: Lake, plan: Plan, staged: Staged, without: frozenset[str] = frozenset(), replaced: str | None = None
 ) -> dict[str, RuleResult]:
     """What the rules on the stage came to, by name; nothing is read when there are none.
 
-    Checks `without` are left out.
+    Checks `without` are left out. Of a stage that takes the place of the rows where `replaced`, a blocking rule of the
+    whole table is judged all the same, against the others.
 
     Raises:
         Stopped: `quality_blocked`, with every blocking rule that does not hold.
     """
     rules = plan.staged_rules
-    if rules is None or all(rule.check in without for rule in rules.rules):
+    if rules is None:
         return {}
-    rules = replace(rules, rules=tuple(rule for rule in rules.rules if rule.check not in without))
+    due = tuple(
+        rule
+        for rule in rules.rules
+        if rule.check not in without or (replaced and rule.within == "table" and rule.on_failure == "block")
+    )
+    if not due:
+        return {}
+    rules = replace(rules, rules=due)
     rows = _staged_rows(lake, plan, staged)
-    results = validate(rows, rules, lambda: _published_rows(lake, plan))
+    results = validate(rows, rules, lambda: _published_rows(lake, plan, replaced))
     blocking = [each for each in results.values() if each.on_failure == "block" and each.failed]
     if blocking:
         raise Stopped(
@@ -152,6 +160,7 @@ def _staged_rows(lake: Lake, plan: Plan, staged: Staged) -> DataFrame:
     return reader.table(lake.identifier(plan.contract.table))
 
 
-def _published_rows(lake: Lake, plan: Plan) -> DataFrame:
-    """The table as the plan found it."""
-    return head_rows(lake, plan.state).where(is_judged(table_columns(plan.columns)))
+def _published_rows(lake: Lake, plan: Plan, replaced: str | None) -> DataFrame:
+    """The table as the plan found it, but for the rows that are `replaced`."""
+    rows = head_rows(lake, plan.state).where(is_judged(table_columns(plan.columns)))
+    return rows.where(~F.coalesce(F.expr(replaced), F.lit(False))) if replaced else rows

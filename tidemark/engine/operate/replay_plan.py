@@ -117,8 +117,12 @@ def persistent(contract: Contract, attempt: Callable[[], T]) -> T:
     )
 
 
-def judge_replay(lake: Lake, plan: Plan, staged: Staged, without: frozenset[str], remedy: str) -> None:
-    """The contract's rules on the stage, but for checks that a part of a batch, or rows that are replaced, cannot meet.
+def judge_replay(
+    lake: Lake, plan: Plan, staged: Staged, without: frozenset[str], remedy: str, replaced: str | None = None
+) -> None:
+    """The contract's rules on the stage, but for checks that a part of a batch cannot meet.
+
+    `replaced`: the rows that the stage takes the place of; rules of the whole table are judged against the others.
 
     Raises:
         Refused: a blocking rule does not hold; `remedy` is what to do beside changing it.
@@ -128,7 +132,7 @@ def judge_replay(lake: Lake, plan: Plan, staged: Staged, without: frozenset[str]
     from tidemark.engine.ingest.quality_stage import judge_stage  # noqa: PLC0415 - only tables with rules pay for it
 
     try:
-        judge_stage(lake, plan, staged, without)
+        judge_stage(lake, plan, staged, without, replaced)
     except Stopped as stopped:
         raise Refused(
             f"{plan.contract.table}: a blocking quality rule does not hold for what would be published: "

@@ -52,7 +52,7 @@ from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.unlogged import act_of, log_what_died
 
 _OTHER_RULES = frozenset({"min_rows", "unique"})
-"""Rules about a batch: a range is part of one, or has records of many."""
+"""Rules about a batch: a range is part of one, or has records of many. `unique` within the table is judged."""
 
 
 def replay_range(
@@ -172,7 +172,7 @@ def _replace(
     _respect(plan, groups)
     counts = audit(lake, staged, groups, epoch=plan.ledger.epoch, ranges=plan.ranges)
     check_each_once(lake, plan, only=staged.rows)
-    judge_replay(lake, plan, staged, _OTHER_RULES, "replay ranges without these records")
+    judge_replay(lake, plan, staged, _OTHER_RULES, "replay ranges without these records", inside)
     waits = waiting(lake, plan.contract, plan.ledger.epoch, plan.ranges)
     _keep_every_record(lake, plan, decoded, waits, places_of(lake, target, inside))
     new = counted_rows(lake, plan.contract, target, inside)
