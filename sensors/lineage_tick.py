@@ -9,6 +9,7 @@ from itertools import islice
 
 import dagster as dg
 from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
+from pydantic import ConfigDict, TypeAdapter
 
 from assets.names import ROLE_TAG, table_of
 from resources.lake import LakeResource
@@ -35,6 +36,8 @@ class Cursor:
     `told`: events that were sent of `telling`, a run and its status, when the time of a tick was over.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     since: float
     begun: list[str] = field(default_factory=list)
     telling: str = ""
@@ -42,8 +45,13 @@ class Cursor:
 
     @classmethod
     def of(cls, text: str | None) -> "Cursor":
-        """What the sensor remembers; nothing means from now on."""
-        return cls(**json.loads(text)) if text else cls(datetime.now(UTC).timestamp())
+        """What the sensor remembers; nothing, or what cannot be read, means from now on."""
+        try:
+            found = TypeAdapter(cls).validate_json(text or "", strict=True)
+            datetime.fromtimestamp(found.since, UTC)
+        except (ValueError, OverflowError, OSError):
+            return cls(datetime.now(UTC).timestamp())
+        return found
 
     def to_json(self) -> str:
         """For the sensor's cursor."""

@@ -166,6 +166,18 @@ def test_a_dead_endpoint_stops_nothing_and_hears_of_it_later(defs, instance, rec
     assert len(risen.events) == 4
 
 
+@pytest.mark.parametrize(
+    "damaged",
+    ["garbage", "[]", "null", '{"v": 99}', '{"since": "a"}', '{"since": 1e30}', '{"since": 1, "begun": 1}'],
+)
+def test_a_damaged_cursor_begins_anew(defs, instance, receiver, monkeypatch, damaged):
+    cursor = tick(defs, instance, damaged)
+    assert json.loads(cursor)["since"] > time.time() - 3600
+    run(defs, instance, monkeypatch)
+    tick(defs, instance, cursor)
+    assert len(receiver.events) == 4
+
+
 def test_a_slow_endpoint_is_told_all_over_several_ticks(defs, instance, receiver, monkeypatch):
     """Given an endpoint that takes longer than a tick may, then each tick goes on behind what the one before has sent."""
     cursor = tick(defs, instance, None)
