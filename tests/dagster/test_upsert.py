@@ -175,6 +175,21 @@ def test_a_replay_or_a_rollback_that_leaves_the_offsets_is_merged(ticking, upser
     assert 299 < status.lag_seconds < 400
 
 
+@pytest.mark.parametrize(("append", "told"), [("schema_review", "schema_review"), ("fresh", "fresh")])
+def test_a_table_that_is_not_there_stands_as_its_append_table(upserting, monkeypatch, append, told):
+    """Given neither table, under a new name say, when status is asked, then the upsert table is no fresher than the other."""
+    current = currents(configuration_of(upserting).contracts)[CURRENT_TABLE]
+    found = Pair(current, None, TableState(CURRENT_TABLE, exists=False), Struct(()))
+    monkeypatch.setattr(upserts_module, "read_pair", lambda *_: found)
+    lake = SimpleNamespace(platform=configuration_of(upserting).platform)
+
+    def look(contracts):
+        return [SimpleNamespace(table=each.table, state=append) for each in contracts]
+
+    (status,) = upserts_module.upsert_statuses(lake, [current], look=look)
+    assert (status.state, status.snapshot_id) == (told, None)
+
+
 def test_an_upsert_table_that_is_late_turns_red_by_itself_and_green_again(
     with_upsert, upserting, lake, resource, instance, monkeypatch
 ):

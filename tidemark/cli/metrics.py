@@ -67,7 +67,12 @@ class TableFigures:
             contracts, upserts = chosen_both(self._lake.configuration, self._tables)
             home = places(os.environ).home
             found = statuses_of(self._lake, contracts, home, ask_dagster=True)
-            merged = upsert_statuses(self._lake, upserts.values(), lambda late: hints(home, late))
+            merged = upsert_statuses(
+                self._lake,
+                upserts.values(),
+                lambda late: hints(home, late),
+                lambda unmade: statuses_of(self._lake, unmade, home, ask_dagster=True),
+            )
             self._seen = [*found, *merged]
             self._at = time.monotonic()
         return self._seen

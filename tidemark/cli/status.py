@@ -59,7 +59,12 @@ def statuses(configuration: Configuration, tables: Sequence[str]) -> list[Status
     contracts, upserts = chosen_both(configuration, tables)
     home, lake = places(os.environ).home, Lake(configuration)
     found = statuses_of(lake, contracts, home, ask_dagster=True) if contracts else []
-    merged = upsert_statuses(lake, upserts.values(), lambda late: hints(home, late))
+    merged = upsert_statuses(
+        lake,
+        upserts.values(),
+        lambda late: hints(home, late),
+        lambda unmade: statuses_of(lake, unmade, home, ask_dagster=True),
+    )
     return sorted([*found, *merged], key=lambda each: each.gravity)
 
 

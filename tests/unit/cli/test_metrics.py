@@ -40,7 +40,7 @@ def test_upsert_tables_have_figures_too(monkeypatch):
     contract = SimpleNamespace(table="shop.orders")
     monkeypatch.setattr(metrics, "chosen_both", lambda *_: ([contract], {current.table: current}))
     monkeypatch.setattr(metrics, "statuses_of", lambda *_, **how: asked.append(how) or [FRESH])
-    monkeypatch.setattr(metrics, "upsert_statuses", lambda _, upserts, __: list(upserts))
+    monkeypatch.setattr(metrics, "upsert_statuses", lambda _, upserts, *__: list(upserts))
     figures = metrics.TableFigures.__new__(metrics.TableFigures)
     figures._lake, figures._tables, figures._at = SimpleNamespace(configuration=None), (), float("-inf")
     registry = CollectorRegistry()

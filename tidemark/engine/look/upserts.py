@@ -20,21 +20,31 @@ def upsert_statuses(
     lake: Lake,
     tables: Iterable[Current],
     ask: Callable[[Sequence[str]], Mapping[str, Hint]] = lambda _: {},
+    look: Callable[[list[Contract]], list[Status]] = lambda _: [],
     now: datetime | None = None,
 ) -> list[Status]:
-    """The upsert tables in their order; `ask` knows how the last run of tables that are behind has ended."""
+    """The upsert tables in their order; `ask` knows how the last run of tables that are behind has ended.
+
+    A table that is not there, for its append table has no rows or lies under another name, stands as that one does:
+    `look` tells how.
+    """
     known = list(tables)
     at = now or datetime.now(UTC)
     with ThreadPoolExecutor(PARALLEL, thread_name_prefix="status") as pool:
         found = list(pool.map(lambda each: asked(lambda: read_pair(lake, each)), known))
     told = ask([each.contract.table for each, (pair, _) in zip(known, found, strict=True) if _waits(pair)])
+    unmade = [each.append for each, (pair, _) in zip(known, found, strict=True) if _unmade(pair)]
+    before = {each.table: each.state for each in look(unmade)} if unmade else {}
     down = any(_waits(pair) for pair, _ in found) and not accepts(lake.platform.spark.remote)
     polls = {name: lane.poll for name, lane in lake.platform.lanes.items()}
     return [
         _judged(
             each,
             pair,
-            fault or _stopped(each, pair, told) or ("spark_down" if down and _waits(pair) else None),
+            fault
+            or _stopped(each, pair, told)
+            or ("spark_down" if down and _waits(pair) else None)
+            or before.get(each.append.table),
             at,
             polls[each.append.lane],
         )
@@ -62,6 +72,10 @@ def lateness(pair: Pair, now: datetime) -> tuple[Lag, Judgement]:
 
 def _waits(pair: Pair | None) -> bool:
     return pair is not None and pair.behind and not pair.state.paused
+
+
+def _unmade(pair: Pair | None) -> bool:
+    return pair is not None and pair.append is None and not pair.state.exists and not pair.state.paused
 
 
 def _stopped(current: Current, pair: Pair | None, told: Mapping[str, Hint]) -> State | None:
