@@ -155,13 +155,15 @@ def test_protobufs_own_json_is_a_variant(lakehouse, topic):
     number = struct.pack("<d", 1.5)
     data = b"\x0a\x0e\x0a\x01a\x12\x09\x11" + number
     value = b"\x00\x08\x01\x12" + bytes([len(data)]) + data + b"\x1a\x09\x11" + number + b"\x1a\x02\x20\x01"
-    send(topic, value, b"\x00\x08\x02", schema_id=schema_id)
+    zero = value.replace(number, struct.pack("<d", -0.0)).replace(b"\x08\x01", b"\x08\x03", 1)
+    send(topic, value, b"\x00\x08\x02", zero, schema_id=schema_id)
     table = lakehouse.table(topic, format_version=3)
     outcome = table.run()
-    assert (outcome.error, outcome.rows[:3]) == (None, (2, 2, 0))
+    assert (outcome.error, outcome.rows[:3]) == (None, (3, 3, 0))
     assert rows(lakehouse, table, "id", "to_json(data)", "to_json(more)") == [
         (1, '{"a":1.5}', "[1.5,true]"),
         (2, None, "[]"),
+        (3, '{"a":-0.0}', "[-0.0,true]"),
     ]
 
 

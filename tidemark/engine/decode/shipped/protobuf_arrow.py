@@ -7,6 +7,7 @@ type would otherwise read as if it were not there.
 
 import base64
 import json
+import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
 from typing import Any, Literal
@@ -50,6 +51,8 @@ _WIDE = {
 }
 """Types of the same bytes."""
 _MAX_DEPTH = 16
+_NEGATIVE_ZERO = re.compile(r'("(?:[^"\\]|\\.)*")|-0\.0(?![0-9e])')
+"""Outside of texts; without an exponent it becomes a decimal in a VARIANT, which has no such zero."""
 """Of a message index: messages nest less."""
 
 
@@ -207,8 +210,10 @@ class Reader:
                 _of_32_bits(_INT, value.nanos)
             case Known("empty"):
                 return True
-            case Known("json" | "variant"):
+            case Known("json"):
                 return self._json(value)
+            case Known("variant"):
+                return _NEGATIVE_ZERO.sub(lambda found: found[1] or "-0e0", self._json(value))
         return value
 
     def _json(self, value: Any) -> str:
