@@ -1,6 +1,7 @@
 """Rules of `quality` as a contract says them: every mistake by line and key, every rule with a name for ever."""
 
 import json
+from decimal import Decimal
 
 import pytest
 
@@ -16,6 +17,8 @@ MISTAKES = [
     ("{check: in_range, column: a, min: 2, max: 1}", "min", "is above max (1)"),
     ("{check: in_range, column: a, min: true}", "min", "must be"),
     ("{check: not_null, column: a, min: 1}", "min", "does not go with `check: not_null`"),
+    ("{check: in_range, column: a, min: .nan}", "min", "NaN is no bound"),
+    ("{check: in_range, column: a, max: .NaN}", "max", "NaN is no bound"),
     ("{check: not_null, column: a, within: table}", "within", "does not go with `check: not_null`"),
     ("{check: in_set, column: a}", "check", "in_set needs column and values"),
     ("{check: in_set, column: a, values: []}", "values", "must not be empty"),
@@ -119,3 +122,24 @@ def test_whole_numbers_are_kept_to_the_last_digit(installation):
     text = "topic: orders\nquality: [{check: in_set, column: a, values: [9007199254740993, 1.5, true, NO]}]\n"
     (rule,) = installation.contract(text).load().contracts[0].quality
     assert rule.values == (9007199254740993, 1.5, True, "NO")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "0.1234567890123456788",
+        "99999999999999999999999999999.999999999",
+        "0.005",
+        "1.50",
+        "-1.5e+3",
+        "1e-400",
+    ],
+)
+def test_a_bound_has_all_the_digits_that_were_written(installation, written):
+    """Given a number that no float is, unquoted, when the contract is read, then it is the same bound as in quotes."""
+    rules = (
+        f"[{{check: in_range, column: a, min: {written}}}, {{check: in_set, column: b, values: [{written}]}}]"
+    )
+    [contract] = installation.contract(f"topic: orders\nquality: {rules}\n").load().contracts
+    low, [member] = contract.quality[0].min, contract.quality[1].values
+    assert Decimal(str(low)) == Decimal(str(member)) == Decimal(written)

@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from tidemark.domain.columns.partitioning import ColumnPath
 from tidemark.domain.config.quality_sql import sql_fault
 from tidemark.domain.config.section import Section
+from tidemark.domain.config.written import Written
 
 CheckName = Literal["not_null", "in_range", "in_set", "not_in_set", "matches", "length", "unique", "min_rows"]
 CHECKS: tuple[CheckName, ...] = get_args(CheckName)
@@ -77,13 +78,13 @@ def _known_check(value: Any) -> Any:
 def _bound(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise PydanticCustomError("bound", "must be a number, or text like a date")
-    return value
+    return value.text if isinstance(value, Written) else value
 
 
 def _member(value: Any) -> Any:
     if not isinstance(value, (bool, int, float, str)):
         raise PydanticCustomError("member", "must be text, a number or true/false")
-    return value
+    return value.text if isinstance(value, Written) else value
 
 
 Bound = Annotated[int | float | str, PlainValidator(_bound, json_schema_input_type=float | str)]
@@ -239,6 +240,8 @@ def _argument_faults(rule: QualityRule) -> Iterator[tuple[str, str]]:
         yield from (("pattern", fault) for fault in [regex_fault(rule.pattern, java=True)] if fault)
     for key in ("min", "max"):
         bound = getattr(rule, key)
+        if isinstance(bound, str) and bound.lower() == ".nan":
+            yield key, "NaN is no bound"
         if rule.check in _COUNTS and bound is not None and (not isinstance(bound, int) or bound < 0):
             yield key, f"{bound!r} is no whole number from 0"
     if isinstance(rule.min, (int, float)) and isinstance(rule.max, (int, float)) and rule.min > rule.max:
