@@ -3,6 +3,7 @@
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.config.units import format_duration
+from tidemark.domain.ledger.evidence import FLOOD_FLOOR
 
 _CHANGES = {
     "add_column": "a new column",
@@ -68,7 +69,8 @@ def _bad(contract: Contract) -> str:
     shares = contract.quarantine
     return (
         f"They go to {contract.quarantine_table} with their bytes and cause; from {shares.warn:.2%} of a batch on "
-        f"there is a warning, above {shares.fail:.2%} nothing of the batch is published."
+        f"there is a warning, above {shares.fail:.2%} and from {FLOOD_FLOOR} records on nothing "
+        "of the batch is published."
     )
 
 

@@ -206,6 +206,11 @@ def test_the_rules_of_the_contract_are_promised_with_what_follows():
     assert "No rule beside" in page([review()], "lake")
 
 
+def test_a_flood_is_promised_with_its_floor():
+    html = page([review()], "lake")
+    assert "above 5.00% and from 10 records on nothing of the batch is published." in html
+
+
 def test_the_picture_draws_each_mart_behind_what_it_is_made_of():
     """Given a mart on the upsert table and one on that mart, then arrows go from there, not from the append table."""
     marts = {"m.who": ["a.now", "m.daily"], "m.daily": ["a.log"], "m.other": ["b.elsewhere", "a.log"]}
