@@ -94,6 +94,11 @@ def test_a_rule_that_does_not_fit_the_columns_is_refused_in_words(said, fault):
     assert fault in found
 
 
+def test_a_name_with_a_dot_is_suggested_as_it_must_be_written():
+    [found] = fit_faults([rule(check="not_null", column="weird.name")], Struct((Field("weird.name", LONG),)))
+    assert found.endswith("there is no column weird.name (did you mean `weird.name`?)")
+
+
 FITTING = [
     {"check": "not_null", "column": "tags"},
     {"check": "not_null", "column": "customer.`e.mail`"},

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tidemark.domain.columns.partitioning import PartitionField, column_parts
+from tidemark.domain.columns.partitioning import PartitionField, column_parts, quoted_parts
 from tidemark.domain.columns.types import ColumnType, Primitive, Struct
 from tidemark.domain.suggest import nearest
 
@@ -57,10 +57,10 @@ def resolve(columns: Struct, path: str) -> ColumnType | None:
 
 
 def leaf_paths(columns: Struct, prefix: str = "") -> list[str]:
-    """The dotted paths of everything that can be named."""
+    """The dotted paths of everything that can be named; a name with a dot in it in backticks."""
     paths = []
     for field in columns.fields:
-        path = f"{prefix}{field.name}"
+        path = prefix + (quoted_parts([field.name]) if "." in field.name else field.name)
         paths.append(path)
         if isinstance(field.type, Struct):
             paths += leaf_paths(field.type, f"{path}.")

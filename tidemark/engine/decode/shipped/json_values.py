@@ -304,7 +304,9 @@ def _time(value: Any, *, zoned: bool) -> datetime:
         local = datetime.fromisoformat(clock).replace(tzinfo=UTC)
         local -= _offset(found[6] or "Z")
     except (ValueError, OverflowError):
-        raise _outside(repr(text[:_MAX_DIGITS]), "is no time of the years 1 to 9999") from None
+        raise _outside(
+            repr(text[:_MAX_DIGITS]), "is no time of day, or none of the years 1 to 9999"
+        ) from None
     return local if zoned else local.replace(tzinfo=None)
 
 
