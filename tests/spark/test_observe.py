@@ -1,6 +1,7 @@
 """Rule: what a pass counts by Kafka partition is exact, whoever reads which records, however many partitions there are."""
 
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
@@ -8,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tidemark.domain.formats.routes import UNROUTED
 from tidemark.engine.access.spark import connect
 from tidemark.engine.decode.records import CAUSE, FATE
-from tidemark.engine.ingest.observe import Observed, evidence, observed
+from tidemark.engine.ingest.observe import EventTime, Observed, evidence, observed
 
 
 @pytest.mark.parametrize(("partitions", "tasks"), [(1, 5), (2, 3), (5, 7), (64, 16), (300, 40), (997, 9)])
@@ -43,3 +44,20 @@ def test_partitions_that_many_tasks_read_are_counted_one_by_one(stack, partition
     assert seen.tombstones == expected["tombstone"]
     assert seen.skipped == expected["skipped"]
     assert seen.unrouted == expected[UNROUTED]
+
+
+@pytest.mark.parametrize("far", [106_751_992, -106_751_993, 2**31 - 1, -(2**31)])
+def test_an_event_date_that_no_timestamp_holds_moves_no_watermark_and_stops_nothing(stack, far):
+    rows = connect(stack["spark"]["remote"]).range(0, 3, 1, 1)
+    kafka = {"partition": F.lit(0), "timestamp": F.timestamp_millis("id"), "schema_id": F.lit(1)}
+    rows = rows.select(
+        F.struct(*(part.alias(name) for name, part in kafka.items())).alias("_kafka"),
+        F.lit("written").alias(FATE),
+        F.lit(None).cast("string").alias(CAUSE),
+        F.date_from_unix_date(F.when(F.col("id") == 0, 20000).when(F.col("id") == 1, far)).alias("d"),
+    )
+    observation = Observed(f"far {far}")
+    event_time = EventTime(("d",), datetime(2020, 1, 1, tzinfo=UTC), day=True)
+    observed(rows, [0], observation, event_time).write.format("noop").mode("overwrite").save()
+    seen = evidence(observation, [0])
+    assert (seen.watermark, seen.late) == (20000 * 86_400_000_000, int(far < 0))

@@ -21,6 +21,8 @@ from tidemark.engine.decode.quality_rows import rule_metrics, rule_results
 from tidemark.engine.decode.records import CAUSE, FATE
 
 FUTURE = "INTERVAL 1 HOUR"
+_FAR_DAY = 106_751_990
+"""Days from 1970: those beyond are no timestamp."""
 
 
 class Observed(Observation):
@@ -33,10 +35,11 @@ class Observed(Observation):
 
 @dataclass(frozen=True, slots=True)
 class EventTime:
-    """The contract's `event_time` column, and the newest one published so far."""
+    """The contract's `event_time` column, and the newest one published so far; `day`: it is a date."""
 
     path: tuple[str, ...]
     watermark: datetime | None
+    day: bool = False
 
 
 def observed(
@@ -118,11 +121,20 @@ def _counts(seen: Mapping[str, Any], name: str, partitions: Iterable[int]) -> di
 
 
 def _event_metrics(event_time: EventTime) -> list[Column]:
-    at = F.col(quoted_name(*event_time.path)).cast("timestamp")
+    at = _time_of(event_time)
     written = F.col(FATE) == "written"
     sane = written & (at <= _varying(F.current_timestamp() + F.expr(FUTURE)))
     late = written & (at < _varying(F.lit(event_time.watermark).cast("timestamp")))
     return [F.max(F.when(sane, F.unix_micros(at))).alias("watermark"), _count(late).alias("late")]
+
+
+def _time_of(event_time: EventTime) -> Column:
+    """A date that no timestamp holds counts as the nearest that one does: the cast of it would stop the batch."""
+    found = F.col(quoted_name(*event_time.path))
+    if event_time.day:
+        first, last = (F.date_from_unix_date(F.lit(day)) for day in (-_FAR_DAY, _FAR_DAY))
+        found = F.when(found < first, first).when(found > last, last).otherwise(found)
+    return found.cast("timestamp")
 
 
 def _count(condition: Column) -> Column:

@@ -66,7 +66,7 @@ def _event_time(plan: Plan) -> EventTime | None:
     found = resolve(plan.columns, path) if path else None
     if path is None or not isinstance(found, Primitive) or found.name not in TIMES:
         return None
-    return EventTime(column_parts(path), plan.ledger.watermark)
+    return EventTime(column_parts(path), plan.ledger.watermark, found.name == "date")
 
 
 def _layout(plan: Plan, *, columnar: bool) -> dict[str, str]:
