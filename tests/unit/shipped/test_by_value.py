@@ -12,6 +12,7 @@ from tidemark.domain.formats import json_schema, protobuf_columns
 from tidemark.domain.formats.json_columns import columns, declared
 from tidemark.engine.decode.on_executors import arrow_type, explain, rows_of
 from tidemark.engine.decode.shipped.batch import decoder
+from tidemark.engine.decode.shipped.protobuf_arrow import _varint
 from tidemark.engine.decode.shipping import shippable
 from tidemark.engine.schema.protobuf import read
 from tidemark.engine.schema.protoc import compile_proto
@@ -74,6 +75,18 @@ def test_protobuf(tmp_path):
     found = abroad(tmp_path, {7: schema}, protobuf_columns.columns(schema), values, [7, 7, None], header=5)
     assert [row["cause"] for row in found] == [None, "undecodable", None]
     assert found[0]["row"] == {"id": 1, "e": ["7"], "s": "{}"}
+
+
+def test_a_struct_that_is_nested_too_deep_for_protobuf_is_told_so():
+    text = (
+        'syntax = "proto3"; import "google/protobuf/struct.proto"; message M { google.protobuf.Value v = 1; }'
+    )
+    data = b"\x20\x01"
+    for tag in b"\x0a\x32" * 60 + b"\x0a":
+        data = bytes([tag]) + _varint(len(data)) + data
+    found = explain(b"\0" + data, read(compile_proto(text)))
+    assert found.cause == "undecodable"
+    assert "more than 100 messages in one another" in found.detail
 
 
 def test_writers_of_one_batch_are_put_back_in_order(tmp_path, documents):

@@ -106,7 +106,8 @@ class Reader:
                     return self._class.FromString(value[len(prefix) :])
                 except DecodeError:
                     reason = (
-                        f"the bytes are no {self.root.name}: truncated, damaged or a string that is no UTF-8"
+                        f"the bytes are no {self.root.name}: truncated, damaged, more than 100 messages in one "
+                        "another, or a string that is no UTF-8"
                     )
                     raise ProtobufFault("undecodable", reason) from None
         index = _message_index(value)
