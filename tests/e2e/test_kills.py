@@ -10,10 +10,10 @@ from topics import ORDER, order
 POISON = [(None, b"poison", 0)]
 POINTS = ["planned", "branched", "staged", "audited", "receipted", "quarantined", "published"]
 """A table of format 2 is published, tagged and tidied in one catalog commit."""
-FORMAT_3_POINTS = ["quarantined", "published", "tagged", "dropped"]
+FORMAT_3_POINTS = ["quarantined", "published", "forwarded", "tagged", "dropped"]
 """PyIceberg cannot write format 3, so there Spark does it in three."""
 NEWER = {**ORDER, "doc": "the same fields, another schema"}
-PUBLISHED = {"published", "tagged", "dropped"}
+PUBLISHED = {"published", "forwarded", "tagged", "dropped"}
 
 
 ROUNDS = 4
@@ -40,6 +40,21 @@ def test_a_run_killed_at_a_named_point_is_continued_exactly(lakehouse, point, fo
     assert (outcome.state, outcome.error) == ("fresh", None)
     assert table.ids() == list(range(210))
     assert table.holds_everything().quarantined == 1
+
+
+def test_the_tag_follows_a_run_that_died_before_it_set_it(lakehouse):
+    """Given a run that was killed behind its publishing, when the next one has nothing to read, then the tag alone tells of the ledger again, whatever expires."""
+    topic = lakehouse.cluster.topic("untagged")
+    topic.send(range(10))
+    table = lakehouse.table(topic, format_version=3)
+    table.run()
+    topic.send(range(10, 20))
+    run = table.start(pause_at="forwarded")
+    run.reaches_its_pause()
+    run.kill()
+    state = lakehouse.lake.state(table.name)
+    assert state.tagged != state.receipt
+    assert (table.run().commits, lakehouse.lake.state(table.name).tagged) == (0, state.receipt)
 
 
 @pytest.mark.parametrize("point", ["branched", "receipted", "published"])

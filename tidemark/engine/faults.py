@@ -26,6 +26,7 @@ PausePoint = Literal[
     "quarantined",
     "publishing",
     "published",
+    "forwarded",
     "tagged",
     "dropped",
     "settling",

@@ -55,6 +55,8 @@ class TableState:
     uuid: str | None = None
     head: int | None = None
     receipt: int | None = None
+    tagged: int | None = None
+    """Where the tag of the newest receipt is; elsewhere after a death between two commits, or somebody's hand."""
     ledger: Ledger | None = None
     columns: Struct | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -132,6 +134,7 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         uuid=str(metadata.table_uuid),
         head=metadata.current_snapshot_id,
         receipt=receipt.snapshot_id if receipt else None,
+        tagged=metadata.refs[LEDGER_TAG].snapshot_id if LEDGER_TAG in metadata.refs else None,
         ledger=ledger_of(receipt, table) if receipt and not merges else None,
         columns=columns_of(metadata.schema()),
         properties=dict(metadata.properties),

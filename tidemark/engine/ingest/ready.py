@@ -23,6 +23,7 @@ from tidemark.engine.schema.keys import key_decoding
 from tidemark.engine.schema.subjects import subject_of
 from tidemark.engine.schema.writers import TopicSchemas
 from tidemark.engine.table.create import prepare, table_columns
+from tidemark.engine.table.publish import tag_receipt
 from tidemark.engine.table.settle import settle
 from tidemark.engine.table.takeover import renaming, require_free_folder
 
@@ -46,6 +47,8 @@ def ready(
     ledger = state.ledger
     if ledger is None:
         raise Stopped("ledger_missing", contract.table, "Its first receipt vanished again.")
+    if state.receipt is not None and state.tagged != state.receipt:
+        tag_receipt(lake, contract.table, state.receipt)
     settle(lake, contract, ledger)
     state = evolved(lake, contract, state, schemas, run_id, fresh=fresh)
     _fitting_rules(lake, contract, state, schemas)

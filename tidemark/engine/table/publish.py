@@ -5,6 +5,7 @@ failed or was lost the table is looked at before anything is believed (docs/adr/
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pyiceberg.exceptions import CommitFailedException
@@ -118,7 +119,8 @@ def publish_alone(
     try:
         return publish(lake, attempt, made, ledger, act=act)
     except BaseException:
-        drop_branch(lake, attempt)
+        with suppress(Exception):
+            drop_branch(lake, attempt)
         raise
 
 
@@ -267,24 +269,30 @@ def _compare_and_set(
 def _fast_forward(lake: Lake, receipt: _Receipt, target: int) -> None:
     """The same in three commits of Spark, for tables that PyIceberg cannot write.
 
-    The second and third are conveniences: the next batch repeats the tag, expiry drops the branch after a day.
+    What a death between them leaves undone the next run does (the tag, `ready`) and expiry after a day (the branch).
     A rollback is no fast-forward; a commit that falls between its last look and this call is rolled back with the rest.
     """
     attempt, says = receipt.attempt, receipt.says
-    spark, table = lake.spark(), lake.identifier(attempt.table)
+    spark = lake.spark()
     if attempt.target is None:
         call = _forward(lake, attempt)
     else:
         call = lake.call("set_current_snapshot", attempt.table, f"snapshot_id => {target}")
     spark.sql(call).collect()
-    spark.sql(
-        f"ALTER TABLE {table} CREATE OR REPLACE TAG `{LEDGER_TAG}` AS OF VERSION {target} "
-        f"RETAIN {TAG_RETENTION_DAYS} DAYS"
-    )
+    pause_point("forwarded")
+    tag_receipt(lake, attempt.table, target)
     pause_point("tagged")
     if says:
         _say(lake, attempt, says)
     drop_branch(lake, attempt)
+
+
+def tag_receipt(lake: Lake, table: str, receipt: int) -> None:
+    """Let the tag name the newest receipt: alone it tells of the ledger once somebody has expired all others."""
+    lake.spark().sql(
+        f"ALTER TABLE {lake.identifier(table)} CREATE OR REPLACE TAG `{LEDGER_TAG}` AS OF VERSION {receipt} "
+        f"RETAIN {TAG_RETENTION_DAYS} DAYS"
+    )
 
 
 def _forward(lake: Lake, attempt: Attempt) -> str:
