@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Event
 
 import dagster as dg
+from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 from assets.checks import FRESHNESS
 from assets.evolution import run_evolved
@@ -48,6 +49,9 @@ def run_tables(
 ) -> Iterator[Told]:
     """Serve the selected tables, as the sensor wants it or until they have caught up.
 
+    A table in which a run of a sensor or a schedule has nothing to do gets no result: what is made of it would be
+    built anew, and every look would be an event.
+
     `make_work`: by default append tables are ingested. `first_seen`: see `IngestConfig`.
 
     Raises:
@@ -81,7 +85,7 @@ def run_tables(
                 yield _result(context, resource, contract, outcome, lake.state(contract.table))
             elif not _without_a_place(context, contract, outcome):
                 idle.append(outcome)
-        if stopped or not by_sensor(context.run):
+        if stopped or not (by_sensor(context.run) or SCHEDULE_NAME_TAG in context.run.tags):
             # a failed run paints every selected table without a result red: these are well, they had nothing to do
             for each in idle:
                 yield from _unchanged(context, resource, lake, contracts[each.table], each)

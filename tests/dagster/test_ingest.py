@@ -11,7 +11,7 @@ import pytest
 from dagster import AssetKey, DagsterEventType
 from dagster._core.definitions.data_version import extract_data_version_from_entry
 from dagster._core.errors import DagsterExecutionInterruptedError
-from dagster._core.storage.tags import PARENT_RUN_ID_TAG
+from dagster._core.storage.tags import PARENT_RUN_ID_TAG, SCHEDULE_NAME_TAG
 from dagster._serdes import serialize_value
 
 import assets.run as run_module
@@ -246,6 +246,14 @@ def test_a_run_of_the_sensor_reports_only_tables_with_commits(run, monkeypatch):
     FakeWork.waiting = {"shop.orders": 4}
     monkeypatch.setattr(run_module, "Handover", lambda *_: lambda: "run x is queued")
     result = run("shop.orders", "web.clicks", tags=SENSOR)
+    assert result.success
+    assert materialized(result) == ["shop/orders", "shop/orders_quarantine"]
+
+
+def test_a_scheduled_look_at_tables_that_are_level_says_nothing_of_them(run):
+    """Given a schedule that looks every hour, when nothing waits, then no result of it has marts built anew."""
+    FakeWork.waiting = {"shop.orders": 4}
+    result = run("shop.orders", "web.clicks", tags={SCHEDULE_NAME_TAG: "merge"})
     assert result.success
     assert materialized(result) == ["shop/orders", "shop/orders_quarantine"]
 
