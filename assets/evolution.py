@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 
 from assets.drift import evaluation
+from assets.last_runs import knowing
 from assets.names import schema_key
 from assets.schema import COMPATIBILITY, REVIEW
 from resources.lake import LakeResource
@@ -27,7 +28,8 @@ def evolve_tables(
         dg.Failure: at the end, naming the tables that could not be looked at.
     """
     failed: dict[str, str] = {}
-    with resource.open() as lake:
+    with resource.open() as opened:
+        lake = knowing(opened, context.instance)
         for contract in contracts:
             try:
                 found = evolve_now(lake, contract, context.run_id)

@@ -10,6 +10,7 @@ from dagster import DagsterEventType, DagsterRunStatus, RunRecord, RunsFilter
 from assets.names import STOPPED_TAG, table_key, table_of
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.states import State
+from tidemark.engine.access.lake import Lake
 from tidemark.engine.look.status import Hint
 
 LOOK_BACK = 100
@@ -79,6 +80,12 @@ def _interrupted(instance: dg.DagsterInstance, run_id: str) -> bool:
     event = found[0].event_log_entry.dagster_event if found else None
     error = getattr(event.event_specific_data, "error", None) if event else None
     return error is not None and "DagsterExecutionInterruptedError" in error.message
+
+
+def knowing(lake: Lake, instance: dg.DagsterInstance) -> Lake:
+    """The lake with Dagster's records of what was loaded: they tell a table that is gone from one that never was."""
+    lake.loaded = lambda table: table in loaded_before(instance, [table])
+    return lake
 
 
 def loaded_before(instance: dg.DagsterInstance, tables: Sequence[str]) -> set[str]:

@@ -61,7 +61,7 @@ def health_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecksDefinitio
         from assets.upkeep import judge_files  # noqa: PLC0415
 
         chosen = sorted(table_of(key.asset_key) for key in context.selected_asset_check_keys)
-        yield from judge_files(lake, [by_table[table] for table in chosen])
+        yield from judge_files(context.instance, lake, [by_table[table] for table in chosen])
 
     return [files_of_tables]
 

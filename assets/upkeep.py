@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
+from assets.last_runs import knowing
 from assets.maintenance import HEALTH
 from assets.names import maintenance_key, table_key
 from assets.watching import reconciled
@@ -31,7 +32,8 @@ def maintain_tables(
     failed: dict[str, dg.MetadataValue] = {}
     idle: list[str] = []
     scheduled = SCHEDULE_NAME_TAG in context.run.tags
-    with alive(resource.places.home, context.run_id), resource.open() as lake:
+    with alive(resource.places.home, context.run_id), resource.open() as opened:
+        lake = knowing(opened, context.instance)
         for contract in contracts:
             gains = list(maintain(lake, contract, (kind,)))
             if scheduled and kind == "compaction":
@@ -48,9 +50,12 @@ def maintain_tables(
         raise dg.Failure(f"not maintained: {', '.join(failed)}", metadata=failed, allow_retries=False)
 
 
-def judge_files(resource: LakeResource, contracts: Sequence[Contract]) -> Iterator[dg.AssetCheckResult]:
+def judge_files(
+    instance: dg.DagsterInstance, resource: LakeResource, contracts: Sequence[Contract]
+) -> Iterator[dg.AssetCheckResult]:
     """The files check of each table."""
-    with resource.open() as lake:
+    with resource.open() as opened:
+        lake = knowing(opened, instance)
         for contract in contracts:
             key = table_key(contract.table)
             try:

@@ -61,11 +61,13 @@ def _reconciliation_checks(contracts: Sequence[Contract]) -> dg.AssetChecksDefin
     def kafka_reconciliation(
         context: dg.AssetCheckExecutionContext, lake: LakeResource
     ) -> Iterator[dg.AssetCheckResult]:
+        from assets.last_runs import knowing  # noqa: PLC0415
         from assets.watching import reconciled  # noqa: PLC0415
 
         with lake.open() as opened:
+            known = knowing(opened, context.instance)
             for contract in _chosen(context, by_table):
-                yield dg.AssetCheckResult(**reconciled(opened, contract))
+                yield dg.AssetCheckResult(**reconciled(known, contract))
 
     return kafka_reconciliation
 

@@ -125,13 +125,13 @@ def change_table(
     Raises:
         dg.Failure: it was refused, or a service does not answer.
     """
-    from assets.last_runs import loaded_before  # noqa: PLC0415
+    from assets.last_runs import knowing  # noqa: PLC0415
     from tidemark.engine.access.outages import named  # noqa: PLC0415
 
     signature = signed(context, config)
     try:
-        with resource.open() as lake:
-            lake.loaded = lambda table: table in loaded_before(context.instance, [table])
+        with resource.open() as opened:
+            lake = knowing(opened, context.instance)
             known = resource.configuration
             contract = known.any_table(config.table) if upserts else known.contract(config.table)
             with named(config.table, topic=contract.topic, cluster=contract.cluster):

@@ -101,7 +101,7 @@ def test_retention_and_expiry_keep_their_own_numbers_and_show_their_plans(defs, 
     }
 
 
-def test_the_files_check_passes_warns_and_fails(resource, lake, monkeypatch):
+def test_the_files_check_passes_warns_and_fails(resource, lake, instance, monkeypatch):
     """Given a table whose files are well, one that needs maintenance, and one that cannot be looked at, then each says so."""
 
     def health(_lake, contract):
@@ -112,7 +112,7 @@ def test_the_files_check_passes_warns_and_fails(resource, lake, monkeypatch):
 
     monkeypatch.setattr("assets.upkeep.health", health)
     audit, orders, clicks = sorted(
-        judge_files(resource, lake.configuration.contracts), key=lambda found: found.asset_key.path
+        judge_files(instance, resource, lake.configuration.contracts), key=lambda found: found.asset_key.path
     )
     assert {each.check_name for each in (audit, orders, clicks)} == {HEALTH}
     assert audit.passed

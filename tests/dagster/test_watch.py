@@ -13,8 +13,11 @@ from dagster._core.remote_origin import (
 )
 from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, SensorInstigatorData
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from pyiceberg.catalog.memory import InMemoryCatalog
 
 from assets import watching
+from assets.drift import DRIFT
+from assets.maintenance import HEALTH
 from assets.names import table_key
 from assets.quality import evaluations
 from assets.watch import HEADROOM, KAFKA_RECONCILIATION
@@ -101,6 +104,17 @@ def test_what_cannot_be_compared_is_no_loss(check, monkeypatch):
     refuse(Outage("kafka_down", "shop.orders", "no broker"))
     found = check(KAFKA_RECONCILIATION)
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+
+
+@pytest.mark.parametrize("name", [KAFKA_RECONCILIATION, DRIFT, HEALTH])
+def test_a_table_that_was_dropped_is_not_one_that_was_never_loaded(check, lake, instance, name):
+    """Given a table that is not there, when Dagster's records know that a run has loaded it, then its checks are not green."""
+    lake.ends["orders"], lake.catalog = {0: 9}, InMemoryCatalog("lake")
+    assert check(name).passed, "there is nothing to be wrong yet"
+    instance.report_runless_asset_event(dg.AssetMaterialization(table_key("shop.orders")))
+    found = check(name)
+    assert not found.passed
+    assert "table_missing" in f"{found.description} {found.metadata}"
 
 
 def test_a_compaction_that_acted_is_followed_by_a_reconciliation(defs, instance, lake, monkeypatch):

@@ -9,6 +9,7 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
 from tidemark.engine.maintain.maintain import tables_of
 from tidemark.engine.table.layout import read_layout
+from tidemark.engine.table.unloaded import gone
 
 SLACK = 2
 """Maintenance runs now and then: only what is this many times beyond its threshold is a finding."""
@@ -27,6 +28,7 @@ def health(lake: Lake, contract: Contract) -> Health | None:
 
     Raises:
         Outage: the catalog or the store does not answer.
+        Stopped: `table_missing`, of a table that was loaded.
     """
     numbers: dict[str, float] = {}
     faults: list[str] = []
@@ -34,6 +36,8 @@ def health(lake: Lake, contract: Contract) -> Health | None:
         with named(name):
             table = load(lake.catalog, name)
             if table is None:
+                if name == contract.table and (missing := gone(lake, name)):
+                    raise missing
                 continue
             layout = read_layout(table)
         short = "" if name == contract.table else f"{name.removeprefix(contract.namespace + '.')}: "

@@ -7,6 +7,7 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.preview.foresee import with_adoption
 from tidemark.engine.schema.evolve import plan_evolution, value_columns, writer_columns
 from tidemark.engine.schema.writers import read_schemas
+from tidemark.engine.table.unloaded import gone
 
 
 def drifted(lake: Lake, contract: Contract) -> Drift | None:
@@ -14,11 +15,13 @@ def drifted(lake: Lake, contract: Contract) -> Drift | None:
 
     Raises:
         Outage: catalog or registry do not answer.
-        Stopped: the table is in a stop state that hides its columns.
+        Stopped: the table is in a stop state that hides its columns, or is gone.
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         state = lake.state(contract.table, ledger=False)
         if not state.exists:
+            if missing := gone(lake, contract.table):
+                raise missing
             return None
         schemas = read_schemas(lake, contract)
         plan = with_adoption(contract, state, schemas, plan_evolution(contract, state, schemas))
