@@ -55,14 +55,17 @@ def test_a_layout_edited_in_the_contract_is_for_new_files_and_every_row_stays(la
 
 
 def test_a_layout_that_somebody_changed_by_hand_is_put_back_by_the_next_run(lakehouse):
-    """Given a field dropped and an order written by SQL, when records come, then they are laid out as the contract says, once."""
+    """Given a field dropped, an order written and a column made required, when records come, then they are laid out as the contract says, once."""
     topic = lakehouse.cluster.topic("by_hand")
     topic.send(range(4))
     table = lakehouse.table(topic, partition_by=["bucket(4, id)"], sort_by=["customer"])
     table.run()
     for change in ("DROP PARTITION FIELD bucket(4, id)", "WRITE ORDERED BY amount DESC"):
         lakehouse.spark().sql(f"ALTER TABLE {table.name} {change}")
-    assert {c.kind for c in planned(lakehouse, table).of("apply")} == {"partition_spec", "sort_order"}
+    with table.iceberg().update_schema(allow_incompatible_changes=True) as schema:
+        schema.update_column("customer", required=True)
+    changed = {"partition_spec", "sort_order", "make_optional"}
+    assert {c.kind for c in planned(lakehouse, table).of("apply")} == changed
     topic.send(range(4, 8))
     assert table.run().state == "fresh"
     assert planned(lakehouse, table).changes == ()

@@ -267,6 +267,8 @@ class TestEachEditOfAContract:
 
     def test_a_required_column_becomes_optional_unless_it_identifies_the_row(self) -> None:
         shape = replace(made_by(contract()), required=(("id",), ("who",)), identifiers=(("id",),))
+        assert strayed(contract(), COLUMNS, shape)
+        assert not strayed(contract(), COLUMNS, replace(shape, required=(("id",),)))
         plan = planned(contract(), shape)
         assert {c.path: c.verdict for c in plan.changes} == {("id",): "impossible", ("who",): "apply"}
 

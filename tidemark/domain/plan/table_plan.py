@@ -58,10 +58,12 @@ def with_layout(
 
 
 def strayed(contract: Contract, columns: Struct, shape: Shape) -> bool:
-    """Whether somebody else has changed the layout that this contract gave the table, and it can be had again.
+    """Whether somebody else has made a column required, or changed the layout that this contract gave the table.
 
-    One that the table remembers otherwise is of another contract, yesterday's or tomorrow's: an edit.
+    As far as it can be had again. A layout that the table remembers otherwise is of another contract, yesterday's or tomorrow's: an edit.
     """
+    if any(change.verdict == "apply" for change in _optional(shape)):
+        return True
     changes = (
         *_partition_spec(contract, columns, columns, shape),
         *_sort_order(contract, columns, columns, shape),
