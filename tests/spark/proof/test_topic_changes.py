@@ -4,10 +4,13 @@ from datetime import UTC, datetime
 
 import oracle
 import pytest
+from append_log import AppendLog
 from dying import dying_at
 from lakehouse import until
 
-from tidemark.domain.errors import Refused
+from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
+from tidemark.domain.errors import Refused, Stopped
+from tidemark.engine.look.tables import look
 from tidemark.engine.operate.accept import Signature, accept
 from tidemark.engine.operate.backfill import backfill
 from tidemark.engine.operate.backfill_plan import Asked
@@ -258,3 +261,14 @@ def test_a_record_with_a_time_beyond_spark_s_stops_where_it_stands_and_says_what
     accept(lakehouse.lake, table.contract, "record-gap", ONCALL)
     assert table.run().state == "fresh"
     assert table.ids() == [0, 1, 2, 3, 4, 6]
+
+
+def test_a_topic_that_another_cluster_lacks_is_not_called_missing(lakehouse):
+    """Given bootstrap servers that lead to another cluster now, when it has no such topic, then nobody is told to make it there."""
+    log = AppendLog(lakehouse, Struct((Field("id", LONG), KAFKA_COLUMN)))
+    log.commit([], {0: 5})
+    with pytest.raises(Stopped, match="The ledger names cluster c, the broker says") as stopped:
+        log.lake.topic(log.contract)
+    assert stopped.value.state == "cluster_changed"
+    [facts] = look(log.lake, [log.contract], {})
+    assert (facts.topic, facts.topic_fault) == (None, "cluster_changed")

@@ -102,6 +102,13 @@ def test_states(changes: dict[str, Any], state: State) -> None:
     assert status(**changes).state == state
 
 
+@pytest.mark.parametrize("other", [{"topic_id": "t2"}, {"cluster_id": "c2"}])
+def test_of_another_topic_everything_waits(other: dict[str, str]) -> None:
+    """Its offsets are no continuation of those that were read, be they greater or less."""
+    found = status(topic=topic(60, **other))
+    assert (found.lag_records, found.next) == (60, {0: 100})
+
+
 def test_every_state_but_fresh_comes_with_a_remedy() -> None:
     assert status(topic=None).remedy == "create the topic or mend `topic` in the contract"
     assert status(topic=topic(150)).remedy == "tidemark run shop.orders"

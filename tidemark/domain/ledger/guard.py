@@ -49,13 +49,20 @@ def another(ledger: Ledger | None, topic: Topic | None) -> Finding | None:
     return _identity(ledger, topic) or _partitions(ledger, topic)
 
 
+def another_cluster(ledger: Ledger | None, cluster_id: str | None) -> Finding | None:
+    """Whether the brokers are of another cluster than the one that was read."""
+    if ledger is None or not ledger.cluster_id or not cluster_id or ledger.cluster_id == cluster_id:
+        return None
+    return Finding(
+        "cluster_changed",
+        f"The ledger names cluster {ledger.cluster_id}, the broker says {cluster_id}.",
+        {"ledger_cluster_id": ledger.cluster_id, "cluster_id": cluster_id},
+    )
+
+
 def _identity(ledger: Ledger, topic: Topic) -> Finding | None:
-    if ledger.cluster_id and topic.cluster_id and ledger.cluster_id != topic.cluster_id:
-        return Finding(
-            "cluster_changed",
-            f"The ledger names cluster {ledger.cluster_id}, the broker says {topic.cluster_id}.",
-            {"ledger_cluster_id": ledger.cluster_id, "cluster_id": topic.cluster_id},
-        )
+    if finding := another_cluster(ledger, topic.cluster_id):
+        return finding
     if ledger.topic != topic.name:
         return Finding(
             "topic_recreated",

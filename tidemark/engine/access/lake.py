@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Refused, Stopped
-from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.guard import Topic, another_cluster
 from tidemark.domain.secrets import redact_text
 from tidemark.engine.access.kafka import KafkaAdmin
 from tidemark.engine.access.metadata_files import spare_parsing
@@ -157,13 +157,17 @@ class Lake:
         """The contract's topic as it is now.
 
         Raises:
-            Stopped: `topic_missing`.
+            Stopped: `topic_missing`; `cluster_changed` where another cluster was read, which may have it.
         """
         with named(contract.table, topic=contract.topic, cluster=contract.cluster):
-            found = self.kafka(contract.cluster).describe([contract.topic]).get(contract.topic)
-            if found is None:
-                raise Stopped("topic_missing", "-", "")
-            return found
+            kafka = self.kafka(contract.cluster)
+            found = kafka.describe([contract.topic]).get(contract.topic)
+            if found is not None:
+                return found
+            ledger = self.state(contract.table, ledger=False).ledger
+            if finding := another_cluster(ledger, kafka.cluster_id()):
+                raise Stopped(finding.state, "-", finding.detail, **finding.fields)
+            raise Stopped("topic_missing", "-", "")
 
     def state(self, table: str, *, ledger: bool = True) -> TableState:
         """The table as it is now (see `read_state`); with `ledger` false a table that lost its own is let pass."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from tidemark.domain.cadence.lag import Lag, Sighting, measure
 from tidemark.domain.config.contract import Contract, StartOffsets
-from tidemark.domain.ledger.guard import Finding, Topic, examine
+from tidemark.domain.ledger.guard import Finding, Topic, another, examine
 from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.domain.states import FINE, HELD_BACK, OUTAGES, STATES, State, remedy
 from tidemark.engine.access.table_state import TableState
@@ -54,8 +54,10 @@ class Facts:
 
     @property
     def committed(self) -> dict[int, int]:
-        """The ledger's next offsets; before the first load those of the log start."""
+        """How far the topic as it is now is read: to the ledger's next offsets; of another topic nothing is."""
         if self.table and self.table.ledger:
+            if self.topic and another(self.table.ledger, self.topic):
+                return dict(self.topic.log_start)
             return dict(self.table.ledger.next)
         start = self.contract.ingest.start
         if self.topic is None or start == "latest":

@@ -73,7 +73,7 @@ def _topics(lake: Lake, contracts: Sequence[Contract]) -> Answers:
 
 def _with_topics(lake: Lake, found: Sequence[Facts], answers: Answers) -> list[Facts]:
     """Topics are asked beside the tables: one that seems to end before its table has got to is asked once more."""
-    seen = [_with_topic(facts, *answers) for facts in found]
+    seen = [_absent(lake, _with_topic(facts, *answers)) for facts in found]
     before = [f.contract for f in seen if f.finding and f.finding.state == "offsets_regressed"]
     later = _topics(lake, before) if before else answers
     return [_with_topic(facts, *later) if facts.contract in before else facts for facts in seen]
@@ -84,6 +84,14 @@ def _with_topic(
 ) -> Facts:
     key = facts.contract.cluster, facts.contract.topic
     return replace(facts, topic=topics.get(key), topic_fault=faults.get(key))
+
+
+def _absent(lake: Lake, facts: Facts) -> Facts:
+    """Why the topic of a table that was loaded is not there: its cluster may be another one now."""
+    if facts.topic is not None or facts.topic_fault or not facts.loaded:
+        return facts
+    _, fault = asked(lambda: lake.topic(facts.contract))
+    return replace(facts, topic_fault=fault)
 
 
 def _with_clock(lake: Lake, facts: Facts) -> Facts:
