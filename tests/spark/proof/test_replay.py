@@ -5,12 +5,14 @@ import uuid
 import pytest
 from topics import ORDER, Topic, order
 
-from tidemark.domain.errors import Refused
+from tidemark.domain.errors import Refused, Stopped
+from tidemark.engine.look.quarantined import causes
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
+from tidemark.engine.verify.where import where_offset
 
 NEWER = {**ORDER, "doc": "the same fields, another schema"}
 ADA = Signature("ada", "a test", run_id="replay-1")
@@ -51,6 +53,25 @@ def test_quarantined_records_that_fit_today_enter_the_table_once(lakehouse, tabl
     table.topic.send(range(105, 110))
     assert table.run().rows.written == 5
     table.holds_everything()
+
+
+def test_a_quarantine_table_that_somebody_altered_stops_no_batch_and_says_what_it_lacks(lakehouse, table):
+    """Given a column added by hand, then batches and replays go on; given one renamed, then whoever looks is told which."""
+    name = table.contract.quarantine_table
+    lakehouse.spark().sql(f"ALTER TABLE {name} ADD COLUMN ticket STRING")
+    table.topic.send_raw([(None, b"poison", 0)])
+    assert table.run().rows.quarantined == 1
+    table.topic.use(NEWER)
+    assert replay_quarantine(lakehouse.lake, table.contract, Selection(), ADA).arguments["moved"] == 5
+    table.holds_everything()
+    lakehouse.spark().sql(f"ALTER TABLE {name} RENAME COLUMN cause TO why")
+    ledger = lakehouse.lake.state(table.name).ledger
+    for look in (
+        lambda: causes(lakehouse.lake, table.name, name, ledger),
+        lambda: where_offset(lakehouse.lake, table.contract, 0, 1),
+    ):
+        with pytest.raises(Stopped, match=r"dropped or renamed its columns cause: ALTER TABLE .* TO cause"):
+            look()
 
 
 def test_a_replay_of_one_cause_leaves_the_others_alone(lakehouse, table):

@@ -13,7 +13,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 from pyspark.sql import DataFrame
 
-from tidemark.domain.columns.spark_types import quoted_text
+from tidemark.domain.columns.spark_types import quoted_name, quoted_text
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.backfill import BACKFILL
@@ -136,13 +136,15 @@ def _head(lake: Lake, quarantine: str) -> Snapshot | None:
 
 
 def _merge(rows: DataFrame, target: str, where: str) -> None:
-    view = f"quarantined_{uuid4().hex}"
+    view, names = f"quarantined_{uuid4().hex}", [quoted_name(each) for each in rows.columns]
+    told = ", ".join(f"t.{each} = s.{each}" for each in names)  # somebody may have added columns of their own
+    values = ", ".join(f"s.{each}" for each in names)
     rows.createOrReplaceTempView(view)
     try:
         rows.sparkSession.sql(
             f"MERGE INTO {target} t USING {view} s ON t.epoch = s.epoch AND t.partition = s.partition "
             "AND t.offset = s.offset AND t.resolved_at IS NULL "
-            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT * "
+            f"WHEN MATCHED THEN UPDATE SET {told} WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({values}) "
             f"WHEN NOT MATCHED BY SOURCE AND {where} THEN DELETE"
         )
     finally:

@@ -15,7 +15,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load, summary_of
 from tidemark.engine.table.settle import pending
-from tidemark.engine.table.standing import NEEDED, OPEN, standing
+from tidemark.engine.table.standing import NEEDED, OPEN, require_columns, standing
 
 
 @dataclass(slots=True)
@@ -81,11 +81,13 @@ def _rows(
     table = _holding_rows(lake, quarantine)
     if table is None or ledger is None:
         return
+    wanted = tuple(dict.fromkeys((*NEEDED, *fields)))
+    require_columns(table, quarantine, wanted)
     asked = pending(ledger, table)
     everything = resolved or asked is not None
     scan = table.scan(
         row_filter=AlwaysTrue() if everything else "resolved_at IS NULL",
-        selected_fields=tuple(dict.fromkeys((*NEEDED, *fields))),
+        selected_fields=wanted,
     )
     for batch in scan.to_arrow_batch_reader():
         yield standing(batch, ledger, asked)

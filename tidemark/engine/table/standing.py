@@ -3,18 +3,34 @@
 So nobody has to wait for the second half of a commit over two tables, nor can see the first without the second.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.table import Table
 
+from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.settlement import STAGED, Settlement
 
 OPEN = "open"
 NEEDED = ("epoch", "partition", "offset", "batch_id", "resolved_by", "resolved_at")
+
+
+def require_columns(quarantine: Table, name: str, wanted: Iterable[str]) -> None:
+    """Raises Stopped (`misconfigured`): somebody has dropped or renamed columns of the quarantine table."""
+    there = {each.name for each in quarantine.schema().fields}
+    if missing := [each for each in wanted if each not in there]:
+        listed = ", ".join(missing)
+        raise Stopped(
+            "misconfigured",
+            name,
+            f"somebody has dropped or renamed its columns {listed}: ALTER TABLE {name} RENAME COLUMN … TO {missing[0]} "
+            "brings back one that was renamed, and values that are gone with it",
+            columns=missing,
+        )
 
 
 def standing(batch: pa.RecordBatch, ledger: Ledger, asked: Settlement | None) -> pa.Table:

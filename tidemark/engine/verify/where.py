@@ -25,7 +25,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState, ancestors, ledger_of, load, summary_of
 from tidemark.engine.table.settle import pending
-from tidemark.engine.table.standing import NEEDED, OPEN, standing
+from tidemark.engine.table.standing import NEEDED, OPEN, require_columns, standing
 from tidemark.engine.verify.glimpse import glimpse, is_skipped
 from tidemark.engine.verify.kafka_rows import kafka_rows, listed
 from tidemark.engine.verify.peek import peek
@@ -212,6 +212,7 @@ def _quarantined(lake: Lake, table: _Table, where: str | BooleanExpression) -> l
         loaded = load(lake.catalog, name)
         if loaded is None or table.ledger is None or loaded.metadata.current_snapshot_id is None:
             return []
+        require_columns(loaded, name, _QUARANTINED)
         scan = loaded.scan(row_filter=where, selected_fields=_QUARANTINED)
         asked = pending(table.ledger, loaded)
         batches: list[pa.RecordBatch] = list(scan.to_arrow_batch_reader())
