@@ -1,55 +1,89 @@
 """What the checks of assets/watch.py find: figures that the UI plots, and words that say what to do."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
 from assets.names import table_key
 from assets.watch import HEADROOM, KAFKA_RECONCILIATION, NEWEST
-from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, TidemarkError
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.look.headroom import kept_for
-from tidemark.engine.look.tables import asked, look
+from tidemark.engine.look.status import Facts, waiting_records
+from tidemark.engine.look.tables import asked, unread
 from tidemark.engine.verify.reconcile import Reconciliation, reconcile
 
+Kept = Mapping[tuple[str, str], float | None]
+"""Retention in seconds, None for ever, by cluster and topic; one that was not told is absent."""
 WARN, FAIL = 0.25, 0.05
 """Shares of a topic's retention."""
 
 
-def judge_headroom(resource: LakeResource, contracts: Sequence[Contract]) -> Iterator[dg.AssetCheckResult]:
-    """One result per table; nothing waits or nothing is ever deleted: passed. What cannot be asked is a warning."""
-    with resource.open() as lake:
-        for facts in look(lake, contracts, {}):
-            contract, left = facts.contract, facts.headroom
-            if fault := facts.topic_fault or facts.table_fault:
-                yield dg.AssetCheckResult(
-                    asset_key=table_key(contract.table),
-                    check_name=HEADROOM,
-                    passed=False,
-                    severity=dg.AssetCheckSeverity.WARN,
-                    description=f"it cannot be judged: {fault}",
-                    metadata={"next": f"tidemark status {contract.table}"},
-                )
-                continue
-            kept, _ = asked(lambda: kept_for(lake.platform.kafka[contract.cluster], [contract.topic]))  # noqa: B023
-            limit = (kept or {}).get(contract.topic)
-            share = 1.0 if left is None or not limit else left / limit
-            metadata: dict[str, Any] = {"share_of_retention": round(share, 4)}
-            if left is not None:
-                metadata["headroom_seconds"] = round(left)
-            if share < WARN:
-                metadata["next"] = f"tidemark status {contract.table}"
-            yield dg.AssetCheckResult(
-                asset_key=table_key(contract.table),
-                check_name=HEADROOM,
-                passed=share >= WARN,
-                severity=dg.AssetCheckSeverity.ERROR if share < FAIL else dg.AssetCheckSeverity.WARN,
-                description=_left(left),
-                metadata=metadata,
-            )
+def judged_headrooms(lake: Lake, contracts: Sequence[Contract]) -> Iterator[dict[str, Any]]:
+    """One result per table, as arguments of a result or of an evaluation. What cannot be judged is a warning.
+
+    Nothing waits, or nothing is ever deleted: passed.
+    """
+    found = unread(lake, contracts)
+    kept = _kept(lake, [facts.contract for facts in found if waiting_records(facts)])
+    for facts in found:
+        what = {"asset_key": table_key(facts.contract.table), "check_name": HEADROOM}
+        yield what | _judged(facts, kept)
+
+
+def _kept(lake: Lake, behind: Sequence[Contract]) -> Kept:
+    """One question to each cluster, for the topics of tables that are behind."""
+    topics: dict[str, set[str]] = defaultdict(set)
+    for contract in behind:
+        topics[contract.cluster].add(contract.topic)
+    kept: dict[tuple[str, str], float | None] = {}
+    for cluster, names in topics.items():
+        answer, _ = asked(lambda: kept_for(lake.platform.kafka[cluster], sorted(names)))  # noqa: B023 - called at once
+        kept |= {(cluster, topic): limit for topic, limit in (answer or {}).items()}
+    return kept
+
+
+def _judged(facts: Facts, kept: Kept) -> dict[str, Any]:
+    if fault := _unknown(facts, kept):
+        return {
+            "passed": False,
+            "severity": dg.AssetCheckSeverity.WARN,
+            "description": f"it cannot be judged: {fault}",
+            "metadata": {"next": f"tidemark status {facts.contract.table}"},
+        }
+    left, limit = facts.headroom, kept.get((facts.contract.cluster, facts.contract.topic))
+    share, metadata = 1.0, dict[str, Any]()
+    if left is not None and limit is not None:
+        share = left / limit if limit else 0.0
+        metadata["headroom_seconds"] = round(left)
+    metadata["share_of_retention"] = round(share, 4)
+    if share < WARN:
+        metadata["next"] = f"tidemark status {facts.contract.table}"
+    return {
+        "passed": share >= WARN,
+        "severity": dg.AssetCheckSeverity.ERROR if share < FAIL else dg.AssetCheckSeverity.WARN,
+        "description": _left(left),
+        "metadata": metadata,
+    }
+
+
+def _unknown(facts: Facts, kept: Kept) -> str | None:
+    """Why nobody can tell how long Kafka keeps what waits."""
+    topic = facts.contract.cluster, facts.contract.topic
+    if fault := facts.topic_fault or facts.table_fault:
+        return fault
+    if facts.topic is None:
+        return "topic_missing"
+    if not waiting_records(facts):
+        return None
+    if topic not in kept:
+        return f"Kafka does not say how long it keeps {facts.contract.topic}"
+    if kept[topic] is not None and facts.headroom is None:
+        return "the time of the oldest unread record was not read"
+    return None
 
 
 def reconciled(lake: Lake, contract: Contract) -> dict[str, Any]:

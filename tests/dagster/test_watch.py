@@ -27,7 +27,7 @@ from tidemark.domain.errors import Outage, Refused
 from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.outcome import Commit, Outcome
-from tidemark.engine.look.status import Facts
+from tidemark.engine.look import tables
 from tidemark.engine.verify.marks import Count
 from tidemark.engine.verify.reconcile import Reconciliation
 
@@ -53,25 +53,74 @@ def check(defs, instance, lake):
     return evaluate
 
 
-def test_headroom_that_cannot_be_asked_is_not_passed(check, monkeypatch):
+@pytest.fixture
+def headroom(lake, monkeypatch):
+    """Of a table that is 5 records behind: what Kafka says of the oldest, and how long it keeps records."""
+
+    def says(left, kept, *, end=15):
+        def answer(_cluster, topics):
+            if isinstance(kept, Exception):
+                raise kept
+            return dict.fromkeys(topics, kept)
+
+        lake.ends["orders"], lake.tables["shop.orders"] = {0: end}, {"next": {0: 10}}
+        monkeypatch.setattr(tables, "headrooms", lambda _cluster, wanted: dict.fromkeys(wanted, left))
+        monkeypatch.setattr(watching, "kept_for", answer)
+
+    return says
+
+
+def test_headroom_that_cannot_be_asked_is_not_passed(check, lake):
     """Given Kafka that does not answer, then nobody is told that nothing waits."""
-    facts = lambda _lake, contracts, _: [Facts(c, topic_fault="kafka_down") for c in contracts]  # noqa: E731
-    monkeypatch.setattr(watching, "look", facts)
+    lake.down["main"] = True
     found = check(HEADROOM)
     assert (found.passed, found.severity.value) == (False, "WARN")
     assert found.description == "it cannot be judged: kafka_down"
+    lake.down.clear()
+    assert check(HEADROOM).description == "it cannot be judged: topic_missing"
 
 
-def test_headroom_is_judged_by_its_share_of_the_topics_retention(check, monkeypatch):
-    monkeypatch.setattr(watching, "kept_for", lambda _cluster, topics: dict.fromkeys(topics, 100.0))
+def test_headroom_is_judged_by_its_share_of_the_topics_retention(check, headroom):
     verdicts = {}
-    for left in (None, 90.0, 20.0, 4.0):
-        facts = lambda _lake, contracts, _, left=left: [Facts(c, headroom=left) for c in contracts]  # noqa: E731
-        monkeypatch.setattr(watching, "look", facts)
+    for left in (90.0, 20.0, 4.0):
+        headroom(left, 100.0)
         found = check(HEADROOM)
         verdicts[left] = found.passed or found.severity.value
-    assert verdicts == {None: True, 90.0: True, 20.0: "WARN", 4.0: "ERROR"}
+    assert verdicts == {90.0: True, 20.0: "WARN", 4.0: "ERROR"}
     assert found.metadata["next"].value == "tidemark status shop.orders"
+    headroom(None, None)
+    assert check(HEADROOM).passed, "Kafka keeps it for ever"
+
+
+@pytest.mark.parametrize(
+    ("left", "kept", "why"),
+    [
+        (None, 100.0, "the time of the oldest unread record was not read"),
+        (60.0, Outage("kafka_down", "-", "no broker"), "Kafka does not say how long it keeps orders"),
+    ],
+)
+def test_headroom_of_which_a_part_is_not_known_is_not_passed(check, headroom, left, kept, why):
+    """Given records that wait, when their age or the topic's retention could not be read, then the check warns; where nothing waits nothing can be lost."""
+    headroom(left, kept)
+    found = check(HEADROOM)
+    assert (found.passed, found.severity.value) == (False, "WARN")
+    assert found.description == f"it cannot be judged: {why}"
+    headroom(left, kept, end=10)
+    assert check(HEADROOM).passed
+
+
+def test_headroom_asks_each_cluster_once_and_reads_no_quarantine(lake, headroom, monkeypatch):
+    """Given many tables, then their check costs one question to Kafka, and nothing that only `status` shows."""
+    headroom(50.0, 100.0)
+    lake.ends["clicks"], lake.tables["web.clicks"] = {0: 15}, {"next": {0: 10}}
+    asked = []
+    monkeypatch.setattr(
+        watching, "kept_for", lambda _, topics: asked.append(topics) or dict.fromkeys(topics, 100.0)
+    )
+    monkeypatch.setattr(tables, "unresolved", lambda *_: pytest.fail("a scan of a quarantine"))
+    chosen = [each for each in lake.configuration.contracts if each.cluster == "main"]
+    assert [each["passed"] for each in watching.judged_headrooms(lake, chosen)] == [True, True]
+    assert asked == [["clicks", "orders"]]
 
 
 def test_reconciliation_plots_what_it_counted_and_says_what_to_do(check, monkeypatch):

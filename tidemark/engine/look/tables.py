@@ -3,7 +3,7 @@
 import socket
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -30,9 +30,7 @@ T = TypeVar("T")
 def look(lake: Lake, contracts: Sequence[Contract], memories: Mapping[str, Memory]) -> list[Facts]:
     """The facts of every table, in the order given; `memories` are those of earlier looks."""
     with ThreadPoolExecutor(PARALLEL, thread_name_prefix="status") as pool:
-        topics = pool.submit(_topics, lake, contracts)
-        found = list(pool.map(lambda each: _table(lake, each), contracts))
-        found = _with_topics(lake, found, topics.result())
+        found = list(pool.map(lambda facts: _with_quarantine(lake, facts), _fitted(lake, contracts, pool)))
         found = list(pool.map(lambda facts: _with_clock(lake, facts), found))
     found = _with_headroom(lake, found)
     found = _with_reachability(lake.platform, found)
@@ -40,13 +38,30 @@ def look(lake: Lake, contracts: Sequence[Contract], memories: Mapping[str, Memor
     return [_remembered(facts, memories.get(facts.contract.table, Memory()), now) for facts in found]
 
 
+def unread(lake: Lake, contracts: Sequence[Contract]) -> list[Facts]:
+    """Of each table, in the order given, only what says how long Kafka keeps what was not read yet."""
+    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="headroom") as pool:
+        return _with_headroom(lake, _fitted(lake, contracts, pool))
+
+
+def _fitted(lake: Lake, contracts: Sequence[Contract], pool: Executor) -> list[Facts]:
+    """Tables with their topics."""
+    topics = pool.submit(_topics, lake, contracts)
+    found = list(pool.map(lambda each: _table(lake, each), contracts))
+    return _with_topics(lake, found, topics.result())
+
+
 def _table(lake: Lake, contract: Contract) -> Facts:
     state, fault = asked(lambda: lake.state(contract.table))
     if fault == "ledger_missing":
         state, _ = asked(lambda: lake.state(contract.table, ledger=False))
-    ledger = state.ledger if state else None
-    quarantined, _ = asked(lambda: unresolved(lake, contract.quarantine_table, ledger))
-    return Facts(contract, table=state, table_fault=fault, quarantined=quarantined)
+    return Facts(contract, table=state, table_fault=fault)
+
+
+def _with_quarantine(lake: Lake, facts: Facts) -> Facts:
+    ledger = facts.table.ledger if facts.table else None
+    quarantined, _ = asked(lambda: unresolved(lake, facts.contract.quarantine_table, ledger))
+    return replace(facts, quarantined=quarantined)
 
 
 Answers = tuple[Mapping[tuple[str, str], Topic], Mapping[tuple[str, str], State]]
