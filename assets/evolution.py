@@ -1,6 +1,7 @@
 """One look at the schemas of some tables: each comes out as a result with its checks, errors as one failure."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -8,6 +9,7 @@ import dagster as dg
 from assets.drift import evaluation
 from assets.last_runs import knowing
 from assets.names import schema_key
+from assets.news import News
 from assets.schema import COMPATIBILITY, REVIEW
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
@@ -17,6 +19,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.preview.foresee import compatibility_findings, evolve_now
 from tidemark.engine.schema.evolve import Evolution
 from tidemark.engine.schema.history import history
+from tidemark.engine.table.unloaded import gone
 
 
 def evolve_tables(
@@ -27,17 +30,62 @@ def evolve_tables(
     Raises:
         dg.Failure: at the end, naming the tables that could not be looked at.
     """
-    failed: dict[str, str] = {}
     with resource.open() as opened:
-        lake = knowing(opened, context.instance)
-        for contract in contracts:
-            try:
-                found = evolve_now(lake, contract, context.run_id)
-                if found is not None:
-                    yield _result(context, lake, contract, found)
-                    context.log_event(evaluation(lake, contract))
-            except TidemarkError as error:
-                failed[contract.table] = str(error)
+        for found in _looks(knowing(opened, context.instance), contracts, context.run_id):
+            if found.made is not None:
+                chosen = context.selected_asset_check_keys
+                yield dg.MaterializeResult(
+                    asset_key=found.made.asset_key,
+                    metadata=found.made.metadata,
+                    check_results=[
+                        dg.AssetCheckResult(**each)
+                        for each in found.checks
+                        if dg.AssetCheckKey(each["asset_key"], each["check_name"]) in chosen
+                    ],
+                )
+            context.log_event(found.drift)
+
+
+def watch_tables(
+    context: dg.OpExecutionContext, resource: LakeResource, contracts: Sequence[Contract]
+) -> None:
+    """The same as the schedule does it, as events; what Dagster shows already is not told again.
+
+    Raises:
+        dg.Failure: as above.
+    """
+    news = News(context)
+    with resource.open() as opened:
+        for found in _looks(knowing(opened, context.instance), contracts, context.run_id):
+            if found.made is not None:
+                news.tell_result(found.made, changed=found.changed)
+            for each in found.checks:
+                news.tell(dg.AssetCheckEvaluation(**each))
+            news.tell(found.drift)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one look at a table found: nothing but its drift where it is gone. `checks`: arguments of each."""
+
+    drift: dg.AssetCheckEvaluation
+    made: dg.AssetMaterialization | None = None
+    checks: Sequence[dict[str, Any]] = ()
+    changed: bool = False
+
+
+def _looks(lake: Lake, contracts: Sequence[Contract], run_id: str) -> Iterator[_Look]:
+    failed: dict[str, str] = {}
+    for contract in contracts:
+        try:
+            found = evolve_now(lake, contract, run_id)
+            if found is None and gone(lake, contract.table) is None:
+                continue
+            made = _made(lake, contract, found) if found else None
+            checks = _checks(lake, contract, found) if found else []
+            yield _Look(evaluation(lake, contract), made, checks, changed=bool(found and found.done))
+        except TidemarkError as error:
+            failed[contract.table] = str(error)
     if failed:
         raise dg.Failure("\n".join(failed.values()), metadata=failed, allow_retries=False)
 
@@ -64,16 +112,9 @@ def run_evolved(lake: Lake, contract: Contract, run_id: str) -> dg.AssetMaterial
     )
 
 
-def _result(
-    context: dg.AssetExecutionContext, lake: Lake, contract: Contract, found: Evolution
-) -> dg.MaterializeResult[None]:
-    key = schema_key(contract.table)
-    checks = [_review(contract, found)]
-    if contract.value.format in REGISTRY_FORMATS:
-        checks.append(_compatibility(lake, contract))
-    chosen = context.selected_asset_check_keys
-    return dg.MaterializeResult(
-        asset_key=key,
+def _made(lake: Lake, contract: Contract, found: Evolution) -> dg.AssetMaterialization:
+    return dg.AssetMaterialization(
+        schema_key(contract.table),
         metadata={
             "plan": found.plan.id or "nothing to change",
             "verdict": found.plan.verdict,
@@ -82,11 +123,17 @@ def _result(
             "changes": dg.MetadataValue.json([change.as_json() for change in found.plan.changes]),
             "history": dg.MetadataValue.json(history(lake.state(contract.table, ledger=False))[-5:]),
         },
-        check_results=[each for each in checks if dg.AssetCheckKey(key, str(each.check_name)) in chosen],
     )
 
 
-def _review(contract: Contract, found: Evolution) -> dg.AssetCheckResult:
+def _checks(lake: Lake, contract: Contract, found: Evolution) -> list[dict[str, Any]]:
+    checks = [_review(contract, found)]
+    if contract.value.format in REGISTRY_FORMATS:
+        checks.append(_compatibility(lake, contract))
+    return checks
+
+
+def _review(contract: Contract, found: Evolution) -> dict[str, Any]:
     """Fails while a change is parked: a warning when an approval helps, an error when none can."""
     hopeless = any(change.verdict == "impossible" for change in found.parked)
     waits = [f"{'.'.join(c.path) or contract.table}: {c.kind} ({c.reason})" for c in found.parked]
@@ -96,22 +143,22 @@ def _review(contract: Contract, found: Evolution) -> dg.AssetCheckResult:
     if waits and not hopeless:
         command = f"tidemark approve {contract.table} {found.plan.id} --reason …"
         metadata["next"] = f"{command}, or the job approve in the launchpad"
-    return dg.AssetCheckResult(
-        check_name=REVIEW,
-        asset_key=schema_key(contract.table),
-        passed=not waits,
-        severity=dg.AssetCheckSeverity.ERROR if hopeless else dg.AssetCheckSeverity.WARN,
-        description="; ".join(waits) or "nothing waits",
-        metadata=metadata,
-    )
+    return {
+        "check_name": REVIEW,
+        "asset_key": schema_key(contract.table),
+        "passed": not waits,
+        "severity": dg.AssetCheckSeverity.ERROR if hopeless else dg.AssetCheckSeverity.WARN,
+        "description": "; ".join(waits) or "nothing waits",
+        "metadata": metadata,
+    }
 
 
-def _compatibility(lake: Lake, contract: Contract) -> dg.AssetCheckResult:
+def _compatibility(lake: Lake, contract: Contract) -> dict[str, Any]:
     found = compatibility_findings(lake, contract)
-    return dg.AssetCheckResult(
-        check_name=COMPATIBILITY,
-        asset_key=schema_key(contract.table),
-        passed=not found,
-        severity=dg.AssetCheckSeverity.WARN,
-        description="; ".join(found) or "the registry is at least as strict as the contract",
-    )
+    return {
+        "check_name": COMPATIBILITY,
+        "asset_key": schema_key(contract.table),
+        "passed": not found,
+        "severity": dg.AssetCheckSeverity.WARN,
+        "description": "; ".join(found) or "the registry is at least as strict as the contract",
+    }

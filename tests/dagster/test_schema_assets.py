@@ -4,6 +4,7 @@ import json
 
 import dagster as dg
 import pytest
+from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 import assets.evolution as module
 import tidemark.engine.preview.drifted as preview
@@ -11,6 +12,7 @@ from assets.drift import DRIFT
 from assets.evolution import run_evolved
 from assets.names import schema_key, table_key
 from assets.schema import COMPATIBILITY, REVIEW
+from assets.watch import HEADROOM
 from tidemark.domain.columns.types import LONG
 from tidemark.domain.errors import Outage
 from tidemark.domain.plan.drift import Drift
@@ -27,7 +29,7 @@ HOPELESS = Change("incompatible", ("*",), None, None, "impossible", "it is recur
 def look(monkeypatch, defs, instance, lake):
     """Materialize the schema asset of shop.orders when a look at the table finds `evolution`."""
 
-    def look(evolution, findings=()):
+    def look(evolution, findings=(), *, scheduled=None):
         def evolve_now(lake, contract, run_id):
             if isinstance(evolution, Exception):
                 raise evolution
@@ -37,6 +39,10 @@ def look(monkeypatch, defs, instance, lake):
         monkeypatch.setattr(module, "compatibility_findings", lambda *_: tuple(findings))
         monkeypatch.setattr(preview, "drifted", lambda *_: Drift("shop.orders", left(evolution)))
         lake.tables["shop.orders"] = {"next": {0: 1}}
+        if scheduled is not None:
+            tags = {SCHEDULE_NAME_TAG: "schema_evolution"} if scheduled else {}
+            job = defs.resolve_job_def("schema_evolution")
+            return job.execute_in_process(instance=instance, tags=tags, raise_on_error=False)
         key = schema_key("shop.orders")
         job = defs.resolve_implicit_global_asset_job_def()
         result = job.execute_in_process(instance=instance, asset_selection=[key], raise_on_error=False)
@@ -89,6 +95,50 @@ def test_the_table_itself_says_how_far_it_is_from_its_topic(look, defs, instance
     [check] = result.get_asset_check_evaluations()
     assert check.description == f"plan {plan.id} waits for an approval of: incompatible a"
     assert str(check.metadata["next"].value).startswith("tidemark approve shop.orders")
+
+
+@pytest.fixture
+def told(instance):
+    """What a run says of the assets of shop.orders, by the name of the check; `result` is the materialization."""
+
+    def read(result):
+        assert result.success
+        events = [entry.dagster_event for entry in instance.all_logs(result.run_id)]
+        found = {}
+        for event in events:
+            name = event.event_type_value if event else ""
+            if "PLANNED" in name:
+                found[name] = event
+            elif name == "ASSET_CHECK_EVALUATION":
+                each = event.asset_check_evaluation_data
+                if each.asset_key.path[-1] == "orders":
+                    found[each.check_name] = each.passed
+            elif name == "ASSET_MATERIALIZATION" and event.asset_key.path[-1] == "orders":
+                found["result"] = event.asset_key
+        return set(found)
+
+    return read
+
+
+ALL = {"result", REVIEW, COMPATIBILITY, DRIFT, HEADROOM}
+
+
+def test_a_scheduled_look_tells_what_is_new_and_nothing_else(look, told, lake, instance):
+    """Given the look of every quarter of an hour, when nothing has changed, then it writes no event; a change, a red check and a table that was materialized since are told, and a person is told everything."""
+    nothing, parked = SchemaPlan("shop.orders", ()), SchemaPlan("shop.orders", (PARKED,))
+    lake.ends["orders"] = {0: 1}
+    assert told(look(Evolution(nothing, ()), scheduled=True)) == ALL
+    assert told(look(Evolution(nothing, ()), scheduled=True)) == set()
+    assert told(look(Evolution(nothing, ()), scheduled=False)) == ALL
+    assert told(look(Evolution(nothing, ()), ["lax"], scheduled=True)) == {COMPATIBILITY}
+    assert told(look(Evolution(nothing, ()), scheduled=True)) == {COMPATIBILITY}
+    assert told(look(Evolution(parked, ()), scheduled=True)) == {"result", REVIEW, COMPATIBILITY, DRIFT}
+    assert told(look(Evolution(parked, ()), scheduled=True)) == set()
+    instance.report_runless_asset_event(dg.AssetMaterialization(table_key("shop.orders")))
+    assert told(look(Evolution(parked, ()), scheduled=True)) == {DRIFT, HEADROOM}
+    done = Evolution(SchemaPlan("shop.orders", (ADDED,)), (ADDED,))
+    for _ in range(2):
+        assert "result" in told(look(done, scheduled=True)), "each time something was done"
 
 
 def test_a_registry_that_does_not_answer_fails_the_run_and_no_check(look):
