@@ -158,6 +158,7 @@ def test_a_rollback_is_the_old_ledger_with_a_revision_of_its_own():
     old = ledger(next={0: 10}, totals={0: Counts(10, 10)}, revision=2)
     head = ledger(next={0: 30, 1: 4}, totals={0: Counts(30, 30)}, revision=5)
     back = rewound(old, head, asked(rewound={0: 10}), ENTRY)
+    assert back.contract == head.contract != ENTRY.contract, "an edit since is still to be applied"
     assert (back.next, back.totals, back.kind) == (old.next, old.totals, "rollback")
     assert back.revision == 6
     following = back.after({0: OffsetRange(10, 12)}, {0: Counts(2, 2)}, ENTRY)

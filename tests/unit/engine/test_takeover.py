@@ -1,6 +1,7 @@
 """A table belongs to the topic of its ledger: renamed in the contract it is renamed, without one it is released."""
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -315,6 +316,14 @@ class TestATableOfSomeoneElse:
         assert (change.kind, change.verdict) == ("adopt", "impossible")
         assert "note: missing" in change.reason
         assert "_kafka: missing" in change.reason
+
+    def test_that_lost_its_properties_goes_on_where_its_ledger_ends(self, lake: Any) -> None:
+        lake.load("shop.orders")
+        said, needs = contract("shop.orders"), Struct((Field("id", LONG),))
+        known = replace(lake.state("shop.orders"), properties={}, columns=table_columns(needs))
+        assert known.ledger
+        told = [adoption(said, each, needs).reason for each in (known, replace(known, ledger=None))]
+        assert ["goes on where its ledger ends" in each for each in told] == [True, False]
 
     def test_is_ours_once_it_was_adopted(self, lake: Any) -> None:
         lake.load("shop.orders")

@@ -66,10 +66,14 @@ def _last_truncates(ledger: Ledger, reread: Runs, entry: Entry) -> dict[int, int
 
 
 def rewound(target: Ledger, head: Ledger, settlement: Settlement, entry: Entry) -> Ledger:
-    """The ledger of a rollback from `head`: everything as `target` says it, and a later revision than any."""
+    """The ledger of a rollback from `head`: everything as `target` says it, and a later revision than any.
+
+    But for the contract: what it says of columns and layout stays as it was applied last, and no edit is applied here.
+    """
     return target.model_copy(
         update={
             **_entry(entry),
+            "contract": head.contract,
             "kind": "rollback",
             "from_": {},
             "counts": {},

@@ -101,6 +101,7 @@ def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operatio
             "max_timestamp": ledger.max_timestamp,
             "watermark": ledger.watermark,
             "unmade": unmade(contract, ledger),
+            "contract": ledger.contract,  # edits since are applied by the next run
         }
     )
     following = following.model_copy(update={"settlement": _unpublished(lake, contract, ledger, following)})

@@ -171,15 +171,16 @@ def adoption(contract: Contract, state: TableState, wanted: Struct | None) -> Ch
         lacks = [f"{d.dotted}: {d.kind} (table {d.ends[0]}, topic {d.ends[1]})" for d in covers(found, needs)]
     except SchemaUnsupported as error:
         lacks = [str(error)]
+    begins = "it goes on where its ledger ends" if state.ledger else "the first load begins at ingest.start"
     return Change(
         "adopt",
         (),
-        "not made by Tidemark",
+        "not said to be of a topic" if state.ledger else "not made by Tidemark",
         f"topic {contract.topic}",
         "impossible" if lacks else "apply",
         f"its columns do not fit: {'; '.join(lacks)}"
         if lacks
-        else f"{state.live_rows} rows stay as they are; the first load begins at ingest.start",
+        else f"{state.live_rows} rows stay as they are; {begins}",
     )
 
 
