@@ -15,11 +15,11 @@ from assets.evolution import run_evolved
 from assets.handover import Handover
 from assets.last_runs import loaded_before
 from assets.names import STOPPED_TAG, by_sensor, table_of
-from assets.quality import evaluations, ingest_checks, merge_evaluations, unchanged_freshness
+from assets.quality import evaluations, merge_evaluations, run_length_of, unchanged_freshness
 from assets.repeated import newest, repeated
 from assets.report import failure, observation, quarantine_landed, result
 from resources.lake import LakeResource
-from tidemark.domain.cadence.events import report_period, run_length
+from tidemark.domain.cadence.events import report_period
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
@@ -184,11 +184,10 @@ def _reports(
     work = make_work(lake, context.run_id, known, stop)
     if not by_sensor(context.run):
         return catch_up_all(work, chosen, lane, stop=stop, catch_up=work.catch_up)
-    checks = sum(len(ingest_checks(each)) + 1 for each in chosen) if make_work is LakeWork else 0
     return serve(
         work,
         chosen,
-        lane.model_copy(update={"max_run": run_length(lane.max_run, len(chosen), checks)}),
+        lane.model_copy(update={"max_run": run_length_of(lane, chosen)}),
         report_every=report_period(lake.platform.report_every, 2 * len(lake.configuration.contracts)),
         stop=stop,
         called_away=Handover(context.instance, context.run_id, pool),

@@ -17,6 +17,7 @@ from assets.names import (
     ingest_op,
     table_key,
 )
+from assets.quality import stretched
 from jobs.ingest import INGEST
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
@@ -40,7 +41,7 @@ def lag_sensor(
         job_name=INGEST,
         minimum_interval_seconds=max(1, ceil(lane.poll.total_seconds())),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Asks for runs of lane {name} when tables near their target lag.",
+        description=f"Asks for runs of lane {name} when tables near their target lag.{stretched(lane, contracts)}",
     )
     def kafka_lag(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SensorResult:
         from sensors.answer import answer  # noqa: PLC0415 - loading the definitions needs no Kafka client

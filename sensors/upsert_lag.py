@@ -6,6 +6,7 @@ from math import ceil
 import dagster as dg
 
 from assets.names import upsert_lane
+from assets.quality import stretched
 from jobs.upsert import MERGE
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
@@ -23,7 +24,8 @@ def upsert_sensor(name: str, lane: Lane, tables: Sequence[Contract]) -> dg.Senso
         job_name=MERGE,
         minimum_interval_seconds=max(LEAST, ceil(lane.poll.total_seconds())),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Asks for merges of lane {name} when append tables hold rows that wait for their target lag.",
+        description=f"Asks for merges of lane {name} when append tables hold rows that wait for their target lag."
+        + stretched(lane, tables),
     )
     def upsert_lag(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SensorResult:
         from sensors.merge_tick import answer  # noqa: PLC0415 - loading the definitions needs no clients

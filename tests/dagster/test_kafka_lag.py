@@ -10,6 +10,7 @@ from dagster import AssetKey, DagsterRunStatus
 from assets.names import STOPPED_TAG, TRIGGER_TAG, VERB_TAG, VERBS
 from sensors import tick as ticks
 from sensors.cursor import Cache, parse
+from sensors.kafka_lag import lag_sensor
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
@@ -82,6 +83,16 @@ def test_each_lane_has_a_sensor_that_runs_from_the_start(defs):
     lanes = {s.name: (s.minimum_interval_seconds, s.default_status) for s in lags}
     running = dg.DefaultSensorStatus.RUNNING
     assert lanes == {"kafka_lag": (5, running), "kafka_lag_slow": (30, running)}
+
+
+def test_a_lane_whose_runs_go_on_for_longer_than_max_run_says_so(defs, lake):
+    """Given so many tables that their results would fill Dagster's database, then the sensor's description has the time that holds."""
+    few = [each for each in lake.configuration.contracts if each.lane == "default"]
+    lane = lake.platform.lanes["default"]
+    many = [few[0].model_copy(update={"table": f"shop.t{n}"}) for n in range(300)]
+    said = [lag_sensor("default", lane, each, timedelta(minutes=1), {}).description for each in (few, many)]
+    assert "max_run" not in said[0]
+    assert "A run of all its 300 tables hands over after 38 min, not after max_run (5m)" in said[1]
 
 
 def test_records_wait_until_their_table_nears_its_target_and_then_one_run_is_requested(tick, lake):

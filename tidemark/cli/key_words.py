@@ -137,7 +137,7 @@ PLATFORM = {
     "Lane.poll": "Look for lag so often; a run that serves a table with a short target lag looks more often.",
     "Lane.parallel": "Tables at once.",
     "Lane.linger": "Wait so long for more before the run ends.",
-    "Lane.max_run": "Hand over to a fresh run after this.",
+    "Lane.max_run": "Hand over to a fresh run after this; later where a lane has many tables.",
     "MaintenanceSchedules.compaction": "Small files and deleted rows.",
     "MaintenanceSchedules.snapshots": "Snapshots, and rows beyond `retention`.",
     "MaintenanceSchedules.orphans": "Files that no snapshot names.",
