@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 from tidemark.domain.columns.spark_types import columns_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
 from tidemark.engine.operate.accept import Signature, accept
+from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.preview.foresee import foresee, foresee_releases
 from tidemark.engine.verify.reconcile import reconcile
 
@@ -26,6 +27,23 @@ def test_a_dropped_table_stops_until_a_first_load_is_accepted(lakehouse):
     assert table.run(known=True).state == "fresh"
     assert table.ids() == list(range(60))
     table.holds_everything()
+
+
+def test_what_a_dropped_table_left_in_the_quarantine_is_of_an_earlier_epoch(lakehouse):
+    """Given a quarantine that outlived its table, and offsets that Kafka has deleted since, when a first load is accepted, then those records are kept and in nobody's way."""
+    topic = lakehouse.cluster.topic("outlived")
+    topic.send_raw([(None, b"poison", 0)])
+    topic.send(range(30))
+    table = lakehouse.table(topic)
+    assert table.run().rows.quarantined == 1
+    lakehouse.spark().sql(f"DROP TABLE {table.name} PURGE")
+    topic.delete_records({0: 5})
+    accept(lakehouse.lake, table.contract, "first-load", ONCALL)
+    topic.send_raw([(None, b"poison", 0)])
+    assert (table.run().state, table.ledger["epoch"]) == ("fresh", 1)
+    told = replay_quarantine(lakehouse.lake, table.contract, Selection(), ONCALL).arguments
+    assert (told["moved"], table.causes()) == (0, {"no_magic_byte": 2})
+    assert reconcile(lakehouse.lake, table.contract).sound
 
 
 def test_a_table_that_was_rolled_back_by_someone_reads_what_is_missing_again(lakehouse):

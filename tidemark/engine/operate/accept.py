@@ -72,13 +72,12 @@ def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operati
         )
 
     def load(act: str) -> None:
+        epoch = _unused_epoch(lake, contract, state)
         if not state.exists:
-            prepare(lake, contract, topic, wanted, signature.run_id, act=act)
+            prepare(lake, contract, topic, wanted, signature.run_id, act=act, epoch=epoch)
             return
         start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
-        ledger = first_ledger(
-            contract, topic, start, signature.run_id, epoch=_unused_epoch(lake, contract, state)
-        )
+        ledger = first_ledger(contract, topic, start, signature.run_id, epoch=epoch)
         publish_receipt(lake, contract, state, ledger, act=act)
 
     return _done(lake, contract, state, signature, "first-load", {}, load)
@@ -279,11 +278,15 @@ def _unledgered(lake: Lake, contract: Contract) -> TableState:
 
 
 def _unused_epoch(lake: Lake, contract: Contract, state: TableState) -> int:
-    """An epoch of its own for rows that are loaded beside rows whose ledger is gone."""
-    if not state.rows:
-        return 0
-    newest = lake.spark().table(lake.identifier(contract.table)).agg(F.max("_kafka.epoch")).collect()[0][0]
-    return 0 if newest is None else max(0, int(newest) + 1)  # rows of a backfill from elsewhere are below
+    """An epoch of its own for what is loaded beside rows whose ledger is gone, of the table or of its quarantine."""
+    tables = {contract.table: "_kafka.epoch"} if state.rows else {}
+    if load(lake.catalog, contract.quarantine_table) is not None:
+        tables[contract.quarantine_table] = "epoch"
+    found = [
+        lake.spark().table(lake.identifier(table)).agg(F.max(column)).collect()[0][0]
+        for table, column in tables.items()
+    ]
+    return max((int(each) + 1 for each in found if each is not None and each >= 0), default=0)
 
 
 def _settled(lake: Lake, contract: Contract, signature: Signature) -> tuple[TableState, Ledger]:

@@ -41,8 +41,11 @@ def prepare(
     run_id: str,
     *,
     act: str | None = None,
+    epoch: int = 0,
 ) -> None:
     """Bring table and first receipt into being; what is there already is left as it is. `act`: as for `publish`.
+
+    `epoch`: of the first receipt, where earlier ones have left records behind.
 
     Raises:
         Stopped: `table_incompatible` when a table of this name exists and its columns do not fit, `ledger_missing` when
@@ -58,7 +61,9 @@ def prepare(
     state = lake.state(contract.table)
     if state.ledger is None:
         start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
-        publish_receipt(lake, contract, state, first_ledger(contract, topic, start, run_id), act=act)
+        publish_receipt(
+            lake, contract, state, first_ledger(contract, topic, start, run_id, epoch=epoch), act=act
+        )
     if not state.owned:
         kept = {key: text for key, text in state.properties.items() if key == MEANINGS}
         set_properties(lake, contract.table, {**_own_properties(lake, contract, topic, columns), **kept})
