@@ -1,6 +1,9 @@
-"""One look at the schemas of some tables: each comes out as a result with its checks, errors as one failure."""
+"""One look at the schemas of some tables: each comes out as a result with its checks, errors as one failure.
 
-from collections.abc import Iterator, Sequence
+The scheduled job, for which nobody waits, tells only what is news; it also looks how long Kafka keeps what is not read.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +13,8 @@ from assets.drift import evaluation
 from assets.last_runs import knowing
 from assets.names import schema_key
 from assets.news import News
-from assets.schema import COMPATIBILITY, REVIEW
+from assets.schema import COMPATIBILITY, REVIEW, SCHEMA_EVOLUTION
+from assets.watching import judged_headrooms
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.config.upsert import is_upsert_table
@@ -30,38 +34,53 @@ def evolve_tables(
     Raises:
         dg.Failure: at the end, naming the tables that could not be looked at.
     """
+    news = News.of(context)
+    known: list[dg.AssetMaterialization] = []
     with resource.open() as opened:
-        for found in _looks(knowing(opened, context.instance), contracts, context.run_id):
-            if found.made is not None:
-                chosen = context.selected_asset_check_keys
-                yield dg.MaterializeResult(
-                    asset_key=found.made.asset_key,
-                    metadata=found.made.metadata,
-                    check_results=[
-                        dg.AssetCheckResult(**each)
-                        for each in found.checks
-                        if dg.AssetCheckKey(each["asset_key"], each["check_name"]) in chosen
-                    ],
-                )
-            context.log_event(found.drift)
+        if context.job_name == SCHEMA_EVOLUTION:
+            headrooms = judged_headrooms(opened, contracts)
+            _log(context, news, (dg.AssetCheckEvaluation(**each) for each in headrooms))
+        try:
+            for found in _looks(knowing(opened, context.instance), contracts, context.run_id):
+                if found.made is None:
+                    pass
+                elif found.changed or news.is_result(found.made):
+                    yield _result(found.made, _asked(context, found.checks))
+                else:
+                    known.append(found.made)
+                said = [dg.AssetCheckEvaluation(**each) for each in found.checks]
+                said = [
+                    each for each in said if each.asset_check_key not in context.selected_asset_check_keys
+                ]
+                _log(context, news, [*said, found.drift])
+        except dg.Failure:  # it would paint every asset red that has no result
+            yield from map(_result, known)
+            raise
 
 
-def watch_tables(
-    context: dg.OpExecutionContext, resource: LakeResource, contracts: Sequence[Contract]
-) -> None:
-    """The same as the schedule does it, as events; what Dagster shows already is not told again.
+def _asked(
+    context: dg.AssetExecutionContext, checks: Iterable[Mapping[str, Any]]
+) -> list[dg.AssetCheckResult]:
+    """Checks that the run selects are outputs of its step, the others events."""
+    found = [dg.AssetCheckResult(**each) for each in checks]
+    chosen = context.selected_asset_check_keys
+    return [
+        e
+        for e in found
+        if e.asset_key and e.check_name and dg.AssetCheckKey(e.asset_key, e.check_name) in chosen
+    ]
 
-    Raises:
-        dg.Failure: as above.
-    """
-    news = News(context)
-    with resource.open() as opened:
-        for found in _looks(knowing(opened, context.instance), contracts, context.run_id):
-            if found.made is not None:
-                news.tell_result(found.made, changed=found.changed)
-            for each in found.checks:
-                news.tell(dg.AssetCheckEvaluation(**each))
-            news.tell(found.drift)
+
+def _log(context: dg.AssetExecutionContext, news: News, found: Iterable[dg.AssetCheckEvaluation]) -> None:
+    for each in found:
+        if news.is_check(each):
+            context.log_event(each)
+
+
+def _result(
+    made: dg.AssetMaterialization, checks: Sequence[dg.AssetCheckResult] = ()
+) -> dg.MaterializeResult[None]:
+    return dg.MaterializeResult(asset_key=made.asset_key, metadata=made.metadata, check_results=checks)
 
 
 @dataclass(frozen=True, slots=True)

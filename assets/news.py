@@ -1,6 +1,7 @@
 """What a scheduled look finds is told where Dagster would show something else without it: idle tables cost no event."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import dagster as dg
 from dagster import DagsterEventType
@@ -12,42 +13,39 @@ SHOWN = ("plan", "verdict", "parked")
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Of one run; one that a person launched tells all."""
+    """What Dagster does not show yet; a run that somebody has launched tells `everything`."""
 
-    context: dg.OpExecutionContext
+    instance: dg.DagsterInstance
+    everything: bool
 
-    def tell(self, found: dg.AssetCheckEvaluation) -> None:
-        """Log the evaluation of a check, unless it is what Dagster shows of it."""
-        if not (self._scheduled and self._shown(found)):
-            self.context.log_event(found)  # type: ignore[arg-type] # Dagster's annotation lacks what the method takes
+    @classmethod
+    def of(cls, context: dg.AssetExecutionContext) -> Self:
+        """Of this run."""
+        return cls(context.instance, everything=SCHEDULE_NAME_TAG not in context.run.tags)
 
-    def tell_result(self, made: dg.AssetMaterialization, *, changed: bool) -> None:
-        """Log a result, unless nothing was `changed` and the one before says the same. Its checks are told after it."""
-        if changed or not (self._scheduled and self._known(made)):
-            self.context.log_event(made)
-
-    @property
-    def _scheduled(self) -> bool:
-        return SCHEDULE_NAME_TAG in self.context.run.tags
-
-    def _shown(self, found: dg.AssetCheckEvaluation) -> bool:
-        """Dagster shows a check as not evaluated once its asset was materialized again by another run."""
-        instance, key = self.context.instance, found.asset_check_key
+    def is_check(self, found: dg.AssetCheckEvaluation) -> bool:
+        """Whether a check says something else; it is not shown any more once another run has materialized its asset."""
+        if self.everything:
+            return True
+        instance, key = self.instance, found.asset_check_key
         record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key]).get(key)
         event = record.event.dagster_event if record and record.event else None
         if record is None or event is None or event.event_type != DagsterEventType.ASSET_CHECK_EVALUATION:
-            return False
+            return True
         made = instance.get_latest_materialization_event(found.asset_key)
         if made and made.run_id != record.run_id and made.timestamp >= record.create_timestamp:
-            return False
+            return True
         last = event.asset_check_evaluation_data
-        return (last.passed, last.severity, last.description) == (
+        return (last.passed, last.severity, last.description) != (
             found.passed,
             found.severity,
             found.description,
         )
 
-    def _known(self, made: dg.AssetMaterialization) -> bool:
-        entry = self.context.instance.get_latest_materialization_event(made.asset_key)
+    def is_result(self, made: dg.AssetMaterialization) -> bool:
+        """Whether the result before says something else."""
+        if self.everything:
+            return True
+        entry = self.instance.get_latest_materialization_event(made.asset_key)
         last = entry.asset_materialization if entry else None
-        return last is not None and all(last.metadata.get(n) == made.metadata.get(n) for n in SHOWN)
+        return last is None or any(last.metadata.get(n) != made.metadata.get(n) for n in SHOWN)

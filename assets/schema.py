@@ -12,6 +12,8 @@ from assets.names import schema_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 
+SCHEMA_EVOLUTION = "schema_evolution"
+"""The job that looks at all tables."""
 GROUP = "schema"
 REVIEW = "schema_review"
 COMPATIBILITY = "registry_compatibility"

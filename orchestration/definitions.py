@@ -87,7 +87,7 @@ def _tables(configuration: Configuration, seen: Discovery) -> dg.Definitions:
         ],
         jobs=[ingest_job(contracts)] if contracts else [],
         schedules=[
-            *((schema_schedule(contracts),) if schemas else ()),
+            *((schema_schedule(schemas),) if schemas else ()),
             *((upsert_schedule(merged),) if merged else ()),
             *maintenance_schedules(contracts, platform.maintenance),
         ],

@@ -81,9 +81,9 @@ class FakeLake:
         known = self.tables[table]
         if isinstance(known, Exception):
             raise known
-        ledger = Ledger(
-            cluster_id="c", topic_id=f"id-{table.partition('.')[2]}", topic="t", next=known["next"]
-        )
+        own = [each.topic for each in self.configuration.contracts if each.table == table]
+        topic = own[0] if own else table.partition(".")[2]
+        ledger = Ledger(cluster_id=None, topic_id=f"id-{topic}", topic=topic, next=known["next"])
         return TableState(
             table=table,
             exists=True,

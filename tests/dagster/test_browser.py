@@ -59,16 +59,7 @@ def seed(instance, contract):
     for each in evaluations(contract, flooded):
         instance.report_runless_asset_event(each)
     review = _review(contract, Evolution(SchemaPlan("shop.orders", (CLASH,)), ()))
-    instance.report_runless_asset_event(
-        dg.AssetCheckEvaluation(
-            asset_key=review.asset_key,
-            check_name=review.check_name,
-            passed=review.passed,
-            severity=review.severity,
-            description=review.description,
-            metadata=review.metadata,
-        )
-    )
+    instance.report_runless_asset_event(dg.AssetCheckEvaluation(**review))
 
 
 def stop_schedules(instance, schedules):

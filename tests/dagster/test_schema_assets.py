@@ -107,7 +107,7 @@ def told(instance):
         found = {}
         for event in events:
             name = event.event_type_value if event else ""
-            if "PLANNED" in name:
+            if name == "ASSET_CHECK_EVALUATION_PLANNED":
                 found[name] = event
             elif name == "ASSET_CHECK_EVALUATION":
                 each = event.asset_check_evaluation_data

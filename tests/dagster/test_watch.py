@@ -183,10 +183,10 @@ def test_a_compaction_that_acted_is_followed_by_a_reconciliation(defs, instance,
 
 def test_every_check_has_a_schedule_or_a_sensor_that_evaluates_it(defs, instance, lake):
     graph = defs.resolve_asset_graph()
-    of_assets = [each.job for each in defs.schedules if each.name not in {"drill", "schema_evolution"}]
+    of_assets = [each.job for each in defs.schedules if each.name != "drill"]
     scheduled = {key for each in of_assets for key in each.selection.resolve_checks(graph)}
-    looks = defs.resolve_job_def("schema_evolution").get_subset(op_selection=["look_at_headroom"])
-    result = looks.execute_in_process(instance=instance)
+    looks = defs.resolve_job_def("schema_evolution")
+    result = looks.execute_in_process(instance=instance, raise_on_error=False)
     logged = instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
     scheduled |= {each.dagster_event.asset_check_evaluation_data.asset_check_key for each in logged}
     for table in ("shop.orders", "web.clicks", "shop.audit"):

@@ -25,6 +25,9 @@ def judged(monkeypatch, **layouts):
     class NoLake:
         catalog = None
 
+        def loaded(self, table):  # noqa: ARG002
+            return False
+
     return health(NoLake(), CONTRACT)
 
 

@@ -14,6 +14,6 @@ def unloaded(lake: Lake, table: str) -> Refused | Stopped:
 
 def gone(lake: Lake, table: str) -> Stopped | None:
     """`table_missing` of a table that is not there though runs have loaded it, as far as the shell's records know."""
-    if load(lake.catalog, table) is not None or not lake.loaded(table):
+    if not lake.loaded(table) or load(lake.catalog, table) is not None:
         return None
     return Stopped("table_missing", table, "Earlier runs have loaded it.")
