@@ -112,6 +112,9 @@ def _show(found: Sequence[Status]) -> None:
             out.print(
                 f"{each.table}: of {each.topic} {counted(each.unrouted, 'record')} without a route in `events`"
             )
+    weak = [each.table for each in found if each.weak]
+    if weak:
+        out.print(f"without topic ids, a topic made anew is told by its offsets alone: {', '.join(weak)}")
 
 
 def _show_backfills(configuration: Configuration, tables: Sequence[str]) -> None:

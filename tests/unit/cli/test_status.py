@@ -75,6 +75,18 @@ def test_the_json_has_exactly_the_keys_of_the_contract() -> None:
     assert list(status().as_json()) == KEYS
 
 
+def test_a_topic_without_an_id_is_told_apart_by_offsets_alone_and_status_says_so(capsys: Any) -> None:
+    plain = table()
+    nameless = replace(plain, ledger=plain.ledger.model_copy(update={"topic_id": None}))
+    unloaded = TableState("shop.orders", exists=False)
+    for weak in ({"topic": topic(topic_id=None)}, {"table": nameless}, {"table": nameless, "topic": None}):
+        assert status(**weak).as_json()["identity"] == "offsets"
+    for known in ({}, {"topic": None}, {"table": unloaded, "topic": topic(topic_id=None)}):
+        assert "identity" not in status(**known).as_json()
+    status_module._show([status(topic=topic(topic_id=None)), status()])
+    assert "a topic made anew is told by its offsets alone: shop.orders\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("changes", "state"),
     [

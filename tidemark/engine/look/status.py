@@ -11,6 +11,7 @@ from typing import Any
 from tidemark.domain.cadence.lag import Lag, Sighting, measure
 from tidemark.domain.config.contract import Contract, StartOffsets
 from tidemark.domain.ledger.guard import Finding, Topic, another, examine
+from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.domain.states import FINE, HELD_BACK, OUTAGES, STATES, State, remedy
 from tidemark.engine.access.table_state import TableState
@@ -111,6 +112,8 @@ class Status:
     remedy: str
     unrouted: int | None = None
     """Records of types that no table of the topic is for; None where a topic has one table."""
+    weak: bool = False
+    """The broker, or the ledger, knows no topic id: a topic that was made anew is told by its offsets alone."""
 
     @property
     def gravity(self) -> tuple[int, float]:
@@ -120,10 +123,15 @@ class Status:
         return rank + fine, -(self.lag_seconds or 0.0)
 
     def as_json(self) -> dict[str, Any]:
-        """The stable shape of `status --json`; `unrouted` is there for tables of an `events` contract alone."""
+        """The stable shape of `status --json`.
+
+        `unrouted` is there for tables of an `events` contract alone, `identity` where the topic has no id.
+        """
         several = {} if self.unrouted is None else {"unrouted": self.unrouted}
+        weak = {"identity": "offsets"} if self.weak else {}
         return {
             **several,
+            **weak,
             "table": self.table,
             "topic": self.topic,
             "state": self.state,
@@ -168,8 +176,14 @@ def judge(facts: Facts, *, poll: timedelta, now: datetime) -> Status:
         rows=known.live_rows if known else 0 if table else None,
         quarantined=facts.quarantined,
         unrouted=(known.ledger.unrouted if known and known.ledger else 0) if contract.event else None,
+        weak=_weak(known.ledger if known else None, facts.topic),
         remedy=remedy(state, table=contract.table, topic=contract.topic, cluster=contract.cluster),
     )
+
+
+def _weak(ledger: Ledger | None, topic: Topic | None) -> bool:
+    """Of what was loaded: by what is known of the topic now, if Kafka answers."""
+    return ledger is not None and not (ledger.topic_id and (topic is None or topic.topic_id))
 
 
 def lag_of(facts: Facts, now: datetime) -> Lag:

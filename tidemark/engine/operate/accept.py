@@ -229,7 +229,7 @@ def _beyond(
     return ledger.model_copy(
         update={
             "kind": "gap",
-            "topic_id": topic.topic_id,
+            "topic_id": ledger.topic_id or topic.topic_id,
             "start": {**ledger.start, **{p: a for p, (a, _) in lost.items() if p not in ledger.start}},
             "from_": dict(ledger.next),
             "next": following,

@@ -110,10 +110,8 @@ def _still_meant(lake: Lake, on: Ground, placed: Placement, planned: Backfill) -
     """Raises Refused when table or topic are no longer those that the load was planned for."""
     table = on.contract.table
     shadow = lake.state(table + SHADOW).ledger
-    same = shadow is not None and (shadow.cluster_id, shadow.topic_id) == (
-        on.ledger.cluster_id,
-        on.ledger.topic_id,
-    )
+    ids = {each.topic_id for each in (shadow, on.ledger) if each and each.topic_id}
+    same = shadow is not None and shadow.cluster_id == on.ledger.cluster_id and len(ids) < 2  # noqa: PLR2004
     if not same or placed.ranges != planned.ranges or planned.epoch != on.ledger.epoch:
         raise Refused(
             f"{table} or its topic has changed since the load began: a rollback, or a new epoch",
