@@ -124,7 +124,7 @@ ALL = {"result", REVIEW, COMPATIBILITY, DRIFT, HEADROOM}
 
 
 def test_a_scheduled_look_tells_what_is_new_and_nothing_else(look, told, lake, instance):
-    """Given the look of every quarter of an hour, when nothing has changed, then it writes no event; a change, a red check and a table that was materialized since are told, and a person is told everything."""
+    """Given the look of every half hour, when nothing has changed, then it tells nothing; a change, a red check and a table that was materialized since are told, and a person is told everything."""
     nothing, parked = SchemaPlan("shop.orders", ()), SchemaPlan("shop.orders", (PARKED,))
     lake.ends["orders"] = {0: 1}
     assert told(look(Evolution(nothing, ()), scheduled=True)) == ALL
