@@ -8,6 +8,7 @@ from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 import assets.evolution as module
 import tidemark.engine.preview.drifted as preview
+from assets import watching
 from assets.drift import DRIFT
 from assets.evolution import run_evolved
 from assets.names import schema_key, table_key
@@ -17,6 +18,7 @@ from tidemark.domain.columns.types import LONG
 from tidemark.domain.errors import Outage
 from tidemark.domain.plan.drift import Drift
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan
+from tidemark.engine.look import tables
 from tidemark.engine.schema.evolve import Evolution
 from tidemark.engine.schema.history import HISTORY
 
@@ -37,6 +39,8 @@ def look(monkeypatch, defs, instance, lake):
 
         monkeypatch.setattr(module, "evolve_now", evolve_now)
         monkeypatch.setattr(module, "compatibility_findings", lambda *_: tuple(findings))
+        monkeypatch.setattr(tables, "headrooms", lambda _cluster, wanted: dict.fromkeys(wanted, 50.0))
+        monkeypatch.setattr(watching, "kept_for", lambda _cluster, topics: dict.fromkeys(topics, 100.0))
         monkeypatch.setattr(preview, "drifted", lambda *_: Drift("shop.orders", left(evolution)))
         lake.tables["shop.orders"] = {"next": {0: 1}}
         if scheduled is not None:

@@ -11,6 +11,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from typer.testing import CliRunner
 
 from tidemark.cli.main import app
+from tidemark.engine.access import kafka
 
 PLATFORM = """
 kafka: {main: {bootstrap.servers: "127.0.0.1:1"}}
@@ -68,8 +69,11 @@ def test_the_plan_says_which_file_set_each_value(home: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["status", "--quarantine"], ["where", "known", "--key", "k"]])
-def test_a_table_that_cannot_be_seen_hides_no_other(home: Path, words: list[str]) -> None:
+def test_a_table_that_cannot_be_seen_hides_no_other(
+    home: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
     """Given two tables of a topic, one with a metadata file that is gone, when quarantines or a record are asked for, then the other answers, the one has its state, and it is a finding; where none answers, that is all there is to say."""
+    monkeypatch.setattr(kafka, "TIMEOUT", 0.5)  # no broker is there
     (home / "contracts" / "asks.yaml").unlink()
     (home / "contracts" / "again.yaml").write_text("topic: known\ntable: shop.again\nvalue: {format: json}\n")
     catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
