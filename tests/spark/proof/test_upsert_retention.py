@@ -83,7 +83,7 @@ def test_a_delete_whose_record_is_replayed_alone_after_retention_is_remembered(l
     assert made.rows() == {1: "x", 6: "newer"}
 
 
-@pytest.mark.parametrize("deletes", ["hard", "soft"])
+@pytest.mark.parametrize("deletes", [pytest.param("hard", marks=pytest.mark.long), "soft"])
 def test_a_mark_stays_when_its_own_records_are_replayed_after_retention(lakehouse, deletes):
     """Given a delete of a newer event in another partition, when it is replayed together with an older event, then that stays out."""
     made = Upserted(lakehouse, partitions=2, deletes=deletes, order_by=["ts"])
