@@ -9,6 +9,7 @@ from tidemark.engine.operate.accept import Signature, accept
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.preview.foresee import foresee, foresee_releases
 from tidemark.engine.verify.reconcile import reconcile
+from tidemark.engine.verify.where import where_offset
 
 ONCALL = Signature("oncall", "seen and agreed")
 
@@ -160,6 +161,8 @@ def test_a_table_that_somebody_wrote_anew_is_not_loaded_a_second_time(lakehouse)
     assert (stopped.state, table.ids()) == ("ledger_missing", list(range(5)))
     accept(lakehouse.lake, table.contract, "first-load", ONCALL)
     assert table.run().state == "fresh"
+    first = where_offset(lakehouse.lake, table.contract, 0, 0)[-1]
+    assert first.why.startswith("of epoch 0, now is epoch 1;"), "it is the same topic"
     epochs = table.iceberg().scan(selected_fields=("_kafka",)).to_arrow()["_kafka"].combine_chunks()
     assert sorted(epochs.field("epoch").to_pylist()) == [0] * 5 + [1] * 5
 
