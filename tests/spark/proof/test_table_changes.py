@@ -2,6 +2,7 @@
 
 import pytest
 from pyspark.sql import SparkSession
+from topics import ORDER, order
 
 from tidemark.domain.columns.spark_types import columns_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
@@ -11,6 +12,7 @@ from tidemark.engine.preview.foresee import foresee, foresee_releases
 from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_offset
 
+NEWER = {**ORDER, "doc": "the same fields, another schema"}
 ONCALL = Signature("oncall", "seen and agreed")
 
 
@@ -30,21 +32,35 @@ def test_a_dropped_table_stops_until_a_first_load_is_accepted(lakehouse):
     table.holds_everything()
 
 
-def test_what_a_dropped_table_left_in_the_quarantine_is_of_an_earlier_epoch(lakehouse):
-    """Given a quarantine that outlived its table, and offsets that Kafka has deleted since, when a first load is accepted, then those records are kept and in nobody's way."""
-    topic = lakehouse.cluster.topic("outlived")
+@pytest.mark.parametrize(("lost", "epoch"), [(0, 0), (5, 1)])
+def test_the_quarantine_of_a_dropped_table_is_no_part_of_a_load_that_begins_behind_it(lakehouse, lost, epoch):
+    """Given a quarantined record, when its table is dropped and loaded anew, then it is replaced where it is read again,
+    and else kept as another epoch's, which a replay leaves alone."""
+    topic = lakehouse.cluster.topic("reborn")
+    topic.send(range(2))
     topic.send_raw([(None, b"poison", 0)])
-    topic.send(range(30))
+    topic.send(range(3, 8))
+    foreign, known = lakehouse.cluster.topic("reborn_elsewhere", schema=NEWER).schema_id, topic.schema_id
+    topic.schema_id = foreign
+    topic.send_raw([(b"8", topic.encode(order(8)), 0)])
+    topic.schema_id = known
     table = lakehouse.table(topic)
-    assert table.run().rows.quarantined == 1
+    assert table.run().rows.quarantined == 2
     lakehouse.spark().sql(f"DROP TABLE {table.name} PURGE")
-    topic.delete_records({0: 5})
+    if lost:
+        topic.delete_records({0: lost})
     accept(lakehouse.lake, table.contract, "first-load", ONCALL)
-    topic.send_raw([(None, b"poison", 0)])
-    assert (table.run().state, table.ledger["epoch"]) == ("fresh", 1)
-    told = replay_quarantine(lakehouse.lake, table.contract, Selection(), ONCALL).arguments
-    assert (told["moved"], table.causes()) == (0, {"no_magic_byte": 2})
+    assert table.run(known=True).rows.quarantined == (1 if lost else 2)
+    rows = lakehouse.catalog.load_table(table.contract.quarantine_table).scan().to_arrow().to_pylist()
+    assert sorted((r["epoch"], r["offset"]) for r in rows) == (
+        [(0, 2), (0, 8), (1, 8)] if lost else [(0, 2), (0, 8)]
+    )
+    assert table.ledger["epoch"] == epoch
     assert reconcile(lakehouse.lake, table.contract).sound
+    topic.use(NEWER)
+    told = replay_quarantine(lakehouse.lake, table.contract, Selection(), ONCALL).as_json()["arguments"]
+    assert (told["moved"], told["commits"]) == (1, 1)
+    assert table.ids() == [n for n in range(lost, 9) if n != 2]
 
 
 def test_a_table_that_was_rolled_back_by_someone_reads_what_is_missing_again(lakehouse):

@@ -27,7 +27,7 @@ from tidemark.engine.operate.cut_off import unread_from
 from tidemark.engine.operate.replay_plan import now_us
 from tidemark.engine.schema.evolve import SETTLED, settled_ids
 from tidemark.engine.schema.writers import read_schemas
-from tidemark.engine.table.create import first_ledger, prepare, publish_receipt, set_properties
+from tidemark.engine.table.create import first_epoch, first_ledger, prepare, publish_receipt, set_properties
 from tidemark.engine.table.operations import Operation, Signature, finish, logged
 from tidemark.engine.table.settle import settle, settle_published
 from tidemark.engine.table.start import starting_offsets
@@ -72,11 +72,11 @@ def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operati
         )
 
     def load(act: str) -> None:
-        epoch = _unused_epoch(lake, contract, state)
         if not state.exists:
-            prepare(lake, contract, topic, wanted, signature.run_id, act=act, epoch=epoch)
+            prepare(lake, contract, topic, wanted, signature.run_id, act=act)
             return
         start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
+        epoch = first_epoch(lake, contract, start, _unused_epoch(lake, contract, state))
         ledger = first_ledger(contract, topic, start, signature.run_id, epoch=epoch)
         publish_receipt(lake, contract, state, ledger, act=act)
 
@@ -278,15 +278,11 @@ def _unledgered(lake: Lake, contract: Contract) -> TableState:
 
 
 def _unused_epoch(lake: Lake, contract: Contract, state: TableState) -> int:
-    """An epoch of its own for what is loaded beside rows whose ledger is gone, of the table or of its quarantine."""
-    tables = {contract.table: "_kafka.epoch"} if state.rows else {}
-    if load(lake.catalog, contract.quarantine_table) is not None:
-        tables[contract.quarantine_table] = "epoch"
-    found = [
-        lake.spark().table(lake.identifier(table)).agg(F.max(column)).collect()[0][0]
-        for table, column in tables.items()
-    ]
-    return max((int(each) + 1 for each in found if each is not None and each >= 0), default=0)
+    """An epoch of its own for rows that are loaded beside rows whose ledger is gone."""
+    if not state.rows:
+        return 0
+    newest = lake.spark().table(lake.identifier(contract.table)).agg(F.max("_kafka.epoch")).collect()[0][0]
+    return 0 if newest is None else max(0, int(newest) + 1)  # rows of a backfill from elsewhere are below
 
 
 def _settled(lake: Lake, contract: Contract, signature: Signature) -> tuple[TableState, Ledger]:

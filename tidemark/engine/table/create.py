@@ -23,7 +23,7 @@ from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.meanings import MEANINGS, known, told
 from tidemark.domain.plan.table_properties import BASE, asked_for, governance
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import OWNED, TableState
+from tidemark.engine.access.table_state import OWNED, TableState, load
 from tidemark.engine.table.branch import Attempt
 from tidemark.engine.table.new_table import create
 from tidemark.engine.table.publish import publish_alone
@@ -41,11 +41,8 @@ def prepare(
     run_id: str,
     *,
     act: str | None = None,
-    epoch: int = 0,
 ) -> None:
     """Bring table and first receipt into being; what is there already is left as it is. `act`: as for `publish`.
-
-    `epoch`: of the first receipt, where earlier ones have left records behind.
 
     Raises:
         Stopped: `table_incompatible` when a table of this name exists and its columns do not fit, `ledger_missing` when
@@ -61,12 +58,30 @@ def prepare(
     state = lake.state(contract.table)
     if state.ledger is None:
         start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
-        publish_receipt(
-            lake, contract, state, first_ledger(contract, topic, start, run_id, epoch=epoch), act=act
-        )
+        ledger = first_ledger(contract, topic, start, run_id, epoch=first_epoch(lake, contract, start))
+        publish_receipt(lake, contract, state, ledger, act=act)
     if not state.owned:
         kept = {key: text for key, text in state.properties.items() if key == MEANINGS}
         set_properties(lake, contract.table, {**_own_properties(lake, contract, topic, columns), **kept})
+
+
+def first_epoch(lake: Lake, contract: Contract, start: Mapping[int, int], least: int = 0) -> int:
+    """The epoch of a first load from `start`, `least` or later where the quarantine of an earlier life is still there.
+
+    What waits in it is replaced as its offsets are read again. Where some are not, all of it stays as another epoch's:
+    this one's ledger has never counted those records, and cannot give them up.
+    """
+    table = load(lake.catalog, contract.quarantine_table)
+    if table is None or table.metadata.current_snapshot_id is None:
+        return least
+    again = " OR ".join(f"(partition = {p} AND offset >= {o})" for p, o in sorted(start.items())) or "false"
+    left = f"max(CASE WHEN resolved_at IS NULL AND NOT ({again}) THEN epoch END)"
+    [(newest, unread)] = (
+        lake.spark()
+        .sql(f"SELECT max(epoch), {left} FROM {lake.identifier(contract.quarantine_table)}")
+        .collect()
+    )
+    return least if newest is None else max(least, newest + (unread == newest))
 
 
 def first_ledger(
