@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -32,8 +32,9 @@ UNDER_WAY = (
     DagsterRunStatus.CANCELING,
 )
 BEGUN = (DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING)
-HELD = (DagsterRunStatus.NOT_STARTED, *BEGUN)
-"""A run of the command line has its lock before its first event."""
+MADE = (DagsterRunStatus.NOT_STARTED, *BEGUN)
+UNBEGUN = timedelta(minutes=3)
+"""How long a run may be no more than a row: whoever made it queues or begins it within seconds, or is gone."""
 ENDED = (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED)
 LOOK_BACK = 25
 """Ended runs that one tick takes into account."""
@@ -71,22 +72,31 @@ def under_way(instance: dg.DagsterInstance, pool: str, lane: Collection[str]) ->
 def bury(instance: dg.DagsterInstance, home: Path, pool: str | None = None, *, orphans: bool = False) -> None:
     """Fail the runs whose process is gone: Dagster's launcher on this machine cannot tell, and the lane waits.
 
-    Of one pool, or of all. With `orphans` also those that no process here ever held: only right while nothing
-    else of this instance runs.
+    Of one pool, or of all. With `orphans` also those that have begun and that no process here ever held: only right
+    while nothing else of this instance runs.
     """
-    wanted = RunsFilter(statuses=list(HELD), tags=pool_filter(pool) if pool else None)
-    for run in instance.get_runs(wanted, limit=100):
-        if is_dead(home, run.run_id) or (orphans and not is_held(home, run.run_id)):
+    wanted = RunsFilter(statuses=list(MADE), tags=pool_filter(pool) if pool else None)
+    for record in instance.get_run_records(wanted, limit=100):
+        run = record.dagster_run
+        forsaken = _forsaken(record, orphans=orphans)
+        if is_dead(home, run.run_id) or (forsaken and not is_held(home, run.run_id)):
             instance.report_run_failed(run, DIED)
             forget(home, run.run_id)
     for run_id in dead(home):
         _explain(instance, home, run_id)
 
 
+def _forsaken(record: dg.RunRecord, *, orphans: bool) -> bool:
+    """Whether a run that no process here holds is nobody's. One without any event yet is young while it is made."""
+    if record.dagster_run.status == DagsterRunStatus.NOT_STARTED:
+        return datetime.now(UTC) - record.create_timestamp.replace(tzinfo=UTC) > UNBEGUN
+    return orphans
+
+
 def _explain(instance: dg.DagsterInstance, home: Path, run_id: str) -> None:
     """Dagster's code server sees its own children die and fails their runs, but cannot say what that means here."""
     run = instance.get_run_by_id(run_id)
-    if run is not None and run.status in HELD:
+    if run is not None and run.status in MADE:
         return
     if run is not None and run.status == DagsterRunStatus.FAILURE:
         instance.report_engine_event(DIED, run)

@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from datetime import timedelta
 
 import pytest
-from dagster import DagsterInstance, DagsterRunStatus
+from dagster import AssetKey, DagsterInstance, DagsterRunStatus
 from dagster._core.storage.tags import GRPC_INFO_TAG
 
 from assets.names import pool_of
+from sensors import runs
 from sensors.runs import DIED, bury, canceled, under_way
 from tidemark.engine.alive import FOLDER, alive
 
@@ -48,6 +50,24 @@ def test_a_run_that_died_is_explained_once_whoever_noticed_first(defs, instance,
     assert instance.get_run_by_id(run.run_id).status == DagsterRunStatus.FAILURE
     assert [each for each in log_of(instance, run) if DIED in each] == [DIED]
     assert list((tmp_path / FOLDER).iterdir()) == []
+
+
+def test_a_row_that_nobody_makes_a_run_of_keeps_no_table(defs, instance, tmp_path, monkeypatch):
+    """Given a run that never began, when it is old and nobody's, then it has failed; a young or held one is left."""
+    key = frozenset({AssetKey(["shop", "orders"])})
+    job = defs.resolve_job_def("ingest").get_subset(asset_selection=key)
+    run, pool = instance.create_run_for_job(job, asset_selection=key), pool_of("default")
+
+    def kept():
+        bury(instance, tmp_path, pool)
+        return under_way(instance, pool, ["shop.orders"]).kept
+
+    assert kept() == {"shop.orders"}, "whoever made it queues it or begins it in a moment"
+    monkeypatch.setattr(runs, "UNBEGUN", timedelta(0))
+    with alive(tmp_path, run.run_id):
+        assert kept() == {"shop.orders"}, "it lives"
+    assert kept() == set()
+    assert DIED in log_of(instance, run)
 
 
 def test_a_run_that_ended_well_is_not_explained(defs, instance, tmp_path):
