@@ -1,6 +1,6 @@
 """Asset checks that an ingest run evaluates itself: the contract's rules, the quarantine rate, the reconciliation.
 
-They are logged once per table and run, as events and not as outputs of the step: a run of the sensor selects no checks.
+They are told once per table and run: as events where the run selects no checks, as those of the sensors do.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

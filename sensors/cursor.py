@@ -1,4 +1,4 @@
-"""The lag sensor's cursor: a cache of what ticks found out. Lost or damaged, it is empty and fills again.
+"""The cursor of a sensor of tables: a cache of what ticks found out. Lost or damaged, it is empty and fills again.
 
 Kept small, for Dagster stores it with every tick: defaults are left out, offsets are differences to their
 neighbours, most times are whole seconds, topic ids are shortened.
