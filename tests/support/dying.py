@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import tidemark.engine.merge.merge as merging
 import tidemark.engine.merge.plan as planning
 import tidemark.engine.merge.stage as staging
+import tidemark.engine.table.branch as branching
 import tidemark.engine.table.operations as operating
 import tidemark.engine.table.publish as publishing
 
@@ -28,5 +28,5 @@ def dying_at(monkeypatch: Any, point: str) -> Iterator[None]:
     with monkeypatch.context() as patch, suppress(Died):
         for module in (planning, staging, publishing, operating):
             patch.setattr(module, "pause_point", end)
-        patch.setattr(merging, "drop_branch", lambda *_: None)
+        patch.setattr(branching, "drop_branch", lambda *_: None)
         yield

@@ -51,7 +51,7 @@ from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.subjects import reading_of
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.stopwatch import Stopwatch
-from tidemark.engine.table.branch import drop_branch, open_branch
+from tidemark.engine.table.branch import dropped_on_failure, open_branch
 from tidemark.engine.table.lease import LOST_OFTEN, ask_for_room
 from tidemark.engine.table.publish import publish
 
@@ -125,10 +125,9 @@ def _attempt(
     with watch("branch"):
         made = open_branch(lake, plan.attempt)
     try:
-        return _stage_and_publish(lake, plan, run_id, made, watch)
+        with dropped_on_failure(lake, plan.attempt):
+            return _stage_and_publish(lake, plan, run_id, made, watch)
     except BaseException as error:
-        with suppress(Exception):
-            drop_branch(lake, plan.attempt)
         with suppress(Exception):
             hold_back(lake, plan.state, plan.ranges, error)
         if isinstance(error, Exception) and not isinstance(error, TidemarkError):

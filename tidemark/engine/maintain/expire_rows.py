@@ -6,7 +6,6 @@ before the cut is no gap (reconcile). Rows that the upsert table has not merged 
 
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
@@ -34,7 +33,13 @@ from tidemark.engine.access.table_state import is_undone, load, summary_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.conflicts import TRIES, Conflicts
 from tidemark.engine.merge.state import merged_upto
-from tidemark.engine.table.branch import Attempt, branch_head, branch_identifier, drop_branch, open_branch
+from tidemark.engine.table.branch import (
+    Attempt,
+    branch_head,
+    branch_identifier,
+    dropped_on_failure,
+    open_branch,
+)
 from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.lease import existing, lease, wanted_by_ingest
 from tidemark.engine.table.publish import move_to
@@ -147,17 +152,13 @@ def _delete_merged(lake: Lake, contract: Contract, cut: _Cut) -> bool:
         cut = replace(newer, before=min(newer.before, cut.before))
     attempt = Attempt(contract.table, branch_name("retention", uuid4().hex[:8]), head)
     open_branch(lake, attempt)
-    try:
+    with dropped_on_failure(lake, attempt):
         target = branch_identifier(lake, attempt)
         furthest = _furthest(lake, target, cut)
         lake.spark().sql(f"DELETE FROM {target} WHERE {cut.where}")
         pause_point("retention_staged")
         now = _taken(table, branch_head(lake, attempt).snapshot_id, furthest)
         move_to(lake, attempt, {**_note(table, cut), **now})
-    except BaseException:
-        with suppress(Exception):
-            drop_branch(lake, attempt)
-        raise
     pause_point("retention_deleted")
     return True
 

@@ -20,7 +20,7 @@ from tidemark.engine.merge.batch import read_batch
 from tidemark.engine.merge.plan import MergePlan, make_merge_plan
 from tidemark.engine.merge.stage import StagedMerge, stage_merge
 from tidemark.engine.stopwatch import Stopwatch
-from tidemark.engine.table.branch import drop_branch, open_branch
+from tidemark.engine.table.branch import dropped_on_failure, open_branch
 from tidemark.engine.table.lease import LOST_OFTEN, ask_for_room
 from tidemark.engine.table.publish import publish
 
@@ -61,12 +61,8 @@ def _attempt(lake: Lake, current: Current, run_id: str, *, known: bool, goal: Le
         return None
     with watch("branch"):
         made = open_branch(lake, plan.attempt)
-    try:
+    with dropped_on_failure(lake, plan.attempt):
         return _stage_and_publish(lake, plan, made, watch)
-    except BaseException:
-        with suppress(Exception):
-            drop_branch(lake, plan.attempt)
-        raise
 
 
 def _stage_and_publish(lake: Lake, plan: MergePlan, made: frozenset[int], watch: Stopwatch) -> Commit:

@@ -4,7 +4,6 @@ The same stage, receipt, publish and settlement as a replay (`replay_plan`); the
 topic says afterwards that they were read.
 """
 
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -46,7 +45,7 @@ from tidemark.engine.operate.replay_plan import (
     judge_replay,
     now_us,
 )
-from tidemark.engine.table.branch import branch_head, branch_identifier, drop_branch, open_branch
+from tidemark.engine.table.branch import branch_head, branch_identifier, dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.table.unlogged import act_of
 
@@ -98,12 +97,8 @@ def attempt_cutover(
     plan = replace(on.plan(ranges), batch_id=batch)
     plan = replace(plan, ledger=plan.ledger.model_copy(update={"start": placed.lowered(plan.ledger.start)}))
     made = open_branch(lake, plan.attempt)
-    try:
+    with dropped_on_failure(lake, plan.attempt):
         return _replace(lake, plan, source, planned, placed, loaded, made, signature)
-    except BaseException:
-        with suppress(Exception):
-            drop_branch(lake, plan.attempt)
-        raise
 
 
 def _still_meant(lake: Lake, on: Ground, placed: Placement, planned: Backfill) -> None:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -26,7 +25,13 @@ from tidemark.engine.ingest.microbatch import microbatch
 from tidemark.engine.operate.backfill_source import Opened, window_rows
 from tidemark.engine.operate.replay_plan import persistent
 from tidemark.engine.schema.evolve import REMOVED, SETTLED, apply_changes, value_columns
-from tidemark.engine.table.branch import Attempt, branch_head, branch_identifier, drop_branch, open_branch
+from tidemark.engine.table.branch import (
+    Attempt,
+    branch_head,
+    branch_identifier,
+    dropped_on_failure,
+    open_branch,
+)
 from tidemark.engine.table.create import (
     base_properties,
     create_as_own,
@@ -162,7 +167,7 @@ def _next_window(
     attempt = Attempt(shadow.table, branch_name(batch, attempt_id), state.head)
     pause_point("planned")
     open_branch(lake, attempt)
-    try:
+    with dropped_on_failure(lake, attempt):
         rows = window_rows(opened, target, source, plan, number)
         expected = rows.count()
         written: set[int] = set()
@@ -171,10 +176,6 @@ def _next_window(
         entry = Entry(batch, attempt_id, run_id, shadow.digest, __version__)
         counts = {0: Counts(expected, expected)}
         publish(lake, attempt, frozenset(written), state.ledger.after(here, counts, entry))
-    except BaseException:
-        with suppress(Exception):
-            drop_branch(lake, attempt)
-        raise
     return expected
 
 

@@ -6,7 +6,6 @@ Records that fit now enter the table in one commit; the others stay, with the ca
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 from uuid import uuid4
@@ -44,7 +43,7 @@ from tidemark.engine.operate.replay_plan import (
     now_us,
     persistent,
 )
-from tidemark.engine.table.branch import drop_branch, open_branch
+from tidemark.engine.table.branch import dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.unlogged import act_of, log_what_died
 
@@ -288,7 +287,7 @@ def _publish(
     act = act_of(signature, "replay", on.state.head, what="quarantine", **selection.as_json())
     plan, after = replace(fates.plan, act=act), fates.counts(leaving)
     made = open_branch(lake, plan.attempt)
-    try:
+    with dropped_on_failure(lake, plan.attempt):
         staged = stage(lake, plan, fates.decoded.where(_among(leaving)))
         check_staged(plan, staged.rows, add_up(after.values()).written)
         check_each_once(lake, plan)
@@ -316,10 +315,6 @@ def _publish(
             Change(before, after, leaving, fates.truncates),
             settlement,
         )
-    except BaseException:
-        with suppress(Exception):
-            drop_branch(lake, plan.attempt)
-        raise
 
 
 def _among(leaving: Mapping[int, list[tuple[int, int]]]) -> Column:

@@ -1,7 +1,6 @@
 """Reading a range of offsets from Kafka again: its rows in table and quarantine are replaced, each in one commit."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -47,7 +46,7 @@ from tidemark.engine.operate.replay_plan import (
     now_us,
     persistent,
 )
-from tidemark.engine.table.branch import branch_head, branch_identifier, drop_branch, open_branch
+from tidemark.engine.table.branch import branch_head, branch_identifier, dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.unlogged import act_of, log_what_died
 
@@ -93,12 +92,8 @@ def _attempt(
     if signature.dry_run:
         return {**_foreseen(lake, plan, decoded), **aged}, plan.state.head, None
     made = open_branch(lake, plan.attempt)
-    try:
+    with dropped_on_failure(lake, plan.attempt):
         told, receipt = _replace(lake, plan, decoded, made, signature)
-    except BaseException:
-        with suppress(Exception):
-            drop_branch(lake, plan.attempt)
-        raise
     return {**told, **aged}, plan.state.head, receipt
 
 

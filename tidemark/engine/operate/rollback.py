@@ -37,7 +37,7 @@ from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.look.headroom import compacted
 from tidemark.engine.operate.replaced import rows_within, waiting
 from tidemark.engine.operate.replay_plan import now_us, persistent
-from tidemark.engine.table.branch import Attempt, drop_branch, open_branch
+from tidemark.engine.table.branch import Attempt, dropped_on_failure, open_branch
 from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.publish import publish
@@ -273,7 +273,7 @@ def _publish(lake: Lake, contract: Contract, step: _Step, run_id: str, act: str)
     ledger = rewound(step.old, step.ledger, settlement, entry)
     attempt = Attempt(contract.table, branch_name(batch, attempt_id), step.head, step.target.snapshot_id)
     open_branch(lake, attempt)
-    try:
+    with dropped_on_failure(lake, attempt):
         receipt = publish(
             lake,
             attempt,
@@ -282,10 +282,6 @@ def _publish(lake: Lake, contract: Contract, step: _Step, run_id: str, act: str)
             lambda: _check_kafka(contract, step, lake.topic(contract)),
             act=act,
         )
-    except BaseException:
-        with suppress(Exception):
-            drop_branch(lake, attempt)
-        raise
     settle_published(lake, contract, ledger)
     return receipt
 

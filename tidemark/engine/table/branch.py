@@ -1,6 +1,8 @@
 """The branch of one attempt: made at the planned head, written to by nobody else, dropped when it came to nothing."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -107,6 +109,17 @@ def drop_branch(lake: Lake, attempt: Attempt) -> None:
     """Drop the branch of an attempt that came to nothing."""
     repeated(lambda: _drop(lake, attempt))
     pause_point("dropped")
+
+
+@contextmanager
+def dropped_on_failure(lake: Lake, attempt: Attempt) -> Iterator[None]:
+    """What fails or is interrupted in here leaves no branch behind, if that can be helped."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):
+            drop_branch(lake, attempt)
+        raise
 
 
 def _drop(lake: Lake, attempt: Attempt) -> None:

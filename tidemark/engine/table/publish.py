@@ -6,7 +6,6 @@ failed or was lost the table is looked at before anything is believed (docs/adr/
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pyiceberg.exceptions import CommitFailedException
@@ -35,6 +34,7 @@ from tidemark.engine.table.branch import (
     Attempt,
     branch_identifier,
     drop_branch,
+    dropped_on_failure,
     head_of,
     is_writable,
     loaded,
@@ -117,12 +117,8 @@ def publish_alone(
     if is_writable(loaded(lake, attempt).metadata):
         return publish(lake, replace(attempt, branch=MAIN_BRANCH), frozenset(), ledger, act=act)
     made = open_branch(lake, attempt)
-    try:
+    with dropped_on_failure(lake, attempt):
         return publish(lake, attempt, made, ledger, act=act)
-    except BaseException:
-        with suppress(Exception):
-            drop_branch(lake, attempt)
-        raise
 
 
 @dataclass(frozen=True, slots=True)
