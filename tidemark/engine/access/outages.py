@@ -3,7 +3,7 @@
 A lost answer is an outage too: the outcome is unknown and the table must be looked at.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
@@ -111,6 +111,12 @@ KAFKA_LACKS = {
 }
 
 
+def says(error: BaseException, signs: Iterable[str]) -> bool:
+    """Whether the name or the text of an exception has one of the signs."""
+    text = f"{type(error).__name__}: {error}"
+    return any(sign in text for sign in signs)
+
+
 def state_of(text: str) -> State:
     """The state that an error text of Spark, Kafka or a catalog stands for; `failed` when none is known."""
     signs: tuple[tuple[State, tuple[str, ...]], ...] = (
@@ -180,17 +186,17 @@ def named(table: str, *, topic: str = "?", cluster: str = "main") -> Iterator[No
     except Exception as error:
         if isinstance(error, FileNotFoundError) and "metadata.json" in str(error):
             raise Stopped("table_missing", table, f"{_METADATA_GONE} {error}") from error
-        text = f"{type(error).__name__}: {error}"
         for signs, why in ((_PATH_TOO_LONG, _CUT_PARTITIONS), (_ROUNDED_OUT, _WIDER_PARTITIONS)):
-            if any(sign in text for sign in signs):
+            if says(error, signs):
                 raise Stopped("misconfigured", table, why, topic=topic, cluster=cluster) from error
-        if any(sign in text for sign in _OVERTAKEN):
+        if says(error, _OVERTAKEN):
             raise Overtaken(table) from error
         state = state_of_error(error)
         kind = Outage if state in OUTAGES else Stopped
-        raise kind(state, table, _first_lines(text), topic=topic, cluster=cluster) from error
+        raise kind(state, table, _first_lines(error), topic=topic, cluster=cluster) from error
 
 
-def _first_lines(text: str, limit: int = 600) -> str:
+def _first_lines(error: Exception) -> str:
+    text = f"{type(error).__name__}: {error}"
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
-    return " ".join(lines)[:limit]
+    return " ".join(lines)[:600]

@@ -24,7 +24,7 @@ from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.table_state import OWNED, load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.table.branch import ref_at
-from tidemark.engine.table.publish import RACES
+from tidemark.engine.table.races import was_overtaken
 
 COLUMNS = (
     "topic string, epoch int, partition int, offset bigint, timestamp timestamp, timestamp_type int, key binary, "
@@ -94,7 +94,7 @@ def replace_within(
         else:
             _merge(rows, target, where)
     except Exception as error:
-        if any(sign in str(error) for sign in RACES):
+        if was_overtaken(error):
             raise Overtaken(quarantine, 0, None) from error
         raise
     found = spark.sql(f"SELECT count(*) AS n FROM {target} t WHERE {where}").collect()[0]["n"]

@@ -17,7 +17,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quarantine import inside
-from tidemark.engine.table.publish import RACES
+from tidemark.engine.table.races import was_overtaken
 
 _FIELDS = ("epoch", "partition", "offset", "batch_id", "run_id", "resolved_at")
 AT_ONCE = 500
@@ -111,6 +111,6 @@ def _remove(lake: Lake, quarantine: str, ledger: Ledger, offsets: Sequence[tuple
                 f"DELETE FROM {target} WHERE epoch = {ledger.epoch} AND resolved_at IS NULL AND ({listed})"
             )
         except Exception as error:
-            if any(sign in str(error) for sign in RACES):
+            if was_overtaken(error):
                 raise Overtaken(quarantine, 0, None) from error
             raise

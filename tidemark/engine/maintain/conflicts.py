@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from tidemark.engine.access.outages import says
+
 T = TypeVar("T")
 TRIES = 3
 _SIGNS = (
@@ -30,7 +32,7 @@ class Conflicts:
             try:
                 return work()
             except Exception as error:
-                if not any(sign in f"{type(error).__name__}: {error}" for sign in _SIGNS):
+                if not says(error, _SIGNS):
                     raise
                 self.count += 1
                 if left:

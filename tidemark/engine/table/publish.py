@@ -41,11 +41,10 @@ from tidemark.engine.table.branch import (
     open_branch,
     ref_at,
 )
-from tidemark.engine.table.races import repeated
+from tidemark.engine.table.races import repeated, was_overtaken
 
 TAG_RETENTION_DAYS = 36_500
 _DAY_MS = 86_400_000
-RACES = ("ValidationException", "CommitFailedException", "not an ancestor", "is not fast-forwardable")
 
 ACT_PROPERTY = "tidemark.act"
 """Of a receipt: who asked for it, and for what."""
@@ -98,7 +97,7 @@ def publish(
         found = _published(metadata, receipt)
         if found is None:
             now = metadata.current_snapshot_id
-            if now != attempt.head or any(sign in f"{type(error).__name__}: {error}" for sign in RACES):
+            if now != attempt.head or was_overtaken(error):
                 raise Overtaken(attempt.table, attempt.head or 0, now) from error
             raise
         published = found

@@ -8,18 +8,24 @@ from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
 
-from tidemark.engine.access.outages import LOST_RACE
+from tidemark.engine.access.outages import LOST_RACE, says
 
 TURNS = 10
 WAIT = 0.5
 """Seconds at most before a change is repeated that lost against another commit."""
 
+_OVERTAKEN = ("ValidationException", "CommitFailedException", "not an ancestor", "is not fast-forwardable")
 _T = TypeVar("_T")
 
 
 def lost_race(error: BaseException) -> bool:
     """Whether a catalog, Spark or PyIceberg says that somebody else's commit came between."""
-    return any(sign in f"{type(error).__name__}: {error}" for sign in LOST_RACE)
+    return says(error, LOST_RACE)
+
+
+def was_overtaken(error: BaseException) -> bool:
+    """Whether one of them says so of a commit that asserted what it was planned for: the plan is void."""
+    return says(error, _OVERTAKEN)
 
 
 def repeated(change: Callable[[], _T]) -> _T:

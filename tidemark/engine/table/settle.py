@@ -30,7 +30,7 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.table.branch import Attempt, drop_branch, open_branch, ref_at
-from tidemark.engine.table.publish import RACES
+from tidemark.engine.table.races import was_overtaken
 
 SETTLED = "tidemark.settled"
 """Property of a quarantine table: the settlement that it carried out last."""
@@ -83,7 +83,7 @@ def _carried_out(lake: Lake, table: Table, quarantine: str, asked: Settlement) -
     try:
         return _carry_out(lake, table, quarantine, asked)
     except Exception as error:
-        if isinstance(error, Overtaken) or any(sign in f"{type(error).__name__}: {error}" for sign in RACES):
+        if isinstance(error, Overtaken) or was_overtaken(error):
             return False
         raise
 
