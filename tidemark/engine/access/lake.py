@@ -4,7 +4,8 @@ Made once by the shell or the command line and passed as an argument; safe to sh
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import RLock
 
 from confluent_kafka import KafkaException
@@ -196,6 +197,17 @@ class Lake:
             if self._spark is not None:
                 self._spark.stop()
                 self._spark = None
+
+
+@contextmanager
+def renewing_spark(lake: Lake) -> Iterator[None]:
+    """A session that was lost in here is made anew for whoever asks next."""
+    try:
+        yield
+    except Outage as outage:
+        if outage.state == "spark_down":
+            lake.lose_spark()
+        raise
 
 
 def _rest_catalog(name: str, properties: Properties) -> Catalog:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from threading import Event
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Outage, TidemarkError
+from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.outcome import Commit, Outcome, Tally
-from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.ingest.microbatch import microbatch
 from tidemark.engine.lane.catch_up import catch_up, summarise
 from tidemark.engine.lane.table import Standing
@@ -35,12 +35,8 @@ class LakeWork:
 
     def microbatch(self, contract: Contract) -> Commit | None:
         """One batch; a session that was lost is made anew for the next one."""
-        try:
+        with renewing_spark(self.lake):
             return microbatch(self.lake, contract, self.run_id, known=contract.table in self.known)
-        except Outage as outage:
-            if outage.state == "spark_down":
-                self.lake.lose_spark()
-            raise
 
     def catch_up(self, contract: Contract) -> Outcome:
         """Up to the end offsets of this moment."""

@@ -10,7 +10,7 @@ from tidemark.domain.errors import Outage, error_fields, state_of
 from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.domain.outcome import Commit, Outcome, Tally
 from tidemark.domain.states import State
-from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.microbatch import microbatch
@@ -59,10 +59,9 @@ def persistent(
     """
     for turn in range(RETRIES + 1):
         try:
-            return attempt()
-        except Outage as outage:
-            if outage.state == "spark_down":
-                lake.lose_spark()
+            with renewing_spark(lake):
+                return attempt()
+        except Outage:
             if turn == RETRIES or stop():
                 raise
             time.sleep(2.0**turn)

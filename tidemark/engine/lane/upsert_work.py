@@ -6,10 +6,10 @@ from threading import Event
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import Current, currents
-from tidemark.domain.errors import Outage, TidemarkError
+from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.outcome import Commit, Outcome, Tally
-from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.access.outages import named
 from tidemark.engine.lane.merge_catch_up import merge_up, merged_outcome
 from tidemark.engine.lane.table import Standing
@@ -47,13 +47,9 @@ class MergeWork:
 
     def microbatch(self, contract: Contract) -> Commit | None:
         """One merge; a session that was lost is made anew for the next one."""
-        try:
-            known = contract.table in self.known
+        known = contract.table in self.known
+        with renewing_spark(self.lake):
             return merge_once(self.lake, self.tables[contract.table], self.run_id, known=known)
-        except Outage as outage:
-            if outage.state == "spark_down":
-                self.lake.lose_spark()
-            raise
 
     def catch_up(self, contract: Contract) -> Outcome:
         """All that the append table holds."""

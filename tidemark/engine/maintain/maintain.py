@@ -10,7 +10,7 @@ from tidemark.domain.config.upsert import current_of
 from tidemark.domain.errors import Outage, Overtaken, Stopped, TidemarkError, error_fields
 from tidemark.domain.maintenance.gain import ASSETS, Asset, Gain, Kind
 from tidemark.domain.states import OUTAGES, named_state
-from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
 from tidemark.engine.maintain.compact import compact
@@ -170,7 +170,7 @@ def _apart(lake: Lake, table: str, kind: Kind, work: Callable[[float], Gain]) ->
     `work` gets the moment (of time.monotonic) after which it begins nothing further.
     """
     try:
-        with named(table):
+        with renewing_spark(lake), named(table):
             try:
                 return work(time.monotonic() + BUDGET.total_seconds())
             except Held as held:
@@ -180,6 +180,4 @@ def _apart(lake: Lake, table: str, kind: Kind, work: Callable[[float], Gain]) ->
             table, kind, acted=False, reason="someone wrote at the same time and was faster; next time"
         )
     except Exception as error:  # noqa: BLE001 - the border between tables
-        if isinstance(error, Outage) and error.state == "spark_down":
-            lake.lose_spark()
         return Gain(table, kind, acted=False, reason=str(error), error=error_fields(error))
