@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, cast
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
@@ -157,6 +158,17 @@ def verify(spark: SparkSession, catalog: str) -> None:
 def has_own_writer(spark: SparkSession) -> bool:
     """Whether the server writes Parquet with Tidemark's classes (`tidemark/jvm`), as the embedded one does."""
     return OWN_PLUGIN in str(spark.conf.get("spark.plugins", ""))
+
+
+@contextmanager
+def temp_view(rows: DataFrame, name: str) -> Iterator[str]:
+    """`rows` under a name of their own that begins with `name`, for SQL of the same session."""
+    view = f"tidemark_{name}_{uuid4().hex}"
+    rows.createOrReplaceTempView(view)
+    try:
+        yield view
+    finally:
+        rows.sparkSession.catalog.dropTempView(view)
 
 
 def checkpointed(rows: DataFrame) -> DataFrame:

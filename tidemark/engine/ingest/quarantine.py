@@ -6,7 +6,6 @@ has left inside the batch's ranges is replaced in the same MERGE, so nothing is 
 
 from contextlib import suppress
 from dataclasses import dataclass
-from uuid import uuid4
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.snapshots import Snapshot
@@ -21,6 +20,7 @@ from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.plan.table_properties import BASE
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
+from tidemark.engine.access.spark import temp_view
 from tidemark.engine.access.table_state import OWNED, load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.table.branch import ref_at
@@ -136,19 +136,16 @@ def _head(lake: Lake, quarantine: str) -> Snapshot | None:
 
 
 def _merge(rows: DataFrame, target: str, where: str) -> None:
-    view, names = f"quarantined_{uuid4().hex}", [quoted_name(each) for each in rows.columns]
+    names = [quoted_name(each) for each in rows.columns]
     told = ", ".join(f"t.{each} = s.{each}" for each in names)  # somebody may have added columns of their own
     values = ", ".join(f"s.{each}" for each in names)
-    rows.createOrReplaceTempView(view)
-    try:
+    with temp_view(rows, "quarantined") as view:
         rows.sparkSession.sql(
             f"MERGE INTO {target} t USING {view} s ON t.epoch = s.epoch AND t.partition = s.partition "
             "AND t.offset = s.offset AND t.resolved_at IS NULL "
             f"WHEN MATCHED THEN UPDATE SET {told} WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({values}) "
             f"WHEN NOT MATCHED BY SOURCE AND {where} THEN DELETE"
         )
-    finally:
-        rows.sparkSession.catalog.dropTempView(view)
 
 
 def inside(epoch: int, ranges: Ranges, prefix: str = "", *, waiting: bool = True) -> str:

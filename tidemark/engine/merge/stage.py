@@ -1,9 +1,6 @@
 """Stage a merge on its attempt branch: one MERGE for rows that are there, one append for new ones, then the audit."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from uuid import uuid4
 
 from pyiceberg.table.snapshots import Snapshot
 from pyspark.sql import DataFrame
@@ -14,6 +11,7 @@ from tidemark.domain.config.upsert import SOFT_COLUMN
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.merge_ledger import Changes
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.spark import temp_view
 from tidemark.engine.access.table_state import summary_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.observe import Observed
@@ -124,7 +122,7 @@ def _merge(lake: Lake, plan: MergePlan, batch: Batch, *, truncates: bool) -> Non
         late = shape.before(batch.truncated, "t._kafka", "t.")
         then = f"UPDATE SET {SOFT_COLUMN.name} = true" if plan.current.soft else "DELETE"
         rest = f"WHEN NOT MATCHED BY SOURCE AND {late} THEN {then}"
-    with _view(_rows(rows, shape), "merge") as view:
+    with temp_view(_rows(rows, shape), "merge") as view:
         hint = f"/*+ BROADCAST({view}) */" if batch.small and not truncates else ""
         rows.sparkSession.sql(
             f"MERGE INTO {branch_identifier(lake, plan.attempt)} t USING (SELECT {hint} * FROM {view}) s ON {on} "
@@ -231,13 +229,3 @@ def _counted(table: DataFrame, plan: MergePlan) -> tuple[int, int]:
 
 def _live(rows: int, deleted: int) -> int:
     return rows - deleted
-
-
-@contextmanager
-def _view(rows: DataFrame, name: str) -> Iterator[str]:
-    view = f"tidemark_{name}_{uuid4().hex}"
-    rows.createOrReplaceTempView(view)
-    try:
-        yield view
-    finally:
-        rows.sparkSession.catalog.dropTempView(view)

@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
-from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
@@ -25,6 +24,7 @@ from tidemark.domain.suggest import nearest
 from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
+from tidemark.engine.access.spark import temp_view
 from tidemark.engine.access.table_state import load
 from tidemark.engine.decode.records import CAUSE, FATE, decode
 from tidemark.engine.faults import pause_point
@@ -345,15 +345,11 @@ def _note_causes(lake: Lake, on: Ground, fates: _Fates, run_id: str) -> int:
     ]
     if not changed:
         return 0
-    view = f"causes_{uuid4().hex}"
     frame = lake.spark().createDataFrame(changed, "partition int, offset bigint, cause string, detail string")
-    frame.createOrReplaceTempView(view)
-    try:
+    with temp_view(frame, "causes") as view:
         frame.sparkSession.sql(
             f"MERGE INTO {lake.identifier(quarantine)} t USING {view} s ON t.epoch = {on.ledger.epoch} "
             "AND t.partition = s.partition AND t.offset = s.offset AND t.resolved_at IS NULL "
             "WHEN MATCHED THEN UPDATE SET cause = s.cause, detail = s.detail"
         )
-    finally:
-        frame.sparkSession.catalog.dropTempView(view)
     return len(changed)

@@ -27,6 +27,7 @@ from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.outages import named
+from tidemark.engine.access.spark import temp_view
 from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.table.branch import Attempt, drop_branch, open_branch, ref_at
@@ -153,11 +154,9 @@ def _beyond(epoch: int, following: dict[int, int]) -> str:
 
 def _resolve(lake: Lake, target: str, asked: Settlement) -> None:
     rows = [(p, a, b) for p, runs in sorted(asked.resolved.items()) for a, b in runs]
-    view = f"resolved_{uuid4().hex}"
     frame = lake.spark().createDataFrame(rows, "partition int, first bigint, upto bigint")
-    frame.createOrReplaceTempView(view)
     first, upto = min(a for _, a, _ in rows), max(b for _, _, b in rows)
-    try:
+    with temp_view(frame, "resolved") as view:
         frame.sparkSession.sql(
             f"MERGE INTO {target} t USING {view} s ON t.partition = s.partition AND t.offset >= s.first "
             f"AND t.offset < s.upto AND t.offset >= {first} AND t.offset < {upto} AND t.epoch = {asked.epoch} "
@@ -165,5 +164,3 @@ def _resolve(lake: Lake, target: str, asked: Settlement) -> None:
             f"WHEN MATCHED THEN UPDATE SET resolved_by = {quoted_text(asked.run_id)}, "
             f"resolved_at = timestamp_micros({asked.at})"
         )
-    finally:
-        frame.sparkSession.catalog.dropTempView(view)
