@@ -56,10 +56,11 @@ def _acts(table: Table, own_time: timedelta) -> dict[str, tuple[Mapping[str, Any
     """Run -> what its newest receipt says, newest first; without runs that may still be at work."""
     found: dict[str, tuple[Mapping[str, Any], Snapshot]] = {}
     until = time.time() - own_time.total_seconds()
+    there = {each.snapshot_id: each for each in table.metadata.snapshots}
     for entry in reversed(
         table.metadata.snapshot_log
     ):  # what was on main once, also when it was rolled back since
-        snapshot = table.metadata.snapshot_by_id(entry.snapshot_id)
+        snapshot = there.get(entry.snapshot_id)
         text = summary_of(snapshot).get(ACT_PROPERTY)
         if snapshot is not None and text and len(found) < MOST:
             says = json.loads(text)
