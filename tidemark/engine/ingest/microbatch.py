@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from tidemark import __version__
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
+from tidemark.domain.ledger.backfill import BACKFILL
 from tidemark.domain.ledger.evidence import (
     Group,
     causes_of,
@@ -267,6 +268,7 @@ def _hold_back_flood(
     flood = is_flood(counts.values(), contract.quarantine.fail)
     if not (flood or (unreadable and unproven)) or plan.accepted:
         return
+    acceptable = BACKFILL not in contract.table_properties  # no contract names what a backfill is loaded into
     causes = exact_causes(plan, decoded, groups)
     bad, read = sum(c.quarantined for c in counts.values()), sum(c.read for c in counts.values())
     raise Stopped(
@@ -278,7 +280,7 @@ def _hold_back_flood(
             else f"{bad} of {read} records, above {contract.quarantine.fail:.1%}: "
         )
         + ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items()))
-        + (_UNPROVEN.format(table=contract.table) if unreadable and unproven else ""),
+        + (_UNPROVEN.format(table=contract.table) if unreadable and unproven and acceptable else ""),
         topic=contract.topic,
         causes=causes,
         read=read,

@@ -1,0 +1,27 @@
+"""Rule: a batch that is held back names a way out that there is."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Stopped
+from tidemark.domain.ledger.backfill import BACKFILL
+from tidemark.domain.ledger.evidence import Group
+from tidemark.domain.ledger.ledger import Counts, Ledger
+from tidemark.engine.ingest.microbatch import _hold_back_flood
+
+
+@pytest.mark.parametrize(("properties", "named"), [({}, True), ({BACKFILL: "{}"}, False)])
+def test_no_acceptance_is_named_for_a_table_that_no_contract_names(
+    properties: dict[str, str], named: bool
+) -> None:
+    """Given a first batch of which nothing decodes, then the verb that lets it through is told, but for a backfill's shadow, whose table it does not know."""
+    contract = Contract.model_validate({"topic": "t", "table": "s.t", "table_properties": properties})
+    ledger = Ledger(cluster_id="c", topic_id="t", topic="t")
+    plan: Any = SimpleNamespace(contract=contract, ledger=ledger, accepted=False)
+    groups, decoded = [Group(0, "quarantined", "no_magic_byte", None, 1, 0, 0)], SimpleNamespace()
+    with pytest.raises(Stopped, match="None of 1 records can be read") as told:
+        _hold_back_flood(plan, {0: Counts(1, 0, 1)}, groups, decoded)  # type: ignore[arg-type]
+    assert ("accept s.t --quarantine-batch" in told.value.message) == named
