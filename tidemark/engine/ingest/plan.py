@@ -183,6 +183,7 @@ def make_plan(
     state, ledger = made
     if ledger != before:  # it may have read further since than the topic reached
         topic = lake.topic(contract)
+    topic = _below(topic, ledger, goal)
     require_same_topic(contract, ledger, topic)
     ranges = _batch(ledger, topic, contract.ingest.max_records, [goal, _accepted_ends(state)], ceiling)
     pause_point("planned")
@@ -218,6 +219,15 @@ def require_same_topic(contract: Contract, ledger: Ledger, topic: Topic, when: s
             cluster=contract.cluster,
             **finding.fields,
         )
+
+
+def _below(topic: Topic, ledger: Ledger, goal: Offsets | None) -> Topic:
+    """The topic as far as records below `goal` are still to be read: a log start that moves elsewhere loses none."""
+    if goal is None:
+        return topic
+    at = {p: ledger.next.get(p, 0) for p in topic.log_start}
+    first = {p: o if at[p] < goal.get(p, 0) else min(o, at[p]) for p, o in topic.log_start.items()}
+    return replace(topic, log_start=first)
 
 
 def _accepted_ends(state: TableState) -> Offsets | None:

@@ -14,7 +14,7 @@ from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Counts, Entry, batch_id, branch_name
-from tidemark.domain.ledger.offsets import OffsetRange, Offsets
+from tidemark.domain.ledger.offsets import OffsetRange, Offsets, total, waiting
 from tidemark.domain.plan.meanings import MEANINGS
 from tidemark.domain.plan.schema_plan import WriterColumns, plan_schema
 from tidemark.domain.plan.table_properties import asked_for
@@ -81,13 +81,17 @@ def make_alike(lake: Lake, shadow: Contract, target: TableState, run_id: str) ->
 def load_records(lake: Lake, shadow: Contract, goals: Sequence[Offsets], run_id: str, pace: Pace) -> int:
     """Read Kafka up to each of `goals` in turn; returns how many records this call has loaded.
 
+    Where all is loaded Kafka is not asked: what it no longer has, topic and all, is in the shadow.
+
     Raises:
         Refused: the shadow came to a stop state; the table itself is as it was.
         Outage: a service does not answer; repeat the command.
     """
     done, began = 0, time.monotonic()
+    ledger = lake.state(shadow.table).ledger
+    following: Offsets = ledger.next if ledger else {}
     for goal in goals:
-        while True:
+        while waiting(following, goal):
             try:
                 commit = microbatch(lake, shadow, run_id, goal=goal)
             except Stopped as stopped:
@@ -104,8 +108,9 @@ def load_records(lake: Lake, shadow: Contract, goals: Sequence[Offsets], run_id:
                 ) from stopped
             if commit is None:
                 break
+            following = commit.next
             done += sum(each.read for each in commit.counts.values())
-            left = sum(max(0, end - commit.next.get(p, 0)) for p, end in goals[-1].items())
+            left = total(waiting(following, goals[-1]))
             pace.say(f"{done:,} records loaded, {left:,} offsets to go")
             pace.keep(done, began)
     return done
