@@ -288,7 +288,7 @@ def _publish(lake: Lake, work: Work, batch: str, signature: Signature) -> int:
     require_shadow(lake, work.contract, batch)
     _require_whole(lake, work)
     loaded = windows(lake, work.contract.table + SHADOW)
-    return attempt_cutover(lake, work.contract, work.source, work.plan, loaded, batch, signature)
+    return attempt_cutover(lake, work, loaded, batch, signature)
 
 
 def _require_whole(lake: Lake, work: Work) -> None:

@@ -73,7 +73,7 @@ def compare_windows(
         there = head_rows(lake, target).where(rows_within(epoch, plan.ranges))
         other = _by_window(lake, there, loaded, keys)
     elif opened is not None:
-        other = _of_source(opened, target, plan, keys)
+        other = _of_source(opened, target, plan, keys, loaded[0].ranges[0].end - 1)
     return [
         Compared(
             w,
@@ -92,7 +92,7 @@ def _told(window: Window, source: Source, plan: Backfill) -> dict[str, Any]:
     }
     if source.records:
         return {"offsets": {str(p): [r.start, r.end] for p, r in sorted(window.ranges.items())}, **counts}
-    first, end = plan.window(window.ranges[0].start)
+    (first, _), (_, end) = plan.window(window.ranges[0].start), plan.window(window.ranges[0].end - 1)
     return {"from": first.astimezone(UTC).isoformat(), "to": end.astimezone(UTC).isoformat(), **counts}
 
 
@@ -122,10 +122,14 @@ def _by_window(
     return {row[_WINDOW]: figures_of(row) for row in found}
 
 
-def _of_source(opened: Opened, target: TableState, plan: Backfill, keys: Sequence[str]) -> dict[int, Figures]:
+def _of_source(
+    opened: Opened, target: TableState, plan: Backfill, keys: Sequence[str], first: int
+) -> dict[int, Figures]:
+    """By the number of the window; the `first` ones, and the one after them, are told as one."""
     time = time_of(plan.time_column)
     passed = F.unix_micros(time.cast("timestamp")) - F.unix_micros(F.lit(plan.since))
     number = F.floor(passed / F.lit(plan.window_seconds * 1_000_000)).cast("int")
+    number = F.greatest(number - F.lit(first), F.lit(0))
     inside = opened.rows.where((time >= F.lit(plan.since)) & (time < F.lit(plan.until))).withColumn(
         _WINDOW, number
     )

@@ -23,6 +23,7 @@ from tidemark.engine.access.table_state import TableState, ancestors, ledger_of,
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.stage import Staged
+from tidemark.engine.operate.backfill_plan import Work, check_overlap
 from tidemark.engine.operate.backfill_shadow import Window, shadow_rows
 from tidemark.engine.operate.replaced import (
     NO_ROWS,
@@ -74,22 +75,16 @@ def require_shadow(lake: Lake, contract: Contract, batch: str) -> None:
         )
 
 
-def attempt_cutover(
-    lake: Lake,
-    contract: Contract,
-    source: Source,
-    planned: Backfill,
-    loaded: list[Window],
-    batch: str,
-    signature: Signature,
-) -> int:
+def attempt_cutover(lake: Lake, work: Work, loaded: list[Window], batch: str, signature: Signature) -> int:
     """Replace and publish; returns the receipt. Whoever is overtaken plans again.
 
     Raises:
         Refused: it would lose, double or leave out something; nothing was changed.
         Overtaken: main has moved.
     """
+    contract, source, planned = work.contract, work.source, work.plan
     on = ground(lake, contract, signature.run_id, dry_run=False)
+    check_overlap(lake, replace(work, target=on.state))
     placed = place(on.ledger, planned.ranges, contract.table) if source.kind == "own" else Placement({}, {})
     ranges = placed.ranges if source.kind == "own" else planned.ranges
     if source.kind == "own":
@@ -228,7 +223,9 @@ def _counts(placed: Placement, loaded: list[Window]) -> tuple[dict[int, Counts],
                 inner[p] = inner.get(p, Counts()).plus(counts)
             elif p in placed.below and window.ranges[p].end > placed.below[p].end:
                 raise Refused(
-                    "the table was loaded from another offset meanwhile", next_step="--abort, then anew"
+                    "what was loaded is not told apart at the first load any more: that began elsewhere meanwhile, or "
+                    "somebody has expired snapshots of what the backfill has loaded",
+                    next_step="--abort, then anew",
                 )
     return after, inner
 

@@ -212,7 +212,8 @@ def check_overlap(lake: Lake, work: Work) -> None:
         raise Refused(
             f"{work.contract.table} has {found['n']} rows of its own topic from {found['first']} on, before --to "
             f"{work.plan.until.isoformat()}: they would be there twice",
-            next_step="--to that time, or backfill from the topic itself",
+            next_step="--to that time, or backfill from the topic itself; what is loaded already is first dropped by "
+            "--abort",
             table=work.contract.table,
             rows=found["n"],
             first=found["first"],

@@ -16,11 +16,19 @@ from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract, Ingest, 
 from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.errors import Refused, SchemaUnsupported
 from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Source
-from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Ledger
-from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts
+from tidemark.domain.ledger.offsets import OffsetRange, Offsets, Ranges
+from tidemark.domain.ledger.replay import minus
 from tidemark.domain.plan.table_properties import GC_ENABLED
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import TableState, ancestors, ledger_of, load, summary_of
+from tidemark.engine.access.table_state import (
+    TableState,
+    ancestors,
+    ledger_of,
+    load,
+    newest_receipt,
+    summary_of,
+)
 from tidemark.engine.merge.rows import conformed
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.head_rows import head_rows
@@ -34,9 +42,9 @@ class Window:
     """One commit of the shadow: what of which partitions, and what became of it."""
 
     number: int
-    ranges: Mapping[int, OffsetRange]
+    ranges: Ranges
     counts: Mapping[int, Counts]
-    snapshot_id: int
+    snapshot_id: int | None
 
 
 def source_contract(lake: Lake, contract: Contract, source: Source) -> Contract:
@@ -83,18 +91,28 @@ def under_way(lake: Lake, contract: Contract) -> tuple[TableState, Backfill] | N
 
 
 def windows(lake: Lake, shadow: str) -> list[Window]:
-    """The windows that are loaded, oldest first."""
+    """The windows that are loaded, oldest first. Those whose receipts somebody has expired are told as one."""
     loaded = load(lake.catalog, shadow)
-    if loaded is None:
+    newest = newest_receipt(loaded.metadata) if loaded else None
+    if loaded is None or newest is None:
         return []
-    chain = ancestors(loaded.metadata, loaded.metadata.current_snapshot_id)
+    chain = ancestors(loaded.metadata, newest.snapshot_id)
     found = [(s, ledger_of(s, shadow)) for s in chain if LEDGER_PROPERTY in summary_of(s)]
-    batches = [(s, ledger) for s, ledger in reversed(found) if ledger.kind == "append"]
-    return [Window(n, _ranges(ledger), ledger.counts, s.snapshot_id) for n, (s, ledger) in enumerate(batches)]
+    batches: list[tuple[Ranges, Mapping[int, Counts], int | None]] = [
+        (_ranges(ledger.from_, ledger.next), ledger.counts, s.snapshot_id)
+        for s, ledger in reversed(found)
+        if ledger.kind == "append"
+    ]
+    oldest, ledger = found[-1]
+    expired = _ranges(ledger.start, {**ledger.next, **ledger.from_}) if ledger.kind == "append" else {}
+    if expired:
+        counts = {p: minus(ledger.totals.get(p, Counts()), ledger.counts.get(p, Counts())) for p in expired}
+        batches.insert(0, (expired, counts, oldest.parent_snapshot_id))
+    return [Window(number, *batch) for number, batch in enumerate(batches)]
 
 
-def _ranges(ledger: Ledger) -> dict[int, OffsetRange]:
-    return {p: OffsetRange(a, ledger.next[p]) for p, a in ledger.from_.items()}
+def _ranges(start: Offsets, end: Offsets) -> dict[int, OffsetRange]:
+    return {p: OffsetRange(a, end[p]) for p, a in start.items() if end[p] > a}
 
 
 def drop_shadow(lake: Lake, contract: Contract) -> None:
