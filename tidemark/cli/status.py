@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
@@ -31,7 +30,7 @@ from tidemark.engine.look import sightings
 from tidemark.engine.look.backfills import backfilled
 from tidemark.engine.look.quarantined import Cause, causes
 from tidemark.engine.look.status import Facts, Status, judge, waiting_records
-from tidemark.engine.look.tables import look
+from tidemark.engine.look.tables import hinted, look
 from tidemark.engine.look.upserts import upsert_statuses
 
 _SPARE = ("files", "stream", "headroom", "rows", "published", "quarantined")
@@ -75,7 +74,7 @@ def statuses_of(
     facts = seen(lake, contracts, home)
     if ask_dagster:
         known = hints(home, [each.contract.table for each in facts if _needs_hint(each)])
-        facts = [replace(each, hint=known.get(each.contract.table, each.hint)) for each in facts]
+        facts = hinted(lake, facts, known)
     now, lanes = datetime.now(UTC), lake.platform.lanes
     found = [judge(each, poll=lanes[each.contract.lane].poll, now=now) for each in facts]
     return sorted(found, key=lambda each: each.gravity)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from tidemark.engine.config import discovery
 from tidemark.engine.look import sightings
 from tidemark.engine.look.quarantined import causes
 from tidemark.engine.look.status import Facts, Hint, Status, judge
-from tidemark.engine.look.tables import asked, look
+from tidemark.engine.look.tables import asked, hinted, look
 from tidemark.engine.look.upserts import upsert_statuses
 from tidemark.engine.marts import read_project
 from tidemark.engine.schema.history import history
@@ -110,8 +110,7 @@ def reviews(
     """In the order given."""
     seen = discovery.read(home)
     facts = look(lake, contracts, sightings.read(home))
-    known = hints([each.contract.table for each in facts])
-    facts = [replace(each, hint=known.get(each.contract.table, each.hint)) for each in facts]
+    facts = hinted(lake, facts, hints([each.contract.table for each in facts]))
     project = read_project()
     marts = project.marts_for(lake.configuration.contracts) if project else []
     upserts = currents(contracts)

@@ -1,15 +1,18 @@
 """Rule: what a plan foresees is what happens; a topic is judged by what it holds; a renamed table is never loaded anew."""
 
 import json
+from dataclasses import replace
 
 import httpx
 import pytest
+from lakehouse import Table
 from topics import ORDER, order
 
 from tidemark.domain.config.upsert import current_of
-from tidemark.domain.errors import Refused
+from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.plan.proposal import propose
 from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.preview.foresee import compatibility_findings, foresee
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
@@ -98,6 +101,40 @@ def test_a_table_renamed_in_the_contract_is_renamed_once_approved_and_goes_on(la
     with pytest.raises(Refused, match="has never been loaded"):
         schema_report(lake, lakehouse.table(lakehouse.cluster.topic("nothing")).contract)
     lake.close()
+
+
+def test_the_name_that_a_table_has_left_is_its_own_and_nobody_else_s(lakehouse):
+    """Given a renamed table, when another topic's contract has its old name, which runs have loaded, then neither run nor acceptance makes a table in its folder; when its own contract has that name again, then it is renamed back."""
+    topic, other = (lakehouse.cluster.topic(name) for name in ("left", "squatter"))
+    topic.send(range(10))
+    other.send(range(3))
+
+    def declared(file, source, short):
+        table = Table(lakehouse, source, f"proof.{short}")
+        (lakehouse.contracts / f"{file}.yaml").write_text(f"topic: {source.name}\ntable: {table.name}\n")
+        lakehouse.close()  # a process of its own, which reads the contracts anew
+        return table
+
+    def approved(table):
+        waits = table.run(known=True)
+        assert waits.state == "schema_review"
+        approve(lakehouse.lake, table.contract, waits.error["plan"], ANN)
+        return table
+
+    declared("ours", topic, "left").run()
+    new = approved(declared("ours", topic, "left_now"))
+    squatter = declared("theirs", other, "left")
+    assert squatter.run(known=True).state == "misconfigured"
+    for dry_run in (True, False):
+        with pytest.raises(Stopped, match=f"{new.name} had this name before"):
+            accept(lakehouse.lake, squatter.contract, "first-load", replace(ANN, dry_run=dry_run))
+    assert not lakehouse.catalog.table_exists(squatter.name)
+    (lakehouse.contracts / "theirs.yaml").unlink()
+    back = approved(declared("ours", topic, "left"))
+    topic.send(range(10, 15))
+    assert back.run(known=True).rows.written == 5
+    assert back.ids() == list(range(15))
+    assert declared("theirs", other, "left_now").run().rows.written == 3, "that folder is free"
 
 
 def test_a_topic_without_a_contract_is_told_by_its_schema_or_its_records(lakehouse):

@@ -105,6 +105,14 @@ def test_a_topic_without_an_id_is_told_apart_by_offsets_alone_and_status_says_so
         ({"topic": Topic("orders", "c1", "t1", {}, {}, {})}, "partitions_shrunk"),
         ({"table": TableState("shop.orders", exists=False)}, "lagging"),
         ({"table": TableState("shop.orders", exists=False), "hint": Hint(loaded=True)}, "table_missing"),
+        (
+            {
+                "table": TableState("shop.orders", exists=False),
+                "hint": Hint(loaded=True),
+                "gone": "schema_review",
+            },
+            "schema_review",
+        ),
         ({"table": TableState("shop.orders", exists=False), "topic": topic(0)}, "fresh"),
         ({"topic": topic(150), "unreachable": "spark_down"}, "spark_down"),
         ({"unreachable": "spark_down"}, "fresh"),

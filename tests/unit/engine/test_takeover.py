@@ -18,12 +18,16 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.domain.plan.contract_record import RECORD, contract_edits, record_text
 from tidemark.engine.access.table_state import read_state
+from tidemark.engine.look.status import Facts, Hint
+from tidemark.engine.look.tables import hinted
 from tidemark.engine.merge.table import prepare
 from tidemark.engine.schema.evolve import Approval, begin_rename, finish
 from tidemark.engine.schema.history import history
 from tidemark.engine.table import takeover
 from tidemark.engine.table.create import table_columns
-from tidemark.engine.table.takeover import adoption, releases, rename, renaming, taken_folder
+from tidemark.engine.table.folder import taken_folder
+from tidemark.engine.table.takeover import adoption, releases, rename, renaming
+from tidemark.engine.table.unloaded import gone
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 
@@ -38,6 +42,7 @@ class Lake:
         self.platform = SimpleNamespace(catalog=SimpleNamespace(type="sql"))
         self.configuration = SimpleNamespace(contracts=())
         self.made_by: dict[str, str] = {}
+        self.loaded = lambda _: True
 
     def state(self, table: str, *, ledger: bool = True) -> Any:
         return read_state(self.catalog, table, required=ledger)
@@ -229,6 +234,46 @@ class TestATableThatTheContractNamesAnew:
         assert taken_folder(lake, "shop.orders") == "shop.bought"
         lake.catalog.drop_table("shop.bought")
         assert taken_folder(lake, "shop.orders") is None
+
+    def test_is_found_by_the_name_of_its_folder_though_it_was_renamed_again(self, lake: Any) -> None:
+        lake.load("shop.orders")
+        for name in ("shop.bought", "sales.orders"):
+            lake.declare(contract(name))
+            rename(lake, contract(name), renaming(lake, contract(name)))
+        assert taken_folder(lake, "shop.orders") == "sales.orders"
+
+    def test_is_renamed_back_and_leaves_no_folder_taken(self, lake: Any) -> None:
+        lake.load("shop.orders")
+        was, now = contract("shop.orders"), contract("shop.bought")
+        lake.declare(now)
+        rename(lake, now, renaming(lake, now))
+        lake.declare(was)
+        plan = renaming(lake, was)
+        assert plan.verdict == "review"
+        assert "--first-load" not in plan.changes[0].reason, "its folder is that of shop.bought"
+        rename(lake, was, plan)
+        assert lake.state("shop.orders").exists
+        assert taken_folder(lake, "shop.bought") is None
+
+    def test_is_not_told_as_missing_when_it_is_to_be_renamed_back_or_left_its_name(self, lake: Any) -> None:
+        """Given a table that runs have loaded under a name, when the contract has that name again, then the plan waits; when another topic's has it, then its folder is in use; without a trace of it it is missing."""
+        lake.load("shop.orders")
+        now = contract("shop.bought")
+        lake.declare(now)
+        rename(lake, now, renaming(lake, now))
+        lake.declare(contract("shop.orders"))
+        back = gone(lake, "shop.orders")
+        assert (back.state, back.fields["plan"]) == (
+            "schema_review", renaming(lake, contract("shop.orders")).id
+        )  # fmt: skip
+        known = {"shop.orders": Hint(loaded=True)}
+        for each in ({}, known):
+            [facts] = hinted(lake, [Facts(contract("shop.orders"), lake.state("shop.orders"))], each)
+            assert (facts.gone == "schema_review") == bool(each), "nobody looks for what was never there"
+        lake.declare(now, contract("shop.orders", topic="clicks"))
+        assert gone(lake, "shop.orders").state == "misconfigured"
+        lake.catalog.drop_table("shop.bought")
+        assert gone(lake, "shop.orders").state == "table_missing"
 
     def test_leaves_no_name_behind_for_another_upsert_table_either(self, lake: Any) -> None:
         now = contract("shop.bought", upsert={"keys": ["id"], "table": "shop.bought_current"})

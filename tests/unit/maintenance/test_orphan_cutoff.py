@@ -1,9 +1,12 @@
-"""A file that a running stage may be writing is no orphan, however short `older_than` is."""
+"""A file that a running stage may be writing, or another table names, is no orphan, however short `older_than` is."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table.refs import SnapshotRefType
 from pyspark.errors import PySparkException
 
@@ -75,3 +78,22 @@ def test_a_listing_that_lost_a_file_to_a_commit_is_made_again(monkeypatch):
         _listed(Listing(PySparkException("disk full"), []), "shop.orders", NOW)
     with pytest.raises(Overtaken):
         _listed(Listing(*[gone] * 9), "shop.orders", NOW)
+
+
+def test_a_table_of_any_namespace_in_the_same_folder_is_noticed_and_each_is_asked_once(tmp_path, monkeypatch):
+    """Given a table that lies in another's folder, as one does that was renamed, and one that cannot be read, when orphans of several tables are looked for, then the neighbour is named, and every table was loaded once."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    lake = SimpleNamespace(catalog=catalog, locations={})
+    columns = pa.schema([("id", pa.int64())])
+    for name in ("shop.orders", "sales.orders", "shop.clicks", "marts.broken"):
+        catalog.create_namespace_if_not_exists(name.partition(".")[0])
+    for name in ("shop.orders", "shop.clicks"):
+        catalog.create_table(name, columns)
+    catalog.create_table("sales.orders", columns, location=f"file://{tmp_path}/shop/orders")
+    broken = catalog.create_table("marts.broken", columns).metadata_location
+    Path(broken.removeprefix("file://")).unlink()
+    ours = [catalog.load_table(name) for name in ("shop.orders", "shop.clicks")]
+    asked, load_table = [], catalog.load_table
+    monkeypatch.setattr(catalog, "load_table", lambda name: asked.append(name) or load_table(name))
+    assert [orphans._neighbour(lake, each) for each in ours] == ["sales.orders", None]
+    assert sorted(asked) == [*["marts.broken"] * 2, "sales.orders", "shop.clicks", "shop.orders"]

@@ -26,6 +26,7 @@ from tidemark.engine.schema.writer import Writer
 from tidemark.engine.schema.writers import VARIANT_FORMAT, TopicSchemas, read_schemas
 from tidemark.engine.table.branch import Attempt
 from tidemark.engine.table.create import table_columns
+from tidemark.engine.table.unloaded import lost
 
 MANY_VERSIONS = 16
 """Of a subject; up to so many are looked for in every batch."""
@@ -174,7 +175,7 @@ def make_plan(
     if state.paused:
         return None
     if known and not state.exists:
-        raise Stopped("table_missing", contract.table, "Earlier runs have loaded it.", topic=contract.topic)
+        raise lost(lake, contract)
     topic = lake.topic(contract)
     schemas = read_schemas(lake, contract, seen.union(state.ledger.others if state.ledger else ()))
     before, made = state.ledger, ready(lake, contract, state, topic, schemas, run_id)

@@ -25,7 +25,7 @@ from tidemark.engine.schema.writers import TopicSchemas
 from tidemark.engine.table.create import prepare, table_columns
 from tidemark.engine.table.publish import tag_receipt
 from tidemark.engine.table.settle import settle
-from tidemark.engine.table.takeover import renaming, require_free_folder
+from tidemark.engine.table.takeover import why_not_anew
 
 
 def ready(
@@ -201,7 +201,8 @@ def _lacking(contract: Contract, state: TableState, schemas: TopicSchemas) -> tu
 def _prepared(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchemas, run_id: str) -> bool:
     wanted = schemas.wanted()
     if wanted is not None:
-        _first_of_its_name(lake, contract)
+        if not lake.state(contract.table, ledger=False).exists and (why := why_not_anew(lake, contract)):
+            raise why
         check_rules(lake, contract, table_columns(wanted))
         key_decoding(lake, contract, wanted)
         prepare(lake, contract, topic, wanted, run_id)
@@ -217,18 +218,3 @@ def _prepared(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchema
             f"{subject_of(contract)}. If the values are not in the registry, say so with `value: {{format: raw}}`.",
         )
     return False
-
-
-def _first_of_its_name(lake: Lake, contract: Contract) -> None:
-    """Nothing is loaded anew that was only renamed, nor into a folder that another table's files are in.
-
-    Raises:
-        Stopped: `schema_review` with the plan that renames, `misconfigured` when the name's folder is in use.
-    """
-    if lake.state(contract.table, ledger=False).exists:
-        return
-    moved = renaming(lake, contract)
-    if moved is not None:
-        why = "; ".join(change.reason for change in moved.changes)
-        raise Stopped("schema_review", contract.table, f"Plan {moved.id} waits. {why}", plan=moved.id)
-    require_free_folder(lake, contract.table)

@@ -52,6 +52,8 @@ class Facts:
     headroom: float | None = None
     memory: Memory = field(default_factory=Memory)
     hint: Hint = field(default_factory=Hint)
+    gone: State = "table_missing"
+    """What it is when it is not there and was loaded before."""
 
     @property
     def committed(self) -> dict[int, int]:
@@ -208,7 +210,7 @@ def _fault(facts: Facts) -> State | None:
     if facts.topic_fault or facts.topic is None:
         return facts.topic_fault or "topic_missing"
     if not table.exists and facts.hint.loaded:
-        return "table_missing"
+        return facts.gone
     if facts.misnamed:
         return "misconfigured"
     return facts.finding.state if facts.finding else None

@@ -19,7 +19,8 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.look.headroom import headrooms
 from tidemark.engine.look.quarantined import unresolved
 from tidemark.engine.look.sightings import Memory
-from tidemark.engine.look.status import Facts, waiting_records
+from tidemark.engine.look.status import Facts, Hint, waiting_records
+from tidemark.engine.table.takeover import why_not_anew
 
 PARALLEL = 8
 CONNECT = 2.0
@@ -36,6 +37,18 @@ def look(lake: Lake, contracts: Sequence[Contract], memories: Mapping[str, Memor
     found = _with_reachability(lake.platform, found)
     now = datetime.now(UTC)
     return [_remembered(facts, memories.get(facts.contract.table, Memory()), now) for facts in found]
+
+
+def hinted(lake: Lake, found: Sequence[Facts], known: Mapping[str, Hint]) -> list[Facts]:
+    """The facts with what is known of tables, by name; of one that is gone also what keeps it from being made anew."""
+    return [_gone(lake, replace(each, hint=known.get(each.contract.table, each.hint))) for each in found]
+
+
+def _gone(lake: Lake, facts: Facts) -> Facts:
+    if facts.table is None or facts.table.exists or not facts.hint.loaded:
+        return facts
+    why, _ = asked(lambda: why_not_anew(lake, facts.contract))
+    return replace(facts, gone=why.state) if why else facts
 
 
 def unread(lake: Lake, contracts: Sequence[Contract]) -> list[Facts]:

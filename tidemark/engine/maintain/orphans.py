@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from math import inf
 
@@ -17,11 +18,12 @@ from pyspark.errors import PySparkException
 
 from tidemark.domain.config.contract import Orphans
 from tidemark.domain.config.units import counted
-from tidemark.domain.errors import Overtaken
+from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.snapshot_keep import Snap, began_at, is_attempt, is_dead
 from tidemark.domain.plan.table_properties import GC_ENABLED
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.expire import refs_of
@@ -132,14 +134,25 @@ def _look(lake: Lake, name: str, before: datetime) -> list[str]:
 
 
 def _neighbour(lake: Lake, table: Table) -> str | None:
-    """Another table of the namespace whose files lie under this one's location, or None."""
-    ours = table.location().rstrip("/") + "/"
-    for identifier in lake.catalog.list_tables(table.name()[:-1]):
-        if identifier != table.name():
-            other = load(lake.catalog, ".".join(identifier))
-            if other is not None and (other.location().rstrip("/") + "/").startswith(ours):
-                return ".".join(identifier)
-    return None
+    """Another table of the catalog whose files lie under this one's location, or None.
+
+    Where a table lies is asked once: what is renamed stays where it is. One that cannot be read lies nowhere.
+    """
+    catalog, ours = lake.catalog, f"{table.location().rstrip('/')}/"
+    listed = [each for space in catalog.list_namespaces() for each in catalog.list_tables(space)]
+    others = [".".join(each) for each in listed if each != table.name()]
+    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="orphans") as pool:
+        places = list(pool.map(lambda other: _location(lake, other), others))
+    lying = (other for other, place in zip(others, places, strict=True) if place.startswith(ours))
+    return next(lying, None)
+
+
+def _location(lake: Lake, name: str) -> str:
+    if name not in lake.locations:
+        with suppress(Stopped), named(name):
+            if found := load(lake.catalog, name):
+                lake.locations[name] = f"{found.location().rstrip('/')}/"
+    return lake.locations.get(name, "")
 
 
 def _each(work: Callable[[str], int], files: Sequence[str]) -> list[int]:

@@ -26,7 +26,6 @@ from tidemark.engine.schema.by_hand import reviewed
 from tidemark.engine.schema.evolve import apply_changes
 from tidemark.engine.table.create import base_properties, publish_receipt
 from tidemark.engine.table.new_table import create
-from tidemark.engine.table.takeover import require_free_folder
 
 KEYS = "tidemark.keys"
 ORDER = "tidemark.order-by"
@@ -52,7 +51,6 @@ def prepare(lake: Lake, current: Current, state: TableState, append: Struct, run
     if faults:
         raise Stopped("misconfigured", contract.table, "; ".join(faults))
     if not state.exists:
-        require_free_folder(lake, contract.table)
         keys = identifier_fields(current, columns)
         all_keys = keys if len(keys) == len(current.keys) else ()
         create(lake, contract, columns, _properties(current), all_keys)

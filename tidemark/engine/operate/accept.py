@@ -28,6 +28,7 @@ from tidemark.engine.operate.replay_plan import now_us
 from tidemark.engine.schema.evolve import SETTLED, settled_ids
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.create import first_epoch, first_ledger, prepare, publish_receipt, set_properties
+from tidemark.engine.table.folder import folder_fault
 from tidemark.engine.table.operations import Operation, Signature, finish, logged
 from tidemark.engine.table.settle import settle, settle_published
 from tidemark.engine.table.start import starting_offsets
@@ -63,6 +64,8 @@ def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operati
     state, topic = _unledgered(lake, contract), lake.topic(contract)
     if state.ledger is not None:
         raise _nothing(contract, "the ledger is there", "first-load")
+    if not state.exists and (fault := folder_fault(lake, contract.table)):
+        raise fault
     wanted = read_schemas(lake, contract).wanted()
     if wanted is None:
         raise Refused(

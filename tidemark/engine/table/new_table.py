@@ -20,6 +20,7 @@ from tidemark.engine.access.iceberg_types import iceberg_fields
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.namespace import make_namespace
 from tidemark.engine.table.branch import LAST_WRITABLE_FORMAT
+from tidemark.engine.table.folder import folder_fault
 
 _SUFFIXES = {"identity": "", "truncate": "_trunc"}
 """Of partition fields, after the column's name, as Spark names them; `_` and the transform for all others."""
@@ -38,7 +39,10 @@ def create(
 
     Raises:
         Outage: `spark_down`: nothing is begun that could not go on.
+        Stopped: `misconfigured`: another table's files lie in the folder of this name.
     """
+    if fault := folder_fault(lake, contract.table):
+        raise fault
     lake.require_spark()
     make_namespace(lake.catalog, contract.namespace)
     said = {key: value for key, value in properties.items() if value is not None}

@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterator
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchNamespaceError
 
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.types import Struct
@@ -26,10 +25,9 @@ from tidemark.engine.access.namespace import make_namespace
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState, load, read_state
 from tidemark.engine.table.create import DECLARED_IN, contract_file, set_properties, table_columns
+from tidemark.engine.table.folder import folder_fault, give_up, taken_folder
 
 CLUSTER = "tidemark.cluster"
-GIVEN_UP = "tidemark.renamed."
-"""Prefix of namespace properties: which table has left a name behind, and its files in the folder of that name."""
 
 
 def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
@@ -48,10 +46,10 @@ def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
         )
     others = [f"{a} to {b}" for a, b in _with_it(lake, contract, former[0]) if a != b]
     along = f", and {', '.join(others)}" if others else ""
+    anew = f". To load {contract.table} anew instead: tidemark accept {contract.table} --first-load"
     reason = (
         f"{names} holds topic {contract.topic} and this contract no longer names it; approved, it is renamed with its "
-        f"ledger and history{along}. To load {contract.table} anew instead: tidemark accept {contract.table} "
-        "--first-load"
+        f"ledger and history{along}{'' if taken_folder(lake, contract.table) else anew}"
     )
     return SchemaPlan(contract.table, (Change("rename", (), names, contract.table, "review", reason),))
 
@@ -135,31 +133,13 @@ def _remember_upsert(lake: Lake, contract: Contract, old: str) -> None:
         set_properties(lake, old, {RECORD: json.dumps({**before, "upsert.table": now}, sort_keys=True)})
 
 
-def give_up(catalog: Catalog, name: str, now: str) -> None:
-    """Note at the namespace that the files of `now` lie where a table `name` would put its own."""
-    namespace, _, short = name.partition(".")
-    catalog.update_namespace_properties(namespace, updates={f"{GIVEN_UP}{short}": now})
-
-
-def taken_folder(lake: Lake, table: str) -> str | None:
-    """The table whose files lie in the folder that a new `table` would get, or None."""
-    namespace, _, short = table.partition(".")
-    try:
-        now = lake.catalog.load_namespace_properties(namespace).get(f"{GIVEN_UP}{short}")
-    except NoSuchNamespaceError:
-        return None
-    return str(now) if now and load(lake.catalog, str(now)) is not None else None
-
-
-def require_free_folder(lake: Lake, table: str) -> None:
-    """Raises Stopped(`misconfigured`) when a new `table` would get the folder that another table's files lie in."""
-    other = taken_folder(lake, table)
-    if other is not None:
-        raise Stopped(
-            "misconfigured",
-            table,
-            f"{other} had this name before, and its files lie in the folder of it. Name another table.",
-        )
+def why_not_anew(lake: Lake, contract: Contract) -> Stopped | None:
+    """Why a table that is not there is not made: it was only renamed, or another table's files are in its folder."""
+    moved = renaming(lake, contract)
+    if moved is None:
+        return folder_fault(lake, contract.table)
+    why = "; ".join(change.reason for change in moved.changes)
+    return Stopped("schema_review", contract.table, f"Plan {moved.id} waits. {why}", plan=moved.id)
 
 
 def adoption(contract: Contract, state: TableState, wanted: Struct | None) -> Change | None:

@@ -1,8 +1,12 @@
 """A table that is not there was never loaded, or is gone since: what a verb that has to do with it says."""
 
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
+from tidemark.engine.table.takeover import why_not_anew
+
+_LOADED = "Earlier runs have loaded it."
 
 
 def unloaded(lake: Lake, table: str) -> Refused | Stopped:
@@ -13,7 +17,14 @@ def unloaded(lake: Lake, table: str) -> Refused | Stopped:
 
 
 def gone(lake: Lake, table: str) -> Stopped | None:
-    """`table_missing` of a table that is not there though runs have loaded it, as far as the shell's records know."""
+    """Why a table is not there though runs have loaded it, as far as the shell's records know (`lost`)."""
     if not lake.loaded(table) or load(lake.catalog, table) is not None:
         return None
-    return Stopped("table_missing", table, "Earlier runs have loaded it.")
+    contract = next((each for each in lake.configuration.contracts if each.table == table), None)
+    return lost(lake, contract) if contract else Stopped("table_missing", table, _LOADED)
+
+
+def lost(lake: Lake, contract: Contract) -> Stopped:
+    """Of a table that runs have loaded: what keeps it from being made anew, else `table_missing`."""
+    missing = Stopped("table_missing", contract.table, _LOADED, topic=contract.topic)
+    return why_not_anew(lake, contract) or missing
