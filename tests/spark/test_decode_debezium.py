@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tests.support import debezium
 from tests.support.debezium import change, connect_field, framed, semantic, unscaled, with_schema
 from tests.support.decoding import SOURCE, schema_of
-from tidemark.domain.columns.types import LONG, STRING, Field, Struct
+from tidemark.domain.columns.types import BINARY, LONG, STRING, Field, Struct
 from tidemark.domain.formats import avro
 from tidemark.domain.formats.debezium import CDC, avro_columns, document_columns, json_documents
 from tidemark.engine.decode.failures import explain_failures
@@ -364,7 +364,7 @@ def test_json_with_and_without_its_schema(spark: SparkSession) -> None:
 def test_keys_of_text_and_bytes(spark: SparkSession) -> None:
     """Text keys are read in their one spelling; raw ones are text or bytes."""
     fields = {"n": LONG, "s": STRING}
-    table = Struct(tuple(Field(name, kind) for name, kind in fields.items()))
+    table = Struct(tuple(Field(name, kind) for name, kind in {**fields, "value": BINARY}.items()))
 
     def keyed(form: Any, column: str, keys: list[bytes | None]) -> list[tuple[Any, Any]]:
         whole = Decoding(form, Struct((Field("value", fields[column]),)), 0, payload=KEY_PAYLOAD)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.decoding import columns_of, encoded, framed, record, rows_of, schema_of, source
-from tidemark.domain.columns.types import BINARY, STRING, Field, Struct
+from tidemark.domain.columns.types import BINARY, LONG, STRING, Field, Struct
 from tidemark.domain.formats.avro_default import zigzag
 from tidemark.engine.access.spark_limits import missing_limits
 from tidemark.engine.decode.failures import Bounds, explain_failures
@@ -331,6 +331,20 @@ def test_raw_bytes_are_never_quarantined(spark: SparkSession) -> None:
         (b"", "written"),
         (None, "tombstone"),
     ]
+
+
+def test_text_and_bytes_land_in_their_column_beside_those_of_an_earlier_contract(spark: SparkSession) -> None:
+    """The table was declared JSON before, or adopted: its first column is another."""
+    for format_, kind, good in (("string", STRING, "a"), ("raw", BINARY, b"\xff")):
+        table = Struct((Field("id", LONG), Field("value", kind), Field("bytes", BINARY)))
+        values = [good.encode() if isinstance(good, str) else good, b"\xff", None]
+        rows = rows_of(spark, Decoding(format_, table, 0), values)
+        assert [row[FATE] for row in rows] == [
+            "written",
+            "quarantined" if kind == STRING else "written",
+            "tombstone",
+        ]
+        assert (rows[0]["id"], rows[0]["value"], rows[0]["bytes"]) == (None, good, None)
 
 
 def test_the_second_look_is_bounded(spark: SparkSession) -> None:

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tidemark.domain.formats.json_columns import DOCUMENT, columns, declared
+from tidemark.domain.columns.types import Struct
+from tidemark.domain.formats.json_columns import DOCUMENT, JsonDocuments, columns, declared
+from tidemark.domain.formats.json_nodes import Leaf
 from tidemark.engine.decode.on_executors import arrow_type
 from tidemark.engine.decode.shipped.json_arrow import fault_of, rows
 from tidemark.engine.decode.shipped.json_values import text_of
@@ -212,6 +214,19 @@ def test_a_document_without_declared_columns_keeps_its_text(text):
     causes, found = rows([text, None], DOCUMENT.root, arrow_type(columns(DOCUMENT)))
     assert causes == [None, None]
     assert found.to_pylist() == [{"value": text.decode()}, None]
+
+
+@pytest.mark.parametrize("kind", ["text", "string", "long"])
+def test_a_whole_document_lands_in_its_own_column_wherever_that_stands(kind):
+    root = Leaf(kind)
+    whole = columns(JsonDocuments(root)).fields
+    table = arrow_type(Struct((*columns(declared({"id": "bigint"})).fields, *whole)))
+    value = b"12" if kind == "long" else b'"a"'
+    causes, found = rows([value, b"{", None], root, table)
+    assert causes == [None, "undecodable", None]
+    [row, *others] = found.to_pylist()
+    assert row == {"id": None, "_extra": None, "value": {"text": '"a"', "string": "a", "long": 12}[kind]}
+    assert others == [None, None]
 
 
 def test_undeclared_fields_are_kept_digit_by_digit():

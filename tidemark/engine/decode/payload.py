@@ -56,7 +56,8 @@ def taken_apart(raw: DataFrame, decoding: "Decoding") -> Parts:
 
 def _decode_whole(raw: DataFrame, decoding: "Decoding") -> Parts:
     """Formats `string` and `raw`: the payload as it is, in the column `value`; text of a key as the column's type."""
-    payload, kind = F.col(decoding.payload), decoding.columns.fields[0].type
+    payload = F.col(decoding.payload)
+    kind = next(field.type for field in decoding.columns.fields if field.name == WHOLE_VALUE)
     value, cause = payload, _null("string")
     if kind != BINARY and isinstance(kind, Primitive):
         text = payload.cast("string")

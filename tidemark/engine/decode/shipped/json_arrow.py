@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidemark.domain.formats.avro_columns import WHOLE_VALUE
 from tidemark.domain.formats.json_nodes import EXTRA, Items, Leaf, Node, Object
 from tidemark.engine.decode.shipped.batch import causes_and_rows
 from tidemark.engine.decode.shipped.json_values import JsonFault, check, leaf, parse, text_of, variant_text
@@ -100,8 +101,8 @@ def _built(values: Sequence[bytes | None], root: Node, target: Type, problem: Pr
         pairs = zip(documents, missing, strict=True)
         whole = pa.array([None if gone else variant_text(found) for found, gone in pairs], pa.string())
     else:
-        whole = _column(root, documents, target.field(0).type)
-    arrays = [whole if field.name == "value" else pa.nulls(len(values), field.type) for field in target]
+        whole = _column(root, documents, target.field(WHOLE_VALUE).type)
+    arrays = [whole if field.name == WHOLE_VALUE else pa.nulls(len(values), field.type) for field in target]
     return pa.StructArray.from_arrays(arrays, fields=list(target), mask=pa.array(missing))
 
 
