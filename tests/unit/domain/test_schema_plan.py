@@ -4,12 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.domain.columns.coverage import covers
+from tidemark.domain.columns.evolution import first_columns
 from tidemark.domain.columns.types import (
     DOUBLE,
     FLOAT,
     INT,
     LONG,
     STRING,
+    VARIANT,
     ColumnType,
     Field,
     ListType,
@@ -106,6 +108,25 @@ class TestAPlan:
             verdicts = {c.path: c.verdict for c in plan.changes}
             assert verdicts == {("a",): "impossible", ("b",): "apply"}
             assert "no approval helps" in next(c.reason for c in plan.of("impossible"))
+
+    def test_a_variant_that_is_there_never_becomes_text_and_one_that_is_to_come_does(self) -> None:
+        """Iceberg has no such promotion; text, which a table of format 2 has, holds both."""
+        variant, text = (
+            Struct((Field("a", kind), Field("l", ListType(Struct((Field("x", kind),))))))
+            for kind in (VARIANT, STRING)
+        )
+        for number, verdict in ((7, "review"), (0, "impossible")):
+            plan = plan_schema("t", variant, [WriterColumns(number, 1, text)], APPLY)
+            assert [(c.kind, c.path, str(c.old), str(c.new), c.verdict) for c in plan.changes] == [
+                ("incompatible", ("a",), "variant", "string", verdict),
+                ("incompatible", ("l", "element", "x"), "variant", "string", verdict),
+            ]
+            assert applied(variant, plan.changes) == variant
+        for versions in ((variant, text), (text, variant)):
+            assert first_columns(versions) == text
+            writers = [WriterColumns(n, n, columns) for n, columns in enumerate(versions, 1)]
+            assert applied(Struct(()), plan_schema("t", Struct(()), writers, APPLY).changes) == text
+        assert plan_schema("t", text, [WriterColumns(7, 1, variant)], APPLY).verdict == "nothing"
 
     def test_a_change_names_the_writer_that_needs_it_and_no_other_that_differs_there(self) -> None:
         kinds = {4: STRING, 5: INT, 6: LONG}

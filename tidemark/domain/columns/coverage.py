@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Literal
 
 from tidemark.domain.columns.names import check_names
-from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Struct, widens
+from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Primitive, Struct, widens
 
 DifferenceKind = Literal["missing", "narrower", "incompatible"]
 
@@ -82,6 +82,8 @@ def _differences(table: ColumnType, wanted: ColumnType, path: tuple[str, ...]) -
             if not widens(wanted.key, table.key):
                 yield Difference((*path, "key"), "incompatible", table.key, wanted.key)
             yield from _differences(table.value, wanted.value, (*path, "value"))
+        case Primitive("string"), Primitive("variant"):
+            return  # as its JSON text, on a table that had the column before format 3
         case _ if not widens(wanted, table):
             yield Difference(path, "narrower" if widens(table, wanted) else "incompatible", table, wanted)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tidemark.domain.columns.coverage import covers
-from tidemark.domain.columns.types import ColumnType, ListType, MapType, Struct, widens
+from tidemark.domain.columns.types import STRING, VARIANT, ColumnType, ListType, MapType, Struct, widens
 from tidemark.domain.errors import SchemaUnsupported
 
 
@@ -31,7 +31,7 @@ def first_columns(versions: Iterable[Struct]) -> Struct:
     for older in reversed(ordered[:-1]):
         grown = extended(columns, older)
         try:
-            clashes = any(d.kind == "incompatible" for d in covers(columns, older)) or covers(grown, older)
+            clashes = covers(grown, older)
         except SchemaUnsupported:
             continue  # a name equals one of the newest but for case
         if not clashes:
@@ -47,4 +47,5 @@ def _extended(table: ColumnType, wanted: ColumnType) -> ColumnType:
             return ListType(_extended(table.element, wanted.element))
         case MapType(), MapType():
             return MapType(table.key, _extended(table.value, wanted.value))
-    return wanted if widens(table, wanted) else table
+    holds_both = (table, wanted) == (VARIANT, STRING)  # of two versions; no column that is there becomes text
+    return wanted if holds_both or widens(table, wanted) else table

@@ -145,11 +145,9 @@ def widens(old: ColumnType, new: ColumnType) -> bool:
     """True when every value of `old` lands exactly in `new` by an allowed widening, or none is needed.
 
     int→long, float→double, decimal(p,s)→decimal(p2≥p,s), nested everywhere but in map keys (docs/types.md).
-    A struct may gain fields. A string holds the JSON text of a variant, on a table that had the column before format 3.
+    A struct may gain fields.
     """
     match old, new:
-        case Primitive("variant"), Primitive("string"):
-            return True
         case Primitive(), Primitive():
             return old == new or _WIDER.get(old.name) == new.name or _wider_decimal(old, new)
         case ListType(), ListType():

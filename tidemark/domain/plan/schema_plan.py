@@ -163,15 +163,18 @@ def plan_schema(
             apart.append(_without_columns(writer, writer.fault, policy))
             continue
         try:
-            clashes = [d for d in covers(grown, writer.columns) if d.kind == "incompatible"]
+            more = extended(grown, writer.columns)
+            lacking = (*covers(columns, more), *covers(more, writer.columns))
         except SchemaUnsupported as error:
             apart.append(_without_columns(writer, str(error), policy))
             continue
+        clashes = [d for d in lacking if d.kind == "incompatible"]
         apart += [_change(clash, writer, policy) for clash in clashes]
         if not (clashes and writer.id):  # what the contract itself declares stays wanted
             sound.append(writer)
-            grown = extended(grown, writer.columns)
-    growth = [_change(d, _first_to_need(d, columns, sound), policy) for d in covers(columns, grown)]
+            grown = more
+    needed = (d for d in covers(columns, grown) if d.kind != "incompatible")
+    growth = [_change(d, _first_to_need(d, columns, sound), policy) for d in needed]
     gone = judged_removals(removals(sound, columns), policy, removed, pinned, upsert)
     return SchemaPlan(table, (*growth, *apart, *gone))
 
