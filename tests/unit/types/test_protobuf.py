@@ -173,6 +173,73 @@ def test_struct_value_and_any_are_canonical_json():
     assert json.loads(found) == {"@type": "x/foreign.Type", "value": "AQ=="}
 
 
+KEPT = """enum Color { RED = 0; BLUE = 5; } message Point { optional int32 x = 1; repeated sint32 l = 2; optional Color c = 3;
+ map<int32, Color> m = 4; map<string, Point> p = 5; optional google.protobuf.Any a = 6; repeated uint64 u = 7;
+ optional double d = 8; optional google.protobuf.Value v = 9; map<string, float> f = 10; }"""
+LONG = b"\x80\x80\x80\x80\x10"
+WHOLE = (
+    b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x10\x01\x12\x02\x03\x04\x18\x05\x22\x04\x08\x07\x10\x05\x2a\x03\x0a\x01k"
+    b"\x38\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x41\0\0\0\0\0\0\xf8\x7f\x4a\x02\x1a\0\x52\x05\x15\0\0\xc0\x7f"
+)
+LOST = [
+    (b"\x60\x01", "invalid_against_schema", "fields that the schema's Point does not have: 12 (wire type 0)"),
+    (b"\x0a\x01a", "invalid_against_schema", "fields that the schema's Point does not have: 1 (wire type 2)"),
+    (b"\x2a\x04\x12\x02\x60\x01", "invalid_against_schema", "fields that the schema's Point does not have: 12"),
+    (b"\x4a\x04\x32\x02\x60\x01", "invalid_against_schema", "fields that the schema's google.protobuf.ListValue"),
+    (b"\x08" + LONG, "value_out_of_range", "4294967296 in a number of 32 bits: Point.x"),
+    (b"\x10" + LONG, "value_out_of_range", "2147483648 in a number of 32 bits: Point.l"),
+    (b"\x22\x06\x08" + LONG, "value_out_of_range", "a key beyond 32 bits: Point.m"),
+    (b"\x08", "undecodable", "the bytes in an Any are no Point"),
+]  # fmt: skip
+
+
+def with_any(inside, depth=1, syntax="proto3"):
+    """A case and its payload: a Point in an Any, in the Any of another Point as often as `depth` says."""
+    case = Case(
+        f'syntax = "{syntax}"; {WELL_KNOWN} message M {{ optional google.protobuf.Any v = 1; }} {KEPT}'
+    )
+    kind = type(case.make().v)
+    packed = kind(type_url="x/Point", value=inside)
+    for _ in range(depth - 1):
+        outer = b"\x32" + bytes([packed.ByteSize()]) + packed.SerializeToString()
+        packed = kind(type_url="x/Point", value=outer)
+    return case, case.make(v=packed).SerializeToString()
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize(("inside", "cause", "detail"), LOST)
+def test_nothing_in_an_any_is_left_out_in_silence(inside, cause, detail, depth):
+    case, payload = with_any(inside, depth)
+    found = case.refused(payload)
+    assert (found[0], found[1][: len(detail) + 3]) == (cause, f"v: {detail}")
+    case, payload = with_any(WHOLE, depth)
+    assert case.decode(payload)[0] == [None]
+
+
+@pytest.mark.parametrize("inside", [b"\x18\x07", b"\x22\x02\x10\x07"])
+def test_a_closed_enum_in_an_any_has_no_other_numbers(inside):
+    """Which the JSON of the message would lack."""
+    case, payload = with_any(inside, syntax="proto2")
+    assert case.refused(payload)[0] == "invalid_against_schema"
+    case, payload = with_any(inside, syntax="proto3")
+    assert "7" in case.decode(payload)[1].to_pylist()[0]["v"]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"\x48\x01",
+        b"\x2a\x09\x0a\x07\x0a\x01k\x12\x02\x48\x01",
+        b"\x32\x02\x48\x01",
+        b"\x32\x04\x0a\x02\x48\x01",
+    ],
+)
+def test_nothing_in_a_value_is_left_out_in_silence(payload):
+    found = one("google.protobuf.Value").refused(b"\x0a" + bytes([len(payload)]) + payload)
+    assert found[0] == "invalid_against_schema"
+    assert "9 (wire type 0)" in found[1]
+
+
 def test_an_any_inside_of_many_is_out():
     case = one("google.protobuf.Any")
     inner = case.make(v={"type_url": "x/foreign.Type"}).v
@@ -311,12 +378,12 @@ FAULTS = [
     ("int32", b"\xff" * 12, "undecodable", "the value: the bytes are no shop.M"),
     ("string", b"\x0a\x05ab", "undecodable", "the value: the bytes are no shop.M"),
     ("string", b"\x0a\x01\xff", "undecodable", "the value: the bytes are no shop.M"),
-    ("int32", b"\x08\x01\x98\x06\x01", "invalid_against_schema", "the value: fields that the schema does not have: 99 (wire type 0)"),
-    ("int32", b"\x0a\x01a", "invalid_against_schema", "the value: fields that the schema does not have: 1 (wire type 2)"),
-    ("Point", b"\x0a\x02\x38\x01", "invalid_against_schema", "v: fields that the schema does not have: 7"),
-    ("repeated Point", b"\x0a\x02\x38\x01", "invalid_against_schema", "v.element: fields that the schema does not have: 7"),
-    ("map<string, Point>", b"\x0a\x04\x12\x02\x38\x01", "invalid_against_schema", "v.value: fields that the schema does not have: 7"),
-    ("Nothing", b"\x0a\x02\x38\x01", "invalid_against_schema", "v: fields that the schema does not have: 7"),
+    ("int32", b"\x08\x01\x98\x06\x01", "invalid_against_schema", "the value: fields that the schema's shop.M does not have: 99 (wire type 0)"),
+    ("int32", b"\x0a\x01a", "invalid_against_schema", "the value: fields that the schema's shop.M does not have: 1 (wire type 2)"),
+    ("Point", b"\x0a\x02\x38\x01", "invalid_against_schema", "v: fields that the schema's shop.Point does not have: 7"),
+    ("repeated Point", b"\x0a\x02\x38\x01", "invalid_against_schema", "v.element: fields that the schema's shop.Point does not have: 7"),
+    ("map<string, Point>", b"\x0a\x04\x12\x02\x38\x01", "invalid_against_schema", "v.value: fields that the schema's shop.Point does not have: 7"),
+    ("Nothing", b"\x0a\x02\x38\x01", "invalid_against_schema", "v: fields that the schema's shop.Nothing does not have: 7"),
     ("google.protobuf.Int64Value", b"\x0a\x02\x38\x01", "invalid_against_schema", "v: fields that"),
     ("google.protobuf.Duration", b"\x0a\x02\x38\x01", "invalid_against_schema", "v: fields that"),
     ("google.protobuf.Timestamp", b"\x0a\x02\x10\x80", "undecodable", "the value: the bytes are no"),
@@ -411,7 +478,7 @@ def test_a_field_may_be_named_as_what_pythons_messages_have(name):
     ]
     assert case.refused(b"\x08\x05\xf8\x01\x01") == (
         "invalid_against_schema",
-        "the value: fields that the schema does not have: 31 (wire type 0)",
+        "the value: fields that the schema's shop.M does not have: 31 (wire type 0)",
     )
 
 

@@ -29,8 +29,8 @@ from tidemark.engine.decode.shipped import debezium_json, json_arrow
 from tidemark.engine.decode.shipped.batch import Rows, decoder
 from tidemark.engine.decode.shipped.json_validity import Validity
 from tidemark.engine.decode.shipped.json_values import JsonFault, Reader, parse
-from tidemark.engine.decode.shipped.protobuf_arrow import ProtobufFault
 from tidemark.engine.decode.shipped.protobuf_arrow import Reader as ProtobufReader
+from tidemark.engine.decode.shipped.protobuf_faults import ProtobufFault
 from tidemark.engine.decode.shipping import shippable
 
 DEBEZIUM: Mapping[str, debezium_json.Envelope] = {"debezium": "debezium", "debezium_flat": "debezium_flat"}

@@ -5,20 +5,15 @@ columns of messages. Whatever a message holds that its schema does not know is a
 type would otherwise read as if it were not there.
 """
 
-import base64
-import json
-import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
-from google.protobuf import json_format
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
-from google.protobuf.unknown_fields import UnknownFieldSet
 
 from tidemark.domain.formats.protobuf_nodes import (
     Entries,
@@ -30,12 +25,13 @@ from tidemark.domain.formats.protobuf_nodes import (
     Scalar,
     Wrapper,
 )
+from tidemark.engine.decode.shipped import protobuf_json
 from tidemark.engine.decode.shipped.batch import causes_and_rows
+from tidemark.engine.decode.shipped.protobuf_faults import ProtobufFault, nothing_unknown
 
 Array = Any
 Type = Any
 """What pyarrow makes and is given; its stubs ask for more type arguments than are known here."""
-Cause = Literal["undecodable", "value_out_of_range", "invalid_against_schema", "wrong_message_type"]
 
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 """The years 1 to 9999."""
@@ -51,18 +47,7 @@ _WIDE = {
 }
 """Types of the same bytes."""
 _MAX_DEPTH = 16
-_NEGATIVE_ZERO = re.compile(r'("(?:[^"\\]|\\.)*")|-0\.0(?![0-9e])')
-"""Outside of texts; without an exponent it becomes a decimal in a VARIANT, which has no such zero."""
 """Of a message index: messages nest less."""
-
-
-class ProtobufFault(Exception):
-    """What is wrong with a value, and where."""
-
-    def __init__(self, cause: Cause, reason: str, path: str = "") -> None:
-        super().__init__(reason)
-        self.cause: Cause = cause
-        self.detail = f"{path or 'the value'}: {reason}"
 
 
 class Reader:
@@ -176,7 +161,7 @@ class Reader:
         return pa.array(values, _arrow(node, target)).cast(target)
 
     def _struct(self, node: Message, values: Sequence[Any], target: Type) -> Array:
-        _nothing_unknown(values)
+        nothing_unknown(values)
         parts = {part.name: part for part in node.parts}
         arrays = []
         for field in target:
@@ -199,7 +184,7 @@ class Reader:
         """One value that needs converting or checking. Raises ProtobufFault."""
         if isinstance(node, Scalar):
             return _of_32_bits(node, value)
-        _nothing_unknown([value])
+        nothing_unknown([value])
         match node:
             case Wrapper():
                 return _of_32_bits(node.value, value.value)
@@ -212,35 +197,16 @@ class Reader:
             case Known("empty"):
                 return True
             case Known("json"):
-                return self._json(value)
+                return protobuf_json.text(value, self._loaded()[1])
             case Known("variant"):
-                return _NEGATIVE_ZERO.sub(lambda found: found[1] or "-0e0", self._json(value))
+                return protobuf_json.variant_text(value, self._loaded()[1])
         return value
-
-    def _json(self, value: Any) -> str:
-        """Canonical JSON, keys sorted; an Any of a type that the schema does not have keeps its bytes in base64."""
-        pool = self._loaded()[1]
-        name = value.DESCRIPTOR.full_name
-        message = GetMessageClass(pool.FindMessageTypeByName(name)).FromString(value.SerializeToString())
-        try:
-            found = json_format.MessageToDict(message, descriptor_pool=pool)
-        except RecursionError:
-            raise ProtobufFault("undecodable", "holds Any in Any beyond all depth") from None
-        except (json_format.SerializeToJsonError, ValueError) as error:
-            raise ProtobufFault("value_out_of_range", f"no JSON: {error}") from None
-        except TypeError:
-            if name != "google.protobuf.Any":
-                raise ProtobufFault(
-                    "value_out_of_range", "holds an Any of a type that is not in the schema"
-                ) from None
-            found = {"@type": message.type_url, "value": base64.b64encode(message.value).decode()}
-        return json.dumps(found, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
     def _check(self, node: Node, value: Any, path: str) -> None:
         """Raises ProtobufFault with the place of the first fault."""
         match node:
             case Message():
-                _nothing_unknown([value], path)
+                nothing_unknown([value], path)
                 for part in node.parts:
                     if not part.has_presence or _has(value, part.name):
                         self._check(part.node, getattr(value, part.name), f"{path}.{part.name}".lstrip("."))
@@ -291,17 +257,6 @@ def _missing(message: Any, path: str = "") -> Iterator[str]:
         else:
             for place, item in enumerate(getattr(message, field.name)):
                 yield from _missing(item, f"{name}[{place}].")
-
-
-def _nothing_unknown(values: Sequence[Any], path: str = "") -> None:
-    for value in values:
-        if value is not None and len(UnknownFieldSet(value)):
-            found = ", ".join(
-                f"{each.field_number} (wire type {each.wire_type})" for each in UnknownFieldSet(value)
-            )
-            raise ProtobufFault(
-                "invalid_against_schema", f"fields that the schema does not have: {found}", path
-            )
 
 
 def _arrow(node: Node, target: Type) -> Type:
