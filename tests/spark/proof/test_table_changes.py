@@ -1,11 +1,14 @@
 """Rule: the table is the recovery point; what others do to it is seen, and never mistaken for a first run."""
 
 import pytest
+from pyiceberg.types import FixedType, TimeType, UUIDType
 from pyspark.sql import SparkSession
 from topics import ORDER, order
 
 from tidemark.domain.columns.spark_types import columns_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
+from tidemark.domain.config.upsert import current_of
+from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.operate.accept import Signature, accept
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.preview.foresee import foresee, foresee_releases
@@ -236,3 +239,33 @@ def test_a_fitting_table_of_someone_else_is_adopted(lakehouse):
     [released] = [each for each in foresee_releases(lake) if each.table == table.name]
     assert [(c["kind"], c["verdict"]) for c in released.changes] == [("release", "apply")]
     assert len(table.ids()) == 23
+
+
+def test_columns_of_other_engines_types_are_null_and_one_that_spark_has_no_name_for_is_told(lakehouse):
+    """Given a uuid and a fixed that Trino has added, when run, then they are NULL, in the upsert table too; a time stops."""
+    topic = lakehouse.cluster.topic("orders")
+    table = lakehouse.table(topic, upsert=["id"])
+    current = current_of(table.contract)
+    topic.send(range(3))
+    table.run()
+    with table.iceberg().update_schema() as update:
+        update.add_column("u", UUIDType())
+        update.add_column("f", FixedType(16))
+    for number in (3, 4):
+        topic.send([number])
+        assert table.run().state == "fresh"
+        assert merge_up(lakehouse.lake, current, "test").error is None
+    for name in (table.name, current.contract.table):
+        rows = lakehouse.catalog.load_table(name).scan(selected_fields=("id", "u", "f")).to_arrow()
+        assert sorted(rows["id"].to_pylist()) == list(range(5))
+        assert set(rows["u"].to_pylist() + rows["f"].to_pylist()) == {None}
+    with table.iceberg().update_schema() as update:
+        update.add_column("t", TimeType())
+    topic.send([5])
+    outcome = table.run()
+    assert outcome.state == "table_incompatible"
+    assert "Spark reads no table with a column of such a type: t (time)" in outcome.error["message"]
+    with table.iceberg().update_schema() as update:
+        update.delete_column("t")
+    assert table.run().state == "fresh"
+    table.holds_everything()

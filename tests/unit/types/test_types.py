@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.evolution import first_columns
 from tidemark.domain.columns.names import METADATA_COLUMNS, check_names, check_reserved
-from tidemark.domain.columns.spark_types import columns_ddl, quoted_name, quoted_text, spark_ddl, spark_json
+from tidemark.domain.columns.spark_types import (
+    columns_ddl,
+    is_read,
+    quoted_name,
+    quoted_text,
+    spark_ddl,
+    spark_json,
+)
 from tidemark.domain.columns.types import (
     BINARY,
     BOOLEAN,
@@ -24,6 +31,7 @@ from tidemark.domain.columns.types import (
     Field,
     ListType,
     MapType,
+    Primitive,
     Struct,
     decimal,
     widens,
@@ -222,6 +230,19 @@ def test_the_two_timestamps_are_spelled_apart() -> None:
         "long",
         "integer",
     )
+
+
+def test_what_others_add_is_spelled_as_spark_reads_it() -> None:
+    foreign = Struct(tuple(Field(n, Primitive(n)) for n in ("uuid", "fixed[16]", "unknown")))
+    assert spark_ddl(foreign) == "struct<`uuid`: string, `fixed[16]`: binary, `unknown`: void>"
+    assert [field["type"] for field in spark_json(foreign)["fields"]] == ["string", "binary", "void"]
+    assert is_read(ListType(foreign))
+    for kind in map(Primitive, ("time", "timestamp_ns", "timestamptz_ns")):
+        assert not is_read(Struct((Field("m", MapType(STRING, ListType(kind))),)))
+    spelled = Struct(tuple(Field(n, kind) for n, kind in (("uuid", STRING), ("fixed[16]", BINARY))))
+    uuid_and_fixed = Struct(foreign.fields[:2])
+    assert covers(spelled, uuid_and_fixed) == (), "an upsert table that Spark has made"
+    assert [d.kind for d in covers(uuid_and_fixed, spelled)] == ["incompatible"] * 2
 
 
 def test_the_kafka_column_is_what_the_contract_names() -> None:

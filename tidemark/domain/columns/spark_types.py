@@ -1,28 +1,48 @@
 """How Spark spells column types: in DDL, and in the JSON of its schemas.
 
 Belongs here: spelling and quoting. An Iceberg `timestamp` is Spark's timestamp_ntz, a `timestamptz` its
-timestamp.
+timestamp. What stands in columns that others have added too: a `uuid` is its string, a `fixed[n]` its binary.
 """
 
 from typing import Any
 
 from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Primitive, Struct
 
-_SPARK_NAMES = {"int": "int", "long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp"}
-_SPARK_JSON_NAMES = {"int": "integer", "timestamp": "timestamp_ntz", "timestamptz": "timestamp"}
+_SPARK_NAMES = {
+    "timestamp": "timestamp_ntz",
+    "timestamptz": "timestamp",
+    "uuid": "string",
+    "unknown": "void",
+}
+_DDL_NAMES = {**_SPARK_NAMES, "long": "bigint"}
+_JSON_NAMES = {**_SPARK_NAMES, "int": "integer"}
+_UNREAD = frozenset({"time", "timestamp_ns", "timestamptz_ns"})
 
 
 def spark_ddl(kind: ColumnType) -> str:
     """The type in Spark SQL, for example "struct<`a`: bigint COMMENT 'of the order'>"."""
     match kind:
         case Primitive(name):
-            return _SPARK_NAMES.get(name, name)
+            return "binary" if name.startswith("fixed[") else _DDL_NAMES.get(name, name)
         case ListType(element):
             return f"array<{spark_ddl(element)}>"
         case MapType(key, value):
             return f"map<{spark_ddl(key)}, {spark_ddl(value)}>"
         case Struct(fields):
             return f"struct<{', '.join(_field_ddl(field, ': ') for field in fields)}>"
+
+
+def is_read(kind: ColumnType) -> bool:
+    """False for a type that Spark has no name for: it reads no table with such a column."""
+    match kind:
+        case Primitive(name):
+            return name not in _UNREAD
+        case ListType(element):
+            return is_read(element)
+        case MapType(key, value):
+            return is_read(key) and is_read(value)
+        case Struct(fields):
+            return all(is_read(field.type) for field in fields)
 
 
 def columns_ddl(struct: Struct) -> str:
@@ -54,7 +74,7 @@ def spark_json(kind: ColumnType) -> Any:
     """The type as `pyspark.sql.types.StructType.fromJson` takes it."""
     match kind:
         case Primitive(name):
-            return _SPARK_JSON_NAMES.get(name, name)
+            return "binary" if name.startswith("fixed[") else _JSON_NAMES.get(name, name)
         case ListType(element):
             return {"type": "array", "elementType": spark_json(element), "containsNull": True}
         case MapType(key, value):

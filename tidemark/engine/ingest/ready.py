@@ -22,7 +22,7 @@ from tidemark.engine.schema.history import unfinished
 from tidemark.engine.schema.keys import key_decoding
 from tidemark.engine.schema.subjects import subject_of
 from tidemark.engine.schema.writers import TopicSchemas
-from tidemark.engine.table.create import prepare, table_columns
+from tidemark.engine.table.create import prepare, require_read, table_columns
 from tidemark.engine.table.publish import tag_receipt
 from tidemark.engine.table.settle import settle
 from tidemark.engine.table.takeover import why_not_anew
@@ -44,6 +44,7 @@ def ready(
         if not _prepared(lake, contract, topic, schemas, run_id):
             return None
         state = lake.state(contract.table)
+    require_read(contract.table, value_columns(state))
     ledger = state.ledger
     if ledger is None:
         raise Stopped("ledger_missing", contract.table, "Its first receipt vanished again.")

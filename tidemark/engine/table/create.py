@@ -12,7 +12,7 @@ from uuid import uuid4
 from tidemark import __version__
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.layout import layout_faults
-from tidemark.domain.columns.spark_types import quoted_text
+from tidemark.domain.columns.spark_types import is_read, quoted_text
 from tidemark.domain.columns.types import KAFKA_COLUMN, TYPE_RULES, TYPE_RULES_PROPERTY, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
@@ -63,6 +63,14 @@ def prepare(
     if not state.owned:
         kept = {key: text for key, text in state.properties.items() if key == MEANINGS}
         set_properties(lake, contract.table, {**_own_properties(lake, contract, topic, columns), **kept})
+
+
+def require_read(table: str, columns: Struct) -> None:
+    """Raises Stopped(`table_incompatible`) where Spark would read no row because of a column that others added."""
+    unread = [f"{field.name} ({field.type})" for field in columns.fields if not is_read(field.type)]
+    if unread:
+        why = f"Spark reads no table with a column of such a type: {', '.join(unread)}. Drop it."
+        raise Stopped("table_incompatible", table, why)
 
 
 def first_epoch(lake: Lake, contract: Contract, start: Mapping[int, int], least: int = 0) -> int:
