@@ -230,6 +230,30 @@ def test_debeziums_json_is_a_variant_through_merges_and_compaction(lakehouse, to
     assert reconcile(lakehouse.lake, table.contract).sound
 
 
+def test_debeziums_json_of_before_format_3_stays_text_too(lakehouse, topic):
+    """Given a table of format 2, when it becomes one of format 3, then documents that no VARIANT keeps go on as text."""
+    values = lakehouse.cluster.register(f"{topic.name}-value", DEBEZIUM)
+    documents = ('{"a":1,"a":2}', f'{{"n":{"9" * 42}}}')
+
+    def send(*texts):
+        rows = ({"id": n, "doc": text, "tags": None, "note": None} for n, text in enumerate(texts))
+        topic.send_raw(
+            (b"k", debezium.framed(values, DEBEZIUM, debezium.change("c", after=row)), 0) for row in rows
+        )
+
+    said = {"value": {"envelope": "debezium"}, "quarantine": {"fail": 1}}
+    table = lakehouse.table(topic, **said)
+    send(*documents)
+    assert table.run().rows[:3] == (2, 2, 0)
+    lakehouse.table(topic, **said, format_version=3)
+    plan = foresee(lakehouse.lake, table.contract).plan
+    approve(lakehouse.lake, table.contract, plan, Signature("ada", "a test", run_id="r"))
+    send(*documents)
+    assert table.run().rows[:3] == (2, 2, 0)
+    assert table.iceberg().metadata.format_version == 3
+    assert rows(lakehouse, table, "doc") == [(text,) for text in 2 * documents]
+
+
 @pytest.mark.long
 def test_two_runs_that_need_the_same_variant_column_add_it_once(lakehouse, topic):
     """Given a table of format 3 and a property without a type, when two runs are about to add its column, then it is there once, and so is each record."""

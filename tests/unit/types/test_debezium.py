@@ -1,6 +1,7 @@
 """Schemas of Debezium's converters as columns: semantic names, envelopes, and what is none of them."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -9,11 +10,12 @@ from hypothesis import strategies as st
 
 from tests.support import debezium
 from tests.support.debezium import semantic
+from tidemark.domain.columns.types import VARIANT, Struct
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats import avro
 from tidemark.domain.formats.avro_columns import columns
 from tidemark.domain.formats.connect import is_zoned_time
-from tidemark.domain.formats.debezium import CDC, avro_columns, is_bookkeeping, json_documents
+from tidemark.domain.formats.debezium import CDC, avro_columns, is_bookkeeping, json_documents, with_texts
 
 TIME, CONNECT = debezium.TIME, debezium.CONNECT
 
@@ -68,6 +70,23 @@ def test_json_is_a_variant_where_the_table_knows_them_and_text_inside_of_lists()
         assert [str(struct.field(name).type) for name in "vls"] == [kind, "list<string>", "string"]
     plain = avro.parse(json.dumps(debezium.row_schema({"v": document})), variants=True)
     assert str(columns(plain).struct.field("v").type) == "string"
+
+
+@pytest.mark.parametrize("envelope", ["debezium", "debezium_flat"])
+def test_json_that_a_table_holds_as_text_is_read_as_text(envelope):
+    """It had the column before format 3; beside it one that came later."""
+    document = semantic("string", f"{debezium.DATA}Json")
+    inner = {"type": "record", "name": "In", "fields": [{"name": "v", "type": ["null", document]}]}
+    fields = {"old": document, "new": document, "in": inner}
+    make = debezium.envelope_schema if envelope == "debezium" else debezium.row_schema
+    schema, text = (
+        avro.parse(json.dumps(make(fields)), connect=True, variants=variants) for variants in (True, False)
+    )
+    stored = avro_columns(text, envelope).struct
+    assert with_texts(schema, stored, envelope).root == text.root
+    mixed = Struct(tuple(replace(f, type=VARIANT) if f.name == "new" else f for f in stored.fields))
+    found = avro_columns(with_texts(schema, mixed, envelope), envelope).struct
+    assert [str(found.field(name).type) for name in fields] == ["string", "variant", "struct<v: string>"]
 
 
 def test_comments_say_what_a_number_counts():

@@ -5,16 +5,18 @@ Belongs here: the shape of the envelope, of its flattened form, and of `_cdc`. H
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
-from tidemark.domain.columns.types import STRING, TIMESTAMPTZ, ColumnType, Field, Struct
+from tidemark.domain.columns.types import STRING, TIMESTAMPTZ, ColumnType, Field, Primitive, Struct
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.avro import AvroSchema
 from tidemark.domain.formats.avro_columns import WHOLE_VALUE, AvroColumns, columns
-from tidemark.domain.formats.avro_nodes import NULL, Node, Record, RecordField, Union, skeleton
+from tidemark.domain.formats.avro_nodes import NULL, Leaf, Node, Record, RecordField, Union, skeleton
 from tidemark.domain.formats.json_columns import JsonDocuments, Shape, declared
 from tidemark.domain.formats.json_columns import columns as json_columns
-from tidemark.domain.formats.json_nodes import Leaf, LeafKind, Object, Property
+from tidemark.domain.formats.json_nodes import Leaf as JsonLeaf
+from tidemark.domain.formats.json_nodes import LeafKind, Object, Property
 
 Envelope = Literal["none", "debezium", "debezium_flat"]
 CDC = Field(
@@ -130,6 +132,27 @@ def reader_row(root: Node, envelope: Envelope) -> Node | None:
     return part(found, "after") if envelope == "debezium" else found
 
 
+def with_texts(schema: AvroSchema, columns: Struct, envelope: Envelope) -> AvroSchema:
+    """The same schema for a table that had columns of Json as text before it became format 3: these stay as they came."""
+    rows = Struct((Field("before", columns), Field("after", columns))) if envelope == "debezium" else columns
+    return replace(schema, root=_with_texts(schema.root, rows))
+
+
+def _with_texts(node: Node, kind: ColumnType) -> Node:
+    match node, kind:
+        case Leaf(logical="document"), Primitive("string"):
+            return Leaf("string")
+        case Record(), Struct():
+            parts = ((each, kind.field(each.name)) for each in node.fields)
+            return replace(
+                node,
+                fields=tuple(replace(p, type=_with_texts(p.type, f.type)) if f else p for p, f in parts),
+            )
+        case Union(), _ if len(node.values) == 1:
+            return Union(tuple(_with_texts(branch, kind) for branch in node.branches))
+    return node
+
+
 def meta_fields(root: Record) -> tuple[RecordField, ...]:
     """What ExtractNewRecordState has added."""
     return tuple(field for field in root.fields if field.name.startswith(META))
@@ -144,7 +167,7 @@ def json_documents(fields: Mapping[str, str] | None, envelope: Envelope, *, trun
         root = declared(fields, with_bytes=True).root
         properties, is_open = (root.properties, root.is_open) if isinstance(root, Object) else ((), True)
     else:
-        properties, is_open = (Property(WHOLE_VALUE, Leaf("text")),), False
+        properties, is_open = (Property(WHOLE_VALUE, JsonLeaf("text")),), False
     cdc = Property(CDC.name, Object(_cdc_properties(), is_open=False))
     shape: Shape = "debezium" if envelope == "debezium" else "debezium_flat"
     documents = JsonDocuments(Object((*properties, cdc), is_open), shape=shape, truncates=truncates)
@@ -164,4 +187,4 @@ def document_columns(documents: JsonDocuments) -> Struct:
 def _cdc_properties() -> tuple[Property, ...]:
     kinds: dict[ColumnType, LeafKind] = {STRING: "string", TIMESTAMPTZ: "timestamptz"}
     parts = CDC.type.fields if isinstance(CDC.type, Struct) else ()
-    return tuple(Property(part.name, Leaf(kinds[part.type])) for part in parts)
+    return tuple(Property(part.name, JsonLeaf(kinds[part.type])) for part in parts)

@@ -7,7 +7,7 @@ from uuid import uuid4
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
-from tidemark.domain.formats import json_columns, protobuf_columns
+from tidemark.domain.formats import debezium, json_columns, protobuf_columns
 from tidemark.domain.formats.avro import AvroSchema
 from tidemark.domain.formats.json_columns import JsonDocuments
 from tidemark.domain.ledger.guard import Topic, examine
@@ -137,8 +137,10 @@ class Plan:
 
     def _as_stored(self, schema: WriterSchema) -> WriterSchema:
         """The schema as the table has its columns: what was text before format 3 stays text."""
-        if self.contract.format_version < VARIANT_FORMAT or isinstance(schema, AvroSchema):
+        if self.contract.format_version < VARIANT_FORMAT:
             return schema
+        if isinstance(schema, AvroSchema):
+            return debezium.with_texts(schema, self.columns, self.contract.value.envelope)
         if isinstance(schema, JsonDocuments):
             return json_columns.with_texts(schema, self.columns)
         return protobuf_columns.with_texts(schema, self.columns)
