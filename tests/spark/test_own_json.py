@@ -203,6 +203,7 @@ SCHEMA = {
         "kind": {"const": "order"},
         "day": {"type": "string", "format": "date"},
         "at": {"oneOf": [{"type": "null"}, {"$ref": "#/$defs/time"}]},
+        "nick": {"oneOf": [{"type": "null", "title": "Not included"}, {"type": "string"}]},
         "real": {"type": "number", "minimum": -0.1, "maximum": 1e22},
         "lines": {"type": "array", "items": {"$ref": "#/$defs/line"}, "minItems": 1, "maxItems": 2},
         "more": {"type": "object", "additionalProperties": {"type": "boolean"}},
@@ -305,6 +306,7 @@ def test_what_a_schema_says_beyond_that_is_left_to_python(keyword: dict[str, Any
         '{"$ref": "#"}',
         '{"$ref": "#/definitions/a", "definitions": {"a": {"$ref": "#/definitions/a"}}}',
         '{"properties": {"a": {"items": {"$ref": "#/properties/a"}}}}',
+        '{"properties": {"a": {"oneOf": [{"type": "null", "not": {}}, {"type": "string"}]}}}',
         '{"properties": {"a": {"type": "object", "required": {"a": 1}, "properties": {"a": {}}}}}',
     ],
 )

@@ -53,7 +53,6 @@ _OTHERS = frozenset(
     }
 )
 _CHECKS = _EVERYWHERE | _TEXTS | _BOUNDS | _OF_OBJECTS | _OF_ARRAYS | _OTHERS | {"$ref", *_COMBINING}
-_NULL = {"type": "null"}
 _MOST = (1 << 31) - 1
 
 
@@ -122,7 +121,7 @@ class _Checks:
 
     def combined(self, node: Node, schema: Mapping[str, Any], keyword: str, said: frozenset[str]) -> Said:
         """Of one subschema, or of one beside null."""
-        parts = [part for part in schema[keyword] if keyword == "allOf" or part != _NULL]
+        parts = [part for part in schema[keyword] if keyword == "allOf" or not _is_null(part)]
         if said != {keyword} or len(parts) != 1:
             raise Unknown
         found = self.of(node, parts[0])
@@ -158,6 +157,11 @@ class _Checks:
         found = {"kind": "object", "open": node.is_open, "properties": properties}
         known = _only(said, _EVERYWHERE | _OF_OBJECTS, found)
         return {**known, **_nullable(schema), **({"required": required} if required else {})}
+
+
+def _is_null(schema: Any) -> bool:
+    """That of null and nothing else, whatever it is called."""
+    return isinstance(schema, dict) and schema.get("type") == "null" and _CHECKS & schema.keys() == {"type"}
 
 
 def _leaf(kind: LeafKind, found: Said, schema: Mapping[str, Any], said: frozenset[str]) -> Said:
