@@ -145,9 +145,9 @@ def planned(row: ChangeRow, **policy: str) -> SchemaPlan:
     )
     writers = [writer(number, fields) for number, fields in enumerate(row.versions, 1)]
     columns = writers[0].columns
-    pinned = [(field,) for field in row.partition_by]
+    pinned = tuple((field,) for field in row.partition_by)
     upsert = current_of(said)
-    plan = plan_schema(said.table, columns, writers, said.schema_changes, pinned=pinned, upsert=upsert)
+    plan = plan_schema(said.table, columns, writers, said.schema_changes, shape=Shape(partition_sources=pinned), upsert=upsert)
     clashing = {c.schema_id for c in plan.changes if c.kind == "incompatible"}
     return with_table(plan, said, columns, made_by(said), [w for w in writers if w.id not in clashing])
 

@@ -5,12 +5,15 @@ from hypothesis import strategies as st
 
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.evolution import first_columns
+from tidemark.domain.columns.shape import Shape
 from tidemark.domain.columns.types import (
+    DATE,
     DOUBLE,
     FLOAT,
     INT,
     LONG,
     STRING,
+    TIMESTAMPTZ,
     VARIANT,
     ColumnType,
     Field,
@@ -220,9 +223,29 @@ class TestAPlan:
     def test_a_column_that_the_partition_spec_needs_is_not_let_go(self) -> None:
         table = Struct((Field("a", INT), Field("s", Struct((Field("day", INT),)))))
         writers = [WriterColumns(1, 1, table), WriterColumns(2, 2, Struct((Field("a", INT),)))]
-        plan = plan_schema("t", table, writers, APPLY, pinned=[("s", "day")])
+        plan = plan_schema("t", table, writers, APPLY, shape=Shape(partition_sources=(("s", "day"),)))
         assert (plan.verdict, plan.unsupported) == ("impossible", True)
         assert "partition_by needs it" in plan.changes[0].reason
+
+    def test_a_column_of_the_name_that_a_partition_field_has_cannot_be(self) -> None:
+        """Iceberg tells them apart by name alone, in every spec that the table has had."""
+        table = Struct((Field("at", TIMESTAMPTZ), Field("s", Struct((Field("at", TIMESTAMPTZ),)))))
+        shape = Shape(partition_names=frozenset({"at_day", "s.at_day", "at"}))
+        more = (
+            Struct((*table.fields, Field("at_day", DATE), Field("x", LONG))),
+            Struct((table.fields[0], Field("s", Struct((Field("at_day", DATE),))))),
+        )
+        for columns, name in zip(more, ("at_day", "s.at_day"), strict=True):
+            writers = [WriterColumns(1, 1, table), WriterColumns(2, 2, columns), WriterColumns(3, 3, table)]
+            plan = plan_schema("t", table, writers, APPLY, shape=shape)
+            assert [(c.kind, c.verdict, c.schema_id) for c in plan.changes] == [
+                ("incompatible", "impossible", 2)
+            ]
+            assert plan.changes[0].reason.startswith(f"{name}: a partition field of the table has the name")
+            aside = plan_schema("t", table, writers, SchemaChanges(incompatible="quarantine"), shape=shape)
+            assert [c.verdict for c in aside.changes] == ["quarantine"]
+            declared = plan_schema("t", table, [WriterColumns(0, 1, columns)], APPLY, shape=shape)
+            assert [(c.kind, c.verdict) for c in declared.changes] == [("incompatible", "impossible")]
 
     def test_what_is_applied_meanwhile_does_not_change_the_id_of_what_waits(self) -> None:
         policy = SchemaChanges(add_column="review")

@@ -47,6 +47,11 @@ def check_names(columns: Struct) -> None:
             )
 
 
+def all_names(columns: Struct) -> frozenset[str]:
+    """The dotted names of every column and every part of one, as Iceberg knows them."""
+    return frozenset(".".join(path) for path in _paths(columns, ()))
+
+
 def check_reserved(columns: Struct) -> None:
     """Refuse names at the top level that are not for a source to give; inside of structs they are as good as any.
 

@@ -1,7 +1,7 @@
 """Partition transforms as a contract writes them: `day(ordered_at)`, `bucket(16, customer_id)`, `country`."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from math import inf
 from typing import Annotated, Any, Literal, get_args
@@ -42,6 +42,12 @@ class PartitionField:
     def iceberg(self) -> str:
         """The transform as Iceberg's metadata has it: `day`, `bucket[16]`, `identity`."""
         return self.transform if self.parameter is None else f"{self.transform}[{self.parameter}]"
+
+    def free_name(self, name: str, columns: Collection[str]) -> str:
+        """`name`, which is that of no column: Iceberg lets identity alone have one, that of its source."""
+        while self.transform != "identity" and name in columns:
+            name += "_"
+        return name
 
     def spark_sql(self) -> str:
         """As in PARTITIONED BY: `days(ordered_at)`, `bucket(16, customer_id)`, `country`."""

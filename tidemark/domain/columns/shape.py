@@ -14,10 +14,14 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`required` and `identifiers` are paths with Iceberg's `element`, `key` and `value` inside lists and maps."""
+    """`required` and `identifiers` are paths with Iceberg's `element`, `key` and `value` inside lists and maps.
+
+    `partition_names` are those of the fields of every spec that the table has had: no column may be called so.
+    """
 
     partition_by: tuple[str, ...] = ()
     partition_sources: tuple[Path, ...] = ()
+    partition_names: frozenset[str] = frozenset()
     sort_by: tuple[str, ...] = ()
     format_version: int = 2
     properties: Mapping[str, str] = field(default_factory=dict)

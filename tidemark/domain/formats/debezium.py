@@ -133,7 +133,7 @@ def reader_row(root: Node, envelope: Envelope) -> Node | None:
 
 
 def with_texts(schema: AvroSchema, columns: Struct, envelope: Envelope) -> AvroSchema:
-    """The same schema for a table that had columns of Json as text before it became format 3: these stay as they came."""
+    """The same schema for a table that had some Json as text before it became format 3: it stays as it came."""
     rows = Struct((Field("before", columns), Field("after", columns))) if envelope == "debezium" else columns
     return replace(schema, root=_with_texts(schema.root, rows))
 

@@ -6,12 +6,13 @@ gives a plan without changes; nothing is ever dropped from a table.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tidemark.domain.columns.coverage import Difference, covers
 from tidemark.domain.columns.evolution import extended
+from tidemark.domain.columns.shape import Shape
 from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Struct
 from tidemark.domain.config.contract import SchemaChanges
 from tidemark.domain.config.upsert import Current
@@ -37,6 +38,7 @@ Kind = Literal[
 ]
 Verdict = Literal["apply", "review", "quarantine", "impossible"]
 _OF_WRITERS = frozenset({"incompatible", "remove_column"})
+_ANY_SHAPE = Shape()
 _KEEPS = "a column keeps its type, and no approval helps: declare the one that it has, or name another table"
 _KINDS: Mapping[str, Kind] = {
     "missing": "add_column",
@@ -145,14 +147,14 @@ def plan_schema(
     *,
     removed: frozenset[str] = frozenset(),
     settled: frozenset[int] = frozenset(),
-    pinned: Iterable[tuple[str, ...]] = (),
+    shape: Shape = _ANY_SHAPE,
     upsert: Current | None = None,
 ) -> SchemaPlan:
     """What `columns` lack for `writers`, without those that clash: no record of theirs comes in, nor do their columns.
 
-    `removed` paths and `settled` schema ids have been dealt with before. `pinned` are the columns that the partition
-    spec needs: a writer that drops one is refused. Whoever drops a key or an order column of the `upsert` table waits
-    for a person.
+    `removed` paths and `settled` schema ids have been dealt with before. A writer that drops a column which the
+    partition spec of `shape` needs is refused, and so is one that adds a column of the name that a partition field has.
+    Whoever drops a key or an order column of the `upsert` table waits for a person.
     """
     ordered = sorted((w for w in writers if w.id not in settled), key=lambda w: w.version)
     apart: list[Change] = []
@@ -165,6 +167,7 @@ def plan_schema(
         try:
             more = extended(grown, writer.columns)
             lacking = (*covers(columns, more), *covers(more, writer.columns))
+            _check_names(lacking, shape.partition_names)
         except SchemaUnsupported as error:
             apart.append(_without_columns(writer, str(error), policy))
             continue
@@ -175,8 +178,19 @@ def plan_schema(
             grown = more
     needed = (d for d in covers(columns, grown) if d.kind != "incompatible")
     growth = [_change(d, _first_to_need(d, columns, sound), policy) for d in needed]
-    gone = judged_removals(removals(sound, columns), policy, removed, pinned, upsert)
+    gone = judged_removals(removals(sound, columns), policy, removed, shape.partition_sources, upsert)
     return SchemaPlan(table, (*growth, *apart, *gone))
+
+
+def _check_names(lacking: Iterable[Difference], taken: Collection[str]) -> None:
+    """Raises SchemaUnsupported."""
+    for each in lacking:
+        if each.kind == "missing" and each.dotted in taken:
+            raise SchemaUnsupported(
+                each.dotted,
+                "a partition field of the table has the name, and Iceberg lets no column have it beside that: give it "
+                "another name, or name another table",
+            )
 
 
 def applied(columns: Struct, changes: Iterable[Change]) -> Struct:

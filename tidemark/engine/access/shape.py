@@ -23,6 +23,7 @@ def shape_of(metadata: TableMetadata) -> Shape:
             for f in metadata.spec().fields
             if f.source_id in paths and str(f.transform) != "void"
         ),
+        partition_names=frozenset(f.name for spec in metadata.partition_specs for f in spec.fields),
         sort_by=tuple(
             _call(str(f.transform), paths.get(f.source_id, (str(f.source_id),)))
             for f in (order.fields if order else ())

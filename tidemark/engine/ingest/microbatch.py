@@ -249,6 +249,9 @@ def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
 
 
 def _why_parked(plan: Plan, parked: SchemaPlan, schema_id: int) -> str:
+    never = [c for c in parked.of("impossible") if c.kind == "incompatible" and c.schema_id == schema_id]
+    if never:
+        return "; ".join(c.reason for c in never)
     gone = [c for c in parked.changes if c.kind == "remove_column" and schema_id in plan.parked]
     removed = [f"{'.'.join(c.path)}: {c.reason}" for c in gone]
     return plan.schemas.why_uncovered(plan.columns, schema_id) or "; ".join(removed)

@@ -169,13 +169,15 @@ def _with_declared(
         )
     if not missing:
         return state
-    hopeless = any(d.kind == "incompatible" for d in missing)
+    hopeless = [c for c in evolution.parked if c.kind == "incompatible"]
+    whole = [f". {c.reason}" for c in hopeless if c.new is None]
     raise Stopped(
         "table_incompatible" if hopeless else "schema_review",
         contract.table,
         ("" if hopeless else f"Plan {evolution.plan.id} waits. ")
         + "The contract declares what the table does not hold: "
         + "; ".join(f"{d.dotted}: {d.kind} (table {d.found}, contract {d.wanted})" for d in missing)
+        + "".join(whole)
         + (f". {made_anew(state)}" if hopeless and made_anew(state) else ""),
         plan=evolution.plan.id,
         topic=contract.topic,

@@ -4,6 +4,7 @@ import json
 from uuid import uuid4
 
 from tidemark.domain.columns.layout import layout_faults
+from tidemark.domain.columns.shape import Shape
 from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY, Struct
 from tidemark.domain.config.contract import SchemaChanges
 from tidemark.domain.config.upsert import (
@@ -60,7 +61,9 @@ def prepare(lake: Lake, current: Current, state: TableState, append: Struct, run
     plan = plan_follow(current, state, columns)
     waits = [c for c in plan.of("review", "impossible") if c.kind not in _LAYOUT]
     if clashing := [c for c in waits if c.kind == "incompatible"]:
-        listed = "; ".join(f"{'.'.join(c.path)}: {c.old}, there {c.new}" for c in clashing)
+        listed = "; ".join(
+            f"{'.'.join(c.path)}: {c.old}, there {c.new}" if c.new else c.reason for c in clashing
+        )
         raise Stopped(
             "table_incompatible", contract.table, f"{listed} in {current.append.table}. {_MADE_ANEW}"
         )
@@ -95,7 +98,8 @@ def plan_follow(current: Current, state: TableState, wanted: Struct) -> SchemaPl
     """
     contract, columns = current.contract, state.columns or Struct(())
     follows = SchemaChanges(add_column="apply", widen_type="apply", incompatible="review")
-    plan = reviewed(plan_schema(contract.table, columns, [WriterColumns(0, 1, wanted)], follows), state)
+    writer, names = WriterColumns(0, 1, wanted), Shape(partition_names=state.shape.partition_names)
+    plan = reviewed(plan_schema(contract.table, columns, [writer], follows, shape=names), state)
     guarded = SchemaPlan(plan.table, tuple(_guarded(change, current) for change in plan.changes))
     return with_layout(guarded, contract, columns, state.shape, {**BASE, **MERGE_PROPERTIES})
 

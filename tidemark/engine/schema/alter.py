@@ -4,7 +4,7 @@ Nothing here decides; what is done was planned. In Spark each statement is a com
 is noted before the first, and the plan made after a crash between two of them holds what is left.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -16,13 +16,14 @@ from pyiceberg.table.sorting import NullOrder
 from pyiceberg.table.update import AssertCurrentSchemaId
 from pyiceberg.transforms import IdentityTransform
 
+from tidemark.domain.columns.names import all_names
 from tidemark.domain.columns.partitioning import PartitionField, column_parts
 from tidemark.domain.columns.shape import Shape, spelled
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text, spark_ddl
 from tidemark.domain.columns.types import holds_variant
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken
-from tidemark.domain.plan.schema_plan import Change
+from tidemark.domain.plan.schema_plan import Change, applied
 from tidemark.domain.plan.table_properties import COMMENT
 from tidemark.engine.access.iceberg_types import columns_of, iceberg_type
 from tidemark.engine.access.lake import Lake
@@ -128,7 +129,7 @@ def _commit(
         transaction._apply((), (_Planned.for_(table, state),))  # noqa: SLF001 - no public way to add one
         _columns(transaction, [c for c in done if c.path and c.kind in _COLUMN_KINDS])
         if "partition_spec" in kinds:
-            _partition(transaction, contract.partitioning)
+            _partition(transaction, contract.partitioning, _names(table.metadata, done))
         if "sort_order" in kinds:
             with transaction.update_sort_order() as order:
                 for column in contract.sort_by:
@@ -168,14 +169,14 @@ def _columns(transaction: Transaction, changes: Sequence[Change]) -> None:
                     update.update_column(change.path, doc=str(change.new))
 
 
-def _partition(transaction: Transaction, wanted: Sequence[PartitionField]) -> None:
+def _partition(transaction: Transaction, wanted: Sequence[PartitionField], columns: Collection[str]) -> None:
     there = partition_names(transaction.table_metadata)
     gone, added = _difference(there, wanted)
     with transaction.update_spec() as update:
         for name in gone:
             update.remove_field(name)
         for field in added:
-            update.add_field(".".join(column_parts(field.column)), field.iceberg, _name(field))
+            update.add_field(".".join(column_parts(field.column)), field.iceberg, _name(field, columns))
 
 
 def _difference(
@@ -187,13 +188,18 @@ def _difference(
     return gone, [field for text, field in named.items() if text not in there]
 
 
-def _name(field: PartitionField) -> str:
+def _names(metadata: TableMetadata, done: Sequence[Change]) -> frozenset[str]:
+    """Of all columns once `done` is."""
+    return all_names(applied(columns_of(metadata.schema()), done))
+
+
+def _name(field: PartitionField, columns: Collection[str]) -> str:
     """A name that no other transform of the column has ever had: readers put all specs of a table side by side."""
     column = ".".join(column_parts(field.column))
     if field.transform == "identity":
         return column
     parameter = "" if field.parameter is None else f"_{field.parameter}"
-    return f"{column}_{field.transform}{parameter}"
+    return field.free_name(f"{column}_{field.transform}{parameter}", columns)
 
 
 def _statements(
@@ -212,9 +218,10 @@ def _statements(
                 yield f"{alter_table} WRITE {f'LOCALLY ORDERED BY {order}' if order else 'UNORDERED'}"
             case "partition_spec":
                 gone, added = _difference(partition_names(metadata), contract.partitioning)
+                columns = _names(metadata, done)
                 yield from (f"{alter_table} DROP PARTITION FIELD {quoted_name(name)}" for name in gone)
                 yield from (
-                    f"{alter_table} ADD PARTITION FIELD {each.spark_sql()} AS {quoted_name(_name(each))}"
+                    f"{alter_table} ADD PARTITION FIELD {each.spark_sql()} AS {quoted_name(_name(each, columns))}"
                     for each in added
                 )
             case kind if kind in _COLUMN_KINDS:

@@ -72,7 +72,7 @@ def plan_evolution(contract: Contract, state: TableState, schemas: TopicSchemas)
         contract.schema_changes,
         removed=removed_paths(state),
         settled=settled,
-        pinned=state.shape.partition_sources,
+        shape=state.shape,
         upsert=current_of(contract),
     )
     clashing = {c.schema_id for c in plan.changes if c.kind == "incompatible"} | settled
@@ -87,7 +87,8 @@ def refused_ids(contract: Contract, state: TableState, schemas: TopicSchemas) ->
     refused = set(settled_ids(state)) | removing_ids(contract, state, schemas, "quarantine")
     held = schemas.covered(value_columns(state))
     for writer in (each for each in writer_columns(state, schemas) if each.id not in held):
-        alone = plan_schema(contract.table, value_columns(state), [writer], contract.schema_changes)
+        policy = contract.schema_changes
+        alone = plan_schema(contract.table, value_columns(state), [writer], policy, shape=state.shape)
         needed = [c for c in alone.changes if c.kind != "remove_column"]
         if needed and all(c.verdict == "quarantine" for c in needed):
             refused.add(writer.id)

@@ -1,6 +1,6 @@
 """Making a new table: one commit by PyIceberg, or statements of Spark where it does not write the format."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 
@@ -11,6 +11,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
 from pyiceberg.transforms import IdentityTransform, parse_transform
 
+from tidemark.domain.columns.names import all_names
 from tidemark.domain.columns.partitioning import PartitionField, column_parts
 from tidemark.domain.columns.spark_types import columns_ddl, quoted_name, quoted_text
 from tidemark.domain.columns.types import Struct
@@ -67,24 +68,28 @@ def _by_pyiceberg(
         lake.catalog.create_table(
             contract.table,
             schema,
-            partition_spec=_spec(schema, contract.partitioning),
+            partition_spec=_spec(schema, contract.partitioning, all_names(columns)),
             sort_order=_order(schema, contract.sort_by),
             properties={**({COMMENT: contract.description} if contract.description else {}), **properties},
         )
 
 
-def _spec(schema: Schema, wanted: Sequence[PartitionField]) -> PartitionSpec:
+def _spec(schema: Schema, wanted: Sequence[PartitionField], columns: Collection[str]) -> PartitionSpec:
     return PartitionSpec(
         *(
             IcebergPartition(
                 source_id=_field_id(schema, each.column),
                 field_id=PARTITION_FIELD_ID_START + at,
                 transform=parse_transform(each.iceberg),
-                name=_dotted(each.column) + _SUFFIXES.get(each.transform, f"_{each.transform}"),
+                name=each.free_name(_name(each), columns),
             )
             for at, each in enumerate(wanted)
         )
     )
+
+
+def _name(field: PartitionField) -> str:
+    return _dotted(field.column) + _SUFFIXES.get(field.transform, f"_{field.transform}")
 
 
 def _order(schema: Schema, columns: Sequence[str]) -> SortOrder:
@@ -118,7 +123,9 @@ def _statements(
 ) -> Iterator[str]:
     """The same in Spark SQL."""
     identifier = lake.identifier(contract.table)
-    partitions = ", ".join(each.spark_sql() for each in contract.partitioning)
+    names = all_names(columns)
+    renamed = [each for each in contract.partitioning if each.free_name(_name(each), names) != _name(each)]
+    partitions = ", ".join(each.spark_sql() for each in contract.partitioning if each not in renamed)
     listed = ", ".join(f"{quoted_text(key)} = {quoted_text(value)}" for key, value in properties.items())
     yield (
         f"CREATE TABLE IF NOT EXISTS {identifier} ({columns_ddl(columns)}) "
@@ -126,6 +133,9 @@ def _statements(
         f"{f'COMMENT {quoted_text(contract.description)}' if contract.description else ''} "
         f"TBLPROPERTIES ({listed})"
     )
+    for each in renamed:  # CREATE TABLE has no words for a name
+        name = quoted_name(each.free_name(_name(each), names))
+        yield f"ALTER TABLE {identifier} ADD PARTITION FIELD {each.spark_sql()} AS {name}"
     if contract.sort_by:
         order = ", ".join(quoted_name(*column_parts(column)) for column in contract.sort_by)
         yield f"ALTER TABLE {identifier} WRITE LOCALLY ORDERED BY {order}"
