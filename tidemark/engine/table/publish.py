@@ -1,8 +1,8 @@
-"""The end of the commit path: the receipt, and main moves to it. The only place that moves the `main`
-of an append or upsert table to new rows.
+"""The end of the commit path: the receipt, and main moves to it.
 
-`main` only ever moves to a chain that this attempt wrote itself, and only from the planned head. After an answer that
-failed or was lost the table is looked at before anything is believed (docs/adr/0001).
+The only place that moves the `main` of an append or upsert table to new rows: only ever to a chain that this attempt
+wrote itself, and only from the planned head. After an answer that failed or was lost the table is looked at before
+anything is believed (docs/adr/0001).
 """
 
 from collections.abc import Callable, Mapping
