@@ -96,4 +96,8 @@ def test_a_table_of_any_namespace_in_the_same_folder_is_noticed_and_each_is_aske
     asked, load_table = [], catalog.load_table
     monkeypatch.setattr(catalog, "load_table", lambda name: asked.append(name) or load_table(name))
     assert [orphans._neighbour(lake, each) for each in ours] == ["sales.orders", None]
-    assert sorted(each for each in asked if each != "marts.broken") == ["sales.orders", "shop.clicks", "shop.orders"]
+    assert sorted(each for each in asked if each != "marts.broken") == [
+        "sales.orders",
+        "shop.clicks",
+        "shop.orders",
+    ]
