@@ -19,6 +19,7 @@ from resources.lake import LakeResource
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.config.upsert import is_upsert_table
 from tidemark.domain.errors import TidemarkError
+from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.preview.foresee import compatibility_findings, evolve_now
 from tidemark.engine.schema.evolve import Evolution
@@ -129,6 +130,26 @@ def run_evolved(lake: Lake, contract: Contract, run_id: str) -> dg.AssetMaterial
             "history": dg.MetadataValue.json(mine),
         },
     )
+
+
+def reviewed(lake: Lake, contract: Contract, run_id: str) -> dg.AssetCheckEvaluation | None:
+    """What waits for a review now, None of a table that is not there. Raises Outage, Stopped or Overtaken."""
+    found = evolve_now(lake, contract, run_id)
+    return dg.AssetCheckEvaluation(**_review(contract, found)) if found else None
+
+
+def waiting(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckEvaluation]:
+    """Of an append table that a run left because a change waits: its `schema/…` asset says so at once."""
+    if outcome.state == "schema_review" and not is_upsert_table(contract):
+        error = outcome.error or {}
+        yield dg.AssetCheckEvaluation(
+            asset_key=schema_key(contract.table),
+            check_name=REVIEW,
+            passed=False,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=error.get("message", ""),
+            metadata={"next": error.get("next_step", "")},
+        )
 
 
 def _made(lake: Lake, contract: Contract, found: Evolution) -> dg.AssetMaterialization:

@@ -1,7 +1,7 @@
-"""What the checks of a table found last, said again where a result tells that nothing was committed.
+"""What the checks of a table found last, said again where a result leaves it as true as it was.
 
 Dagster shows a check as not evaluated once its table was materialized again, be it red or green. A result without
-commits leaves the table as it was, so what was found about it still holds.
+commits leaves the table as it was; one with commits adds rows, and mends nothing that was found.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -18,6 +18,7 @@ from assets.watch import HEADROOM, KAFKA_RECONCILIATION
 from tidemark.domain.config.contract import Contract
 
 _EVALUATED = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
+_NOT_PASSED = {AssetCheckExecutionRecordStatus.FAILED, AssetCheckExecutionRecordStatus.PLANNED}
 
 
 def repeated(
@@ -27,6 +28,15 @@ def repeated(
     names = [each.name for each in ingest_checks(contract)]
     every = (*names, FRESHNESS, DRIFT, HEALTH, HEADROOM, KAFKA_RECONCILIATION)
     return newest(instance, contract, [name for name in every if name not in known])
+
+
+def still_failed(instance: dg.DagsterInstance, contract: Contract) -> Iterator[dg.AssetCheckEvaluation]:
+    """The newest evaluations that failed of checks that no batch judges: a batch has not mended what they found."""
+    every = (DRIFT, HEALTH, HEADROOM, KAFKA_RECONCILIATION)
+    keys = [dg.AssetCheckKey(table_key(contract.table), name) for name in every]
+    last = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    names = [key.name for key, found in last.items() if found.status in _NOT_PASSED]
+    return (each for each in newest(instance, contract, names) if not each.passed)
 
 
 def newest(

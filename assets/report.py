@@ -4,11 +4,13 @@ Snapshot ids are text: they do not fit into the numbers of a browser. Events are
 offsets and state of a result are in `tidemark/outcome`, fates that are rare are left out at zero.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
 from assets.column_lineage import from_append, from_topic
 from assets.exact import readable
@@ -17,8 +19,10 @@ from assets.specs import column_schema
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import is_upsert_table
+from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.outcome import Outcome
 from tidemark.domain.states import REMEDIES
+from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.config.discovery import columns_to_json
 
@@ -48,6 +52,24 @@ def result(
         metadata["dagster/column_lineage"] = made_of
     version = dg.DataVersion(str(state.receipt)) if state is not None and state.receipt else None
     return dg.MaterializeResult(asset_key=table_key(outcome.table), metadata=metadata, data_version=version)
+
+
+def untold(lake: Lake, contracts: Iterable[Contract], run_id: str) -> Iterator[dg.AssetMaterialization]:
+    """Of the tables to which this run committed last and whose result it could not give: it was ended before.
+
+    What is made of them is then made anew as after any result.
+    """
+    for contract in contracts:
+        with suppress(Outage, Stopped):
+            state = lake.state(contract.table)
+            ledger = state.merged or state.ledger
+            if ledger is not None and ledger.run_id == run_id:
+                yield dg.AssetMaterialization(
+                    table_key(contract.table),
+                    description="Published by this run before it was ended.",
+                    metadata={"dagster/row_count": state.live_rows, "snapshot_id": str(state.head)},
+                    tags={DATA_VERSION_TAG: str(state.receipt)},
+                )
 
 
 def observation(contract: Contract, outcome: Outcome) -> dg.AssetObservation:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -11,13 +11,13 @@ import dagster as dg
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 from assets.checks import FRESHNESS
-from assets.evolution import run_evolved
+from assets.evolution import run_evolved, waiting
 from assets.handover import Handover
 from assets.last_runs import loaded_before
 from assets.names import STOPPED_TAG, by_sensor, table_of
 from assets.quality import evaluations, merge_evaluations, run_length_of, unchanged_freshness
-from assets.repeated import newest, repeated
-from assets.report import failure, observation, quarantine_landed, result
+from assets.repeated import newest, repeated, still_failed
+from assets.report import failure, observation, quarantine_landed, result, untold
 from resources.lake import LakeResource
 from tidemark.domain.cadence.events import report_period
 from tidemark.domain.columns.types import Struct
@@ -60,11 +60,13 @@ def run_tables(
     chosen = [contracts[table] for table in sorted(table_of(key) for key in context.selected_asset_keys)]
     if STOPPED_TAG in context.run.tags:  # of the run that is executed again
         context.instance.add_run_tags(context.run_id, {STOPPED_TAG: "{}"})
+    left = {each.table: each for each in chosen}
     stopped: list[Outcome] = []
     idle: list[Outcome] = []
     with (
         alive(resource.places.home, context.run_id),
         resource.open() as lake,
+        _told_if_ended(context, lake, left),
         closing(
             _reports(context, lake, lane, chosen, pool, make_work or LakeWork, first_seen or {})
         ) as reports,
@@ -74,14 +76,17 @@ def run_tables(
             if not report.final:
                 context.log_event(observation(contract, outcome))
                 continue
+            left.pop(outcome.table, None)
             _show_evolution(context, lake, contract)
             judged = evaluations if make_work is None else merge_evaluations
             yield from _said(context, judged(contract, outcome))
             yield from _said(context, _still_late(context, contract, outcome))
+            yield from _said(context, waiting(contract, outcome))
             if outcome.stopped:
                 stopped.append(outcome)
                 context.log.error("%s stopped: %s", outcome.table, outcome.state)
             elif outcome.commits:
+                yield from _said(context, still_failed(context.instance, contract))
                 yield _result(context, resource, contract, outcome, lake.state(contract.table))
             elif not _without_a_place(context, contract, outcome):
                 idle.append(outcome)
@@ -94,6 +99,19 @@ def run_tables(
             context.run_id, {STOPPED_TAG: json.dumps({each.table: each.state for each in stopped})}
         )
         raise failure(stopped)
+
+
+@contextmanager
+def _told_if_ended(
+    context: dg.AssetExecutionContext, lake: Lake, left: Mapping[str, Contract]
+) -> Iterator[None]:
+    """Somebody may end a run that lingers: what it has published is told all the same."""
+    try:
+        yield
+    except (dg.DagsterExecutionInterruptedError, KeyboardInterrupt, GeneratorExit):
+        for each in untold(lake, left.values(), context.run_id):
+            context.log_event(each)
+        raise
 
 
 def _without_a_place(context: dg.AssetExecutionContext, contract: Contract, outcome: Outcome) -> bool:

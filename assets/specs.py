@@ -1,5 +1,6 @@
 """From contract to asset specs: the append table, its quarantine and its topic."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from assets.names import LANE_TAG, ROLE_TAG, table_key, table_of, topic_key
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.units import format_duration
 from tidemark.domain.lineage.column_lineage import note_of
+
+_MARKDOWN = re.compile(r"[\\<*`]")
 
 
 def table_spec(contract: Contract, catalog: str, columns: Columns) -> dg.AssetSpec:
@@ -98,13 +101,18 @@ def column_schema(contract: Contract, columns: Columns, made_of: dg.TableColumnL
                 name=each["name"],
                 type=each["type"],
                 description=(notes[each["name"]].description if each["name"] in notes else None)
-                or each.get("doc"),
+                or literal(each.get("doc")),
                 constraints=came_from(made_of, each["name"], nullable=not each.get("required", False)),
                 tags=dict.fromkeys(note_of(contract, each["name"])[0], "") or None,
             )
             for each in columns
         ]
     )
+
+
+def literal(text: str | None) -> str | None:
+    """Words of a registry's schema, which Dagster would read as Markdown: `<one>` would vanish."""
+    return None if text is None else _MARKDOWN.sub(r"\\\g<0>", text)
 
 
 def _table_metadata(

@@ -11,6 +11,7 @@ from assets.exact import readable
 from assets.launchpad import Launchpad
 from assets.names import VERB_TAG, table_key
 from resources.lake import LakeResource
+from tidemark.domain.config.upsert import is_upsert_table
 from tidemark.domain.errors import TidemarkError
 from tidemark.engine.login import login_name
 
@@ -110,6 +111,25 @@ def approve_table(context: dg.OpExecutionContext, config: Approve, lake: LakeRes
         lambda lake, contract, signature: approve(lake, contract, config.plan, signature),
         upserts=True,
     )
+    if not config.dry_run:
+        _show_what_waits(context, config.table, lake)
+
+
+def _show_what_waits(context: dg.OpExecutionContext, table: str, resource: LakeResource) -> None:
+    """The check of the `schema/…` asset, which an approval has made untrue."""
+    from assets.evolution import reviewed  # noqa: PLC0415
+
+    contract = resource.configuration.any_table(table)
+    if is_upsert_table(contract):
+        return
+    try:
+        with resource.open() as lake:
+            found = reviewed(lake, contract, context.run_id)
+    except TidemarkError as error:
+        context.log.warning("%s: what waits for a review is not known now: %s", table, error)
+        return
+    if found is not None:
+        context.instance.report_runless_asset_event(found)
 
 
 def change_table(

@@ -11,7 +11,7 @@ from resources.lake import LakeResource
 from sensors.cursor import dump, parse
 from sensors.discover import discover
 from sensors.kafka_lag import digest_of, run_request
-from sensors.observations import freshness_changes, topic_observations
+from sensors.observations import freshness_changes, results_of_the_dead, topic_observations
 from sensors.on_disk import runnable
 from sensors.runs import attempts, bury
 from sensors.tick import Tick
@@ -44,6 +44,7 @@ def answer(
     events: list[dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation] = [
         *topic_observations(tick, decision, every),
         *freshness_changes(tick, decision),
+        *results_of_the_dead(tick),
     ]
     listed = discover(tick, resource.places.home, served)
     remarks = [*tick.down, decision.reason, fresh or listed]

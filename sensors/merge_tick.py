@@ -16,9 +16,11 @@ from assets.names import pool_of
 from resources.lake import LakeResource
 from sensors.answer import requested
 from sensors.cursor import dump, parse
+from sensors.observations import results_of_the_dead
 from sensors.on_disk import runnable
 from sensors.runs import bury, ended, operated, under_way
 from sensors.tick import READ_EVERY, READS, Tick
+from tidemark.domain.cadence.freshness import of_paused
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.cadence.request import Trouble, mark_of
 from tidemark.domain.config.contract import Contract
@@ -117,6 +119,7 @@ class MergeTick(Tick):
                 "lagging" if corrected else None
             )  # a replay or a rollback, which offsets do not show
             entry.exists, entry.paused = merged is not None, found.state.paused
+            self._committed_by(contract, merged)
             entry.committed = dict(merged.next) if merged else None
             entry.topic_id = f"{merged.append_uuid}/{merged.epoch}" if merged else None
             topic = as_topic(found)
@@ -131,12 +134,14 @@ class MergeTick(Tick):
 
 
 def freshness_changes(tick: MergeTick) -> Iterator[dg.AssetCheckEvaluation]:
-    """One evaluation per table whose grade is another than at the last tick; a paused one keeps its own."""
+    """One evaluation per table whose grade is another than at the last tick."""
     for contract in tick.contracts:
         pair, entry = tick.pairs.get(contract.table), tick.cache.entry(contract.table)
-        if pair is None or entry.paused or not entry.exists:
+        if pair is None or not entry.exists:
             continue
         lag, found = lateness(pair, tick.now)
+        if entry.paused:
+            found = of_paused(found)
         if found.grade != entry.grade:
             entry.grade = found.grade
             yield evaluation(contract, found, lag)
@@ -179,7 +184,10 @@ def answer(
         decision, _ = runnable(context, resource, lane_name, tick.decide())
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))
-    events = list(freshness_changes(tick))
+    events: list[dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation] = [
+        *freshness_changes(tick),
+        *results_of_the_dead(tick),
+    ]
     requests = [requested(context, tick, decision)] if decision.tables else []
     reasons = [] if tick.quiet and not tick.contracts else [decision.reason]
     quiet = [f"{tick.quiet} caught up, and nothing has happened since"] if tick.quiet else []

@@ -9,9 +9,10 @@ from typing import Any
 import dagster as dg
 
 from assets.checks import evaluation
-from assets.names import topic_key
+from assets.names import table_key, topic_key
+from assets.report import untold
 from sensors.tick import Tick
-from tidemark.domain.cadence.freshness import judge, judge_unseen
+from tidemark.domain.cadence.freshness import judge, judge_unseen, of_paused
 from tidemark.domain.cadence.lag import Lag
 from tidemark.domain.cadence.request import Ask
 from tidemark.domain.config.contract import Contract
@@ -38,22 +39,32 @@ def topic_observations(tick: Tick, decision: Ask, every: timedelta) -> Iterator[
 
 
 def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvaluation]:
-    """One evaluation per table whose grade is another than at the last tick; a paused table keeps its own."""
+    """One evaluation per table whose grade is another than at the last tick."""
     for contract in tick.contracts:
         entry, lag = tick.cache.entry(contract.table), decision.lags.get(contract.table)
-        if (since := tick.cache.down.get(contract.cluster)) and not entry.paused:
+        if since := tick.cache.down.get(contract.cluster):
             found = judge_unseen(contract.cluster, (tick.now - since).total_seconds(), contract.freshness)
             if found.grade not in {"fresh", entry.grade}:
                 entry.grade = found.grade
                 yield evaluation(contract, found)
             continue
-        if lag is None or entry.paused or entry.committed is None or entry.read_at != tick.now:
+        if lag is None or entry.committed is None or entry.read_at != tick.now:
             continue  # what a run has committed since the last reading would count as lag
         quiet = (tick.now - entry.active).total_seconds() if entry.active else None
         found = judge(lag, contract.freshness, quiet=quiet, staged=entry.staged)
+        if entry.paused:
+            found = of_paused(found)
         if found.grade != entry.grade:
             entry.grade = found.grade
             yield evaluation(contract, found, lag)
+
+
+def results_of_the_dead(tick: Tick) -> Iterator[dg.AssetMaterialization]:
+    """What runs have published whose process was killed before they told of it: marts wait for that."""
+    for contract, run_id in tick.untold:
+        told = tick.instance.get_latest_materialization_event(table_key(contract.table))
+        if told is None or told.run_id != run_id:
+            yield from untold(tick.lake, [contract], run_id)
 
 
 def _furthest(lags: Sequence[Lag]) -> Lag:

@@ -47,11 +47,15 @@ DIED = (
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A run that is over. `stopped`: the tables that it named with their state; all of them when it crashed."""
+    """A run that is over. `stopped`: the tables that it named with their state; all of them when it crashed.
+
+    `run_id`: of one that did not end well, and may not have told of all that it did.
+    """
 
     tables: frozenset[str]
     at: datetime
     stopped: Mapping[str, State]
+    run_id: str | None = None
 
 
 def under_way(instance: dg.DagsterInstance, pool: str, lane: Collection[str]) -> Runs:
@@ -157,7 +161,8 @@ def _ended(record: dg.RunRecord, lane: Collection[str]) -> Ended:
     stopped: Mapping[str, State] = {}
     if run.status == DagsterRunStatus.FAILURE:  # one that was executed again has its parent's tags
         stopped = _stopped(run.tags.get(STOPPED_TAG)) or dict.fromkeys(tables, "failed")
-    return Ended(frozenset(tables), datetime.fromtimestamp(record.end_time or 0, UTC), stopped)
+    at = datetime.fromtimestamp(record.end_time or 0, UTC)
+    return Ended(frozenset(tables), at, stopped, None if run.is_success else run.run_id)
 
 
 def _stopped(tag: str | None) -> dict[str, State]:

@@ -83,7 +83,13 @@ class FakeLake:
             raise known
         own = [each.topic for each in self.configuration.contracts if each.table == table]
         topic = own[0] if own else table.partition(".")[2]
-        ledger = Ledger(cluster_id=None, topic_id=f"id-{topic}", topic=topic, next=known["next"])
+        ledger = Ledger(
+            cluster_id=None,
+            topic_id=f"id-{topic}",
+            topic=topic,
+            next=known["next"],
+            run_id=known.get("run_id", ""),
+        )
         return TableState(
             table=table,
             exists=True,

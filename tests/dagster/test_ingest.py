@@ -41,8 +41,8 @@ class FakeWork:
     known: set[str]
     quality: dict[str, RuleResult]
 
-    def __init__(self, lake, run_id, known, stop):  # noqa: ARG002
-        self.lake, self.stop = lake, stop
+    def __init__(self, lake, run_id, known, stop):
+        self.lake, self.stop, self.run_id = lake, stop, run_id
         FakeWork.known = set(known)
 
     def look(self, cluster, topics):
@@ -58,6 +58,7 @@ class FakeWork:
         self.lake.tables[contract.table] = {"next": {0: 10}}
         if not count:
             return None
+        self.lake.tables[contract.table]["run_id"] = self.run_id
         counts = {0: Counts(count, count - 1, 1)}
         return Commit(
             contract.table, "b", "a", 2**60, None, {0: 10 - count}, {0: 10}, counts, frozenset({7}),
@@ -223,6 +224,48 @@ def test_a_run_that_leaves_records_behind_does_not_call_their_table_fresh(
     FakeWork.waiting = {"shop.orders": 4, "web.clicks": 4}
     assert not checks_of(run("shop.orders", tags=SENSOR))["freshness"].passed
     assert "freshness" not in checks_of(run("web.clicks", tags=SENSOR))
+
+
+def test_what_a_run_published_is_told_when_somebody_ends_it(run, instance, monkeypatch):
+    """Given a run that has published rows and lingers, when it is ended from outside, then the table has its materialization with the version that the rows made, and what had nothing new has none."""
+    summaries = []
+
+    def interrupted(self, contract, tally, **_):
+        summaries.append((contract.table, tally.commits))
+        raise DagsterExecutionInterruptedError
+
+    monkeypatch.setattr(FakeWork, "summarise", interrupted)
+    FakeWork.waiting = {"shop.orders": 4}
+    with suppress(DagsterExecutionInterruptedError):
+        run("shop.orders", "web.clicks", tags=SENSOR)
+    assert summaries == [("shop.orders", 1)]
+    entry = instance.get_latest_materialization_event(ORDERS)
+    assert entry is not None
+    assert extract_data_version_from_entry(entry).value == "1"
+    assert instance.get_latest_materialization_event(AssetKey(["web", "clicks"])) is None
+
+
+def test_a_batch_does_not_hide_what_it_has_not_mended(run, instance, checks_of):
+    """Given a lost row that the nightly reconciliation found, when a record comes, then the check is as red as before; one that was green is not said again."""
+    for name, passed in (("kafka_reconciliation", False), ("files", True)):
+        found = dg.AssetCheckEvaluation(asset_key=ORDERS, check_name=name, passed=passed, description="found")
+        instance.report_runless_asset_event(found)
+    FakeWork.waiting = {"shop.orders": 4}
+    said = checks_of(run("shop.orders", tags=SENSOR))
+    assert not said["kafka_reconciliation"].passed
+    assert said["kafka_reconciliation"].description == "found"
+    assert "files" not in said
+
+
+def test_a_run_that_stops_for_a_review_says_so_on_the_asset_of_the_schema(run, instance):
+    waits = Stopped("schema_review", "shop.orders", "channel is new.", plan="5b657e801151")
+    FakeWork.trouble = {"shop.orders": waits}
+    run("shop.orders", tags=SENSOR)
+    key = dg.AssetCheckKey(AssetKey(["schema", "shop", "orders"]), "schema_review")
+    (record,) = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+    found = record.event.dagster_event.asset_check_evaluation_data
+    assert not found.passed
+    assert "channel is new" in found.description
 
 
 def test_a_click_on_a_paused_table_says_that_nothing_was_read(run, instance, monkeypatch):

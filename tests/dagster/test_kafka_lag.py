@@ -320,6 +320,20 @@ def test_a_run_whose_machine_went_down_does_not_hold_its_lane(tick, lake, run_of
     assert tick(later=60).run_requests
 
 
+def test_what_a_killed_run_has_published_is_told_by_the_next_tick(tick, lake, run_of, instance, where):
+    """Given a run that was killed after a commit, when a tick finds it, then the table has a materialization, once: what is made of it waits for that. A table that the run did not commit to has none."""
+    both = ["shop.orders", "web.clicks"]
+    run = run_of(both, DagsterRunStatus.STARTED, sensor=True)
+    tick(later=-60)
+    lake.tables["shop.orders"] = {"next": {0: 10}, "run_id": run.run_id}
+    (where.home / "runs").mkdir(exist_ok=True)
+    (where.home / "runs" / run.run_id).touch()
+    told = [each for later in (0, 5) for each in tick(later=later).asset_events]
+    (made,) = [each for each in told if isinstance(each, dg.AssetMaterialization)]
+    assert made.asset_key.path == ["shop", "orders"]
+    assert made.tags["dagster/data_version"] == "1"
+
+
 def test_a_ledger_that_is_gone_is_asked_for_so_that_a_run_names_it(tick, lake):
     lake.tables["shop.orders"] = Stopped("ledger_missing", "shop.orders", "")
     (request,) = tick().run_requests
@@ -330,6 +344,16 @@ def test_a_paused_table_says_so(tick, lake):
     lake.tables["shop.orders"]["properties"] = {"tidemark.paused": "{}"}
     lake.ends["orders"] = {0: 99}
     assert "shop.orders: paused" in tick(later=1000).skip_message
+
+
+def test_a_paused_table_is_as_late_as_any_other(tick, lake):
+    """Given a paused table whose records wait, when its freshness is over, then its check fails and says that it is paused."""
+    lake.tables["shop.orders"]["properties"] = {"tidemark.paused": "{}"}
+    lake.ends["orders"] = {0: 99}
+    tick()
+    (found,) = [e for e in tick(later=3600).asset_events if isinstance(e, dg.AssetCheckEvaluation)]
+    assert (found.passed, found.check_name) == (False, "freshness")
+    assert found.description.startswith("the table is paused; ")
 
 
 @pytest.mark.parametrize("cursor", ["rubbish", "{}", '{"v":1,"u":null,"l":null,"t":{}}'])

@@ -78,6 +78,15 @@ def test_no_definition_hides_the_tags_of_the_first_build(tmp_path):
             assert "dagster/column_schema" not in spec.metadata
 
 
+def test_words_of_a_schema_are_shown_as_they_are(tmp_path):
+    """Given a field whose doc has brackets and stars, when Dagster shows it, which reads Markdown, then none of them is lost."""
+    described = [{"name": "note", "type": "string", "doc": "Grows by <one> with *every* order"}]
+    discovery.update(tmp_path, lambda seen: seen.with_described("shop.orders", described))
+    specs = {each.key: each for each in build_defs(where=sample(tmp_path)).resolve_all_asset_specs()}
+    (column,) = specs[table_key("shop.orders")].metadata["dagster/column_schema"].columns
+    assert column.description == r"Grows by \<one> with \*every\* order"
+
+
 def test_a_tag_shows_on_every_column_that_is_made_of_a_tagged_one(tmp_path):
     discovery.update(
         tmp_path,

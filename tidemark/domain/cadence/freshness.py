@@ -5,7 +5,7 @@ record dated 2099 and a backlog of old ones change nothing. A quiet topic is fre
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tidemark.domain.cadence.lag import Lag
@@ -74,6 +74,13 @@ def judge_merge(records: int, seconds: float | None, limits: Freshness) -> Judge
         found,
         f"{what} not merged (for {seconds:.0f} s): look at the upsert sensor and its runs",
     )
+
+
+def of_paused(found: Judgement) -> Judgement:
+    """Of a table that is paused: as late as any other, and somebody wanted that."""
+    if found.grade == "fresh":
+        return found
+    return replace(found, why=f"the table is paused; {found.why}")
 
 
 def grade(seconds: float, freshness: Freshness) -> Grade:
