@@ -4,6 +4,7 @@ Belongs here: spelling and quoting. An Iceberg `timestamp` is Spark's timestamp_
 timestamp. What stands in columns that others have added too: a `uuid` is its string, a `fixed[n]` its binary.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Primitive, Struct
@@ -68,6 +69,11 @@ def quoted_text(text: str) -> str:
     """
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024").replace("\0", "")
     return f"'{escaped}'"
+
+
+def property_list(properties: Mapping[str, str]) -> str:
+    """What stands between the brackets of TBLPROPERTIES."""
+    return ", ".join(f"{quoted_text(key)} = {quoted_text(value)}" for key, value in properties.items())
 
 
 def spark_json(kind: ColumnType) -> Any:

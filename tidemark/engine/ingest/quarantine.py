@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 from pyspark.sql import DataFrame
 
-from tidemark.domain.columns.spark_types import quoted_name, quoted_text
+from tidemark.domain.columns.spark_types import property_list, quoted_name
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.backfill import BACKFILL
@@ -23,7 +22,7 @@ from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.spark import temp_view
 from tidemark.engine.access.table_state import OWNED, load
 from tidemark.engine.faults import pause_point
-from tidemark.engine.table.branch import ref_at
+from tidemark.engine.table.branch import main_at, ref_at
 from tidemark.engine.table.races import was_overtaken
 
 COLUMNS = (
@@ -46,10 +45,9 @@ def ensure(lake: Lake, contract: Contract) -> None:
         "write.delete.mode": "merge-on-read",
         **{key: value for key, value in BASE.items() if key.startswith("write.metadata.")},
     }
-    listed = ", ".join(f"{quoted_text(key)} = {quoted_text(value)}" for key, value in keep.items())
     lake.spark().sql(
         f"CREATE TABLE IF NOT EXISTS {lake.identifier(quarantine)} ({COLUMNS}) USING iceberg "
-        f"COMMENT 'Records that could not enter, with cause' TBLPROPERTIES ({listed})"
+        f"COMMENT 'Records that could not enter, with cause' TBLPROPERTIES ({property_list(keep)})"
     )
 
 
@@ -122,10 +120,7 @@ def undo(lake: Lake, change: Change) -> None:
     with suppress(CommitFailedException):
         commit(
             table,
-            requirements=(
-                AssertTableUUID(uuid=table.metadata.table_uuid),
-                AssertRefSnapshotId(ref="main", snapshot_id=change.after),
-            ),
+            requirements=main_at(table, change.after),
             updates=(ref_at("main", "branch", change.before),),
         )
 

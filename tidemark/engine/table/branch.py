@@ -8,11 +8,14 @@ from typing import Literal
 
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
+    AssertRefSnapshotId,
     AssertTableUUID,
     RemoveSnapshotRefUpdate,
     SetSnapshotRefUpdate,
+    TableRequirement,
 )
 
 from tidemark.domain.errors import Overtaken, Stopped
@@ -140,6 +143,14 @@ def _by_spark(lake: Lake, attempt: Attempt, change: str) -> None:
 def is_writable(metadata: TableMetadata) -> bool:
     """Whether PyIceberg writes tables of this format."""
     return metadata.format_version <= LAST_WRITABLE_FORMAT
+
+
+def main_at(table: Table, head: int | None) -> tuple[TableRequirement, ...]:
+    """What a catalog asserts before it moves main: the table is this very one, its head as it was planned for."""
+    return (
+        AssertTableUUID(uuid=table.metadata.table_uuid),
+        AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head),
+    )
 
 
 def ref_at(

@@ -12,7 +12,7 @@ from uuid import uuid4
 from tidemark import __version__
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.layout import layout_faults
-from tidemark.domain.columns.spark_types import is_read, quoted_text
+from tidemark.domain.columns.spark_types import is_read, property_list, quoted_text
 from tidemark.domain.columns.types import KAFKA_COLUMN, TYPE_RULES, TYPE_RULES_PROPERTY, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
@@ -140,11 +140,9 @@ def set_properties(lake: Lake, table: str, properties: Mapping[str, str | None])
     """Set table properties; None removes one."""
     identifier = lake.identifier(table)
     gone = [quoted_text(key) for key, value in properties.items() if value is None]
-    kept = [
-        f"{quoted_text(key)} = {quoted_text(value)}" for key, value in properties.items() if value is not None
-    ]
+    kept = {key: value for key, value in properties.items() if value is not None}
     if kept:
-        lake.spark().sql(f"ALTER TABLE {identifier} SET TBLPROPERTIES ({', '.join(kept)})")
+        lake.spark().sql(f"ALTER TABLE {identifier} SET TBLPROPERTIES ({property_list(kept)})")
     if gone:
         lake.spark().sql(f"ALTER TABLE {identifier} UNSET TBLPROPERTIES IF EXISTS ({', '.join(gone)})")
 

@@ -13,7 +13,7 @@ from pyiceberg.transforms import IdentityTransform, parse_transform
 
 from tidemark.domain.columns.names import all_names
 from tidemark.domain.columns.partitioning import PartitionField, column_parts
-from tidemark.domain.columns.spark_types import columns_ddl, quoted_name, quoted_text
+from tidemark.domain.columns.spark_types import columns_ddl, property_list, quoted_name, quoted_text
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.plan.table_properties import COMMENT
@@ -126,12 +126,11 @@ def _statements(
     names = all_names(columns)
     renamed = [each for each in contract.partitioning if each.free_name(_name(each), names) != _name(each)]
     partitions = ", ".join(each.spark_sql() for each in contract.partitioning if each not in renamed)
-    listed = ", ".join(f"{quoted_text(key)} = {quoted_text(value)}" for key, value in properties.items())
     yield (
         f"CREATE TABLE IF NOT EXISTS {identifier} ({columns_ddl(columns)}) "
         f"USING iceberg {f'PARTITIONED BY ({partitions})' if partitions else ''} "
         f"{f'COMMENT {quoted_text(contract.description)}' if contract.description else ''} "
-        f"TBLPROPERTIES ({listed})"
+        f"TBLPROPERTIES ({property_list(properties)})"
     )
     for each in renamed:  # CREATE TABLE has no words for a name
         name = quoted_name(each.free_name(_name(each), names))

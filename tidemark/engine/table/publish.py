@@ -14,15 +14,13 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
-    AssertRefSnapshotId,
-    AssertTableUUID,
     RemoveSnapshotRefUpdate,
     SetPropertiesUpdate,
     TableRequirement,
     TableUpdate,
 )
 
-from tidemark.domain.columns.spark_types import quoted_text
+from tidemark.domain.columns.spark_types import property_list
 from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
 from tidemark.domain.ledger.merge_ledger import MergeLedger
@@ -38,6 +36,7 @@ from tidemark.engine.table.branch import (
     head_of,
     is_writable,
     loaded,
+    main_at,
     open_branch,
     ref_at,
 )
@@ -210,7 +209,7 @@ def move_to(lake: Lake, attempt: Attempt, says: Mapping[str, str]) -> None:
     if can_compare_and_set(lake, table.metadata):
         return commit(
             table,
-            requirements=_as_planned(table, attempt),
+            requirements=main_at(table, attempt.head),
             updates=(
                 ref_at(MAIN_BRANCH, "branch", target),
                 RemoveSnapshotRefUpdate(ref_name=attempt.branch),
@@ -222,13 +221,6 @@ def move_to(lake: Lake, attempt: Attempt, says: Mapping[str, str]) -> None:
     _say(lake, attempt, says)
     lake.spark().sql(_forward(lake, attempt)).collect()
     return drop_branch(lake, attempt)
-
-
-def _as_planned(table: Table, attempt: Attempt) -> tuple[TableRequirement, ...]:
-    return (
-        AssertTableUUID(uuid=table.metadata.table_uuid),
-        AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=attempt.head),
-    )
 
 
 def can_compare_and_set(lake: Lake, metadata: TableMetadata) -> bool:
@@ -251,7 +243,7 @@ def _compare_and_set(
     staged = attempt.branch != MAIN_BRANCH
     commit(
         table,
-        requirements=(*_as_planned(table, attempt), *as_it_was),
+        requirements=(*main_at(table, attempt.head), *as_it_was),
         updates=(
             *added,
             ref_at(MAIN_BRANCH, "branch", target),
@@ -296,8 +288,9 @@ def _forward(lake: Lake, attempt: Attempt) -> str:
 
 
 def _say(lake: Lake, attempt: Attempt, says: Mapping[str, str]) -> None:
-    listed = ", ".join(f"{quoted_text(key)} = {quoted_text(value)}" for key, value in says.items())
-    lake.spark().sql(f"ALTER TABLE {lake.identifier(attempt.table)} SET TBLPROPERTIES ({listed})")
+    lake.spark().sql(
+        f"ALTER TABLE {lake.identifier(attempt.table)} SET TBLPROPERTIES ({property_list(says)})"
+    )
 
 
 def _own_chain(metadata: TableMetadata, attempt: Attempt, written: frozenset[int]) -> None:

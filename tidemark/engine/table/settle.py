@@ -12,12 +12,7 @@ from uuid import uuid4
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
-from pyiceberg.table.update import (
-    AssertRefSnapshotId,
-    AssertTableUUID,
-    RemoveSnapshotRefUpdate,
-    SetPropertiesUpdate,
-)
+from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetPropertiesUpdate
 
 from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.config.contract import Contract
@@ -30,7 +25,7 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.access.spark import temp_view
 from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
-from tidemark.engine.table.branch import Attempt, drop_branch, open_branch, ref_at
+from tidemark.engine.table.branch import Attempt, drop_branch, main_at, open_branch, ref_at
 from tidemark.engine.table.races import was_overtaken
 
 SETTLED = "tidemark.settled"
@@ -111,10 +106,7 @@ def _publish(lake: Lake, attempt: Attempt, asked: Settlement) -> bool:
     try:
         commit(
             table,
-            requirements=(
-                AssertTableUUID(uuid=table.metadata.table_uuid),
-                AssertRefSnapshotId(ref="main", snapshot_id=attempt.head),
-            ),
+            requirements=main_at(table, attempt.head),
             updates=(
                 ref_at("main", "branch", table.metadata.refs[attempt.branch].snapshot_id),
                 RemoveSnapshotRefUpdate(ref_name=attempt.branch),
