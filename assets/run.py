@@ -20,7 +20,6 @@ from assets.repeated import newest, repeated, still_failed
 from assets.report import failure, observation, quarantine_landed, result, untold
 from resources.lake import LakeResource
 from tidemark.domain.cadence.events import report_period
-from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
@@ -222,12 +221,15 @@ def _result(
 ) -> dg.MaterializeResult[None]:
     if outcome.rows.quarantined:
         context.log_event(quarantine_landed(contract, outcome))
-    columns = state.columns
-    news = columns is not None and _news(resource.places.home, contract.table, columns, state.location)
-    return result(contract, outcome, state, columns if news else None)
+    news = _news(resource.places.home, contract, state)
+    return result(contract, outcome, state, state.columns if news else None)
 
 
-def _news(home: Path, table: str, columns: Struct, location: str) -> bool:
+def _news(home: Path, contract: Contract, state: TableState) -> bool:
     """Whether the UI does not have the columns from the definitions that are loaded."""
-    changed = update(home, lambda seen: seen.with_columns(table, columns, location))
+    columns, table = state.columns, contract.table
+    if columns is None:
+        return False
+    topic = (contract.cluster, state.ledger.topic) if state.ledger else ()
+    changed = update(home, lambda seen: seen.with_columns(table, columns, state.location, topic))
     return changed or not read(home).shown(table)

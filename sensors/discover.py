@@ -1,7 +1,7 @@
 """Keeps the discovery file up to date with the topics that ticks see, and names those that no contract serves yet."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from tidemark.engine.config.discovery import Discovery, update
 from tidemark.engine.look.topics import Listed, list_topics, with_listed
 
 LIST_EVERY = timedelta(minutes=1)
+_SHOWN = 3
 
 
 def discover(tick: Tick, home: Path, served: Mapping[str, str]) -> str | None:
@@ -26,13 +27,15 @@ def discover(tick: Tick, home: Path, served: Mapping[str, str]) -> str | None:
     tick.cache.listed_at = tick.now
     listed, _ = list_topics(tick.lake, tick.cache.down)
     update(home, lambda seen: _refreshed(seen, tick, listed).with_served(served))
-    return remark_on(unserved(tick.lake.configuration, listed))
+    return remark_on(tick.lake.configuration, listed)
 
 
-def remark_on(fresh: Collection[str]) -> str | None:
-    """What a tick says of topics that are not served."""
-    named = ", ".join(sorted(set(fresh))[:3])
-    return f"new topics match a pattern, reload the definitions: {named}" if fresh else None
+def remark_on(configuration: Configuration, listed: Listed) -> str | None:
+    """What a tick says of topics that are not served: yet, or because their table is another topic's or cannot be."""
+    fresh = ", ".join(sorted(set(unserved(configuration, listed)))[:_SHOWN])
+    left_out = [f"left out: {problem.message}" for problem in configuration.left_out[:_SHOWN]]
+    said = [f"new topics match a pattern, reload the definitions: {fresh}"] if fresh else []
+    return "; ".join([*said, *left_out]) or None
 
 
 def _refreshed(seen: Discovery, tick: Tick, listed: Listed) -> Discovery:

@@ -98,6 +98,7 @@ class FakeLake:
             receipt=1,
             ledger=ledger,
             properties=known.get("properties", {}),
+            columns=known.get("columns"),
             rows=sum(known["next"].values()),
             staged=known.get("staged", False),
         )

@@ -21,11 +21,13 @@ from assets.names import STOPPED_TAG, pool_of
 from assets.report import observation
 from sensors import runs
 from tidemark.domain.cadence.events import report_period, run_length
+from tidemark.domain.columns.types import LONG, Field, Struct
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.quality_results import RuleResult, Sample
 from tidemark.domain.outcome import Commit, Outcome, Tally
+from tidemark.engine.config import discovery
 from tidemark.engine.lane.table import Standing
 
 ORDERS = AssetKey(["shop", "orders"])
@@ -55,7 +57,7 @@ class FakeWork:
         if contract.table in self.trouble:
             raise self.trouble[contract.table]
         count = self.waiting.pop(contract.table, 0)
-        self.lake.tables[contract.table] = {"next": {0: 10}}
+        self.lake.tables[contract.table] = {**self.lake.tables.get(contract.table, {}), "next": {0: 10}}
         if not count:
             return None
         self.lake.tables[contract.table]["run_id"] = self.run_id
@@ -153,6 +155,14 @@ def test_a_click_publishes_what_waits_and_says_what_it_did(run):
     assert found["dagster/row_count"] == 10
     assert found["tidemark/outcome"]["rows"]["written"] == 3
     assert found["tidemark/outcome"]["table"] == "shop.orders"
+
+
+def test_a_run_writes_down_which_topic_a_table_is_loaded_from(run, lake, where):
+    """Rule: the topic is what the ledger says; a pattern that more topics match keeps the table for it."""
+    lake.tables["shop.orders"]["columns"] = Struct((Field("id", LONG),))
+    FakeWork.waiting = {"shop.orders": 4}
+    assert run("shop.orders").success
+    assert discovery.read(where.home).loaded() == {"shop.orders": ["main", "orders"]}
 
 
 def test_quarantined_rows_are_reported_on_the_quarantine_asset_and_only_when_some_landed(run):

@@ -4,9 +4,12 @@ import dagster as dg
 import pytest
 
 from orchestration.definitions import build_defs
+from resources.lake import configuration_of
+from sensors.discover import remark_on
+from tidemark.domain.columns.types import LONG, Field, Struct
 from tidemark.domain.errors import Outage
 from tidemark.engine.config import discovery
-from tidemark.engine.look.topics import refresh_topics
+from tidemark.engine.look.topics import refresh_topics, with_listed
 
 
 @pytest.fixture
@@ -31,6 +34,20 @@ def test_the_first_topics_of_a_pattern_are_noticed_without_any_table(where, lake
     lake.ends["shop.orders"] = {0: 5, 1: 3}
     assert tick() == "new topics match a pattern, reload the definitions: shop.orders"
     assert discovery.read(where.home).topics("main")["shop.orders"] == {"partitions": 2}
+
+
+def test_a_topic_whose_table_is_another_topics_is_named_with_every_look(where):
+    """Given a table that a pattern fills, when a topic comes that would take it, then it keeps its topic and the reason names the newcomer."""
+    (where.contracts_dir / "shops.yaml").write_text("topics: '^[a-z]+[.](?P<name>.*)$'\ntable: shop.{name}\n")
+    listed = {"main": {"us.orders": 1, "eu.orders": 1}}
+    columns = Struct((Field("id", LONG),))
+    discovery.update(where.home, lambda seen: with_listed(seen, listed))
+    discovery.update(
+        where.home, lambda seen: seen.with_columns("shop.orders", columns, topic=("main", "us.orders"))
+    )
+    said = remark_on(configuration_of(where), listed)
+    assert said.startswith("left out: table shop.orders (topic eu.orders) is also made by ")
+    assert said.endswith("(topic us.orders)")
 
 
 def test_a_contract_beside_the_pattern_is_told_too(where, lake, defs, resource, instance):

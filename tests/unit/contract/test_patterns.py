@@ -12,10 +12,11 @@ table: shop.{name}
 
 @pytest.fixture
 def seen(installation):
-    def write(*topics, cluster="main"):
+    def write(*topics, cluster="main", tables=None):
         content = {
             "version": 1,
             "clusters": {cluster: {"topics": {topic: {"partitions": 1} for topic in topics}}},
+            "tables": {table: {"topic": [cluster, topic]} for table, topic in (tables or {}).items()},
         }
         return installation.home("discovery.json", json.dumps(content))
 
@@ -66,6 +67,34 @@ def test_a_topic_whose_table_is_taken_is_left_out_and_the_others_go_on(installat
     assert [each.topic for each in configuration.contracts] == ["shop.A_b", "shop.fine"]
     assert [(each.key, each.line) for each in configuration.left_out] == [("table", 3), ("table", 3)]
     assert "table shop.a_b (topic shop.a-b) differs only by case" in configuration.left_out[0].message
+
+
+@pytest.mark.parametrize(
+    ("served", "newcomer"),
+    [
+        ("us.orders", "eu.orders"),
+        ("eu.orders_v2", "eu.orders-v2"),
+        ("eu.a", "eu.A"),
+        ("eu.a_quarantine", "eu.a"),
+    ],
+)
+def test_a_table_stays_with_the_topic_that_it_was_loaded_from(installation, seen, served, newcomer):
+    """Given a topic that a pattern serves, when one comes whose table would be the same, then that one is left out."""
+    table = f"shop.{served[3:]}"
+    installation.contract(r"""
+        topics: '^(?:eu|us)\.(?P<name>.*)$'
+        table: shop.{name}
+        """)
+    seen(served, newcomer, tables={table: served})
+    configuration = installation.load()
+    assert [(each.topic, each.table) for each in configuration.contracts] == [(served, table)]
+    assert f"(topic {newcomer})" in configuration.left_out[0].message
+
+
+def test_a_contract_of_its_own_takes_the_table_that_a_pattern_filled(installation, seen):
+    installation.contract(PATTERN, "all.yaml").contract("topic: web\ntable: shop.orders", "own.yaml")
+    seen("shop.orders", tables={"shop.orders": "shop.orders"})
+    assert [each.topic for each in installation.load().contracts] == ["web"]
 
 
 def test_a_topic_whose_table_would_be_another_in_dagster_is_left_out(installation, seen):

@@ -31,13 +31,17 @@ class ContractFile:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Everything that was read; `topics` are those last seen, by cluster, `problems` those of reading."""
+    """Everything that was read; `problems` are those of reading.
+
+    `topics`: those last seen, by cluster. `loaded`: table -> [cluster, topic] that it was loaded from.
+    """
 
     platform: Document | None = None
     stack: Mapping[str, Any] | None = None
     contracts: Sequence[ContractFile] = ()
     defaults: Sequence[tuple[Document, ...]] = ()
     topics: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    loaded: Mapping[str, Sequence[str]] = field(default_factory=dict)
     problems: Sequence[Problem] = ()
 
 
@@ -56,7 +60,7 @@ def assemble(sources: Sources) -> Configuration:
         declared += [found] if found else []
         problems += faults
     namespace = platform.default_namespace if platform else "lake"
-    contracts, left_out, faults = _expand(declared, sources.topics, namespace)
+    contracts, left_out, faults = _expand(declared, sources, namespace)
     problems += faults
     if sources.problems or problems or platform is None:
         raise ConfigurationError(_in_order(sources.problems, problems))
@@ -117,15 +121,19 @@ def _declare(merged: Merged, platform: Platform | None) -> tuple[Declared | None
 
 
 def _expand(
-    declared: Sequence[Declared], topics: Mapping[str, Sequence[str]], namespace: str
+    declared: Sequence[Declared], sources: Sources, namespace: str
 ) -> tuple[list[Resolved], list[Problem], list[Problem]]:
-    """(contracts by table, what patterns cannot have, what is wrong with the files)."""
+    """(contracts by table, what patterns cannot have, what is wrong with the files).
+
+    Of topics that patterns would put into one table, the one that it was loaded from keeps it.
+    """
     exact = {(each.said.cluster, each.said.topic) for each in declared if each.said.topic}
     wanted = [(each, each.said.topic) for each in declared if each.said.topic]
     for each in declared:
         if each.said.topics:
             taken = {topic for cluster, topic in exact if cluster == each.said.cluster and topic}
-            wanted += [(each, topic) for topic in matches(each, topics.get(each.said.cluster, ()), taken)]
+            seen = sources.topics.get(each.said.cluster, ())
+            wanted += [(each, topic) for topic in matches(each, seen, taken)]
     contracts: list[Resolved] = []
     left_out: list[Problem] = []
     problems: list[Problem] = []
@@ -135,6 +143,7 @@ def _expand(
                 contracts.append(found)
             else:
                 (left_out if each.said.topics else problems).append(found)
+    contracts.sort(key=lambda each: each.expanded and not each.loaded_from(sources.loaded))
     for loser, problem in list(clashes(contracts)):
         contracts.remove(loser)
         (left_out if loser.expanded else problems).append(problem)

@@ -44,6 +44,10 @@ class Resolved:
         """Whether a pattern made it."""
         return self.declared.said.topics is not None
 
+    def loaded_from(self, loaded: Mapping[str, Sequence[str]]) -> bool:
+        """Whether the table was loaded from this topic; `loaded`: table -> [cluster, topic]."""
+        return list(loaded.get(self.contract.table, ())) == [self.contract.cluster, self.contract.topic]
+
     def origins(self) -> dict[str, Origin]:
         """Dotted key -> where its value was set."""
         merged = self.declared.merged

@@ -69,8 +69,11 @@ def load(
             reading.problems.append(
                 Problem(str(contracts_dir), None, "", "there is no such folder (TIDEMARK_CONTRACTS)")
             )
-    topics = {cluster: list(seen) for cluster, seen in discovery.read(home).clusters.items()}
-    return assemble(Sources(platform, stack, reading.contracts, reading.defaults, topics, reading.problems))
+    seen = discovery.read(home)
+    topics = {cluster: list(listed) for cluster, listed in seen.clusters.items()}
+    return assemble(
+        Sources(platform, stack, reading.contracts, reading.defaults, topics, seen.loaded(), reading.problems)
+    )
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ A cache and nothing more: sensors and runs refresh it, loading reads it; when it
 missing, damaged or of another version it is empty. `<home>/discovery.json`:
 {"version": 1,
  "clusters": {cluster: {"topics": {topic: {"partitions": n, "id": …}}}},
- "tables": {table: {"columns": [{"name", "type", "doc", "required", "from"}], "location"}},
+ "tables": {table: {"columns": [{"name", "type", "doc", "required", "from"}], "location", "topic": [cluster, topic]}},
  "served": {table: digest of the columns that the orchestrator's definitions show}}
 """
 
@@ -61,12 +61,17 @@ class Discovery:
         """Where the files of a table were last seen; empty when that is not known."""
         return str(self.tables.get(table, {}).get("location", ""))
 
-    def with_columns(self, table: str, columns: Struct, location: str = "") -> "Discovery":
-        """With the columns of a table replaced, and its location where it is given."""
+    def loaded(self) -> dict[str, Sequence[str]]:
+        """Table -> [cluster, topic] that it was loaded from, where that is known."""
+        return {table: each["topic"] for table, each in self.tables.items() if "topic" in each}
+
+    def with_columns(
+        self, table: str, columns: Struct, location: str = "", topic: Sequence[str] = ()
+    ) -> "Discovery":
+        """With the columns of a table replaced, and its location and [cluster, topic] where they are given."""
         made = self.with_described(table, columns_to_json(columns))
-        if not location:
-            return made
-        return replace(made, tables={**made.tables, table: {**made.tables[table], "location": location}})
+        more = {key: each for key, each in (("location", location), ("topic", list(topic))) if each}
+        return replace(made, tables={**made.tables, table: {**made.tables[table], **more}})
 
     def with_described(self, table: str, columns: Sequence[Mapping[str, Any]]) -> "Discovery":
         """The same of columns as the file holds them; `from` names what a column is made of: [[table, column]]."""
