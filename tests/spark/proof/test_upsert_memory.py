@@ -124,6 +124,19 @@ def test_a_delete_is_forgotten_after_seven_days_and_not_before(lakehouse, monkey
     assert made.rows() == {1: "very late", 4: "d"}
 
 
+def test_somebody_elses_table_is_not_the_memory(lakehouse):
+    """Given a table that no merge has made where deletes are remembered, when one comes, then that table keeps its rows."""
+    made = Remembering(lakehouse)
+    made.both((1, "a", 5), (2, "b", 5))
+    made.log.lake.spark().sql(f"CREATE TABLE lake.{made.memory} USING iceberg AS SELECT 'mine' AS key")
+    for key in (1, 2):
+        made.send((key, None, 6))
+        outcome = merge_up(made.log.lake, made.log.current, "test")
+        assert outcome.error["state"] == "table_incompatible", outcome.error
+        assert made.memory in outcome.error["message"]
+    assert (made.remembered(), made.rows()) == (["mine"], {1: "a", 2: "b"})
+
+
 def test_a_ledger_that_names_no_memory_goes_with_all_of_it(lakehouse):
     """Given deletes from before ledgers named their memory, when older events and further deletes come, then both stay deleted."""
     made = Remembering(lakehouse)

@@ -340,8 +340,10 @@ def test_an_upsert_table_is_a_table_of_its_own(installation, other):
 
 
 def test_the_memory_of_deletes_is_no_append_table(installation):
-    content = "topic: a\ntable: shop.orders_deleted\nupsert: {keys: [k], table: shop.orders}"
-    assert "shop.orders_deleted is another table" in installation.contract(content).problem().message
+    """Be it that deletes are remembered or that this waits for another edit of the contract."""
+    for deletes in ("hard", "soft"):
+        content = f"topic: a\ntable: shop.orders_deleted\nupsert: {{keys: [k], table: shop.orders, deletes: {deletes}}}"
+        assert "shop.orders_deleted is another table" in installation.contract(content).problem().message
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from tidemark.domain.ledger.merge_plan import (
     unmerged_offsets,
 )
 from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.ledger.replay import MOST_RANGES
 from tidemark.domain.ledger.replay import replayed as after_replay
 from tidemark.domain.ledger.settlement import Settlement
 
@@ -160,6 +161,18 @@ def test_ranges_that_a_replay_touched_are_read_again_once():
     step = plan_merge([(10, merged(1, {0: 50}))], append)
     assert step.rows.reloaded == {0: (OffsetRange(10, 30),)}
     assert plan_merge([(11, merged(3, {0: 70}))], append) is None
+
+
+def test_a_replay_of_every_other_record_is_read_again_in_few_ranges():
+    """Given more ranges than one query can say, then neighbours are one, and each of them is held."""
+    touched = [(n, n + 1) for n in range(0, 10_000, 2)]
+    ledger = replayed(receipt(1, {}).ledger, {0: touched})
+    append = history(
+        receipt(1, {0: 50_000}), AppendReceipt(2, NOON, ledger.model_copy(update={"next": {0: 50_000}}))
+    )
+    found = plan_merge([(10, merged(1, {0: 9_000}))], append).rows.reloaded[0]
+    assert len(found) <= MOST_RANGES
+    assert all(any(first in each for each in found) == (first < 9_000) for first, _ in touched)
 
 
 def test_a_replay_is_merged_alone_though_its_ledger_names_all_that_were_replayed_before():

@@ -1,12 +1,16 @@
 """Rule: every kind of maintenance has a budget of time with each table, and what failed keeps its name."""
 
 import time
+from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.maintenance.gain import Gain
+from tidemark.engine.access.table_state import UPSERT_OF
 from tidemark.engine.maintain import expire as expire_module
 from tidemark.engine.maintain import maintain as module
 from tidemark.engine.maintain.maintain import BUDGET, maintain, maintain_now, tables_of
@@ -33,13 +37,34 @@ def asked(monkeypatch):
     return found
 
 
-def test_each_kind_and_table_has_the_whole_budget(asked):
+@pytest.fixture
+def lake(tmp_path):
+    """A lake whose catalog holds what a test puts there."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("s")
+    return SimpleNamespace(catalog=catalog)
+
+
+def test_each_kind_and_table_has_the_whole_budget(asked, lake):
     began = time.monotonic()
-    assert len(list(maintain(None, CONTRACT))) == len(asked) == 1 + 3 * len(tables_of(CONTRACT))
+    assert len(list(maintain(lake, CONTRACT))) == len(asked) == 1 + 3 * len(tables_of(CONTRACT))
     assert {table for table, _ in asked} == set(tables_of(CONTRACT))
     budget = BUDGET.total_seconds()
     assert all(began + budget <= until <= time.monotonic() + budget for _, until in asked)
     assert [until for _, until in asked] == sorted(until for _, until in asked)
+
+
+def test_somebody_elses_table_is_not_maintained(asked, lake):
+    """Given tables that have the names of the upsert table and its memory of deletes, then only what merges made is."""
+    columns = pa.schema([pa.field("id", pa.int64())])
+    lake.catalog.create_table("s.t_current", columns, properties={UPSERT_OF: CONTRACT.table})
+    lake.catalog.create_table("s.t_current_deleted", columns)
+    gains = list(maintain(lake, CONTRACT))
+    assert {table for table, _ in asked} == set(tables_of(CONTRACT)) - {"s.t_current_deleted"}
+    left = [each for each in gains if each.table == "s.t_current_deleted"]
+    assert [(each.acted, each.error, "somebody else" in each.reason) for each in left] == [
+        (False, None, True)
+    ] * 3
 
 
 def test_nothing_is_expired_once_the_time_is_over():

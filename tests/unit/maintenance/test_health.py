@@ -17,8 +17,9 @@ def layout(files=1, *, deleted=0, **facts):
     return Layout((Partition("p", None, sizes, rows=100, deleted_rows=deleted),), **facts)
 
 
-def judged(monkeypatch, **layouts):
+def judged(monkeypatch, foreign=(), **layouts):
     """Health of the contract whose tables are there with these layouts, by the name after `s.`."""
+    monkeypatch.setattr(module, "is_foreign", lambda *args: args[-1].removeprefix("s.") in foreign)
     monkeypatch.setattr(module, "load", lambda _, name: layouts.get(name.removeprefix("s.")))
     monkeypatch.setattr(module, "read_layout", lambda table: table)
 
@@ -66,3 +67,5 @@ def test_numbers_and_faults_of_companions_say_whose_they_are(monkeypatch):
     found = judged(monkeypatch, t=layout(), t_current=layout(deleted=99))
     assert (found.numbers["data_files"], found.numbers["t_current: delete_ratio"]) == (1, 0.99)
     assert [fault.split(":")[0] for fault in found.faults] == ["t_current"]
+    found = judged(monkeypatch, {"t_current"}, t=layout(), t_current=layout(deleted=99))
+    assert not found.faults, "somebody else's table is none of them"

@@ -212,6 +212,5 @@ def _table_names(contract: Contract) -> dict[KeyPath, str]:
     }
     if contract.upsert and contract.upsert.table:
         names["upsert", "table"] = contract.upsert.table
-        if contract.upsert.deletes == "hard":
-            names["upsert", "table", "deleted"] = f"{contract.upsert.table}_deleted"
+        names["upsert", "table", "deleted"] = f"{contract.upsert.table}_deleted"
     return names

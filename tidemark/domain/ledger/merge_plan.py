@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from tidemark.domain.ledger import replay
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.domain.ledger.offsets import OffsetRange, Offsets, cut, joined, total, waiting
@@ -233,13 +234,14 @@ def _reloaded(newest: MergeLedger, replays: Iterable[Ledger], *, each_told: bool
     A ledger's `reloaded` names all since the epoch began, its settlement what this one replay has touched: enough where
     `each_told`, no other receipt since has been expired.
     """
-    found: dict[int, list[OffsetRange]] = {}
+    found: dict[int, list[tuple[int, int]]] = {}
     for ledger in replays:
         alone = ledger.settlement if each_told else None
         here = alone is None or alone.epoch == ledger.epoch
         for partition, ranges in (alone.resolved if alone else ledger.reloaded).items() if here else ():
             merged = newest.next.get(partition, 0)
             found.setdefault(partition, []).extend(
-                OffsetRange(first, min(last, merged)) for first, last in ranges if first < merged
+                (first, min(last, merged)) for first, last in ranges if first < merged
             )
-    return {p: joined(ranges) for p, ranges in found.items() if ranges}
+    some = replay.joined({}, found)  # few enough for the conditions of a merge
+    return {p: tuple(OffsetRange(*each) for each in ranges) for p, ranges in some.items() if ranges}

@@ -7,7 +7,7 @@ from tidemark.domain.maintenance.compaction import HOT_FACTOR, MANY_MANIFESTS, L
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
-from tidemark.engine.maintain.maintain import tables_of
+from tidemark.engine.maintain.maintain import is_foreign, tables_of
 from tidemark.engine.table.layout import read_layout
 from tidemark.engine.table.unloaded import gone
 
@@ -38,6 +38,8 @@ def health(lake: Lake, contract: Contract) -> Health | None:
             if table is None:
                 if name == contract.table and (missing := gone(lake, name)):
                     raise missing
+                continue
+            if is_foreign(lake, contract, name):
                 continue
             layout = read_layout(table)
         short = "" if name == contract.table else f"{name.removeprefix(contract.namespace + '.')}: "

@@ -12,7 +12,7 @@ from tidemark.domain.maintenance.gain import ASSETS, Asset, Gain, Kind
 from tidemark.domain.states import OUTAGES, named_state
 from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import load
+from tidemark.engine.access.table_state import UPSERT_OF, load
 from tidemark.engine.maintain.compact import compact
 from tidemark.engine.maintain.expire import expire
 from tidemark.engine.maintain.expire_rows import expire_rows
@@ -34,6 +34,14 @@ def tables_of(contract: Contract) -> list[str]:
     current = current_of(contract)
     merged = (current.contract.table, current.memory) if current else ()
     return [contract.table, contract.quarantine_table, *merged]
+
+
+def is_foreign(lake: Lake, contract: Contract, name: str) -> bool:
+    """Whether a table that no merge has made has the name of the upsert table, or of its memory of deletes."""
+    if name in {contract.table, contract.quarantine_table}:
+        return False
+    table = load(lake.catalog, name)
+    return table is not None and table.properties.get(UPSERT_OF) != contract.table
 
 
 def maintain(
@@ -64,7 +72,7 @@ def relieve(lake: Lake, contract: Contract) -> Iterator[Gain]:
                 return Gain(table, "snapshot_expiry", acted=False, reason="it can wait")
             return _expired(lake, contract, table, until)
 
-        gain = _apart(lake, table, "snapshot_expiry", work)
+        gain = _apart(lake, contract, table, "snapshot_expiry", work)
         if gain.acted or gain.error:
             yield gain
 
@@ -128,13 +136,14 @@ def _compaction(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Ga
         def work(until: float, table: str = table) -> Gain:
             return compact(lake, table, limits, until=until, dry_run=dry_run)
 
-        yield _apart(lake, table, "compaction", work)
+        yield _apart(lake, contract, table, "compaction", work)
 
 
 def _expiry(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]:
     if contract.retention is not None:
         yield _apart(
             lake,
+            contract,
             contract.table,
             "retention",
             lambda until: expire_rows(lake, contract, until=until, dry_run=dry_run),
@@ -144,7 +153,7 @@ def _expiry(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]:
         def work(until: float, table: str = table) -> Gain:
             return _expired(lake, contract, table, until, dry_run=dry_run)
 
-        yield _apart(lake, table, "snapshot_expiry", work)
+        yield _apart(lake, contract, table, "snapshot_expiry", work)
 
 
 def _expired(lake: Lake, contract: Contract, table: str, until: float, *, dry_run: bool = False) -> Gain:
@@ -161,16 +170,18 @@ def _orphans(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]
         def work(until: float, table: str = table) -> Gain:
             return remove_orphans(lake, table, limits, until=until, dry_run=dry_run)
 
-        yield _apart(lake, table, "orphan_files", work)
+        yield _apart(lake, contract, table, "orphan_files", work)
 
 
-def _apart(lake: Lake, table: str, kind: Kind, work: Callable[[float], Gain]) -> Gain:
+def _apart(lake: Lake, contract: Contract, table: str, kind: Kind, work: Callable[[float], Gain]) -> Gain:
     """The gain, or why there is none: a table that cannot be maintained now takes no other with it.
 
     `work` gets the moment (of time.monotonic) after which it begins nothing further.
     """
     try:
         with renewing_spark(lake), named(table):
+            if is_foreign(lake, contract, table):
+                return Gain(table, kind, acted=False, reason="somebody else's table has this name")
             try:
                 return work(time.monotonic() + BUDGET.total_seconds())
             except Held as held:

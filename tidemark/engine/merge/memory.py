@@ -11,7 +11,9 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 from pyspark.sql import DataFrame
 
+from tidemark.domain.columns.spark_types import property_list
 from tidemark.domain.config.upsert import DELETED_FOR_DAYS, Current
+from tidemark.domain.errors import Stopped
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, ancestors, load, summary_of
 from tidemark.engine.table.create import base_properties
@@ -27,7 +29,7 @@ def read_memory(lake: Lake, current: Current, snapshot: int | None) -> DataFrame
 
     Our own expiry keeps it (named_snapshots.py). If someone else's has taken it away: all that is remembered now.
     """
-    table = None if snapshot == 0 else load(lake.catalog, current.memory)
+    table = None if snapshot == 0 else _own(lake, current)
     if table is None or table.metadata.current_snapshot_id is None:
         return None
     known = table.metadata.snapshot_by_id(snapshot) if snapshot else None
@@ -39,9 +41,12 @@ def remember(lake: Lake, current: Current, deletes: DataFrame, snapshot: int | N
     """Add to the memory as of `snapshot`; the new snapshot, for the ledger that is published with these deletes.
 
     What lies beyond it was remembered by an attempt that was never published, or of history that was undone.
+
+    Raises:
+        Stopped: `table_incompatible`.
     """
     identifier = lake.identifier(current.memory)
-    table = load(lake.catalog, current.memory)
+    table = _own(lake, current)
     if table is None:
         _create(lake, current)
     else:
@@ -53,6 +58,23 @@ def remember(lake: Lake, current: Current, deletes: DataFrame, snapshot: int | N
     return next(each.snapshot_id for each in snapshots if summary_of(each).get(ATTEMPT) == attempt)
 
 
+def _own(lake: Lake, current: Current) -> Table | None:
+    """The memory; None before anything was remembered.
+
+    Raises:
+        Stopped: `table_incompatible`: it is somebody else's table, and nothing of it is read or deleted.
+    """
+    table = load(lake.catalog, current.memory)
+    if table is not None and table.properties.get(UPSERT_OF) != current.append.table:
+        raise Stopped(
+            "table_incompatible",
+            current.contract.table,
+            f"Its deletes are remembered in {current.memory}, which is somebody else's table. Rename that one, or name "
+            "another `upsert.table`.",
+        )
+    return table
+
+
 def _create(lake: Lake, current: Current) -> None:
     base = base_properties(current.contract.model_copy(update={"format_version": 2}))
     properties = {
@@ -60,12 +82,11 @@ def _create(lake: Lake, current: Current) -> None:
         OWNED: current.append.topic,
         UPSERT_OF: current.append.table,
     }
-    listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
     lake.spark().sql(
         f"CREATE TABLE IF NOT EXISTS {lake.identifier(current.memory)} ({_COLUMNS}) USING iceberg "
         f"PARTITIONED BY (days(at)) "
         f"COMMENT 'Keys deleted from {current.contract.table}, kept for {DELETED_FOR_DAYS} days' "
-        f"TBLPROPERTIES ({listed})"
+        f"TBLPROPERTIES ({property_list(properties)})"
     )
 
 
