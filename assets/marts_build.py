@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +49,12 @@ def build(
     chosen = [marts[table] for table in sorted(table_of(key) for key in context.selected_asset_keys)]
     home = resource.places.home
     platform = resource.configuration.platform
-    with resource.open() as lake, default_session(lake.spark()), _environment(platform):
+    with (
+        resource.open() as lake,
+        default_session(lake.spark()),
+        _environment(platform),
+        _passing(home / "dbt" / context.run_id) as target,
+    ):
         before = standings(lake, chosen, marts, contracts)
         dbt = DbtCliResource(project_dir=str(project_folder()), dbt_executable=_executable())
         invocation = dbt.cli(
@@ -62,7 +68,7 @@ def build(
             ],
             manifest=_manifest(dbt, home),
             dagster_dbt_translator=MartTranslator(),
-            target_path=home / "dbt" / context.run_id,
+            target_path=target,
         )
         for event in invocation.stream().fetch_column_metadata():
             if isinstance(event, dg.AssetMaterialization):
@@ -156,10 +162,22 @@ def _manifest(dbt: DbtCliResource, home: Path) -> Path:
     """Dbt's manifest of the project as it is now, parsed once."""
     folder = home / "dbt" / digest_of(project_folder())
     manifest = folder / "manifest.json"
-    if not manifest.exists():
-        dbt.cli(["parse"], target_path=folder).wait()
-        json.loads(manifest.read_text(encoding="utf-8"))
+    if not manifest.exists():  # moved there whole: one that was cut off would fail every build
+        with _passing(folder.with_suffix(".new")) as target:
+            dbt.cli(["parse"], target_path=target).wait()
+            json.loads((target / manifest.name).read_text(encoding="utf-8"))
+            folder.mkdir(parents=True, exist_ok=True)
+            (target / manifest.name).replace(manifest)
     return manifest
+
+
+@contextmanager
+def _passing(folder: Path) -> Iterator[Path]:
+    """A folder that dbt fills with megabytes, and that nobody reads afterwards."""
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -45,8 +45,8 @@ def order(number, *, day=0, amount="10.00", customer=None):
     return (number, who, f"c{who}@example.org", Decimal(amount), "PAID", placed, kafka(number))
 
 
-def click(number, minute):
-    return ("ann", f"/{number}", NOON + timedelta(minutes=minute), None, kafka(number))
+def click(number, minute, visitor="ann"):
+    return (visitor, f"/{number}", NOON + timedelta(minutes=minute), None, kafka(number))
 
 
 class Sample:
@@ -203,6 +203,15 @@ def test_a_mart_on_an_upsert_table_sees_rows_that_changed_and_carries_their_tags
     built = sample.build(instance, "marts.visitors")
     assert sample.rows("SELECT last_page FROM lake.marts.visitors") == [("/9",)]
     assert verdicts(built, ALLOWED) == {"marts.visitors": True}, "the contract allows it"
+    sample.append("web.last_clicks", [click(9, 52, visitor="bob")])
+    sample.append("web.clicks", [click(9, 52, visitor="bob")])
+    assert sample.build(instance, "marts.sessions", "marts.visitors").success
+    assert sample.rows("SELECT visitor FROM lake.marts.visitors ORDER BY 1") == [("ann",), ("bob",)]
+    sample.spark.sql("DELETE FROM lake.web.last_clicks WHERE visitor = 'bob'")
+    built = sample.build(instance, "marts.visitors")
+    assert sample.rows("SELECT visitor FROM lake.marts.visitors") == [("ann",)], (
+        "who was deleted has left the mart"
+    )
     metadata = instance.get_latest_materialization_event(
         table_key("marts.visitors")
     ).asset_materialization.metadata

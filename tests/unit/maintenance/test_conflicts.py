@@ -26,7 +26,13 @@ def at_once(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "says", ["ValidationException: found conflicting files", "Cannot commit", "Still referenced by refs"]
+    "says",
+    [
+        "ValidationException: found conflicting files",
+        "Cannot commit",
+        "Still referenced by refs",
+        "main is not an ancestor of x",
+    ],
 )
 def test_what_was_too_late_twice_succeeds_the_third_time(says):
     found, work = Conflicts(), Losing(TRIES - 1, says)

@@ -31,7 +31,8 @@ CASES = [
     (("c",), "decimal(9, 2)", "identity", Decimal("1.50"), "`c` = CAST('1.50' AS decimal(9, 2))"),
     (("c",), "string", "identity", None, "`c` IS NULL"),
     (("c",), "double", "identity", 1.5, None),
-    (("c",), "string", "void", 1, None),
+    (("c",), "string", "void", None, ""),
+    ((), "string", "identity", None, None),
 ]  # fmt: skip
 
 

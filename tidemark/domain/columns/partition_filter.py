@@ -22,7 +22,10 @@ _TIMES = {"timestamp": "TIMESTAMP_NTZ", "timestamptz": "TIMESTAMP", "date": "DAT
 
 @dataclass(frozen=True, slots=True)
 class PartitionValue:
-    """One field of a partition: `source` as names from the outside in, `type` in Iceberg's words, the stored value."""
+    """One field of a partition: `source` as names from the outside in, `type` in Iceberg's words, the stored value.
+
+    `source` is empty where the column was dropped.
+    """
 
     source: tuple[str, ...]
     type: str
@@ -31,8 +34,13 @@ class PartitionValue:
 
 
 def partition_where(values: Sequence[PartitionValue], catalog: str) -> str | None:
-    """The filter of a whole partition; None when one of its fields cannot be said. Empty for a table without."""
-    parts = [_condition(each, catalog) for each in values]
+    """The filter of a whole partition; None when one of its fields cannot be said. Empty for a table without.
+
+    A field that is void from now on says nothing.
+    """
+    parts = [
+        _condition(each, catalog) if each.source else None for each in values if each.transform != "void"
+    ]
     known = [part for part in parts if part is not None]
     return " AND ".join(known) if len(known) == len(parts) else None
 

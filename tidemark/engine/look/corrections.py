@@ -105,4 +105,4 @@ def _step(snapshot: Snapshot) -> Step:
     text = summary_of(snapshot).get(LEDGER_PROPERTY)
     ledger = json.loads(text) if text else {}
     operation = snapshot.summary.operation.value if snapshot.summary else ""
-    return Step(snapshot.snapshot_id, operation, str(ledger.get("kind") or ledger.get("action") or ""))
+    return Step(snapshot.snapshot_id, operation, str(ledger.get("action") or ledger.get("kind") or ""))

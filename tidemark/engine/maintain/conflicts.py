@@ -15,6 +15,7 @@ _SIGNS = (
     "Missing required files",
     "Cannot commit",
     "Still referenced by refs",
+    "is not an ancestor of",
 )
 _PAUSE = 0.2
 
