@@ -204,7 +204,10 @@ def _show_causes(found: Sequence[Cause]) -> None:
     if not found:
         console().print("Nothing in quarantine.")
         return
-    table = RichTable("table", "cause", "waiting", "resolved", "first", "last", "schema ids", box=None)
+    table = RichTable(box=None, pad_edge=False)
+    for heading in ("table", "cause", "waiting", "resolved", "first", "last", "schema ids"):
+        named = heading in {"table", "cause"}
+        table.add_column(heading, overflow="fold", min_width=16 if named else None)
     for each in found:
         ids = ", ".join(map(str, sorted(each.schema_ids)))
         row: list[Any] = [each.table, each.cause, number(each.count), number(each.resolved)]

@@ -30,6 +30,7 @@ from tidemark.engine.look.status import Facts, Hint, Status, judge
 from tidemark.engine.look.tables import asked, hinted, look
 from tidemark.engine.look.upserts import upsert_statuses
 from tidemark.engine.marts import read_project
+from tidemark.engine.preview.foresee import foresee
 from tidemark.engine.schema.history import history
 from tidemark.engine.table.operations import log_table
 from tidemark.review.promises import promises
@@ -37,6 +38,8 @@ from tidemark.review.receipts import Receipt, fates_of, receipts_of, recovery_of
 
 OPERATIONS = 50
 """Newest lines of the operations log that are shown."""
+PLANNED = frozenset({"schema_review", "schema_unsupported", "table_incompatible"})
+"""States that a plan explains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class Review:
     """Tagged columns that reached marts without leave: what fails their check `tagged_columns_are_allowed`."""
     current: Status | None = None
     """Of the upsert table, where the contract asks for one."""
+    waits: Mapping[str, Any] | None = None
+    """The plan that stopped the table, as `plan --json` shows it, where one did."""
     cutover: Mapping[str, Any] | None = None
     """The last backfill that was published, as the table itself says."""
     unasked: Mapping[str, State] = field(default_factory=dict)
@@ -96,6 +101,7 @@ class Review:
             "recovery_point": self.recovery,
             "operational_contract": dict(self.promises),
             "upsert": self.current.as_json() if self.current else None,
+            "waits": self.waits,
             "cutover": self.cutover,
         }
 
@@ -130,11 +136,14 @@ def _review(
     found, uncounted = asked(
         lambda: causes(lake, contract.table, contract.quarantine_table, state.ledger if state else None)
     )
-    operations, unlisted = asked(lambda: _operations(lake, contract.table))
+    own = [contract.table, *([current.table] if current else [])]
+    operations, unlisted = asked(lambda: _operations(lake, own))
+    status = judge(facts, poll=lane.poll, now=datetime.now(UTC))
+    waits = asked(lambda: foresee(lake, contract))[0] if status.state in PLANNED else None
     faults = {"table": unread, "quarantine": uncounted or unread, "operations": unlisted}
     return Review(
         contract=contract,
-        status=judge(facts, poll=lane.poll, now=datetime.now(UTC)),
+        status=status,
         columns=_columns(contract, facts, seen, lineage),
         receipts=receipts,
         fates=fates_of(receipts),
@@ -147,6 +156,7 @@ def _review(
         exposed=exposed(contract, lineage, [each.table for each in marts if each.table in reached]),
         marts={each.table: each.upstream for each in marts if each.table in reached},
         current=current,
+        waits=waits.as_json() if waits else None,
         cutover=_plain(state.properties.get(CUTOVER)) or None if state else None,
         unasked={part: fault for part, fault in faults.items() if fault},
     )
@@ -181,12 +191,12 @@ def _description(contract: Contract, column: Mapping[str, Any]) -> str:
     return (note.description if note else None) or column.get("doc") or ""
 
 
-def _operations(lake: Lake, table: str) -> list[dict[str, Any]]:
-    """What people did to the table, newest first; empty when nobody did."""
+def _operations(lake: Lake, tables: Sequence[str]) -> list[dict[str, Any]]:
+    """What people did to the tables, newest first; empty when nobody did."""
     log = load(lake.catalog, log_table(lake))
     if log is None:
         return []
-    about = f"table = '{table}'"
+    about = " or ".join(f"table = '{each}'" for each in tables)
     newest = log.scan(row_filter=about).to_arrow().sort_by([("at", "descending")]).to_pylist()[:OPERATIONS]
     return [{**row, "at": row["at"].isoformat(), "arguments": _plain(row["arguments"])} for row in newest]
 

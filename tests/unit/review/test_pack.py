@@ -130,6 +130,8 @@ def test_what_people_did_is_told_with_what_it_was_about():
          "before_snapshot": 11, "after_snapshot": 12}
         for verb, arguments in acts.items()
     ]  # fmt: skip
+    of_upsert = {**operations[0], "table": "shop.orders_current"}
+    assert "<code>shop.orders_current</code>" in page([review(operations=[of_upsert])], "lake")
     html = page([review(operations=operations)], "lake")
     sound(html)
     for expected in (
@@ -276,3 +278,20 @@ def test_a_runbook_is_a_link_only_where_it_leads_somewhere():
     assert 'href="mailto:on@call"' in told("mailto:on@call")
     assert "<dd>ask the team</dd>" in told("ask the team")
     assert 'href="javascript' not in told("javascript:alert(1)//://")
+
+
+def test_what_a_person_approved_without_words_was_not_let_through_by_the_contract():
+    change = {"at": NOON.isoformat(), "changes": [{"kind": "add_column", "path": "note"}], "reason": ""}
+    assert "the contract lets it through" in page([review(changes=[{**change, "by": "contract"}])], "lake")
+    assert "the contract lets it through" not in page([review(changes=[{**change, "by": "ada"}])], "lake")
+
+
+def test_what_waits_for_a_decision_is_there_with_its_plan_and_who_may_decide():
+    new = {"kind": "add_column", "from": None, "to": "bigint", "reason": ""}
+    changes = [{**new, "path": "sal<ary", "verdict": "review"}, {**new, "path": "fine", "verdict": "apply"}]
+    waits = {"plan": "5b657e801151", "changes": changes}
+    html = page([review(state="schema_review", waits=waits)], "lake")
+    sound(html)
+    for expected in ("5b657e801151", "sal&lt;ary", "team:lake"):
+        assert expected in html
+    assert "<code>fine</code>" not in html
