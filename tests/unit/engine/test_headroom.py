@@ -1,0 +1,20 @@
+"""Rule: who may read a topic and not its configuration can reconcile and roll back, as if it were compacted."""
+
+import socket
+
+import pytest
+
+from tidemark.domain.config.platform import KafkaCluster
+from tidemark.domain.errors import Outage
+from tidemark.engine.look import headroom
+
+
+def test_a_topic_whose_configuration_cannot_be_asked_for_may_be_compacted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(headroom, "TIMEOUT", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        cluster = KafkaCluster.model_validate({"bootstrap.servers": f"127.0.0.1:{silent.getsockname()[1]}"})
+        with pytest.raises(Outage):
+            headroom.kept_for(cluster, ["orders"])
+        assert headroom.compacted(cluster, "orders")
