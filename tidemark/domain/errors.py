@@ -78,7 +78,15 @@ class Refused(TidemarkError):
 
 class _TableError(TidemarkError):
     def __init__(
-        self, state: State, table: str, detail: str, *, topic: str = "?", cluster: str = "main", **fields: Any
+        self,
+        state: State,
+        table: str,
+        detail: str,
+        *,
+        topic: str = "?",
+        cluster: str = "main",
+        next_step: str = "",
+        **fields: Any,
     ) -> None:
         self.state: State = state
         self.table = table
@@ -87,7 +95,7 @@ class _TableError(TidemarkError):
         subject = state if table == NO_TABLE else f"{table} is {state}"
         super().__init__(
             f"{subject}: {says} {detail}".rstrip(),
-            next_step=remedy(state, table=named, topic=topic, cluster=cluster),
+            next_step=next_step or remedy(state, table=named, topic=topic, cluster=cluster),
             state=state,
             table=None if table == NO_TABLE else table,
             detail=detail,

@@ -2,6 +2,8 @@
 
 import json
 import struct
+import time
+from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
@@ -99,13 +101,79 @@ def test_main_taken_by_hand_to_half_of_a_commit_stops_until_that_half_is_undone(
     lakehouse.spark().sql(f"CALL lake.system.rollback_to_snapshot('{table.name}', {half.snapshot_id})")
     outcome = table.run()
     assert (outcome.state, outcome.commits, table.head) == ("ledger_missing", 0, half.snapshot_id)
-    assert f"tidemark rollback {table.name} --snapshot {first.snapshot_id}" in outcome.error["message"]
+    step = outcome.error["next_step"]
+    assert step.startswith(f"tidemark rollback {table.name} --snapshot {first.snapshot_id} --reason …")
+    assert f"set_current_snapshot('{table.name}', {chain[0].snapshot_id})" in step
     rollback(lakehouse.lake, table.contract, Target(first.snapshot_id), ADA)
     assert table.ids() == []
     resume(lakehouse.lake, table.contract, ADA)
     assert table.run().rows.written == 20
     assert table.ids() == list(range(20))
     assert reconcile(lakehouse.lake, table.contract).sound
+
+
+def test_main_taken_by_hand_to_the_removal_with_which_a_replay_began_stops_likewise(lakehouse):
+    topic = lakehouse.cluster.topic("removal")
+    topic.send(range(10))
+    table = lakehouse.table(topic)
+    table.run()
+    first = table.head
+    replay_range(lakehouse.lake, table.contract, 0, 2, 6, ADA)
+    chain = ancestors(table.iceberg().metadata, table.head)
+    removal = next(each for each in chain if each.parent_snapshot_id == first)
+    lakehouse.spark().sql(f"CALL lake.system.rollback_to_snapshot('{table.name}', {removal.snapshot_id})")
+    assert len(table.ids()) == 6
+    topic.send([10])
+    outcome = table.run()
+    assert (outcome.state, outcome.commits, table.head) == ("ledger_missing", 0, removal.snapshot_id)
+    rollback(lakehouse.lake, table.contract, Target(first), ADA)
+    resume(lakehouse.lake, table.contract, ADA)
+    assert table.run().rows.written == 1
+    assert table.ids() == list(range(11))
+
+
+def test_rows_of_a_batch_that_somebody_picked_stop_the_table_until_they_are_undone(lakehouse):
+    """Given a batch that was rolled back and read again, when somebody picks its old rows, then nothing is read over rows that are there twice."""
+    topic = lakehouse.cluster.topic("picked")
+    table = lakehouse.table(topic)
+    topic.send(range(10))
+    table.run()
+    first = table.head
+    topic.send(range(10, 20))
+    table.run()
+    rows = table.iceberg().snapshot_by_id(table.head).parent_snapshot_id
+    rollback(lakehouse.lake, table.contract, Target(first), ADA)
+    resume(lakehouse.lake, table.contract, ADA)
+    assert table.run().rows.written == 10
+    read = table.head
+    lakehouse.spark().sql(f"CALL lake.system.cherrypick_snapshot('{table.name}', {rows})")
+    assert len(table.ids()) == 30
+    topic.send([20])
+    outcome = table.run()
+    assert (outcome.state, outcome.commits) == ("ledger_missing", 0)
+    assert f"tidemark rollback {table.name} --snapshot {read}" in outcome.error["next_step"]
+    rollback(lakehouse.lake, table.contract, Target(read), ADA)
+    resume(lakehouse.lake, table.contract, ADA)
+    table.run()
+    assert table.ids() == list(range(21))
+
+
+def test_a_rollback_to_between_an_erasure_and_a_replay_brings_no_erased_row_back(lakehouse):
+    topic = lakehouse.cluster.topic("erased")
+    topic.send(range(10))
+    table = lakehouse.table(topic)
+    table.run()
+    lakehouse.spark().sql(f"DELETE FROM {table.name} WHERE _kafka.offset = 7")
+    erased = table.iceberg().current_snapshot()
+    time.sleep(0.01)
+    since = datetime.fromtimestamp((erased.timestamp_ms + 1) / 1000, UTC)
+    replay_range(lakehouse.lake, table.contract, 0, 2, 6, ADA)
+    told = rollback(lakehouse.lake, table.contract, Target(before=since), ADA).arguments
+    assert told["target_snapshot"] == erased.snapshot_id
+    assert rollback(lakehouse.lake, table.contract, Target(erased.snapshot_id), ADA).arguments[
+        "already_there"
+    ]
+    assert table.ids() == [n for n in range(10) if n != 7]
 
 
 def test_the_fate_of_every_record_can_be_told_without_spark(lakehouse):

@@ -9,9 +9,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 
 from tidemark.domain.errors import Overtaken, Stopped
-from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG
+from tidemark.domain.ledger.ledger import ACT_PROPERTY, LEDGER_PROPERTY, LEDGER_TAG
 from tidemark.engine.table.branch import Attempt, drop_branch, open_branch
-from tidemark.engine.table.publish import ACT_PROPERTY, publish, publish_alone
+from tidemark.engine.table.publish import publish, publish_alone
 
 ROWS = pa.table({"id": [1, 2]})
 

@@ -1,5 +1,6 @@
 """Rule: a table that a newer Tidemark has made is refused by name, not misread."""
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from pyiceberg.types import LongType, NestedField
 from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import LEDGER_TAG
-from tidemark.engine.access.table_state import newest_receipt, read_state
+from tidemark.engine.access.table_state import newest_receipt, read_state, receipts_of_halves, require_whole
 from tidemark.engine.merge.state import read_history
 
 COLUMNS = pa.schema([("id", pa.int64())])
@@ -94,3 +95,43 @@ def test_a_history_without_any_receipt_has_a_name() -> None:
     with pytest.raises(Stopped) as stopped:
         read_history(left, "shop.orders", None)
     assert (stopped.value.state, stopped.value.table) == ("ledger_missing", "shop.orders")
+
+
+ROWS = {"tidemark.batch": "b"}
+
+
+def act(verb: str, before: int) -> dict[str, str]:
+    return {**RECEIPT, "tidemark.act": json.dumps({"verb": verb, "before": before})}
+
+
+def test_half_of_a_commit_lies_between_a_receipt_and_the_head_that_it_was_planned_at() -> None:
+    """Given a batch, a commit of somebody, a replay with its removal on it, and a rollback to that commit, then the halves are the rows and the removal alone."""
+    made = (
+        (1, None, ROWS),
+        (2, 1, RECEIPT),
+        (3, 2, {}),
+        (4, 3, {}),
+        (5, 4, ROWS),
+        (6, 5, act("replay", 3)),
+        (7, 3, act("rollback", 6)),
+    )
+    found = receipts_of_halves(history(*made, head=7, tag=7, format_version=2))
+    assert {half: receipt.snapshot_id for half, receipt in found.items()} == {1: 2, 4: 6, 5: 6}
+    require_whole(history(*made, head=3, tag=6, format_version=2), "shop.orders")
+    with pytest.raises(Stopped) as stopped:
+        require_whole(history(*made, (8, 4, {}), head=8, tag=6, format_version=2), "shop.orders")
+    assert "--snapshot 2 " in stopped.value.next_step
+    assert "set_current_snapshot('shop.orders', 6)" in stopped.value.next_step
+    assert "--first-load" not in stopped.value.next_step
+
+
+def test_picked_rows_of_a_batch_are_half_of_a_commit() -> None:
+    made = (
+        (1, None, RECEIPT),
+        (2, 1, ROWS),
+        (3, 1, {"source-snapshot-id": "2"}),
+        (4, 1, {"source-snapshot-id": "9"}),
+    )
+    require_whole(history(*made, head=4, tag=1, format_version=2), "shop.orders")
+    with pytest.raises(Stopped, match="Main was taken to snapshot 3"):
+        require_whole(history(*made, head=3, tag=1, format_version=2), "shop.orders")

@@ -12,7 +12,7 @@ from pyiceberg.table.metadata import TableMetadataV2
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotLogEntry, Summary
 from pyiceberg.types import LongType, NestedField
 
-from tidemark.engine.table.publish import ACT_PROPERTY
+from tidemark.domain.ledger.ledger import ACT_PROPERTY
 from tidemark.engine.table.unlogged import _acts
 
 LONG = 500

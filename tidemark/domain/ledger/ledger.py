@@ -20,6 +20,8 @@ LEDGER_PROPERTY = "tidemark.ledger"
 LEDGER_TAG = "tidemark_ledger"
 BATCH_PROPERTY = "tidemark.batch"
 """Of a snapshot with the rows of a batch; its receipt is the next one."""
+ACT_PROPERTY = "tidemark.act"
+"""Of a receipt: who asked for it, for what, and at which head it was planned."""
 LEDGER_VERSION = 1
 BRANCH_PREFIX = "tidemark_"
 

@@ -4,6 +4,7 @@ The newest receipt among main's ancestors is the authority; the tag only helps w
 (docs/concepts.md, The ledger).
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,12 +15,13 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot
 
 from tidemark.domain.columns.shape import Shape
 from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY, Struct
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import (
+    ACT_PROPERTY,
     BATCH_PROPERTY,
     BRANCH_PREFIX,
     LEDGER_PROPERTY,
@@ -41,6 +43,8 @@ RESUMED = "tidemark.resumed"
 ACCEPTED_BATCH = "tidemark.accepted-batch"
 ACCEPTED = "tidemark.accepted"
 """Who let a batch through last, in which run: what the operations log may yet lack."""
+SOURCE_SNAPSHOT = "source-snapshot-id"
+"""Iceberg's own: of a snapshot that was picked, where it comes from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,26 +170,79 @@ def ledger_missing(metadata: TableMetadata, table: str) -> Stopped:
 
 
 def require_whole(metadata: TableMetadata, table: str) -> None:
-    """Main only ever moves to a receipt: rows of a batch above the newest one are half of a commit.
+    """Main only ever moves to a receipt: what an attempt has written above the newest one is half of a commit.
 
     Raises:
-        Stopped: `ledger_missing`: somebody took main back to such rows; their offsets would be read again.
+        Stopped: `ledger_missing`: somebody took main there; its offsets would be read again.
     """
-    if LEDGER_PROPERTY in summary_of(metadata.current_snapshot()):
-        return  # as ever: nothing to walk through
-    newer: list[int] = []
+    newer: list[Snapshot] = []
     for snapshot in ancestors(metadata, metadata.current_snapshot_id):
         if LEDGER_PROPERTY in summary_of(snapshot):
             if newer:
-                raise Stopped(
-                    "ledger_missing",
-                    table,
-                    f"Main was taken back to snapshot {newer[0]}, rows of a batch without the receipt that says so: "
-                    f"tidemark rollback {table} --snapshot {snapshot.snapshot_id} --reason … undoes that half.",
-                )
+                _require_no_half(metadata, table, newer, snapshot)
             return
-        if BATCH_PROPERTY in summary_of(snapshot):
-            newer.append(snapshot.snapshot_id)
+        if snapshot.summary is None or snapshot.summary.operation != Operation.REPLACE:
+            newer.append(snapshot)
+
+
+def _require_no_half(metadata: TableMetadata, table: str, newer: list[Snapshot], receipt: Snapshot) -> None:
+    published = receipts_of_halves(metadata)
+    half = next((s for s in newer if s.snapshot_id in published or is_of_batch(metadata, s)), None)
+    if half is None:
+        return
+    step = f"tidemark rollback {table} --snapshot {receipt.snapshot_id} --reason … undoes that half"
+    whole = _receipt_above(metadata, half, published.get(half.snapshot_id))
+    if whole is not None:
+        step += (
+            "; where Kafka no longer has what that reads again, set the table to the receipt that came after it: "
+            f"CALL lake.system.set_current_snapshot('{table}', {whole.snapshot_id})"
+        )
+    raise Stopped(
+        "ledger_missing",
+        table,
+        f"Main was taken to snapshot {half.snapshot_id}, half of a commit without the receipt that says so.",
+        next_step=step,
+    )
+
+
+def _receipt_above(metadata: TableMetadata, half: Snapshot, own: Snapshot | None) -> Snapshot | None:
+    """The receipt of that half, or a later one: the tag, which nobody's hand has moved, names the newest."""
+    tag = metadata.refs.get(LEDGER_TAG)
+    newest = metadata.snapshot_by_id(tag.snapshot_id) if tag else None
+    if newest is not None and half in ancestors(metadata, newest.snapshot_id):
+        return newest
+    return own
+
+
+def receipts_of_halves(metadata: TableMetadata) -> dict[int, Snapshot]:
+    """Snapshot id -> the receipt whose rows it has, or for which it has removed some: of those that are still there."""
+    there = {each.snapshot_id: each for each in metadata.snapshots}
+    found: dict[int, Snapshot] = {}
+    for receipt in metadata.snapshots:
+        if LEDGER_PROPERTY not in summary_of(receipt):
+            continue
+        planned = planned_head(receipt)
+        below = there.get(receipt.parent_snapshot_id or 0)
+        while below is not None and below.snapshot_id != planned:
+            summary = summary_of(below)
+            if LEDGER_PROPERTY in summary or not (planned or BATCH_PROPERTY in summary):
+                break
+            found[below.snapshot_id] = receipt
+            below = there.get(below.parent_snapshot_id or 0)
+    return found
+
+
+def planned_head(receipt: Snapshot) -> int | None:
+    """The head that a replay or cutover was planned at, as its receipt says; None for any other receipt."""
+    says = json.loads(summary_of(receipt).get(ACT_PROPERTY, "{}"))
+    return says.get("before") if says.get("verb") in {"replay", "backfill"} else None
+
+
+def is_of_batch(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    """Whether it has the rows of a batch: as the attempt wrote them, or picked by somebody (`cherrypick_snapshot`)."""
+    picked = summary_of(snapshot).get(SOURCE_SNAPSHOT)
+    source = metadata.snapshot_by_id(int(picked)) if picked else None
+    return BATCH_PROPERTY in summary_of(snapshot) or BATCH_PROPERTY in summary_of(source)
 
 
 def _require_known_rules(metadata: TableMetadata, table: str) -> None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation as Change
 from pyiceberg.table.snapshots import Snapshot
 
@@ -19,7 +20,6 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.guard import Topic, examine, expired_ranges
 from tidemark.domain.ledger.ledger import (
-    BATCH_PROPERTY,
     LEDGER_PROPERTY,
     Entry,
     Ledger,
@@ -31,7 +31,17 @@ from tidemark.domain.ledger.replay import rewound
 from tidemark.domain.ledger.settlement import Settlement, taken_back
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import PAUSED, TableState, ancestors, ledger_of, load, summary_of
+from tidemark.engine.access.table_state import (
+    PAUSED,
+    TableState,
+    ancestors,
+    is_of_batch,
+    ledger_of,
+    load,
+    planned_head,
+    receipts_of_halves,
+    summary_of,
+)
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.look.headroom import compacted
 from tidemark.engine.operate.replaced import rows_within, waiting
@@ -154,8 +164,9 @@ def _step(lake: Lake, contract: Contract, state: TableState, target: Target) -> 
     if table is None or state.head is None or state.ledger is None:
         raise unloaded(lake, contract.table)
     chain = list(ancestors(table.metadata, state.head))
-    found = _find(contract, chain, target)
-    if _is_half(contract, chain, found):
+    halves = _halves(contract, table.metadata, chain)
+    found = _find(contract, chain, target, halves)
+    if found.snapshot_id in halves:
         raise Refused(
             f"snapshot {found.snapshot_id} is half of a commit: it has rows whose offsets the next one records",
             next_step=f"name snapshot {_receipt_after(chain, found)}, or its parent",
@@ -177,7 +188,7 @@ def _step(lake: Lake, contract: Contract, state: TableState, target: Target) -> 
     return _Step(state.head, state.ledger, found, ledger_of(old, contract.table), undone, there=bool(there))
 
 
-def _find(contract: Contract, chain: Sequence[Snapshot], target: Target) -> Snapshot:
+def _find(contract: Contract, chain: Sequence[Snapshot], target: Target, halves: frozenset[int]) -> Snapshot:
     """The snapshot among main's ancestors (newest first) that is meant.
 
     Raises:
@@ -186,7 +197,7 @@ def _find(contract: Contract, chain: Sequence[Snapshot], target: Target) -> Snap
     if target.before is not None:
         limit = target.before.timestamp() * 1000
         older = (s for s in chain if s.timestamp_ms < limit)
-        found = next((s for s in older if not _is_half(contract, chain, s)), None)
+        found = next((s for s in older if s.snapshot_id not in halves), None)
     else:
         found = next((s for s in chain if s.snapshot_id == target.snapshot_id), None)
     if found is not None:
@@ -291,15 +302,22 @@ def _says(signature: Signature, target: Target) -> str:
     )
 
 
-def _is_half(contract: Contract, chain: Sequence[Snapshot], found: Snapshot) -> bool:
+def _halves(contract: Contract, metadata: TableMetadata, chain: Sequence[Snapshot]) -> frozenset[int]:
     """Rows of a batch whose receipt is a later snapshot, or the removal with which the replay of a range begins."""
-    if _is_receipt(found):
+    found, newer = set(receipts_of_halves(metadata)), None
+    for each in chain:
+        if _is_receipt(each):
+            newer = each
+        elif is_of_batch(metadata, each) or _may_be_removal(contract, newer, each):
+            found.add(each.snapshot_id)
+    return frozenset(found)
+
+
+def _may_be_removal(contract: Contract, newer: Snapshot | None, found: Snapshot) -> bool:
+    """A receipt of an earlier Tidemark does not say at which head the replay was planned."""
+    if newer is None or planned_head(newer) or ledger_of(newer, contract.table).kind != "replay":
         return False
-    if BATCH_PROPERTY in summary_of(found):
-        return True
-    newer = next((s for s in reversed(chain[: chain.index(found)]) if _is_receipt(s)), None)
-    replaces = newer is not None and ledger_of(newer, contract.table).kind == "replay"
-    return replaces and (found.summary is None or found.summary.operation != Change.REPLACE)
+    return found.summary is None or found.summary.operation != Change.REPLACE
 
 
 def _receipt_after(chain: Sequence[Snapshot], half: Snapshot) -> int:

@@ -22,7 +22,7 @@ from pyiceberg.table.update import (
 
 from tidemark.domain.columns.spark_types import property_list
 from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
-from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
+from tidemark.domain.ledger.ledger import ACT_PROPERTY, LEDGER_PROPERTY, LEDGER_TAG, Ledger
 from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
@@ -44,9 +44,6 @@ from tidemark.engine.table.races import repeated, was_overtaken
 
 TAG_RETENTION_DAYS = 36_500
 _DAY_MS = 86_400_000
-
-ACT_PROPERTY = "tidemark.act"
-"""Of a receipt: who asked for it, and for what."""
 
 
 class _OneSnapshot(Transaction):

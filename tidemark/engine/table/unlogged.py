@@ -12,10 +12,10 @@ from typing import Any
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
+from tidemark.domain.ledger.ledger import ACT_PROPERTY
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load, summary_of
 from tidemark.engine.table.operations import Operation, Signature, logged_runs, record
-from tidemark.engine.table.publish import ACT_PROPERTY
 
 OWN_TIME = timedelta(minutes=1)
 MOST = 50
