@@ -3,6 +3,7 @@
 import uuid
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 from topics import ORDER, Topic, order
 
 from tidemark.domain.errors import Refused, Stopped
@@ -174,6 +175,25 @@ def test_a_range_replay_is_held_back_by_a_blocking_rule_of_the_whole_table_and_b
     assert replay_range(lakehouse.open_lake(), made.contract, 0, 4, 10, ADA).arguments["written"] == 6
     made = lakehouse.table(topic, quality=[once])
     assert replay_range(lakehouse.open_lake(), made.contract, 0, 0, 11, ADA).arguments["written"] == 11
+
+
+def test_what_a_dead_attempt_left_in_the_quarantine_beside_a_row_goes_before_a_replay_takes_the_last_place(
+    lakehouse,
+):
+    """Given rows that wait in the quarantine as well, by an attempt that was killed, when a replay is the newest receipt before the next batch, then each record is in one place."""
+    topic = lakehouse.cluster.topic("doubled")
+    topic.send(range(6))
+    topic.send_raw([(b"k", b"poison", 0)])
+    table = lakehouse.table(topic, quarantine={"fail": 0.9})
+    table.run()
+    left = lakehouse.spark().table(f"lake.{table.name}_quarantine")
+    for offset in (1, 4):
+        dead = {"offset": F.lit(offset).cast("bigint"), "batch_id": F.lit("dead"), "run_id": F.lit("dead")}
+        left.where("offset = 6").withColumns(dead).writeTo(f"lake.{table.name}_quarantine").append()
+    replay_range(lakehouse.lake, table.contract, 0, 0, 2, ADA)
+    assert table.causes() == {"no_magic_byte": 1}
+    assert reconcile(lakehouse.lake, table.contract).sound
+    assert table.holds_everything().quarantined == 1
 
 
 def test_what_cannot_be_replayed_is_refused_by_name(lakehouse, table):

@@ -140,6 +140,12 @@ def test_the_last_truncate_that_is_no_row_is_known_until_it_is_read_again():
     assert following.truncates == {1: 8, 2: 11}
 
 
+def test_a_row_that_waits_in_the_quarantine_as_well_had_been_counted_as_written():
+    """Given a row that an attempt which died has left in the quarantine too, then no more is taken away than was counted."""
+    now = Counts(10, 10)
+    assert counted_before(now, now, rows=10, tombstone_rows=0, quarantined=1, null_values=0) == now
+
+
 def test_rows_that_were_deleted_since_had_been_counted_as_written():
     now = Counts(10, 10)
     assert counted_before(now, now, rows=7, tombstone_rows=0, quarantined=0, null_values=0) == now

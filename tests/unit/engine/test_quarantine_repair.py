@@ -20,7 +20,7 @@ def plan(quarantined):
         next={0: 5},
         counts={0: Counts(5, 5 - quarantined, quarantined)},
     )
-    return SimpleNamespace(contract=Contract(topic="orders", table="shop.orders"), ledger=ledger)
+    return SimpleNamespace(contract=Contract(topic="orders", table="shop.orders"), ledger=ledger, state=None)
 
 
 def test_a_quarantine_table_that_was_dropped_is_noticed_like_one_that_was_emptied(tmp_path):

@@ -117,8 +117,9 @@ def counted_before(
     A record that left no trace was a counted tombstone when it has no value, else it was skipped if such records are
     skipped now or it is one of `truncates`, which became rows, else its row has been deleted since, from the quarantine
     where the table never had so many. Of tombstones, and of truncates that had no row, there were no more than the
-    ledger has `known`.
+    ledger has `known`; nor of quarantined ones, where an attempt that died has left such a row beside the table's.
     """
+    quarantined = min(quarantined, known.quarantined)
     tombstones = min(max(0, null_values - tombstone_rows - quarantined_nulls), known.tombstones)
     rest = now.read - rows - quarantined - tombstones
     skipped = min(max(0, rest), now.skipped + min(truncates, known.skipped))

@@ -1,8 +1,8 @@
-"""The quarantine of the last batch against its receipt, looked at before the next batch is published.
+"""The quarantine of the last batch against its receipt, looked at before the next receipt is published.
 
 Two attempts at one batch write the same quarantine before either publishes. One that loses takes its change back,
 unless it is killed in that very moment; and where it decoded otherwise (a schema was registered in between), its rows
-contradict the table, or rows of the winner are gone. Whoever publishes next finds that here.
+contradict the table, or rows of the winner are gone. Who publishes next finds that here: a batch, or a person's act.
 """
 
 from collections.abc import Sequence
@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.ledger import Ledger, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import load
+from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quarantine import inside
 from tidemark.engine.table.races import was_overtaken
@@ -33,28 +34,40 @@ class Found:
 
 
 def repair(lake: Lake, plan: Plan) -> None:
-    """Remove rows of dead attempts that contradict the table. Costs a look at file statistics when there are none.
+    """What the last batch has left, without what contradicts the table.
 
     Raises:
         Stopped: `failed`: rows that the last receipt counted are not there; a replay of the range brings them back.
         Overtaken: another attempt writes the same quarantine right now.
     """
-    ledger, quarantine = plan.ledger, plan.contract.quarantine_table
+    ledger, table = plan.ledger, plan.contract.table
     expected = add_up(ledger.counts.values()).quarantined
-    found = _look(lake, quarantine, ledger)
-    if found is None or (not found.foreign and found.rows >= expected):
-        return
-    doubled = _in_table(lake, plan, found.foreign)
-    if doubled:
-        _remove(lake, quarantine, ledger, doubled)
-    if found.rows - len(doubled) < expected:
+    left = take_back_doubled(lake, plan.contract, plan.state, ledger)
+    if left is not None and left < expected:
         ranges = ", ".join(f"{p}: {each}" for p, each in sorted(_ranges(ledger).items()))
         raise Stopped(
             "failed",
-            plan.contract.table,
-            f"Its quarantine holds {found.rows - len(doubled)} of {expected} rows that the last batch put there "
-            f"(offsets {ranges}). Bring them back: tidemark replay {plan.contract.table} --partition … --from … --to …",
+            table,
+            f"Its quarantine holds {left} of {expected} rows that the last batch put there "
+            f"(offsets {ranges}). Bring them back: tidemark replay {table} --partition … --from … --to …",
         )
+
+
+def take_back_doubled(lake: Lake, contract: Contract, state: TableState, ledger: Ledger) -> int | None:
+    """Remove rows of dead attempts that contradict the table: before any receipt takes the place of the last batch's.
+
+    Costs a look at file statistics when there are none. How many rows of that batch are left; None when none came last.
+
+    Raises:
+        Overtaken: another attempt writes the same quarantine right now.
+    """
+    found = _look(lake, contract.quarantine_table, ledger)
+    if found is None:
+        return None
+    doubled = _in_table(lake, state, ledger, found.foreign)
+    if doubled:
+        _remove(lake, contract.quarantine_table, ledger, doubled)
+    return found.rows - len(doubled)
 
 
 def _ranges(ledger: Ledger) -> dict[int, OffsetRange]:
@@ -84,18 +97,20 @@ def _look(lake: Lake, quarantine: str, ledger: Ledger) -> Found | None:
     return Found(len({(row["partition"], row["offset"]) for row in rows}), tuple(sorted(foreign)))
 
 
-def _in_table(lake: Lake, plan: Plan, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _in_table(
+    lake: Lake, state: TableState, ledger: Ledger, offsets: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
     """Those offsets that are rows of the table as the plan found it."""
     if not offsets:
         return []
-    spark, table = lake.spark(), lake.identifier(plan.contract.table)
+    spark, table = lake.spark(), lake.identifier(state.table)
     near = " OR ".join(
         f"(_kafka.partition = {p} AND _kafka.offset >= {each.start} AND _kafka.offset < {each.end})"
-        for p, each in _ranges(plan.ledger).items()
+        for p, each in _ranges(ledger).items()
     )
     rows = spark.sql(
-        f"SELECT _kafka.partition AS p, _kafka.offset AS o FROM {table} VERSION AS OF {plan.state.head} "
-        f"WHERE _kafka.epoch = {plan.ledger.epoch} AND ({near})"
+        f"SELECT _kafka.partition AS p, _kafka.offset AS o FROM {table} VERSION AS OF {state.head} "
+        f"WHERE _kafka.epoch = {ledger.epoch} AND ({near})"
     )
     asked = spark.createDataFrame(list(offsets), "p int, o bigint")
     return sorted({(row["p"], row["o"]) for row in rows.join(F.broadcast(asked), ["p", "o"]).collect()})

@@ -22,6 +22,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import ACCEPTED, ACCEPTED_BATCH, TableState, load
 from tidemark.engine.ingest.held import held_batch, spelled
 from tidemark.engine.ingest.quarantine import inside
+from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.merge.lacking import unmade
 from tidemark.engine.operate.cut_off import unread_from
 from tidemark.engine.operate.replay_plan import now_us
@@ -298,6 +299,7 @@ def _settled(lake: Lake, contract: Contract, signature: Signature) -> tuple[Tabl
         raise unloaded(lake, contract.table)
     if not signature.dry_run:
         settle(lake, contract, state.ledger)
+        take_back_doubled(lake, contract, state, state.ledger)
     return state, state.ledger
 
 

@@ -28,6 +28,7 @@ from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.records import KeyDecoding
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quality_plan import check_rules
+from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.ingest.ready import evolved, require_covered
 from tidemark.engine.ingest.stage import Staged
 from tidemark.engine.schema.evolve import refused_ids, value_columns
@@ -83,6 +84,7 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
         raise unloaded(lake, contract.table)
     if not dry_run:
         settle(lake, contract, state.ledger)
+        take_back_doubled(lake, contract, state, state.ledger)
     schemas = read_schemas(lake, contract, frozenset(state.ledger.others))
     if dry_run:
         refused = refused_ids(contract, state, schemas)

@@ -42,6 +42,7 @@ from tidemark.engine.access.table_state import (
     receipts_of_halves,
     summary_of,
 )
+from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.look.headroom import compacted
 from tidemark.engine.operate.replaced import rows_within, waiting
@@ -138,6 +139,7 @@ def _attempt(
         raise unloaded(lake, contract.table)
     if not signature.dry_run:
         settle(lake, contract, state.ledger)
+        take_back_doubled(lake, contract, state, state.ledger)
     step = _step(lake, contract, state, target)
     topic = lake.topic(contract)
     _check_kafka(contract, step, topic)
