@@ -1,12 +1,28 @@
 """Every offset in exactly one place: the arithmetic of reconcile against a plain count."""
 
+from pathlib import Path
+
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyiceberg.catalog.sql import SqlCatalog
 
 from tidemark.domain.ledger.offsets import OffsetRange
-from tidemark.engine.verify.marks import QUARANTINED, RECORD, ROW, TOMBSTONE, Count, mark, runs, windows
+from tidemark.engine.verify.marks import (
+    FEW,
+    QUARANTINED,
+    RECORD,
+    ROW,
+    TOMBSTONE,
+    Count,
+    beyond,
+    inside,
+    mark,
+    runs,
+    windows,
+)
 
 OFFSETS = st.lists(st.integers(10, 39), max_size=40)
 
@@ -134,3 +150,40 @@ def test_windows_cover_every_offset_once_within_the_limit(
         for p, each in window.items():
             covered[p] += range(each.start, each.end)
     assert covered == {p: list(range(each.start, each.end)) for p, each in ranges.items()}
+
+
+def test_a_window_takes_of_every_partition_so_that_each_file_is_read_in_few_of_them() -> None:
+    """Given partitions of very different lengths, whose rows lie in the same files, then they end together."""
+    found = list(windows({0: OffsetRange(0, 90), 1: OffsetRange(500, 510)}, 50))
+    assert [sorted(window) for window in found] == [[0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize("partitions", [2, FEW + 1])
+def test_filters_skip_files_and_no_row(tmp_path: Path, partitions: int) -> None:
+    """Given a file per partition, each at offsets of its own, then one file is read for what lies in one of few."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("shop")
+    places = {p: range(100 * p, 100 * p + 10) for p in range(partitions + 1)}
+    rows = [
+        pa.table({"partition": pa.array([p] * 10, pa.int32()), "offset": [*o]}) for p, o in places.items()
+    ]
+    table = catalog.create_table("shop.orders", rows[0].schema)
+    for each in rows:
+        table.append(each)
+
+    def read(where: str) -> tuple[int, set[tuple[int, int]]]:
+        scan = table.scan(row_filter=where)
+        found = {(row["partition"], row["offset"]) for row in scan.to_arrow().to_pylist()}
+        return len(list(scan.plan_files())), found
+
+    window = {p: OffsetRange(100 * p, 100 * p + 5) for p in range(partitions)}
+    files, found = read(inside(window))
+    assert {(p, o) for p in window for o in range(100 * p, 100 * p + 5)} <= found
+    assert files == partitions
+    files, found = read(
+        beyond({p: 100 * p + 10 for p in range(partitions - 1)} | {partitions - 1: 100 * partitions - 95})
+    )
+    late = {(partitions - 1, o) for o in range(100 * partitions - 95, 100 * partitions - 90)}
+    assert late | {(partitions, o) for o in places[partitions]} <= found
+    if partitions <= FEW:
+        assert (files, len(found)) == (2, 15)

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tidemark.domain.ledger.offsets import OffsetRange, joined
+from tidemark.domain.ledger.offsets import OffsetRange, cut, joined
 
 RECORD, TOMBSTONE, ROW, QUARANTINED, TWICE, OLD = 1, 2, 4, 8, 16, 32
 # OLD: retention may have deleted the row of this record
 _IN_KAFKA, _PLACED = RECORD | TOMBSTONE, ROW | QUARANTINED
+
+FEW = 20
+"""Partitions that a filter tells apart."""
 
 Marks = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
@@ -19,21 +22,34 @@ Runs = list[tuple[int, int]]
 
 
 def windows(ranges: Mapping[int, OffsetRange], limit: int) -> Iterator[dict[int, OffsetRange]]:
-    """`ranges` in portions of at most `limit` offsets in all, partition by partition."""
-    window: dict[int, OffsetRange] = {}
-    room = limit
-    for partition, whole in sorted(ranges.items()):
-        start = whole.start
-        while start < whole.end:
-            end = min(whole.end, start + room)
-            window[partition] = OffsetRange(start, end)
-            room -= end - start
-            start = end
-            if not room:
-                yield window
-                window, room = {}, limit
-    if window:
+    """`ranges` in portions of at most `limit` offsets in all, of all partitions at once: a file has rows of many."""
+    left = dict(ranges)
+    while window := cut(left, limit):
         yield window
+        left |= {p: OffsetRange(each.end, left[p].end) for p, each in window.items()}
+
+
+def inside(window: Mapping[int, OffsetRange], of: str = "") -> str:
+    """A filter on `of`partition and `of`offset that lets PyIceberg skip files by their statistics.
+
+    Beyond `FEW` partitions it is a coarse one, for each row of a file is compared with all of it.
+    """
+    if len(window) > FEW:
+        first, last = min(r.start for r in window.values()), max(r.end for r in window.values())
+        return f"{of}offset >= {first} AND {of}offset < {last}"
+    return " OR ".join(
+        f"({of}partition = {p} AND {of}offset >= {r.start} AND {of}offset < {r.end})"
+        for p, r in sorted(window.items())
+    )
+
+
+def beyond(following: Mapping[int, int], of: str = "") -> str:
+    """The same for what lies at or after `following`, also in partitions that have none."""
+    last = max(following)
+    if last >= FEW:
+        return f"{of}offset >= {min(following.values())} OR {of}partition > {last}"
+    parts = (f"({of}partition = {p} AND {of}offset >= {following.get(p, 0)})" for p in range(last + 1))
+    return " OR ".join([*parts, f"{of}partition > {last}"])
 
 
 def mark(marks: Marks, first: int, offsets: Offsets, bit: int) -> None:

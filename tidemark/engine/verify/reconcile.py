@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.table import Table as IcebergTable
 
+from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.guard import Topic, examine
@@ -29,7 +30,19 @@ from tidemark.engine.table.standing import NEEDED, OPEN, standing
 from tidemark.engine.table.unloaded import unloaded
 from tidemark.engine.verify.committed import read_committed
 from tidemark.engine.verify.kafka_rows import kafka_rows
-from tidemark.engine.verify.marks import OLD, QUARANTINED, RECORD, ROW, TOMBSTONE, Count, Marks, mark, windows
+from tidemark.engine.verify.marks import (
+    OLD,
+    QUARANTINED,
+    RECORD,
+    ROW,
+    TOMBSTONE,
+    Count,
+    Marks,
+    beyond,
+    inside,
+    mark,
+    windows,
+)
 
 MOMENTS = 6
 MARKS = 64_000_000
@@ -90,7 +103,10 @@ def reconcile(
         topic = lake.topic(contract)  # after the table, which is never further than the topic
         ledger = _comparable(lake, contract, state, topic)
         counts, expired = _counts(ledger, topic, newest), expired_before(state.properties)
-        work = _Comparison(lake, contract, state.head, ledger, counts, on_progress, quarantine, expired)
+        table = load(lake.catalog, contract.table)
+        work = _Comparison(
+            lake, contract, state.head, ledger, counts, on_progress, table, quarantine, expired
+        )
         covered = {
             p: OffsetRange(min(max(ledger.start.get(p, 0), o - (newest or o)), o), o)
             for p, o in ledger.next.items()
@@ -156,6 +172,7 @@ class _Comparison:
     ledger: Ledger
     counts: dict[int, Count]
     on_progress: OnProgress
+    table: IcebergTable | None = None
     quarantine: IcebergTable | None = None
     expired_before: datetime | None = None
     done: int = 0
@@ -186,14 +203,14 @@ class _Comparison:
         self.reading += time.perf_counter() - began
 
     def _mark_rows(self, window: Window, marks: Mapping[int, Marks]) -> None:
-        for places in self._rows(_inside("_kafka.offset", window)):
+        for places in self._rows(inside(window, _KAFKA)):
             self._mark(places, window, marks, ROW)
 
     def _mark_quarantine(self, window: Window, marks: Mapping[int, Marks]) -> None:
         table = self.quarantine
         if table is None or table.metadata.current_snapshot_id is None:
             return
-        scan = table.scan(row_filter=_inside("offset", window), selected_fields=NEEDED)
+        scan = table.scan(row_filter=inside(window), selected_fields=NEEDED)
         asked = pending(self.ledger, table)
         for batch in scan.to_arrow_batch_reader():
             rows = standing(batch, self.ledger, asked)
@@ -205,7 +222,7 @@ class _Comparison:
         """Rows of this epoch at or after `next`: a later run would write them again."""
         if not self.ledger.next:
             return
-        for place in self._rows(f"_kafka.offset >= {min(self.ledger.next.values())}"):
+        for place in self._rows(beyond(self.ledger.next, _KAFKA)):
             ours = place.epoch == self.ledger.epoch
             for p in np.unique(place.partition[ours]).tolist():
                 following = self.ledger.next.get(p, 0)
@@ -215,10 +232,9 @@ class _Comparison:
 
     def _rows(self, row_filter: str) -> Iterator["_Places"]:
         """The places of the table's rows, a batch at a time, at the snapshot that the ledger was read from."""
-        table = load(self.lake.catalog, self.contract.table)
-        if table is None or self.head is None:
+        if self.table is None or self.head is None:
             return
-        for kafka in kafka_rows(self.lake, self.contract.table, table, row_filter, _PLACE, self.head):
+        for kafka in kafka_rows(self.lake, self.contract.table, self.table, row_filter, _PLACE, self.head):
             yield _places(kafka.flatten(), [field.name for field in kafka.type])
 
     def _mark(self, places: "_Places", window: Window, marks: Mapping[int, Marks], bit: int) -> None:
@@ -235,14 +251,9 @@ class _Places(NamedTuple):
 
 
 _PLACE = _Places._fields
+_KAFKA = f"{KAFKA_COLUMN.name}."
 
 
 def _places(columns: Sequence["pa.Array[Any]"], names: Sequence[str]) -> _Places:
     by_name = dict(zip(names, columns, strict=True))
     return _Places(*(by_name[name].to_numpy(zero_copy_only=False).astype(np.int64) for name in _PLACE))
-
-
-def _inside(column: str, window: Window) -> str:
-    """A filter that lets PyIceberg skip files by their statistics."""
-    first, last = min(r.start for r in window.values()), max(r.end for r in window.values())
-    return f"{column} >= {first} AND {column} < {last}"
