@@ -103,6 +103,8 @@ class _Table:
     another: Finding | None
     """Why the topic is not the one of the ledger's epoch."""
     metadata: TableMetadata | None
+    schemas: dict[int | None, dict[str, Any] | None] = field(default_factory=dict)
+    """What the registry has said of a schema id, asked once."""
 
     @property
     def ledger(self) -> Ledger | None:
@@ -164,18 +166,17 @@ def where_key(lake: Lake, contract: Contract, key: bytes) -> list[Answer]:
     """Every row and quarantined record of a Kafka key, newest first, among the records that were read."""
     table = _look(lake, contract)
     held = _quarantined(lake, table, EqualTo(term="key", value=key))
-    rows = _rows(lake, table, EqualTo(term="_kafka.key", value=key))
-    found = []
-    for row in rows:
-        place = Answer(contract.table, contract.topic, row["partition"], row["offset"], "published")
-        mine = [r for r in held if _place(r) == _place(row)]
-        found.append((row["timestamp"], _published(lake, table, place, [row], mine)))
-    for row in held:
-        if row[OPEN]:
-            place = Answer(contract.table, contract.topic, row["partition"], row["offset"], "quarantined")
-            found.append((row["timestamp"], _held(lake, table, place, row)))
-    found.sort(key=lambda each: (each[0], each[1].partition, each[1].offset), reverse=True)
-    return [answer for _, answer in found[:MOST]]
+    found = [*_rows(lake, table, EqualTo(term="_kafka.key", value=key)), *(r for r in held if r[OPEN])]
+    found.sort(key=lambda row: (row["timestamp"], row["partition"], row["offset"]), reverse=True)
+    answers = []
+    for row in found[:MOST]:
+        place = Answer(contract.table, contract.topic, row["partition"], row["offset"], "unknown")
+        if OPEN in row:
+            answers.append(_held(lake, table, place, row))
+        else:
+            mine = [r for r in held if _place(r) == _place(row)]
+            answers.append(_published(lake, table, place, [row], mine))
+    return answers
 
 
 def _place(row: dict[str, Any]) -> tuple[int, int, int]:
@@ -230,6 +231,9 @@ def _published(
         answer.why = _of_another(table, row)
     receipt = _publisher(table, answer, held, row["epoch"])
     since = rewritten_since(table.metadata, table.state.head, receipt[0] if receipt else None)
+    schema = row["schema_id"]
+    if schema not in table.schemas:
+        table.schemas[schema] = schema_facts(lake, table.contract, schema)
     if since:
         changed = "others have written rows of the table since (foreign_commits): its values may be theirs"
         answer.why = f"{answer.why}; {changed}" if answer.why else changed
@@ -243,8 +247,8 @@ def _published(
             "key_hex": None if row["key"] is None else row["key"].hex(),
             "tombstone": row["tombstone"],
         },
-        "schema": schema_facts(lake, table.contract, row["schema_id"]),
-        "approvals": approvals(table.state, row["schema_id"]),
+        "schema": table.schemas[schema],
+        "approvals": approvals(table.state, schema),
     }
     resolved = [r for r in held if not r[OPEN]]
     if resolved:
