@@ -379,3 +379,16 @@ def test_a_table_is_given_back_whatever_ingest_commits_meanwhile(lakehouse):
     assert given_back >= 20
     assert len(commits) >= 20
     assert table.branches == set()
+
+
+def test_a_tag_that_stayed_behind_follows_before_compaction_hides_the_receipt(lakehouse):
+    """Given a run that died before it moved the tag, when the table is compacted, then whoever keeps one snapshot alone leaves the newest ledger."""
+    _, table = fed(lakehouse, "tagged", 8, size=1)
+    first = next(
+        s for s in table.iceberg().snapshots() if "tidemark.ledger" in s.summary.additional_properties
+    )
+    behind = f"CREATE OR REPLACE TAG `tidemark_ledger` AS OF VERSION {first.snapshot_id}"
+    lakehouse.spark().sql(f"ALTER TABLE {table.name} {behind}")
+    assert gain(table, "compaction").acted
+    state = lakehouse.lake.state(table.name)
+    assert state.tagged == state.receipt != state.head
