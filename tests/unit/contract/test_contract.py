@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tidemark.domain.config.contract import StartConsumerGroup, StartOffsets
+from tidemark.domain.config.upsert import currents
 from tidemark.domain.errors import Refused
 
 
@@ -145,3 +146,18 @@ def test_contracts_cannot_be_changed_once_loaded(installation):
     contract = installation.contract("topic: orders").only()
     with pytest.raises(ValueError, match="frozen"):
         contract.topic = "other"
+
+
+def test_an_upsert_table_is_late_by_its_own_target_lag(installation):
+    """Given a merge that may wait for an hour, then the limits of the minutes in which rows are appended do not judge it."""
+    contract = installation.contract("topic: orders\nupsert: {keys: [id], target_lag: 1h}").only()
+    (merged,) = currents([contract]).values()
+    assert contract.freshness.fail == timedelta(minutes=10)
+    limits = merged.contract.freshness
+    assert (limits.warn, limits.fail) == (timedelta(hours=2), timedelta(hours=10))
+
+
+@pytest.mark.parametrize("said", ["{keys: [id], table: }", "[id]"])
+def test_an_upsert_table_without_a_name_has_its_default(installation, said):
+    contract = installation.contract(f"topic: orders\nupsert: {said}").only()
+    assert contract.upsert.table == "lake.orders_current"

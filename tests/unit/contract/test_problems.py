@@ -537,3 +537,11 @@ def test_properties_of_a_column_are_not_taken_for_what_its_name_sounds_like(inst
     assert installation.contract(text).only().table_properties.keys() == said.keys()
     wrong = text.replace("n-bytes: true", "n-bytes: 5")
     assert "neither true nor false" in installation.contract(wrong).problem().message
+
+
+def test_what_dagster_could_not_load_is_refused(installation):
+    """Rule: what passes here lets the definitions load; one contract must not take all of them down."""
+    problem = installation.contract("topic: a\nfreshness: {silence: 30s}").problem()
+    assert "below 1m" in problem.message
+    problem = installation.contract('topic: a\nupsert: {keys: [id], table: ""}').problem()
+    assert "is not a table name" in problem.message

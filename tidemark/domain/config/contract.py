@@ -110,6 +110,10 @@ class Quarantine(Section):
     fail: Ratio = 0.05
 
 
+FRESH_WARN, FRESH_FAIL = 2, 10
+"""Target lags after which published data is late, where the contract does not say."""
+
+
 class Freshness(Section):
     """Lag of published data; a resolved contract always has `warn` and `fail` (= 2 and 10 target lags)."""
 

@@ -23,6 +23,7 @@ PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _TIME_TRANSFORMS = frozenset({"year", "month", "day", "hour"})
 _NEEDS_MESSAGE_FORMAT = frozenset({"protobuf", "registry"})
 _DAY = parse_duration("1d")
+_MINUTE = parse_duration("1m")
 
 
 def declaration_findings(said: Declaration, platform: Platform | None) -> Iterator[Finding]:
@@ -153,6 +154,8 @@ def _thresholds(said: ContractKeys) -> Iterator[Finding]:
     warn, fail = said.freshness.warn, said.freshness.fail
     if warn and fail and warn > fail:
         yield Finding(("freshness", "warn"), f"is above freshness.fail ({format_duration(fail)})")
+    if said.freshness.silence is not None and said.freshness.silence < _MINUTE:
+        yield Finding(("freshness", "silence"), "is below 1m: Dagster does not look more often", "1m")
     if not said.maintenance.compaction.target_file_size:
         yield Finding(
             ("maintenance", "compaction", "target_file_size"), "is nothing: files need a size", "256MB"

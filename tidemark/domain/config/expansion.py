@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract, Declaration
+from tidemark.domain.config.contract import FRESH_FAIL, FRESH_WARN, REGISTRY_FORMATS, Contract, Declaration
 from tidemark.domain.config.contract_rules import PLACEHOLDER
 from tidemark.domain.config.layering import BUILT_IN, Finding, KeyPath, Merged, Origin, dotted, leaves
 from tidemark.domain.config.naming import SHADOW, as_identifier, default_table, table_fault
@@ -14,8 +14,6 @@ from tidemark.domain.config.step_names import StepName, step_names
 from tidemark.domain.config.validation import validate
 from tidemark.domain.errors import Problem
 
-FRESH_WARN = 2
-FRESH_FAIL = 10
 """Target lags after which data counts as late, when the contract does not say."""
 
 
@@ -127,12 +125,12 @@ def _complete(declared: Declared, topic: str, table: str, event: str | None) -> 
     if event:
         tree["event"] = event
     elif said.value.format in REGISTRY_FORMATS:
-        tree["value"] = {"subject": f"{topic}-value", **(tree.get("value") or {})}
+        tree["value"] = {**(tree.get("value") or {}), "subject": said.value.subject or f"{topic}-value"}
     if not said.approvers and said.owners.data:
         tree["approvers"] = [said.owners.data]
     tree["freshness"] = {**(tree.get("freshness") or {}), **_freshness(said)}
     if said.upsert:
-        tree["upsert"] = {"table": f"{table}_current", **tree["upsert"]}
+        tree["upsert"] = {**tree["upsert"], "table": said.upsert.table or f"{table}_current"}
     return tree
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tidemark.domain.columns.layout import leaf_paths, resolve
 from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.columns.types import KAFKA_COLUMN, Field, Primitive, Struct
-from tidemark.domain.config.contract import Contract, Upsert
+from tidemark.domain.config.contract import FRESH_FAIL, FRESH_WARN, Contract, Freshness, Upsert
 from tidemark.domain.suggest import nearest
 
 SOFT_COLUMN = Field("_is_deleted", Primitive("boolean"), "true: the newest event of this key is a delete")
@@ -42,9 +42,20 @@ class Current:
                 "sort_by": self.append.sort_by if said.sort_by is None else said.sort_by,
                 "format_version": said.format_version or self.append.format_version,
                 "target_lag": said.target_lag or self.append.target_lag,
+                "freshness": self._freshness,
                 "event_time": None,
                 "description": f"Current state of `{self.append.table}` by {', '.join(said.keys)}",
             }
+        )
+
+    @property
+    def _freshness(self) -> Freshness:
+        """The append table's limits, and more where the merge may wait for longer than they allow."""
+        lag, limits = self.upsert.target_lag, self.append.freshness
+        if lag is None or limits.warn is None or limits.fail is None:
+            return limits
+        return limits.model_copy(
+            update={"warn": max(limits.warn, FRESH_WARN * lag), "fail": max(limits.fail, FRESH_FAIL * lag)}
         )
 
     @property

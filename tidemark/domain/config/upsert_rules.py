@@ -16,7 +16,7 @@ def upsert_findings(said: ContractKeys) -> Iterator[Finding]:
     """What is wrong with the block itself."""
     if said.upsert is None:
         return
-    if said.upsert.table and (fault := table_fault(said.upsert.table)):
+    if said.upsert.table is not None and (fault := table_fault(said.upsert.table)):
         yield Finding(("upsert", "table"), fault)
     for key in ("keys", "order_by"):
         paths = getattr(said.upsert, key)
