@@ -220,7 +220,7 @@ class Run:
         """Let a paused run go on."""
         self.marker.unlink()
 
-    def result(self, seconds: float = 180) -> list[dict[str, Any]]:
+    def result(self, seconds: float = 400) -> list[dict[str, Any]]:
         """Wait for the end; what the run printed."""
         try:
             out, _ = self.process.communicate(timeout=seconds)
