@@ -101,3 +101,9 @@ def test_a_table_of_any_namespace_in_the_same_folder_is_noticed_and_each_is_aske
         "shop.clicks",
         "shop.orders",
     ]
+
+
+def test_a_store_has_one_name_in_all_its_spellings():
+    assert orphans._folder("s3a://lake/wf/u/inner/").startswith(orphans._folder("s3://lake/wf/u"))
+    assert orphans._folder("file:///w/a") == "file:///w/a/"
+    assert orphans._folder("/w/a/") == "/w/a/"

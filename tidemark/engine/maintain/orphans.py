@@ -138,7 +138,7 @@ def _neighbour(lake: Lake, table: Table) -> str | None:
 
     Where a table lies is asked once: what is renamed stays where it is. One that cannot be read lies nowhere.
     """
-    catalog, ours = lake.catalog, f"{table.location().rstrip('/')}/"
+    catalog, ours = lake.catalog, _folder(table.location())
     listed = [each for space in catalog.list_namespaces() for each in catalog.list_tables(space)]
     others = [".".join(each) for each in listed if each != table.name()]
     with ThreadPoolExecutor(PARALLEL, thread_name_prefix="orphans") as pool:
@@ -151,8 +151,14 @@ def _location(lake: Lake, name: str) -> str:
     if name not in lake.locations:
         with suppress(Stopped), named(name):
             if found := load(lake.catalog, name):
-                lake.locations[name] = f"{found.location().rstrip('/')}/"
+                lake.locations[name] = _folder(found.location())
     return lake.locations.get(name, "")
+
+
+def _folder(location: str) -> str:
+    """S3's three schemes are one store: Iceberg lists them as one."""
+    scheme, found, path = location.rstrip("/").partition("://")
+    return f"{'s3' if scheme in {'s3a', 's3n'} else scheme}{found}{path}/"
 
 
 def _each(work: Callable[[str], int], files: Sequence[str]) -> list[int]:
