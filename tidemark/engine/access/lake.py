@@ -20,13 +20,17 @@ from tidemark.domain.errors import Outage, Refused, Stopped
 from tidemark.domain.ledger.guard import Topic, another_cluster
 from tidemark.domain.secrets import redact_text
 from tidemark.engine.access.kafka import KafkaAdmin
+from tidemark.engine.access.listening import listens
 from tidemark.engine.access.metadata_files import spare_parsing
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.registry import Registry
-from tidemark.engine.access.spark import answers, configure, connect, has_own_writer, verify
+from tidemark.engine.access.spark import configure, connect, has_own_writer, verify
 from tidemark.engine.access.table_state import TableState, read_state
 from tidemark.engine.access.variant_metadata import FILE_IO, tolerant
 from tidemark.engine.config.configuration import Configuration
+
+CONNECT = 3.0
+"""Seconds that Spark's server gets to accept a connection."""
 
 
 class Lake:
@@ -84,7 +88,7 @@ class Lake:
         with self._lock:
             if self._spark is None:
                 address = self.platform.spark.address
-                if not answers(address):
+                if not listens(address, CONNECT):
                     raise Outage("spark_down", "-", f"nothing listens at {redact_text(address)}")
                 try:
                     self._spark = self._opened()

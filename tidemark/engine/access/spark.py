@@ -5,13 +5,11 @@ No correctness lives in the session; it may be lost at any moment and is then ma
 
 import atexit
 import logging
-import socket
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, cast
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 from pyspark.errors import AnalysisException, IllegalArgumentException
@@ -24,7 +22,6 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.secrets import redact
 from tidemark.engine.access.spark_limits import SESSION_SETTINGS, missing_limits, missing_settings
 
-DEFAULT_PORT = 15002
 HEARD_EVERY = 300.0
 """Seconds between two calls that keep a session alive: a server may close one after a good many more."""
 OWN_EXTENSIONS = "tidemark.spark.TidemarkExtensions"
@@ -81,16 +78,6 @@ def default_session(spark: SparkSession) -> Iterator[None]:
         ended.set()
         keeper.join()
         ConnectSession._default_session = before  # noqa: SLF001
-
-
-def answers(remote: str, timeout: float = 3.0) -> bool:
-    """Whether anything listens at `remote`. Asked first, for Spark's client itself tries for ten minutes."""
-    place = urlsplit(remote)
-    try:
-        with socket.create_connection((place.hostname or "", place.port or DEFAULT_PORT), timeout):
-            return True
-    except OSError:
-        return False
 
 
 def configure(spark: SparkSession, platform: Platform) -> None:

@@ -1,13 +1,11 @@
 """One look at many tables at once: few requests to each Kafka cluster, catalog loads in parallel (see status.py)."""
 
-import socket
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.config.platform import Platform
@@ -15,6 +13,7 @@ from tidemark.domain.errors import TidemarkError, state_of
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.listening import listens
 from tidemark.engine.access.outages import named
 from tidemark.engine.look.headroom import headrooms
 from tidemark.engine.look.quarantined import unresolved
@@ -158,8 +157,8 @@ def _with_reachability(platform: Platform, found: Sequence[Facts]) -> list[Facts
     behind = [facts for facts in found if facts.table and waiting_records(facts)]
     if not behind:
         return list(found)
-    spark_down = not accepts(platform.spark.remote)
-    registries = {name: not accepts(block.url) for name, block in platform.schema_registry.items()}
+    spark_down = not listens(platform.spark.remote, CONNECT)
+    registries = {name: not listens(block.url, CONNECT) for name, block in platform.schema_registry.items()}
 
     def unreachable(facts: Facts) -> State | None:
         needs = facts.contract.value.format in REGISTRY_FORMATS
@@ -168,19 +167,6 @@ def _with_reachability(platform: Platform, found: Sequence[Facts]) -> list[Facts
         return "spark_down" if spark_down else None
 
     return [replace(f, unreachable=unreachable(f)) if f in behind else f for f in found]
-
-
-def accepts(url: str | None) -> bool:
-    """Whether something listens at the host and port of a URL."""
-    parts = urlsplit(url or "")
-    if not parts.hostname:
-        return False
-    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme, 15002)
-    try:
-        with socket.create_connection((parts.hostname, port), timeout=CONNECT):
-            return True
-    except OSError:
-        return False
 
 
 def _remembered(facts: Facts, memory: Memory, now: datetime) -> Facts:

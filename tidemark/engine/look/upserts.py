@@ -10,9 +10,10 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import Current, currents
 from tidemark.domain.states import FINE, OUTAGES, State, remedy
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.listening import listens
 from tidemark.engine.access.outages import named
 from tidemark.engine.look.status import Hint, Status
-from tidemark.engine.look.tables import PARALLEL, accepts, asked
+from tidemark.engine.look.tables import CONNECT, PARALLEL, asked
 from tidemark.engine.merge.state import Pair, read_pair
 
 
@@ -35,7 +36,7 @@ def upsert_statuses(
     told = ask([each.contract.table for each, (pair, _) in zip(known, found, strict=True) if _waits(pair)])
     unmade = [each.append for each, (pair, _) in zip(known, found, strict=True) if _unmade(pair)]
     before = {each.table: each.state for each in look(unmade)} if unmade else {}
-    down = any(_waits(pair) for pair, _ in found) and not accepts(lake.platform.spark.remote)
+    down = any(_waits(pair) for pair, _ in found) and not listens(lake.platform.spark.remote, CONNECT)
     polls = {name: lane.poll for name, lane in lake.platform.lanes.items()}
     return [
         _judged(
