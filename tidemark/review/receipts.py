@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from pyiceberg.table.metadata import TableMetadata
@@ -10,7 +10,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Ledger, add_up
-from tidemark.engine.access.table_state import ancestors, summary_of
+from tidemark.engine.access.table_state import ancestors, made_at, summary_of
 from tidemark.engine.verify.provenance import others_since
 
 KEPT = 400
@@ -56,7 +56,9 @@ def receipts_of(metadata: TableMetadata, table: str) -> list[Receipt]:
         if text is None:
             continue
         try:
-            found.append(Receipt(snapshot.snapshot_id, _at(snapshot), Ledger.from_json(text, table=table)))
+            found.append(
+                Receipt(snapshot.snapshot_id, made_at(snapshot), Ledger.from_json(text, table=table))
+            )
         except Stopped:
             continue
         if len(found) >= KEPT:
@@ -72,8 +74,8 @@ def snapshots_of(metadata: TableMetadata) -> dict[str, Any]:
     rewrites = [each for each in replaced if _rewrite(each)["files_before"]]  # others rewrote manifests alone
     return {
         "count": len(every),
-        "oldest": _at(every[0]).isoformat() if every else None,
-        "newest": _at(every[-1]).isoformat() if every else None,
+        "oldest": made_at(every[0]).isoformat() if every else None,
+        "newest": made_at(every[-1]).isoformat() if every else None,
         "references": sorted(metadata.refs),
         "bytes": _number(head, "total-files-size"),
         "data_files": _number(head, "total-data-files"),
@@ -130,7 +132,7 @@ def fates_of(receipts: list[Receipt]) -> list[dict[str, Any]]:
 def _rewrite(snapshot: Snapshot) -> dict[str, Any]:
     summary = summary_of(snapshot)
     return {
-        "at": _at(snapshot).isoformat(),
+        "at": made_at(snapshot).isoformat(),
         "snapshot_id": snapshot.snapshot_id,
         "files_before": _number(summary, "deleted-data-files"),
         "files_after": _number(summary, "added-data-files"),
@@ -139,7 +141,3 @@ def _rewrite(snapshot: Snapshot) -> dict[str, Any]:
 
 def _number(summary: Mapping[str, str], key: str) -> int:
     return int(summary.get(key, 0))
-
-
-def _at(snapshot: Snapshot) -> datetime:
-    return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)

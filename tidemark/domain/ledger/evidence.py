@@ -6,7 +6,6 @@ the staged snapshot's own count (docs/guide.md, The way of a record).
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from tidemark.domain.formats.debezium import TRUNCATE
@@ -45,19 +44,6 @@ class Evidence:
     def clean(self) -> bool:
         """Every record was written; no second look is needed."""
         return self.unwritten == 0
-
-
-def moment(number: int | None, per_second: int = 1000) -> datetime | None:
-    """A count of milliseconds (or of other parts of a second) since 1970 as a time.
-
-    What lies beyond the years 1 to 9999 is told as the nearest end of them.
-    """
-    if number is None:
-        return None
-    try:
-        return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=number * 1_000_000 // per_second)
-    except OverflowError:
-        return datetime.min.replace(tzinfo=UTC) if number < 0 else datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)

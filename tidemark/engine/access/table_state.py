@@ -146,7 +146,7 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         data_files=int(summary.get("total-data-files", 0)),
         delete_files=int(summary.get("total-delete-files", 0)),
         rows=int(summary.get("total-records", 0)),
-        committed_at=datetime.fromtimestamp(receipt.timestamp_ms / 1000, UTC) if receipt else None,
+        committed_at=made_at(receipt) if receipt else None,
         branches=frozenset(name for name, ref in metadata.refs.items() if ref.snapshot_ref_type == "branch"),
         partition_fields=tuple(f.name for f in metadata.spec().fields),
         merged=merge_ledger_of(receipt, table) if receipt and merges else None,
@@ -177,7 +177,7 @@ def require_whole(metadata: TableMetadata, table: str) -> None:
     """
     newer: list[Snapshot] = []
     for snapshot in ancestors(metadata, metadata.current_snapshot_id):
-        if LEDGER_PROPERTY in summary_of(snapshot):
+        if is_receipt(snapshot):
             if newer:
                 _require_no_half(metadata, table, newer, snapshot)
             return
@@ -219,13 +219,12 @@ def receipts_of_halves(metadata: TableMetadata) -> dict[int, Snapshot]:
     there = {each.snapshot_id: each for each in metadata.snapshots}
     found: dict[int, Snapshot] = {}
     for receipt in metadata.snapshots:
-        if LEDGER_PROPERTY not in summary_of(receipt):
+        if not is_receipt(receipt):
             continue
         planned = planned_head(receipt)
         below = there.get(receipt.parent_snapshot_id or 0)
         while below is not None and below.snapshot_id != planned:
-            summary = summary_of(below)
-            if LEDGER_PROPERTY in summary or not (planned or BATCH_PROPERTY in summary):
+            if is_receipt(below) or not (planned or BATCH_PROPERTY in summary_of(below)):
                 break
             found[below.snapshot_id] = receipt
             below = there.get(below.parent_snapshot_id or 0)
@@ -305,6 +304,16 @@ def schema_at(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
     return found or metadata.schema()
 
 
+def is_receipt(snapshot: Snapshot | None) -> bool:
+    """Whether a snapshot carries a ledger."""
+    return LEDGER_PROPERTY in summary_of(snapshot)
+
+
+def receipts(metadata: TableMetadata) -> Iterator[Snapshot]:
+    """Those among main's ancestors, newest first."""
+    return filter(is_receipt, ancestors(metadata, metadata.current_snapshot_id))
+
+
 def newest_receipt(metadata: TableMetadata) -> Snapshot | None:
     """The newest snapshot with a ledger among main's ancestors; the tag's when expiry has cut that chain after it.
 
@@ -312,14 +321,14 @@ def newest_receipt(metadata: TableMetadata) -> Snapshot | None:
     """
     last: Snapshot | None = None
     for snapshot in ancestors(metadata, metadata.current_snapshot_id):
-        if LEDGER_PROPERTY in summary_of(snapshot):
+        if is_receipt(snapshot):
             return snapshot
         last = snapshot
     tag = metadata.refs.get(LEDGER_TAG)
     if last is None or last.parent_snapshot_id is None or tag is None:
         return None
     tagged = metadata.snapshot_by_id(tag.snapshot_id)
-    if tagged is None or LEDGER_PROPERTY not in summary_of(tagged):
+    if tagged is None or not is_receipt(tagged):
         return None
     return tagged if _age(tagged) <= _age(last) else None
 
@@ -337,6 +346,11 @@ def ledger_of(receipt: Snapshot, table: str) -> Ledger:
 def merge_ledger_of(receipt: Snapshot, table: str) -> MergeLedger:
     """The ledger that a receipt of an upsert table carries."""
     return MergeLedger.from_json(summary_of(receipt)[LEDGER_PROPERTY], table=table)
+
+
+def made_at(snapshot: Snapshot) -> datetime:
+    """When a snapshot was made, by the clock of whoever made it."""
+    return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
 
 
 def summary_of(snapshot: Snapshot | None) -> Mapping[str, str]:

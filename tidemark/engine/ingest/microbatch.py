@@ -22,7 +22,6 @@ from tidemark.domain.ledger.evidence import (
     causes_of,
     first_offenders,
     is_flood,
-    moment,
     nothing_decodes,
     settled,
     truncates,
@@ -33,6 +32,7 @@ from tidemark.domain.ledger.ledger import Counts, Entry, Ledger
 from tidemark.domain.ledger.offsets import Offsets
 from tidemark.domain.outcome import Commit
 from tidemark.domain.plan.schema_plan import SchemaPlan
+from tidemark.domain.times import moment
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.decode.records import decode

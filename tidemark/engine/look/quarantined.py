@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 
 from tidemark.domain.ledger.ledger import Ledger
+from tidemark.domain.times import iso
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load, summary_of
@@ -46,8 +47,8 @@ class Cause:
             "table": self.table,
             "cause": self.cause,
             "count": self.count,
-            "first_seen": _iso(self.first_seen),
-            "last_seen": _iso(self.last_seen),
+            "first_seen": iso(self.first_seen),
+            "last_seen": iso(self.last_seen),
             "schema_ids": sorted(self.schema_ids),
             "resolved": self.resolved,
         }
@@ -98,7 +99,3 @@ def _holding_rows(lake: Lake, quarantine: str) -> Table | None:
     if table is None or not int(summary_of(table.metadata.current_snapshot()).get("total-records", 0)):
         return None
     return table
-
-
-def _iso(at: datetime | None) -> str | None:
-    return at.astimezone(UTC).isoformat() if at else None

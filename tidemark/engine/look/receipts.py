@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, NOTHING, Ledger, add_up
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, NOTHING, add_up
 from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import ancestors, load, newest_receipt, summary_of
+from tidemark.engine.access.table_state import ledger_of, load, newest_receipt, receipts, summary_of
 
 
 def outcome_of(lake: Lake, contract: Contract, run_id: str, error: Mapping[str, Any]) -> Outcome:
@@ -21,15 +21,13 @@ def outcome_of(lake: Lake, contract: Contract, run_id: str, error: Mapping[str, 
         loaded = load(lake.catalog, contract.table)
         if loaded is None:
             return Outcome(contract.table, state="failed", error=error)
-        mine: list[tuple[int, Ledger]] = []
-        for snapshot in ancestors(loaded.metadata, loaded.metadata.current_snapshot_id):
-            text = summary_of(snapshot).get(LEDGER_PROPERTY, "")
-            if run_id in text:
-                mine.append((snapshot.snapshot_id, Ledger.from_json(text, table=contract.table)))
+        mine = [
+            (each.snapshot_id, ledger_of(each, contract.table))
+            for each in receipts(loaded.metadata)
+            if run_id in summary_of(each)[LEDGER_PROPERTY]
+        ]
         newest = newest_receipt(loaded.metadata)
-    following: Mapping[int, int] = (
-        Ledger.from_json(summary_of(newest)[LEDGER_PROPERTY], table=contract.table).next if newest else {}
-    )
+    following: Mapping[int, int] = ledger_of(newest, contract.table).next if newest else {}
     started: dict[int, int] = dict(following)
     for _, ledger in mine:  # newest first, so the oldest has the last word
         started |= ledger.from_

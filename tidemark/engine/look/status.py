@@ -14,6 +14,7 @@ from tidemark.domain.ledger.guard import Finding, Topic, another, examine
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.domain.states import FINE, HELD_BACK, OUTAGES, STATES, State, remedy
+from tidemark.domain.times import iso
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.held import accepted_batch
 from tidemark.engine.look.sightings import Memory
@@ -139,10 +140,10 @@ class Status:
             "state": self.state,
             "lag_records": self.lag_records,
             "lag_seconds": None if self.lag_seconds is None else round(self.lag_seconds, 3),
-            "stream_clock": _iso(self.stream_clock),
-            "table_clock": _iso(self.table_clock),
+            "stream_clock": iso(self.stream_clock),
+            "table_clock": iso(self.table_clock),
             "retention_headroom_seconds": None if self.headroom is None else round(self.headroom, 3),
-            "last_commit": _iso(self.last_commit),
+            "last_commit": iso(self.last_commit),
             "snapshot_id": self.snapshot_id,
             "next": {str(p): o for p, o in sorted(self.next.items())},
             "end": {str(p): o for p, o in sorted(self.end.items())},
@@ -245,10 +246,6 @@ def _young(facts: Facts, lag: Lag, limit: timedelta, now: datetime) -> bool:
     until = facts.memory.published_until(facts.committed)
     watched = any(waiting(facts.committed, each.end) for each in facts.hint.sightings)
     return watched or (until is not None and now - until <= limit)
-
-
-def _iso(at: datetime | None) -> str | None:
-    return at.astimezone(UTC).isoformat() if at else None
 
 
 def waiting_records(facts: Facts) -> int:

@@ -14,11 +14,10 @@ from pyiceberg.table.metadata import TableMetadata
 
 from tidemark.domain.config.contract import Snapshots
 from tidemark.domain.config.units import counted
-from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.snapshot_keep import DAY_MS, Keep, Ref, Snap, keep
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import load, summary_of
+from tidemark.engine.access.table_state import is_receipt, load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.conflicts import Conflicts
 from tidemark.engine.maintain.foreign_retention import is_aside, out_of_the_way
@@ -83,8 +82,7 @@ def expire(
 def plan_expiry(metadata: TableMetadata, limits: Snapshots, named: Named) -> Keep:
     """What would stay and go right now."""
     snapshots = [
-        Snap(s.snapshot_id, s.parent_snapshot_id, s.timestamp_ms, LEDGER_PROPERTY in summary_of(s))
-        for s in metadata.snapshots
+        Snap(s.snapshot_id, s.parent_snapshot_id, s.timestamp_ms, is_receipt(s)) for s in metadata.snapshots
     ]
     return keep(snapshots, refs_of(metadata), named.ids, limits, _now(), read_on_from=named.read_on_from)
 

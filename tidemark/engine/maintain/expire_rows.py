@@ -15,7 +15,6 @@ from pyiceberg.table import Table
 
 from tidemark.domain.config.contract import Contract, Retention
 from tidemark.domain.config.units import counted
-from tidemark.domain.ledger.evidence import moment
 from tidemark.domain.ledger.ledger import branch_name
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.retention import (
@@ -28,6 +27,7 @@ from tidemark.domain.maintenance.retention import (
     retention_cut,
     taken,
 )
+from tidemark.domain.times import moment
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import is_undone, load, summary_of
 from tidemark.engine.faults import pause_point

@@ -12,10 +12,10 @@ from tidemark.domain.columns.spark_types import quoted_name, quoted_text
 from tidemark.domain.config.upsert import CDC
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger import merge_filters
-from tidemark.domain.ledger.evidence import moment
 from tidemark.domain.ledger.merge_ledger import Truncation
 from tidemark.domain.ledger.merge_plan import AppendHistory
 from tidemark.domain.maintenance.retention import FIRST
+from tidemark.domain.times import moment
 from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import checkpointed

@@ -1,16 +1,17 @@
 """What append table and upsert table say of each other, read from the catalog alone."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
 
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import Current, current_of
 from tidemark.domain.ledger.backfill import CUTOVER, Cutover
-from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
 from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
 from tidemark.domain.ledger.merge_plan import (
     AppendHistory,
@@ -30,9 +31,12 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import (
     TableState,
     ancestors,
+    is_receipt,
     is_undone,
     ledger_missing,
+    ledger_of,
     load,
+    made_at,
     newest_receipt,
     read_state,
     require_whole,
@@ -123,17 +127,13 @@ def read_history(metadata: TableMetadata, table: str, named: int | None) -> Appe
     for snapshot in chain:
         if receipts and (named is None or snapshot.snapshot_id == named):
             break
-        text = summary_of(snapshot).get(LEDGER_PROPERTY)
-        if text:
-            at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
-            receipts.append(AppendReceipt(snapshot.snapshot_id, at, Ledger.from_json(text, table=table)))
+        if is_receipt(snapshot):
+            receipts.append(_append_receipt(snapshot, table))
     if not receipts:
         newest = newest_receipt(metadata)
         if newest is None:
             raise ledger_missing(metadata, table)
-        at = datetime.fromtimestamp(newest.timestamp_ms / 1000, UTC)
-        text = summary_of(newest)[LEDGER_PROPERTY]
-        receipts.append(AppendReceipt(newest.snapshot_id, at, Ledger.from_json(text, table=table)))
+        receipts.append(_append_receipt(newest, table))
     return AppendHistory(
         uuid=str(metadata.table_uuid),
         head=metadata.current_snapshot_id or 0,
@@ -141,6 +141,10 @@ def read_history(metadata: TableMetadata, table: str, named: int | None) -> Appe
         receipts=tuple(receipts),
         whole=not chain or chain[-1].parent_snapshot_id is None,
     )
+
+
+def _append_receipt(snapshot: Snapshot, table: str) -> AppendReceipt:
+    return AppendReceipt(snapshot.snapshot_id, made_at(snapshot), ledger_of(snapshot, table))
 
 
 def next_step(lake: Lake, pair: Pair, limit: int) -> Merge | GoBack | Rebuild | None:

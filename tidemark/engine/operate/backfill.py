@@ -6,7 +6,6 @@ table's own receipts whether it was published: a process may die on any line.
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,7 @@ from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Cutover, Source, 
 from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import TableState, ledger_of
+from tidemark.engine.access.table_state import TableState, ledger_of, made_at
 from tidemark.engine.faults import pause_point
 from tidemark.engine.operate.backfill_compare import Compared, compare_windows
 from tidemark.engine.operate.backfill_cutover import attempt_cutover, cutover_id, published, require_shadow
@@ -326,7 +325,7 @@ def _cutover(lake: Lake, work: Work, receipt: int, signature: Signature) -> Cuto
         return said
     rows = sum(c.written for w in windows(lake, name + SHADOW) for c in w.counts.values())
     said = Cutover(
-        at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
+        at=made_at(snapshot),
         source=work.plan.source,
         since=work.plan.since,
         until=work.plan.until,

@@ -16,10 +16,10 @@ from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Cutover, Placement, Source, place
 from tidemark.domain.ledger.evidence import Evidence
-from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY, Counts, add_up, batch_id
+from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Counts, add_up, batch_id
 from tidemark.domain.ledger.settlement import ABANDONED, Settlement
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import TableState, ancestors, ledger_of, load, summary_of
+from tidemark.engine.access.table_state import TableState, ledger_of, load, receipts, summary_of
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.stage import Staged
@@ -59,8 +59,8 @@ def cutover_id(contract: Contract, shadow: TableState) -> str:
 def published(lake: Lake, contract: Contract, batch: str) -> int | None:
     """The receipt of that batch among main's ancestors."""
     loaded = load(lake.catalog, contract.table)
-    for snapshot in ancestors(loaded.metadata, loaded.metadata.current_snapshot_id) if loaded else ():
-        if LEDGER_PROPERTY in summary_of(snapshot) and ledger_of(snapshot, contract.table).batch_id == batch:
+    for snapshot in receipts(loaded.metadata) if loaded else ():
+        if ledger_of(snapshot, contract.table).batch_id == batch:
             return snapshot.snapshot_id
     return None
 

@@ -16,7 +16,7 @@ from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract, Ingest, 
 from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.errors import Refused, SchemaUnsupported
 from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Source
-from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts
+from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.offsets import OffsetRange, Offsets, Ranges
 from tidemark.domain.ledger.replay import minus
 from tidemark.domain.plan.table_properties import GC_ENABLED
@@ -24,10 +24,10 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import (
     TableState,
     ancestors,
+    is_receipt,
     ledger_of,
     load,
     newest_receipt,
-    summary_of,
 )
 from tidemark.engine.merge.rows import conformed
 from tidemark.engine.schema.evolve import value_columns
@@ -97,7 +97,7 @@ def windows(lake: Lake, shadow: str) -> list[Window]:
     if loaded is None or newest is None:
         return []
     chain = ancestors(loaded.metadata, newest.snapshot_id)
-    found = [(s, ledger_of(s, shadow)) for s in chain if LEDGER_PROPERTY in summary_of(s)]
+    found = [(s, ledger_of(s, shadow)) for s in chain if is_receipt(s)]
     batches: list[tuple[Ranges, Mapping[int, Counts], int | None]] = [
         (_ranges(ledger.from_, ledger.next), ledger.counts, s.snapshot_id)
         for s, ledger in reversed(found)

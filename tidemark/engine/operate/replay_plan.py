@@ -15,12 +15,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from tidemark import __version__
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Refused, Stopped
-from tidemark.domain.ledger.evidence import Evidence, moment
+from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Counts, Entry, Ledger, batch_id
 from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.ledger.replay import Runs, replayed
 from tidemark.domain.ledger.settlement import Settlement
+from tidemark.domain.times import moment
 from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named

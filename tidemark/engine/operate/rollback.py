@@ -20,7 +20,6 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.guard import Topic, examine, expired_ranges
 from tidemark.domain.ledger.ledger import (
-    LEDGER_PROPERTY,
     Entry,
     Ledger,
     batch_id,
@@ -36,11 +35,12 @@ from tidemark.engine.access.table_state import (
     TableState,
     ancestors,
     is_of_batch,
+    is_receipt,
     ledger_of,
     load,
+    made_at,
     planned_head,
     receipts_of_halves,
-    summary_of,
 )
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.ingest.read import read_ranges
@@ -92,7 +92,7 @@ class _Step:
     def as_json(self) -> dict[str, Any]:
         return {
             "target_snapshot": self.target.snapshot_id,
-            "target_time": _at(self.target).isoformat(),
+            "target_time": made_at(self.target).isoformat(),
             "next": {str(p): o for p, o in sorted(self.old.next.items())},
             "was": {str(p): o for p, o in sorted(self.ledger.next.items())},
             "commits_undone": len(self.undone),
@@ -174,7 +174,7 @@ def _step(lake: Lake, contract: Contract, state: TableState, target: Target) -> 
             next_step=f"name snapshot {_receipt_after(chain, found)}, or its parent",
             table=contract.table,
         )
-    old = next((s for s in ancestors(table.metadata, found.snapshot_id) if _is_receipt(s)), None)
+    old = next((s for s in ancestors(table.metadata, found.snapshot_id) if is_receipt(s)), None)
     if old is None:
         raise Refused(
             f"no receipt lies at or before snapshot {found.snapshot_id}",
@@ -182,7 +182,7 @@ def _step(lake: Lake, contract: Contract, state: TableState, target: Target) -> 
             table=contract.table,
         )
     between = chain[: chain.index(found)]
-    undone = tuple(ledger_of(s, contract.table) for s in between if _is_receipt(s))
+    undone = tuple(ledger_of(s, contract.table) for s in between if is_receipt(s))
     there = found.snapshot_id == state.head or (
         len(between) == 1 and undone[:1] and undone[0].kind == "rollback"
     )
@@ -204,11 +204,11 @@ def _find(contract: Contract, chain: Sequence[Snapshot], target: Target, halves:
         found = next((s for s in chain if s.snapshot_id == target.snapshot_id), None)
     if found is not None:
         return found
-    oldest = next((s for s in reversed(chain) if _is_receipt(s)), chain[-1])
-    following = ledger_of(oldest, contract.table).next if _is_receipt(oldest) else {}
+    oldest = next((s for s in reversed(chain) if is_receipt(s)), chain[-1])
+    following = ledger_of(oldest, contract.table).next if is_receipt(oldest) else {}
     raise Refused(
         f"{target} is not among the {len(chain)} snapshots on the way to main; the oldest that is left is "
-        f"{oldest.snapshot_id} of {_at(oldest).isoformat(timespec='seconds')}, with offsets {following}",
+        f"{oldest.snapshot_id} of {made_at(oldest).isoformat(timespec='seconds')}, with offsets {following}",
         next_step="older states were expired, or undone by an earlier rollback: replay the range instead",
         table=contract.table,
         oldest=oldest.snapshot_id,
@@ -308,7 +308,7 @@ def _halves(contract: Contract, metadata: TableMetadata, chain: Sequence[Snapsho
     """Rows of a batch whose receipt is a later snapshot, or the removal with which the replay of a range begins."""
     found, newer = set(receipts_of_halves(metadata)), None
     for each in chain:
-        if _is_receipt(each):
+        if is_receipt(each):
             newer = each
         elif is_of_batch(metadata, each) or _may_be_removal(contract, newer, each):
             found.add(each.snapshot_id)
@@ -324,12 +324,4 @@ def _may_be_removal(contract: Contract, newer: Snapshot | None, found: Snapshot)
 
 def _receipt_after(chain: Sequence[Snapshot], half: Snapshot) -> int:
     newer = chain[: chain.index(half)]
-    return next((s.snapshot_id for s in reversed(newer) if _is_receipt(s)), half.snapshot_id)
-
-
-def _is_receipt(snapshot: Snapshot) -> bool:
-    return LEDGER_PROPERTY in summary_of(snapshot)
-
-
-def _at(snapshot: Snapshot) -> datetime:
-    return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
+    return next((s.snapshot_id for s in reversed(newer) if is_receipt(s)), half.snapshot_id)

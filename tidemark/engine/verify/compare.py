@@ -6,7 +6,7 @@ snapshot; checksums do not depend on the order of rows and compare values of one
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -22,7 +22,7 @@ from tidemark.domain.lineage.column_lineage import lineage_of, tags_of
 from tidemark.domain.suggest import nearest
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import load
+from tidemark.engine.access.table_state import load, made_at
 from tidemark.engine.config.discovery import Discovery
 from tidemark.engine.verify.differences import KEY, ROW, Differences, look_closer
 from tidemark.engine.verify.fingerprint import fingerprint, located, shown, summed
@@ -215,7 +215,7 @@ def _opened(lake: Lake, table: str) -> _Opened:
         head = loaded.metadata.current_snapshot()
         pinned = f"VERSION AS OF {head.snapshot_id}" if head else "WHERE false"
         rows = lake.spark().sql(f"SELECT * FROM {lake.identifier(table)} {pinned}")
-        at = datetime.fromtimestamp(head.timestamp_ms / 1000, UTC) if head else None
+        at = made_at(head) if head else None
         return _Opened(table, head.snapshot_id if head else None, at, rows)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,8 +13,9 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY, Ledger
 from tidemark.domain.maintenance.retention import expired_before
+from tidemark.domain.times import iso
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import TableState, ancestors, summary_of
+from tidemark.engine.access.table_state import TableState, ancestors, made_at, summary_of
 from tidemark.engine.schema.history import history
 from tidemark.engine.schema.subjects import subjects_of
 
@@ -91,7 +92,7 @@ def receipt_facts(receipt: tuple[int, datetime, Ledger] | None) -> dict[str, Any
     snapshot, at, ledger = receipt or (None, None, None)
     return {
         "snapshot_id": snapshot,
-        "published_at": at.astimezone(UTC).isoformat() if at else None,
+        "published_at": iso(at),
         "kind": ledger.kind if ledger else None,
         "run_id": ledger.run_id if ledger else None,
         "batch_id": ledger.batch_id if ledger else None,
@@ -137,7 +138,7 @@ def _commit(snapshot: Snapshot, operation: str, summary: Mapping[str, str]) -> F
 
     return ForeignCommit(
         snapshot.snapshot_id,
-        datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
+        made_at(snapshot),
         operation,
         number("added-records"),
         number("deleted-records", "added-position-deletes", "added-equality-deletes"),

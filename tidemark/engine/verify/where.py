@@ -6,7 +6,7 @@ offsets, the receipts and the quarantine do not say, Kafka is asked for.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -18,12 +18,20 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.fate import MEANINGS, Fate, by_offset, of_another, reader_of, without_row
 from tidemark.domain.ledger.guard import Finding, Topic, another
-from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
+from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.maintenance.retention import expired_before
 from tidemark.domain.states import remedy
+from tidemark.domain.times import iso
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import TableState, ancestors, ledger_of, load, summary_of
+from tidemark.engine.access.table_state import (
+    TableState,
+    ancestors,
+    is_receipt,
+    ledger_of,
+    load,
+    made_at,
+)
 from tidemark.engine.table.settle import pending
 from tidemark.engine.table.standing import NEEDED, OPEN, require_columns, standing
 from tidemark.engine.verify.glimpse import glimpse, is_skipped
@@ -188,11 +196,7 @@ def _look(lake: Lake, contract: Contract) -> _Table:
         state = lake.state(contract.table, ledger=False)
         loaded = load(lake.catalog, contract.table)
         chain = ancestors(loaded.metadata, state.head) if loaded else ()
-        receipts = [
-            (s.snapshot_id, datetime.fromtimestamp(s.timestamp_ms / 1000, UTC), ledger_of(s, contract.table))
-            for s in chain
-            if LEDGER_PROPERTY in summary_of(s)
-        ]
+        receipts = [(s.snapshot_id, made_at(s), ledger_of(s, contract.table)) for s in chain if is_receipt(s)]
         topic = quietly(lambda: lake.topic(contract))
         metadata = loaded.metadata if loaded else None
         return _Table(contract, state, topic, receipts, another(state.ledger, topic), metadata)
@@ -254,9 +258,9 @@ def _published(
     if resolved:
         answer.facts["was_quarantined"] = {
             "cause": resolved[-1]["cause"],
-            "at": _iso(resolved[-1]["quarantined_at"]),
+            "at": iso(resolved[-1]["quarantined_at"]),
             "resolved_by": resolved[-1]["resolved_by"],
-            "resolved_at": _iso(resolved[-1]["resolved_at"]),
+            "resolved_at": iso(resolved[-1]["resolved_at"]),
         }
     return answer
 
@@ -311,7 +315,7 @@ def _held(lake: Lake, table: _Table, answer: Answer, row: dict[str, Any]) -> Ans
         "detail": row["detail"],
         "run_id": row["run_id"],
         "batch_id": row["batch_id"],
-        "quarantined_at": _iso(row["quarantined_at"]),
+        "quarantined_at": iso(row["quarantined_at"]),
         "record": {
             "epoch": row["epoch"],
             "timestamp": told(row["timestamp"]),
@@ -391,7 +395,3 @@ def _text(value: bytes | None) -> str | None:
         return value[:SHOWN].decode("utf-8")
     except UnicodeDecodeError:
         return "0x" + value[:SHOWN].hex()
-
-
-def _iso(at: datetime | None) -> str | None:
-    return at.astimezone(UTC).isoformat() if at else None

@@ -1,0 +1,21 @@
+"""Times as records, snapshots and answers tell them: counts since 1970, and text in UTC."""
+
+from datetime import UTC, datetime, timedelta
+
+
+def moment(number: int | None, per_second: int = 1000) -> datetime | None:
+    """A count of milliseconds (or of other parts of a second) since 1970 as a time.
+
+    What lies beyond the years 1 to 9999 is told as the nearest end of them.
+    """
+    if number is None:
+        return None
+    try:
+        return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=number * 1_000_000 // per_second)
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC) if number < 0 else datetime.max.replace(tzinfo=UTC)
+
+
+def iso(at: datetime | None) -> str | None:
+    """In ISO 8601, at UTC."""
+    return at.astimezone(UTC).isoformat() if at else None
