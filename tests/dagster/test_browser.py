@@ -76,10 +76,7 @@ def stop_schedules(instance, schedules):
 def commit(number):
     return Commit(
         "shop.orders",
-        "b",
-        "a",
         1,
-        None,
         {},
         {},
         {},

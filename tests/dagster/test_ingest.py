@@ -63,7 +63,7 @@ class FakeWork:
         self.lake.tables[contract.table]["run_id"] = self.run_id
         counts = {0: Counts(count, count - 1, 1)}
         return Commit(
-            contract.table, "b", "a", 2**60, None, {0: 10 - count}, {0: 10}, counts, frozenset({7}),
+            contract.table, 2**60, {0: 10 - count}, {0: 10}, counts, frozenset({7}),
             NOON, {"stage": 0.25, "publish": 0.5}, 3, 4096, NOON, quality=FakeWork.quality,
         )  # fmt: skip
 

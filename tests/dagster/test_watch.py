@@ -220,10 +220,7 @@ def test_late_rows_and_watermark_are_a_check_with_figures(defs):
     )
     commit = Commit(
         "shop.orders",
-        "b",
-        "a",
         1,
-        None,
         {},
         {},
         {},

@@ -16,10 +16,7 @@ class Commit:
     """One published microbatch. `seconds` are per stage, `bytes` and `files` those of the new data files."""
 
     table: str
-    batch_id: str
-    attempt: str
     snapshot_id: int
-    parent_id: int | None
     from_: Mapping[int, int]
     next: Mapping[int, int]
     counts: Mapping[int, Counts]

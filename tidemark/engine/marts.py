@@ -15,9 +15,9 @@ def project_folder() -> Path:
     return Path(tidemark.__file__).parent.parent / FOLDER
 
 
-def read_project(folder: Path | None = None) -> Project | None:
+def read_project() -> Project | None:
     """What `assets.json` says; None where there is no project."""
-    file = (folder or project_folder()) / FILE
+    file = project_folder() / FILE
     return Project.from_json(file.read_text(encoding="utf-8")) if file.is_file() else None
 
 

@@ -81,7 +81,7 @@ class World(Clock):
         count = Counts(end - start[0], end - start[0])
         self.commits.append(((self.at - NOON).total_seconds(), contract.table, count.read))
         return Commit(
-            contract.table, "b", "a", len(self.commits), None, start, {0: end}, {0: count}, frozenset({1}),
+            contract.table, len(self.commits), start, {0: end}, {0: count}, frozenset({1}),
             self.at, {"stage": 0.5}, 1, 100, self.at,
         )  # fmt: skip
 

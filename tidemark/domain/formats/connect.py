@@ -50,7 +50,7 @@ def is_zoned_time(text: str) -> bool:
     return True
 
 
-def semantic_leaf(kind: LeafKind, schema: Mapping[str, Any], *, documents: bool = False) -> Leaf | None:
+def semantic_leaf(kind: LeafKind, schema: Mapping[str, Any], *, documents: bool) -> Leaf | None:
     """The leaf that the attributes of an Avro type make of it, None when they say nothing that we know.
 
     With `documents` JSON text is more than text.

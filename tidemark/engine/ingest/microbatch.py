@@ -169,10 +169,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
     tell_group(lake, contract, ledger.next)
     return Commit(
         table=contract.table,
-        batch_id=plan.batch_id,
-        attempt=plan.attempt_id,
         snapshot_id=receipt,
-        parent_id=plan.state.head,
         from_=ledger.from_,
         next=ledger.next,
         counts=counts,

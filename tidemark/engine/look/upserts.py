@@ -22,7 +22,6 @@ def upsert_statuses(
     tables: Iterable[Current],
     ask: Callable[[Sequence[str]], Mapping[str, Hint]] = lambda _: {},
     look: Callable[[list[Contract]], list[Status]] = lambda _: [],
-    now: datetime | None = None,
 ) -> list[Status]:
     """The upsert tables in their order; `ask` knows how the last run of tables that are behind has ended.
 
@@ -30,7 +29,7 @@ def upsert_statuses(
     `look` tells how.
     """
     known = list(tables)
-    at = now or datetime.now(UTC)
+    at = datetime.now(UTC)
     with ThreadPoolExecutor(PARALLEL, thread_name_prefix="status") as pool:
         found = list(pool.map(lambda each: asked(lambda: read_pair(lake, each)), known))
     told = ask([each.contract.table for each, (pair, _) in zip(known, found, strict=True) if _waits(pair)])

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from math import inf
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
@@ -37,9 +36,7 @@ SHOWN = 20
 PARALLEL = 16
 
 
-def remove_orphans(
-    lake: Lake, name: str, limits: Orphans, *, until: float = inf, dry_run: bool = False
-) -> Gain:
+def remove_orphans(lake: Lake, name: str, limits: Orphans, *, until: float, dry_run: bool) -> Gain:
     """Remove orphans older than `older_than`, and never what is younger than a running stage; none after `until`.
 
     A dry run names all of them, a removal the first few.

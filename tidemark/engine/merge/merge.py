@@ -89,10 +89,7 @@ def _commit(
     counts = Counts(read, written, 0, deleted, read - written - deleted)
     return Commit(
         table=plan.current.contract.table,
-        batch_id=plan.id,
-        attempt=plan.attempt_id,
         snapshot_id=receipt,
-        parent_id=plan.state.head,
         from_=dict(plan.rows.start),
         next=ledger.next,
         counts={0: counts},

@@ -107,7 +107,7 @@ class MergePlan:
 
 
 def make_merge_plan(
-    lake: Lake, current: Current, run_id: str, *, known: bool = False, goal: Ledger | None = None
+    lake: Lake, current: Current, run_id: str, *, known: bool, goal: Ledger | None
 ) -> MergePlan | None:
     """The next merge from what both tables say, or None. What lies beyond `goal` alone is no reason for one.
 

@@ -33,7 +33,7 @@ class Read:
 
 
 def read_committed(
-    cluster: KafkaCluster, topic: str, ranges: Mapping[int, OffsetRange], before: datetime | None = None
+    cluster: KafkaCluster, topic: str, ranges: Mapping[int, OffsetRange], before: datetime | None
 ) -> Iterator[Read]:
     """Every committed record of `ranges`, partitions mixed, each in order.
 
