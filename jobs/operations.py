@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field
@@ -13,6 +13,7 @@ from assets.names import VERB_TAG, table_key
 from resources.lake import LakeResource
 from tidemark.domain.config.upsert import is_upsert_table
 from tidemark.domain.errors import TidemarkError
+from tidemark.domain.states import Acceptance
 from tidemark.engine.login import login_name
 
 if TYPE_CHECKING:
@@ -58,9 +59,7 @@ class Verb(SignedConfig):
 class Accept(Verb):
     """`accept` also says which stop state it resolves."""
 
-    action: Literal["first-load", "new-epoch", "record-gap", "quarantine-batch"] = Field(
-        description="the stop state that is resolved"
-    )
+    action: Acceptance = Field(description="the stop state that is resolved")
 
 
 class Approve(Verb):

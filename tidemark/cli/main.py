@@ -3,13 +3,14 @@
 import atexit
 import gc
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from tidemark.cli.border import Commands
 from tidemark.cli.later import Services
 from tidemark.cli.options import AsJson, By, DryRun, Reason, Table, Tables
+from tidemark.domain.states import Acceptance
 
 # A command begins with importing 2,500 modules, none of it garbage: looking for some took a tenth of a short run.
 gc.set_threshold(50_000)
@@ -374,10 +375,7 @@ def where(
     command(topic, place, key, as_json=as_json)
 
 
-Action = Literal["first-load", "new-epoch", "record-gap", "quarantine-batch"]
-
-
-def _only_one(flags: dict[Action, bool]) -> Action:
+def _only_one(flags: dict[Acceptance, bool]) -> Acceptance:
     chosen = [action for action, given in flags.items() if given]
     if len(chosen) != 1:
         raise typer.BadParameter(f"say exactly one of {', '.join(f'--{action}' for action in flags)}")

@@ -41,6 +41,8 @@ OUTAGES: frozenset[State] = frozenset(
 )
 HELD_BACK: frozenset[State] = frozenset({"quarantine_flood", "quality_blocked", "misconfigured"})
 """States that a batch is stopped in for what it holds; `accept --quarantine-batch` lets it through."""
+Acceptance = Literal["first-load", "new-epoch", "record-gap", "quarantine-batch"]
+"""What `accept` can be asked for, each for the states that it resolves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, Primitive, Struct
 from tidemark.domain.config.quality import CAUSE_PREFIX, QualityRule
 from tidemark.domain.config.quality_sql import mentioned
+from tidemark.domain.config.upsert import CDC
 from tidemark.domain.ledger.quality_results import RuleResult, Rules, Sample, may_show
 from tidemark.domain.plan.quality_fit import bound, literal
 from tidemark.engine.access.conditions import any_of
@@ -24,7 +25,6 @@ from tidemark.engine.access.conditions import any_of
 BROKEN = "_tidemark_rule_"
 SHOWN = 200
 """Characters of a value in a sample."""
-CDC = "_cdc"
 _DELETES = ("d", "t")
 
 

@@ -1,7 +1,6 @@
 """Rules that judge what is staged, before it is published: blocking rules of rows, and rules of the whole batch.
 
 pandera runs them over Spark Connect on exactly the rows that this attempt has staged; each rule is one of its checks.
-Imported late, for it brings pandas with it, and only tables with such rules pay for that.
 """
 
 from collections.abc import Callable

@@ -5,7 +5,7 @@ Every function returns the operation as it was logged; with `dry_run` nothing is
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
@@ -17,7 +17,7 @@ from tidemark.domain.ledger.ledger import Counts, Gap, Ledger, batch_id
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.replay import runs_without
 from tidemark.domain.ledger.settlement import Settlement
-from tidemark.domain.states import State
+from tidemark.domain.states import Acceptance, State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import ACCEPTED, ACCEPTED_BATCH, TableState, load
 from tidemark.engine.ingest.held import held_batch, spelled
@@ -36,7 +36,6 @@ from tidemark.engine.table.start import starting_offsets
 from tidemark.engine.table.unloaded import unloaded
 from tidemark.engine.table.unlogged import act_of, log_died, log_what_died
 
-Acceptance = Literal["first-load", "new-epoch", "record-gap", "quarantine-batch"]
 _NEW_EPOCH: frozenset[State] = frozenset(
     {"topic_recreated", "cluster_changed", "partitions_shrunk", "offsets_regressed"}
 )

@@ -8,12 +8,13 @@ from tidemark.domain.config.upsert import Current, currents
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.merge_ledger import MergeLedger, merge_id
 from tidemark.domain.ledger.merge_plan import Rebuild
+from tidemark.domain.states import Acceptance
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.merge.lacking import lacking, tombstones, truncates
 from tidemark.engine.merge.plan import LIMIT
 from tidemark.engine.merge.state import Pair, next_step, read_pair
 from tidemark.engine.merge.table import prepare
-from tidemark.engine.operate.accept import Acceptance, accept
+from tidemark.engine.operate.accept import accept
 from tidemark.engine.table.create import publish_receipt
 from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.unloaded import unloaded

@@ -29,6 +29,7 @@ from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.records import KeyDecoding
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quality_plan import check_rules
+from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.ingest.ready import evolved, require_covered
 from tidemark.engine.ingest.stage import Staged
@@ -132,8 +133,6 @@ def judge_replay(
     """
     if not plan.staged_rules:
         return
-    from tidemark.engine.ingest.quality_stage import judge_stage  # noqa: PLC0415 - only tables with rules pay for it
-
     try:
         judge_stage(lake, plan, staged, without, replaced)
     except Stopped as stopped:

@@ -29,6 +29,7 @@ from tidemark.engine.table.new_table import create
 from tidemark.engine.table.publish import publish_alone
 from tidemark.engine.table.start import starting_offsets
 
+CLUSTER = "tidemark.cluster"
 DECLARED_IN = "tidemark.contract-file"
 """The file that declared the table when it was made: by it a renamed table is recognised."""
 
@@ -210,7 +211,7 @@ def _own_properties(lake: Lake, contract: Contract, topic: Topic, columns: Struc
     known = {
         OWNED: contract.topic,
         DECLARED_IN: contract_file(lake, contract),
-        "tidemark.cluster": contract.cluster,
+        CLUSTER: contract.cluster,
         "tidemark.cluster-id": topic.cluster_id,
         TYPE_RULES_PROPERTY: str(TYPE_RULES),
         MEANINGS: told(columns),

@@ -24,10 +24,8 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.namespace import make_namespace
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState, load, read_state
-from tidemark.engine.table.create import DECLARED_IN, contract_file, set_properties, table_columns
+from tidemark.engine.table.create import CLUSTER, DECLARED_IN, contract_file, set_properties, table_columns
 from tidemark.engine.table.folder import folder_fault, give_up, taken_folder
-
-CLUSTER = "tidemark.cluster"
 
 
 def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
