@@ -20,7 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemark.domain.formats import json_schema, protobuf_columns
 from tidemark.domain.formats.json_columns import columns, declared
 from tidemark.engine.access.spark_limits import SESSION_SETTINGS
-from tidemark.engine.decode.records import FATE, NO_ID, Decoding, decode
+from tidemark.engine.decode.decoding import NO_ID, Decoding
+from tidemark.engine.decode.records import FATE, decode
 from tidemark.engine.schema import protobuf
 from tidemark.engine.schema.protoc import compile_proto
 from tidemark.services.stack import Stack

@@ -16,9 +16,10 @@ from tests.support.decoding import SOURCE, schema_of
 from tidemark.domain.columns.types import BINARY, LONG, STRING, Field, Struct
 from tidemark.domain.formats import avro
 from tidemark.domain.formats.debezium import CDC, avro_columns, document_columns, json_documents
+from tidemark.engine.decode.decoding import NO_ID, Decoding, KeyDecoding
 from tidemark.engine.decode.failures import explain_failures
 from tidemark.engine.decode.key import KEY_PAYLOAD
-from tidemark.engine.decode.records import CAUSE, DETAIL, FATE, NO_ID, Decoding, KeyDecoding, decode
+from tidemark.engine.decode.records import CAUSE, DETAIL, FATE, decode
 
 TIME, DATA = debezium.TIME, debezium.DATA
 ENVELOPE, KEY = 41, 42

@@ -11,8 +11,9 @@ from tests.support.decoding import columns_of, encoded, framed, record, rows_of,
 from tidemark.domain.columns.types import BINARY, LONG, STRING, Field, Struct
 from tidemark.domain.formats.avro_default import zigzag
 from tidemark.engine.access.spark_limits import missing_limits
+from tidemark.engine.decode.decoding import Decoding
 from tidemark.engine.decode.failures import Bounds, explain_failures
-from tidemark.engine.decode.records import CAUSE, FATE, VALUE, Decoding, decode
+from tidemark.engine.decode.records import CAUSE, FATE, VALUE, decode
 
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
 WIDE = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 2}

@@ -14,9 +14,10 @@ from tests.support.both_decoders import NAMED_BY
 from tests.support.decoding import rows_of, source
 from tidemark.domain.columns.spark_types import columns_ddl
 from tidemark.domain.formats.json_columns import DOCUMENT, columns, declared
+from tidemark.engine.decode.decoding import NO_ID, Decoding
 from tidemark.engine.decode.failures import explain_failures
 from tidemark.engine.decode.on_server import NAME
-from tidemark.engine.decode.records import CAUSE, FATE, NO_ID, VALUE, Decoding, decode
+from tidemark.engine.decode.records import CAUSE, FATE, VALUE, decode
 from tidemark.engine.ingest.observe import Observed, evidence, observed
 
 FIELDS = {

@@ -8,7 +8,8 @@ from decoding import columns_of, encoded, exact, framed, record, rows_of, schema
 from matrix import AVRO, TypeRow
 from pyspark.sql import SparkSession
 
-from tidemark.engine.decode.records import FATE, Decoding
+from tidemark.engine.decode.decoding import Decoding
+from tidemark.engine.decode.records import FATE
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from tidemark.domain.formats.avro import parse as parse_avro
 from tidemark.domain.formats.debezium import document_columns, json_documents
 from tidemark.domain.formats.json_columns import DOCUMENT, columns, declared, with_variants
 from tidemark.domain.formats.json_schema import parse as parse_schema
+from tidemark.engine.decode.decoding import NO_ID, Decoding
 from tidemark.engine.decode.failures import explain_value
 from tidemark.engine.decode.on_executors import arrow_type, rows_of
-from tidemark.engine.decode.records import NO_ID, Decoding
 from tidemark.engine.decode.shipped.json_values import JsonFault
 
 CONNECT = "org.apache.kafka.connect.data"

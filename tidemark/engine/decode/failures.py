@@ -17,8 +17,9 @@ from tidemark.domain.formats.avro import AvroSchema
 from tidemark.domain.formats.avro_decoder import HEADER_SIZE
 from tidemark.domain.formats.avro_explain import explain
 from tidemark.domain.formats.explanation import Cause, Explanation
+from tidemark.engine.decode.decoding import NO_ID, Decoding
 from tidemark.engine.decode.on_executors import explain as explain_shipped
-from tidemark.engine.decode.records import CAUSE, DETAIL, FATE, KAFKA, NO_ID, VALUE, Decoding
+from tidemark.engine.decode.records import CAUSE, DETAIL, FATE, KAFKA, VALUE
 from tidemark.engine.decode.shipped.batch import ENVIRONMENT
 from tidemark.engine.decode.shipped.variant_documents import document_fault
 

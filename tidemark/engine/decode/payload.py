@@ -6,7 +6,6 @@ Belongs here: everything that is the same for values and keys. What becomes of t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
@@ -22,13 +21,11 @@ from tidemark.domain.formats.debezium import reader_row
 from tidemark.engine.decode.avro import record_field, shaped
 from tidemark.engine.decode.avro_checks import fits, sound
 from tidemark.engine.decode.debezium import Change
+from tidemark.engine.decode.decoding import Decoding
 from tidemark.engine.decode.on_executors import decoded as shipped_decoder
 from tidemark.engine.decode.routes import branch_of, branch_route, route_of
 from tidemark.engine.decode.text import exactly
 from tidemark.engine.decode.variant import lost, with_variants
-
-if TYPE_CHECKING:
-    from tidemark.engine.decode.records import Decoding
 
 _ID_SIZE = 4
 _SIGN = 1 << 31
@@ -45,7 +42,7 @@ class Parts:
     detail: Column
 
 
-def taken_apart(raw: DataFrame, decoding: "Decoding") -> Parts:
+def taken_apart(raw: DataFrame, decoding: Decoding) -> Parts:
     """The payload `decoding` names of every row, as its columns; nothing is raised for what does not decode."""
     if decoding.format == "avro":
         return _decode_avro(raw, decoding)
@@ -54,7 +51,7 @@ def taken_apart(raw: DataFrame, decoding: "Decoding") -> Parts:
     return _decode_shipped(raw, decoding)
 
 
-def _decode_whole(raw: DataFrame, decoding: "Decoding") -> Parts:
+def _decode_whole(raw: DataFrame, decoding: Decoding) -> Parts:
     """Formats `string` and `raw`: the payload as it is, in the column `value`; text of a key as the column's type."""
     payload = F.col(decoding.payload)
     kind = next(field.type for field in decoding.columns.fields if field.name == WHOLE_VALUE)
@@ -72,7 +69,7 @@ def _decode_whole(raw: DataFrame, decoding: "Decoding") -> Parts:
     return Parts(raw, columns, cause, _null("int"), _null("string"))
 
 
-def _decode_shipped(raw: DataFrame, decoding: "Decoding") -> Parts:
+def _decode_shipped(raw: DataFrame, decoding: Decoding) -> Parts:
     """Formats that are decoded in Python on the executors."""
     writers = {i: schema for i, schema in decoding.writers.items() if not isinstance(schema, AvroSchema)}
     schema_id, column = F.col(decoding.id_column), f"_tidemark_decoded_{decoding.payload}"
@@ -131,14 +128,14 @@ class _Group:
             return self.value, self.root
         return branch_of(self.value, self.root, self.routes.index("own"))
 
-    def change(self, decoding: "Decoding") -> Change | None:
+    def change(self, decoding: Decoding) -> Change | None:
         """The change that each record is, in a topic of Debezium's."""
         if decoding.envelope == "none":
             return None
         return Change(self.value, self.root, decoding.envelope, decoding.upserts, f"{self.column}_row")
 
 
-def _groups(decoding: "Decoding") -> tuple[_Group, ...]:
+def _groups(decoding: Decoding) -> tuple[_Group, ...]:
     alike: dict[tuple[Node, tuple[str, ...]], list[int]] = {}
     for schema_id, schema in sorted(decoding.writers.items()):
         if isinstance(schema, AvroSchema):
@@ -151,7 +148,7 @@ def _groups(decoding: "Decoding") -> tuple[_Group, ...]:
     )
 
 
-def _decode_avro(raw: DataFrame, decoding: "Decoding") -> Parts:
+def _decode_avro(raw: DataFrame, decoding: Decoding) -> Parts:
     groups = _groups(decoding)
     identified = raw.select("*", _schema_id(decoding).alias(decoding.id_column))
     decoded = identified.select("*", *(_decoded(group, decoding) for group in groups))
@@ -179,7 +176,7 @@ def _decode_avro(raw: DataFrame, decoding: "Decoding") -> Parts:
     )
 
 
-def _schema_id(decoding: "Decoding") -> Column:
+def _schema_id(decoding: Decoding) -> Column:
     """The writer's registry id, NULL where the value carries none; known ids are compared as bytes."""
     value = F.col(decoding.payload)
     if decoding.framing == "bare":
@@ -196,7 +193,7 @@ def _schema_id(decoding: "Decoding") -> Column:
     return found.otherwise(signed).cast("int")
 
 
-def _decoded(group: _Group, decoding: "Decoding") -> Column:
+def _decoded(group: _Group, decoding: Decoding) -> Column:
     """`from_avro` for the group's records, NULL for others.
 
     The condition on the partition is always true, and Spark does not know it: an expression that may answer
@@ -208,7 +205,7 @@ def _decoded(group: _Group, decoding: "Decoding") -> Column:
     return from_avro(once, decoder_schema(group.root, header), AVRO_OPTIONS).alias(group.column)
 
 
-def _column(group: _Group, field: Field, decoding: "Decoding") -> Column:
+def _column(group: _Group, field: Field, decoding: Decoding) -> Column:
     reader = decoding.reader.table_root if decoding.reader else None
     if change := group.change(decoding):
         return change.column(field, reader_row(reader, decoding.envelope) if reader else None)
@@ -220,7 +217,7 @@ def _column(group: _Group, field: Field, decoding: "Decoding") -> Column:
     )
 
 
-def _cause(faults: Sequence[tuple[Column, Column]], decoding: "Decoding") -> Column:
+def _cause(faults: Sequence[tuple[Column, Column]], decoding: Decoding) -> Column:
     """`faults`: which records, and the cause of each that is out."""
     payload, schema_id = F.col(decoding.payload), F.col(decoding.id_column)
     cause = F.when(payload.isNull(), None).when(schema_id.isNull(), "no_magic_byte")

@@ -16,7 +16,7 @@ from tidemark.domain.ledger.offsets import OffsetRange, Offsets, Ranges, cut, cu
 from tidemark.domain.ledger.quality_results import Rules, row_rules, staged_rules
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.decode.records import NO_ID, Decoding, KeyDecoding, WriterSchema
+from tidemark.engine.decode.decoding import NO_ID, Decoding, KeyDecoding, WriterSchema
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.held import accepted_batch
 from tidemark.engine.ingest.ready import ready, require_covered

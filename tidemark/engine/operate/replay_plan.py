@@ -26,7 +26,7 @@ from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.decode.records import KeyDecoding
+from tidemark.engine.decode.decoding import KeyDecoding
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quality_plan import check_rules
 from tidemark.engine.ingest.quality_stage import judge_stage

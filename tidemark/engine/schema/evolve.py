@@ -30,7 +30,7 @@ from tidemark.domain.plan.schema_plan import (
 from tidemark.domain.plan.table_plan import properties_after, with_table
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.decode.records import NO_ID
+from tidemark.engine.decode.decoding import NO_ID
 from tidemark.engine.schema.alter import Notes, alter
 from tidemark.engine.schema.by_hand import reviewed
 from tidemark.engine.schema.history import Entry, begun, history, noted, told, unfinished

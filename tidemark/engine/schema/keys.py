@@ -22,8 +22,8 @@ from tidemark.domain.formats.json_nodes import Object, Property
 from tidemark.domain.formats.key_columns import check_types, key_targets, named_parts
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.registry import RegisteredSchema
+from tidemark.engine.decode.decoding import NO_ID, Decoding, Format, KeyDecoding, WriterSchema
 from tidemark.engine.decode.key import KEY_PAYLOAD
-from tidemark.engine.decode.records import NO_ID, Decoding, Format, KeyDecoding, WriterSchema
 from tidemark.engine.decode.text import is_readable
 from tidemark.engine.schema import protobuf
 from tidemark.engine.schema.protoc import compile_proto

@@ -11,7 +11,7 @@ from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.errors import Stopped
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.registry import RegisteredSchema, Registry
-from tidemark.engine.decode.records import Framing
+from tidemark.engine.decode.decoding import Framing
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from tidemark.domain.formats.json_columns import with_variants
 from tidemark.domain.formats.protobuf_columns import ProtobufMessage
 from tidemark.domain.formats.routes import Events, avro_event
 from tidemark.engine.access.registry import RegisteredSchema
+from tidemark.engine.decode.decoding import Framing, WriterSchema
 from tidemark.engine.decode.on_executors import check_validator
-from tidemark.engine.decode.records import Framing, WriterSchema
 from tidemark.engine.schema import protobuf
 from tidemark.engine.schema.protoc import compile_proto
 

@@ -20,7 +20,7 @@ from tidemark.domain.formats.json_columns import columns as json_columns
 from tidemark.domain.formats.routes import NO_SKIPS, Events, Skips
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.registry import RegisteredSchema
-from tidemark.engine.decode.records import Format, Framing
+from tidemark.engine.decode.decoding import Format, Framing
 from tidemark.engine.schema.event_routes import events_of, skips
 from tidemark.engine.schema.subjects import read_listed, subject_of
 from tidemark.engine.schema.writer import NoRows, Reading, Writer, first_message, writer_of
