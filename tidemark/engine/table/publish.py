@@ -147,9 +147,25 @@ def _published_or_moved(lake: Lake, receipt: _Receipt) -> int:
         return published
     if table.metadata.current_snapshot_id != attempt.head:
         raise Overtaken(attempt.table, attempt.head or 0, table.metadata.current_snapshot_id)
-    if is_writable(table.metadata):
-        _own_chain(table.metadata, attempt, receipt.written)
-        return _in_one_commit(table, receipt)
+    return _in_one_commit(table, receipt) if is_writable(table.metadata) else _in_steps(lake, table, receipt)
+
+
+def _in_one_commit(table: Table, receipt: _Receipt) -> int:
+    """The receipt and the move to it; whoever writes to the branch or moves main before wins."""
+    attempt = receipt.attempt
+    _own_chain(table.metadata, attempt, receipt.written)
+    snapshot = _OneSnapshot(table).update_snapshot(dict(receipt.entries), attempt.branch).fast_append()
+    added, as_it_was = snapshot._commit()  # noqa: SLF001 - the public commit takes no further requirements
+    pause_point("receipted")
+    receipt.unchanged()
+    pause_point("publishing")
+    _compare_and_set(table, receipt, snapshot.snapshot_id, added, as_it_was)
+    return snapshot.snapshot_id
+
+
+def _in_steps(lake: Lake, table: Table, receipt: _Receipt) -> int:
+    """The same where PyIceberg cannot write: Spark appends the receipt to the branch, then main moves."""
+    attempt = receipt.attempt
     head = head_of(table, attempt)
     if not receipt.is_in(head):
         _append_nothing(lake, receipt)
@@ -169,18 +185,6 @@ def _published_or_moved(lake: Lake, receipt: _Receipt) -> int:
     if _published(metadata, receipt) is None:
         raise Overtaken(attempt.table, attempt.head or 0, metadata.current_snapshot_id)
     return head.snapshot_id
-
-
-def _in_one_commit(table: Table, receipt: _Receipt) -> int:
-    """The receipt and the move to it; whoever writes to the branch or moves main before wins."""
-    attempt = receipt.attempt
-    snapshot = _OneSnapshot(table).update_snapshot(dict(receipt.entries), attempt.branch).fast_append()
-    added, as_it_was = snapshot._commit()  # noqa: SLF001 - the public commit takes no further requirements
-    pause_point("receipted")
-    receipt.unchanged()
-    pause_point("publishing")
-    _compare_and_set(table, receipt, snapshot.snapshot_id, added, as_it_was)
-    return snapshot.snapshot_id
 
 
 def _append_nothing(lake: Lake, receipt: _Receipt) -> None:
