@@ -18,8 +18,9 @@ from tidemark.domain.columns.types import (
     MapType,
     Struct,
     decimal,
+    table_columns,
 )
-from tidemark.engine.table.create import base_properties, table_columns
+from tidemark.engine.table.create import base_properties
 from tidemark.engine.table.new_table import create
 
 COLUMNS = table_columns(

@@ -13,8 +13,8 @@ from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.operate.accept_upsert import accept_upsert
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
-from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.operations import Signature
+from tidemark.engine.table.properties import set_properties
 
 ADA = Signature("ada", "a test")
 COLUMNS = {"note": "string", "doc": "string"}

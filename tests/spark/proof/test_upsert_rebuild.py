@@ -18,8 +18,8 @@ from tidemark.engine.operate.backfill_plan import Asked
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
-from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.operations import Signature
+from tidemark.engine.table.properties import set_properties
 from tidemark.engine.verify.reconcile import reconcile
 
 ADA = Signature("ada", "a test", run_id="r")

@@ -13,8 +13,8 @@ from tidemark.engine.merge.state import own_receipts
 from tidemark.engine.operate.accept_upsert import accept_either
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.operate.replay_range import replay_range
-from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.operations import Signature
+from tidemark.engine.table.properties import set_properties
 
 ADA = Signature("ada", "a test", run_id="r")
 BAD = [{"sql": "v <> 'bad'"}]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from tidemark.domain.columns.types import LONG, STRING, Field, Struct
+from tidemark.domain.columns.types import LONG, STRING, Field, Struct, table_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.layering import Origin
 from tidemark.domain.config.upsert import Current
@@ -24,7 +24,6 @@ from tidemark.engine.merge.table import prepare
 from tidemark.engine.schema.evolve import Approval, begin_rename, finish
 from tidemark.engine.schema.history import history
 from tidemark.engine.table import takeover
-from tidemark.engine.table.create import table_columns
 from tidemark.engine.table.folder import taken_folder
 from tidemark.engine.table.takeover import adoption, releases, rename, renaming
 from tidemark.engine.table.unloaded import gone

@@ -141,6 +141,11 @@ KAFKA_COLUMN = Field(
 """The struct that every append table carries. Types are those of Spark's Kafka source."""
 
 
+def table_columns(columns: Struct) -> Struct:
+    """The value columns and the `_kafka` struct, as an append table has them."""
+    return Struct((*columns.fields, KAFKA_COLUMN))
+
+
 def widens(old: ColumnType, new: ColumnType) -> bool:
     """True when every value of `old` lands exactly in `new` by an allowed widening, or none is needed.
 

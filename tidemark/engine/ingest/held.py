@@ -10,7 +10,7 @@ from tidemark.domain.ledger.offsets import OffsetRange, Ranges
 from tidemark.domain.states import HELD_BACK
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import ACCEPTED_BATCH, HELD_BATCH, TableState
-from tidemark.engine.table.create import set_properties
+from tidemark.engine.table.properties import set_properties
 
 _EPOCH = re.compile(r"epoch (\d+),")
 _RANGE = re.compile(r"(\d+):(\d+)-(\d+)")

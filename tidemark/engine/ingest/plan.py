@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
-from tidemark.domain.columns.types import Struct
+from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
 from tidemark.domain.formats import debezium, json_columns, protobuf_columns
@@ -25,7 +25,6 @@ from tidemark.engine.schema.keys import key_decoding, required_columns
 from tidemark.engine.schema.writer import Writer
 from tidemark.engine.schema.writers import VARIANT_FORMAT, TopicSchemas, read_schemas
 from tidemark.engine.table.branch import Attempt
-from tidemark.engine.table.create import table_columns
 from tidemark.engine.table.unloaded import lost
 
 MANY_VERSIONS = 16

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 
 from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.columns.spark_types import quoted_name
+from tidemark.domain.columns.types import table_columns
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.quality_results import SAMPLES, RuleResult, Rules, Sample
@@ -19,7 +20,6 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.decode.quality_rows import broken, is_judged, sample
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.stage import Staged
-from tidemark.engine.table.create import table_columns
 from tidemark.engine.table.head_rows import head_rows
 
 _SAMPLE = "_tidemark_sample"

@@ -4,7 +4,7 @@ What a batch changes about a table before it is planned is here; the plan itself
 """
 
 from tidemark.domain.columns.coverage import Difference, covers
-from tidemark.domain.columns.types import Struct
+from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, SchemaUnsupported, Stopped
 from tidemark.domain.ledger.guard import Topic
@@ -22,7 +22,7 @@ from tidemark.engine.schema.history import unfinished
 from tidemark.engine.schema.keys import key_decoding
 from tidemark.engine.schema.subjects import subject_of
 from tidemark.engine.schema.writers import TopicSchemas
-from tidemark.engine.table.create import prepare, require_read, table_columns
+from tidemark.engine.table.create import prepare, require_read
 from tidemark.engine.table.publish import tag_receipt
 from tidemark.engine.table.settle import settle
 from tidemark.engine.table.takeover import why_not_anew

@@ -16,7 +16,7 @@ from tidemark.domain.lineage.marts import Mart
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import ancestors, load, summary_of
-from tidemark.engine.table.create import set_properties
+from tidemark.engine.table.properties import set_properties
 
 MADE_OF = "tidemark.made-of"
 """Property of a mart: table -> `<uuid>/<snapshot>` that it was made of."""

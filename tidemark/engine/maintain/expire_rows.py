@@ -40,8 +40,8 @@ from tidemark.engine.table.branch import (
     dropped_on_failure,
     open_branch,
 )
-from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.lease import existing, lease, wanted_by_ingest
+from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import move_to
 
 PATIENT = 10

@@ -14,8 +14,8 @@ from pyiceberg.table.metadata import TableMetadata
 from tidemark.domain.ledger.ledger import BRANCH_PREFIX
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.faults import pause_point
-from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.lease import existing
+from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import TAG_RETENTION_DAYS
 
 DEFAULT_AGE = "history.expire.max-ref-age-ms"

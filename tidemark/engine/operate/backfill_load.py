@@ -8,6 +8,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 
 from tidemark import __version__
+from tidemark.domain.columns.types import table_columns
 from tidemark.domain.config.contract import Contract, SchemaChanges
 from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.errors import Refused, Stopped
@@ -32,15 +33,9 @@ from tidemark.engine.table.branch import (
     dropped_on_failure,
     open_branch,
 )
-from tidemark.engine.table.create import (
-    base_properties,
-    create_as_own,
-    first_ledger,
-    publish_receipt,
-    set_properties,
-    table_columns,
-)
+from tidemark.engine.table.create import base_properties, create_as_own, first_ledger, publish_receipt
 from tidemark.engine.table.new_table import create
+from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish
 
 Say = Callable[[str], None]

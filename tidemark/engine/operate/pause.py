@@ -7,8 +7,8 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import PAUSED, RESUMED, TableState
-from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.operations import Operation, Signature, finish, logged
+from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.unloaded import unloaded
 from tidemark.engine.table.unlogged import log_what_died
 

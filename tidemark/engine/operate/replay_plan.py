@@ -13,6 +13,7 @@ from uuid import uuid4
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark import __version__
+from tidemark.domain.columns.types import table_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Refused, Stopped
 from tidemark.domain.ledger.evidence import Evidence
@@ -37,7 +38,6 @@ from tidemark.engine.schema.evolve import refused_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 from tidemark.engine.table.branch import branch_identifier
-from tidemark.engine.table.create import table_columns
 from tidemark.engine.table.publish import publish
 from tidemark.engine.table.settle import settle, settle_published
 from tidemark.engine.table.unloaded import unloaded

@@ -48,8 +48,8 @@ from tidemark.engine.look.headroom import compacted
 from tidemark.engine.operate.replaced import rows_within, waiting
 from tidemark.engine.operate.replay_plan import now_us, persistent
 from tidemark.engine.table.branch import Attempt, dropped_on_failure, open_branch
-from tidemark.engine.table.create import set_properties
 from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish
 from tidemark.engine.table.settle import settle, settle_published
 from tidemark.engine.table.unloaded import unloaded

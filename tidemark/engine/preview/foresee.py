@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tidemark.domain.columns.layout import layout_faults
-from tidemark.domain.columns.types import Struct
+from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.config.upsert import currents
 from tidemark.domain.errors import Overtaken
@@ -25,7 +25,6 @@ from tidemark.engine.schema.evolve import Evolution, evolve, plan_evolution, val
 from tidemark.engine.schema.keys import key_fault
 from tidemark.engine.schema.subjects import subjects_of
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
-from tidemark.engine.table.create import table_columns
 from tidemark.engine.table.takeover import adoption, releases, renaming
 
 LOOKS = 3

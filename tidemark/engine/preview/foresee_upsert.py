@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tidemark.domain.columns.layout import layout_faults
-from tidemark.domain.columns.types import Struct
+from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.upsert import Current, upsert_columns, upsert_faults
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
@@ -12,7 +12,6 @@ from tidemark.engine.merge.state import read_pair
 from tidemark.engine.merge.table import made_otherwise, plan_follow
 from tidemark.engine.preview.foresee import Foresight, asset, created, of_plan, prevented
 from tidemark.engine.schema.writers import read_schemas
-from tidemark.engine.table.create import table_columns
 
 
 def foresee_upsert(lake: Lake, current: Current) -> Foresight:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
-from tidemark.domain.columns.types import Struct
+from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.evidence import Group, unknown_ids
 from tidemark.domain.ledger.guard import Topic
@@ -23,7 +23,7 @@ from tidemark.engine.preview.newest import newest
 from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding, key_fault
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
-from tidemark.engine.table.create import first_ledger, table_columns
+from tidemark.engine.table.create import first_ledger
 
 FATES = ("written", "quarantined", "tombstones", "skipped", "waiting")
 _PLURAL = {"tombstone": "tombstones", "uncovered": "waiting"}

@@ -31,7 +31,7 @@ from tidemark.engine.access.shape import partition_names, shape_of
 from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.schema.history import BEGUN
-from tidemark.engine.table.create import set_properties
+from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import can_compare_and_set
 
 Properties = Mapping[str, str | None]

@@ -12,8 +12,8 @@ from uuid import uuid4
 from tidemark import __version__
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.layout import layout_faults
-from tidemark.domain.columns.spark_types import is_read, property_list, quoted_text
-from tidemark.domain.columns.types import KAFKA_COLUMN, TYPE_RULES, TYPE_RULES_PROPERTY, Struct
+from tidemark.domain.columns.spark_types import is_read, quoted_text
+from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY, Struct, table_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import Topic
@@ -26,6 +26,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import OWNED, TableState, load
 from tidemark.engine.table.branch import Attempt
 from tidemark.engine.table.new_table import create
+from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish_alone
 from tidemark.engine.table.start import starting_offsets
 
@@ -135,22 +136,6 @@ def publish_receipt(
     """
     attempt = Attempt(contract.table, branch_name(ledger.batch_id, ledger.attempt), state.head)
     return publish_alone(lake, attempt, ledger, act=act)
-
-
-def set_properties(lake: Lake, table: str, properties: Mapping[str, str | None]) -> None:
-    """Set table properties; None removes one."""
-    identifier = lake.identifier(table)
-    gone = [quoted_text(key) for key, value in properties.items() if value is None]
-    kept = {key: value for key, value in properties.items() if value is not None}
-    if kept:
-        lake.spark().sql(f"ALTER TABLE {identifier} SET TBLPROPERTIES ({property_list(kept)})")
-    if gone:
-        lake.spark().sql(f"ALTER TABLE {identifier} UNSET TBLPROPERTIES IF EXISTS ({', '.join(gone)})")
-
-
-def table_columns(columns: Struct) -> Struct:
-    """The value columns and the `_kafka` struct, as an append table has them."""
-    return Struct((*columns.fields, KAFKA_COLUMN))
 
 
 def _create(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> None:

@@ -21,7 +21,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.table_state import load
 from tidemark.engine.table.branch import is_writable
-from tidemark.engine.table.create import set_properties
+from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.races import repeated
 
 LEASE = timedelta(minutes=60)

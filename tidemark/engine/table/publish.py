@@ -20,7 +20,6 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from tidemark.domain.columns.spark_types import property_list
 from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
 from tidemark.domain.ledger.ledger import ACT_PROPERTY, LEDGER_PROPERTY, LEDGER_TAG, Ledger
 from tidemark.domain.ledger.merge_ledger import MergeLedger
@@ -40,6 +39,7 @@ from tidemark.engine.table.branch import (
     open_branch,
     ref_at,
 )
+from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.races import repeated, was_overtaken
 
 TAG_RETENTION_DAYS = 36_500
@@ -219,7 +219,7 @@ def move_to(lake: Lake, attempt: Attempt, says: Mapping[str, str]) -> None:
         )
     if table.metadata.current_snapshot_id != attempt.head:
         raise CommitFailedException(f"main of {attempt.table} is no longer as it was planned for")
-    _say(lake, attempt, says)
+    set_properties(lake, attempt.table, says)
     lake.spark().sql(_forward(lake, attempt)).collect()
     return drop_branch(lake, attempt)
 
@@ -271,8 +271,7 @@ def _fast_forward(lake: Lake, receipt: _Receipt, target: int) -> None:
     pause_point("forwarded")
     tag_receipt(lake, attempt.table, target)
     pause_point("tagged")
-    if says:
-        _say(lake, attempt, says)
+    set_properties(lake, attempt.table, says)
     drop_branch(lake, attempt)
 
 
@@ -286,12 +285,6 @@ def tag_receipt(lake: Lake, table: str, receipt: int) -> None:
 
 def _forward(lake: Lake, attempt: Attempt) -> str:
     return lake.call("fast_forward", attempt.table, f"branch => '{MAIN_BRANCH}', to => '{attempt.branch}'")
-
-
-def _say(lake: Lake, attempt: Attempt, says: Mapping[str, str]) -> None:
-    lake.spark().sql(
-        f"ALTER TABLE {lake.identifier(attempt.table)} SET TBLPROPERTIES ({property_list(says)})"
-    )
 
 
 def _own_chain(metadata: TableMetadata, attempt: Attempt, written: frozenset[int]) -> None:

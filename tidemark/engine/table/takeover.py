@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pyiceberg.catalog import Catalog
 
 from tidemark.domain.columns.coverage import covers
-from tidemark.domain.columns.types import Struct
+from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.naming import SHADOW
@@ -24,8 +24,9 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.namespace import make_namespace
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState, load, read_state
-from tidemark.engine.table.create import CLUSTER, DECLARED_IN, contract_file, set_properties, table_columns
+from tidemark.engine.table.create import CLUSTER, DECLARED_IN, contract_file
 from tidemark.engine.table.folder import folder_fault, give_up, taken_folder
+from tidemark.engine.table.properties import set_properties
 
 
 def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
