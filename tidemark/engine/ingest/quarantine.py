@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.snapshots import Snapshot
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.columns.spark_types import property_list, quoted_name
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.backfill import BACKFILL
 from tidemark.domain.ledger.offsets import Ranges
+from tidemark.domain.ledger.settlement import ABANDONED
 from tidemark.domain.plan.table_properties import BASE
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
@@ -107,6 +109,22 @@ def replace_within(
     if before is None or after is None or after.parent_snapshot_id != before.snapshot_id:
         return None
     return Change(quarantine, before.snapshot_id, after.snapshot_id)
+
+
+def hide(lake: Lake, contract: Contract, rows: DataFrame, staged: str, expected: int, told: str) -> None:
+    """Add `rows` where nobody counts them before the receipt that reveals `staged` is published.
+
+    Raises:
+        Stopped: `failed`: they are not `expected` rows, whose count `told` explains.
+    """
+    name, target, spark = contract.quarantine_table, lake.identifier(contract.quarantine_table), lake.spark()
+    ensure(lake, contract)
+    spark.sql(f"DELETE FROM {target} WHERE {ABANDONED}")
+    hidden = rows.withColumns({"resolved_by": F.lit(staged), "resolved_at": F.current_timestamp()})
+    hidden.writeTo(target).append()
+    found = spark.table(target).where(F.col("resolved_by") == staged).count()
+    if found != expected:
+        raise Stopped("failed", name, f"{found} rows are staged, {told}.")
 
 
 def undo(lake: Lake, change: Change) -> None:

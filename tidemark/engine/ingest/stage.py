@@ -1,7 +1,9 @@
 """Stage a batch on its attempt branch: one pass from Kafka to files, counted on the way."""
 
 from dataclasses import dataclass
+from typing import Self
 
+from pyiceberg.table.snapshots import Snapshot
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
@@ -35,6 +37,19 @@ class Staged:
     bytes: int
     evidence: Evidence
 
+    @classmethod
+    def of(cls, attempt: Attempt, snapshot: Snapshot, evidence: Evidence) -> Self:
+        """What `snapshot` says that it has staged."""
+        summary = summary_of(snapshot)
+        return cls(
+            attempt,
+            snapshot.snapshot_id,
+            rows=int(summary.get("added-records", 0)),
+            files=int(summary.get("added-data-files", 0)),
+            bytes=int(summary.get("added-files-size", 0)),
+            evidence=evidence,
+        )
+
 
 def stage(lake: Lake, plan: Plan, decoded: DataFrame) -> Staged:
     """Write the good rows of `decoded` to the open attempt branch."""
@@ -49,16 +64,8 @@ def stage(lake: Lake, plan: Plan, decoded: DataFrame) -> Staged:
         writer = writer.option(option, value)
     writer.option(f"snapshot-property.{BATCH_PROPERTY}", f"{plan.batch_id}/{plan.attempt_id}").append()
     snapshot = branch_head(lake, plan.attempt)
-    summary = summary_of(snapshot)
     pause_point("staged")
-    return Staged(
-        attempt=plan.attempt,
-        snapshot_id=snapshot.snapshot_id,
-        rows=int(summary.get("added-records", 0)),
-        files=int(summary.get("added-data-files", 0)),
-        bytes=int(summary.get("added-files-size", 0)),
-        evidence=evidence(observation, plan.ranges, plan.row_rules),
-    )
+    return Staged.of(plan.attempt, snapshot, evidence(observation, plan.ranges, plan.row_rules))
 
 
 def _event_time(plan: Plan) -> EventTime | None:

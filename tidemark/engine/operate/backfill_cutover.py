@@ -17,9 +17,9 @@ from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Cutover, Placement, Source, place
 from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Counts, add_up, batch_id
-from tidemark.domain.ledger.settlement import ABANDONED, Settlement
+from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import TableState, ledger_of, load, receipts, summary_of
+from tidemark.engine.access.table_state import TableState, ledger_of, load, receipts
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.stage import Staged
@@ -195,16 +195,7 @@ def _stage(lake: Lake, plan: Plan, planned: Backfill, expected: int) -> Staged:
     writer = rows.writeTo(branch_identifier(lake, plan.attempt))
     writer = writer.option("distribution-mode", "hash" if spread else "none")
     writer.option(f"snapshot-property.{BATCH_PROPERTY}", f"{plan.batch_id}/{plan.attempt_id}").append()
-    snapshot = branch_head(lake, plan.attempt)
-    summary = summary_of(snapshot)
-    staged = Staged(
-        attempt=plan.attempt,
-        snapshot_id=snapshot.snapshot_id,
-        rows=int(summary.get("added-records", 0)),
-        files=int(summary.get("added-data-files", 0)),
-        bytes=int(summary.get("added-files-size", 0)),
-        evidence=Evidence(read={}),
-    )
+    staged = Staged.of(plan.attempt, branch_head(lake, plan.attempt), Evidence(read={}))
     if staged.rows != expected:
         raise Stopped(
             "failed", plan.contract.table, f"{staged.rows} rows are staged, {expected} were loaded."
@@ -267,24 +258,14 @@ def _hide_quarantined(
     if not source.records or not expected:
         return False
     contract = plan.contract
-    staged = _settlement(plan, planned, run_id).staged
-    quarantine.ensure(lake, contract)
-    spark, target = lake.spark(), lake.identifier(contract.quarantine_table)
-    spark.sql(f"DELETE FROM {target} WHERE {ABANDONED}")
-    shadow = spark.table(lake.identifier(f"{contract.table}{SHADOW}_quarantine"))
+    shadow = lake.spark().table(lake.identifier(f"{contract.table}{SHADOW}_quarantine"))
     rows = shadow.where("resolved_at IS NULL").withColumns(
         {
             "epoch": F.lit(planned.epoch).cast("int"),
             "batch_id": F.lit(plan.batch_id),
             "run_id": F.lit(run_id),
-            "resolved_by": F.lit(staged),
-            "resolved_at": F.current_timestamp(),
         }
     )
-    rows.writeTo(target).append()
-    found = spark.table(target).where(F.col("resolved_by") == staged).count()
-    if found != expected:
-        raise Stopped(
-            "failed", contract.quarantine_table, f"{found} rows are staged, {expected} were loaded."
-        )
+    staged = _settlement(plan, planned, run_id).staged
+    quarantine.hide(lake, contract, rows, staged, expected, f"{expected} were loaded")
     return True

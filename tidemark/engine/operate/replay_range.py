@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.config.contract import Contract
@@ -13,7 +13,7 @@ from tidemark.domain.ledger.evidence import Evidence, Group, counts_of, is_flood
 from tidemark.domain.ledger.guard import Topic, examine
 from tidemark.domain.ledger.ledger import Counts, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
-from tidemark.domain.ledger.settlement import ABANDONED, Settlement
+from tidemark.domain.ledger.settlement import Settlement
 from tidemark.domain.maintenance.retention import FIRST, expired_before
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
@@ -265,17 +265,9 @@ def _stage_quarantine(lake: Lake, plan: Plan, decoded: DataFrame, groups: list[G
     expected = sum(g.count for g in groups if g.fate == "quarantined")
     if not expected:
         return False
-    name = plan.contract.quarantine_table
-    quarantine.ensure(lake, plan.contract)
     staged = Settlement(id=plan.batch_id, epoch=plan.ledger.epoch, run_id=run_id, at=0).staged
     rows = explained_rows(lake, plan, decoded, groups, run_id)
-    hidden = rows.withColumns({"resolved_by": F.lit(staged), "resolved_at": F.current_timestamp()})
-    lake.spark().sql(f"DELETE FROM {lake.identifier(name)} WHERE {ABANDONED}")
-    hidden.writeTo(lake.identifier(name)).append()
-    mine: Column = F.col("resolved_by") == staged
-    found = lake.spark().table(lake.identifier(name)).where(mine).count()
-    if found != expected:
-        raise Stopped("failed", name, f"{found} rows are staged, the audit counted {expected}.")
+    quarantine.hide(lake, plan.contract, rows, staged, expected, f"the audit counted {expected}")
     return True
 
 
