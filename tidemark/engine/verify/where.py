@@ -67,7 +67,7 @@ _QUARANTINED = (
 )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What one table says about one record."""
 
@@ -137,7 +137,7 @@ def where_offset(lake: Lake, contract: Contract, partition: int, offset: int) ->
             next_step="name one of these",
         )
     others = sorted({r["epoch"] for r in (*rows, *held)} - {now}, reverse=True)
-    found = [_in_epoch(lake, table, replace(place), rows, held, epoch) for epoch in (now, *others)]
+    found = [_in_epoch(lake, table, place, rows, held, epoch) for epoch in (now, *others)]
     if table.another:
         fate, why = of_another(table.another, table.topic, partition, offset)
         step = remedy(table.another.state, table=contract.table, cluster=contract.cluster)
@@ -165,8 +165,8 @@ def _in_epoch(
         return None
     decided = by_offset(table.ledger, table.topic, answer.partition, answer.offset)
     if decided is not None:
-        answer.fate, answer.why = decided
-        return answer
+        fate, why = decided
+        return replace(answer, fate=fate, why=why)
     return _silent(lake, table, answer)
 
 
@@ -228,20 +228,15 @@ def _published(
     lake: Lake, table: _Table, answer: Answer, rows: list[dict[str, Any]], held: list[dict[str, Any]]
 ) -> Answer:
     row = rows[0]
-    answer.fate, answer.topic = "published", row["topic"] if row["epoch"] >= 0 else answer.topic
-    if len(rows) > 1 and row["epoch"] >= 0:
-        answer.why = f"{len(rows)} times: tidemark reconcile {answer.table}"
-    else:
-        answer.why = _of_another(table, row)
+    own = row["epoch"] >= 0
+    twice = f"{len(rows)} times: tidemark reconcile {answer.table}" if len(rows) > 1 and own else ""
     receipt = _publisher(table, answer, held, row["epoch"])
     since = rewritten_since(table.metadata, table.state.head, receipt[0] if receipt else None)
     schema = row["schema_id"]
     if schema not in table.schemas:
         table.schemas[schema] = schema_facts(lake, table.contract, schema)
-    if since:
-        changed = "others have written rows of the table since (foreign_commits): its values may be theirs"
-        answer.why = f"{answer.why}; {changed}" if answer.why else changed
-    answer.facts = {
+    changed = "others have written rows of the table since (foreign_commits): its values may be theirs"
+    facts = {
         **receipt_facts(receipt),
         **foreign_facts(since),
         "record": {
@@ -256,13 +251,19 @@ def _published(
     }
     resolved = [r for r in held if not r[OPEN]]
     if resolved:
-        answer.facts["was_quarantined"] = {
+        facts["was_quarantined"] = {
             "cause": resolved[-1]["cause"],
             "at": iso(resolved[-1]["quarantined_at"]),
             "resolved_by": resolved[-1]["resolved_by"],
             "resolved_at": iso(resolved[-1]["resolved_at"]),
         }
-    return answer
+    return replace(
+        answer,
+        fate="published",
+        topic=row["topic"] if own else answer.topic,
+        why=_together(twice or _of_another(table, row), changed if since else ""),
+        facts=facts,
+    )
 
 
 def _of_another(table: _Table, row: dict[str, Any]) -> str:
@@ -306,11 +307,8 @@ def _publisher(
 
 
 def _held(lake: Lake, table: _Table, answer: Answer, row: dict[str, Any]) -> Answer:
-    words = (f"{row['cause']}: {row['detail'] or 'no detail'}", _of_another(table, row))
-    answer.fate, answer.why = "quarantined", "; ".join(each for each in words if each)
-    answer.topic = row["topic"]
     value = row["value"]
-    answer.facts = {
+    facts = {
         "cause": row["cause"],
         "detail": row["detail"],
         "run_id": row["run_id"],
@@ -329,7 +327,8 @@ def _held(lake: Lake, table: _Table, answer: Answer, row: dict[str, Any]) -> Ans
         },
         "next_step": _remedy(lake, table, row),
     }
-    return answer
+    why = _together(f"{row['cause']}: {row['detail'] or 'no detail'}", _of_another(table, row))
+    return replace(answer, fate="quarantined", topic=row["topic"], why=why, facts=facts)
 
 
 def _remedy(lake: Lake, table: _Table, row: dict[str, Any]) -> str:
@@ -358,33 +357,35 @@ def _silent(lake: Lake, table: _Table, answer: Answer) -> Answer:
     skips: bool | None = bool(counts and counts.skipped)
     if skips and removed:
         skips = is_skipped(lake, contract, found.value)
-    answer.fate = without_row(found.seen, skips=skips)
-    answer.why = {
+    fate = without_row(found.seen, skips=skips)
+    why = {
         "gone": "Kafka no longer has it",
         "unanswered": "Kafka does not answer",
         "hole": "Kafka shows no record here",
         "record": "" if skips is not None else UNDECIDED,
     }.get(found.seen, "")
-    _explain_by_retention(table, answer, found.timestamp, batch.max_timestamp if batch else None)
-    answer.facts = receipt_facts(receipt)
-    if answer.fate in {"deleted", "unknown"}:
-        answer.facts |= foreign_facts(removed)
+    older = _expired(table, fate, found.timestamp, batch.max_timestamp if batch else None)
+    facts = receipt_facts(receipt)
+    if fate in {"deleted", "unknown"}:
+        facts |= foreign_facts(removed)
     if found.seen in {"record", "tombstone"}:
-        answer.facts["record"] = {"timestamp": told(found.timestamp), "key": _text(found.key)}
-    return answer
+        facts["record"] = {"timestamp": told(found.timestamp), "key": _text(found.key)}
+    return replace(answer, fate=fate, why=_together(why, older), facts=facts, retained=not older)
 
 
-def _explain_by_retention(table: _Table, answer: Answer, at: int | None, newest: datetime | None) -> None:
-    """Rows that `retention` has deleted are gone on purpose, as far as the time of record (us) or batch tells."""
+def _expired(table: _Table, fate: Fate, at: int | None, newest: datetime | None) -> str:
+    """Words for rows that `retention` has deleted on purpose, as far as the time of record (us) or batch tells."""
     cut = expired_before(table.state.properties)
-    if cut is None or answer.fate not in {"deleted", "unknown"}:
-        return
+    if cut is None or fate not in {"deleted", "unknown"}:
+        return ""
     seconds = at / 1_000_000 if at is not None else newest.timestamp() if newest else None
-    if seconds is not None and seconds >= cut.timestamp() and (at is not None or answer.fate == "deleted"):
-        return
-    answer.retained = False
-    older = f"retention has deleted the rows of records from before {cut.isoformat()}"
-    answer.why = f"{answer.why}; {older}" if answer.why else older
+    if seconds is not None and seconds >= cut.timestamp() and (at is not None or fate == "deleted"):
+        return ""
+    return f"retention has deleted the rows of records from before {cut.isoformat()}"
+
+
+def _together(*reasons: str) -> str:
+    return "; ".join(each for each in reasons if each)
 
 
 def _text(value: bytes | None) -> str | None:
