@@ -2,7 +2,7 @@
 
 from topics import ORDER, order
 
-from tidemark.engine.ingest.plan import MANY_VERSIONS, make_plan
+from tidemark.engine.ingest.plan import MANY_VERSIONS, Limits, make_plan
 
 OTHER = {
     **ORDER,
@@ -72,7 +72,7 @@ def test_of_many_versions_those_that_come_are_decoded(lakehouse):
     rows = {r["id"]: (r["c4"], r["c18"]) for r in table.iceberg().scan().to_arrow().to_pylist()}
     assert rows == {0: ("d4", "d18"), 19: ("x", "x"), 5: ("x", "d18")}
     topic.send_raw([(b"k", topic.encode({**order(6), **{f"c{k}": "x" for k in range(5)}}), 0)])
-    plan = make_plan(lakehouse.lake, table.contract, "test")
+    plan = make_plan(lakehouse.lake, table.contract, "test", Limits())
     assert len(plan.decoding().writers) == MANY_VERSIONS // 2 + 2
     assert {ids[0], ids[5], ids[19]} <= set(plan.decoding().writers)
     table.run()

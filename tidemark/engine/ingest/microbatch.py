@@ -41,7 +41,7 @@ from tidemark.engine.ingest.audit import audit
 from tidemark.engine.ingest.group import tell_group
 from tidemark.engine.ingest.held import forget, hold_back
 from tidemark.engine.ingest.observe import second_look
-from tidemark.engine.ingest.plan import Plan, make_plan, require_same_topic
+from tidemark.engine.ingest.plan import Limits, Plan, make_plan, require_same_topic
 from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import repair
 from tidemark.engine.ingest.quarantine_rows import exact_causes, quarantined_rows
@@ -80,8 +80,7 @@ def microbatch(
         Stopped: the table is in a stop state; nothing moved.
         Outage: a service does not answer; a later attempt continues from the table.
     """
-    ceiling: dict[int, int] = {}
-    seen: frozenset[int] = frozenset()
+    limits = Limits(known, goal)
     last: TidemarkError | None = None
     reached: Ledger | None = None
     turn = lost = 0
@@ -89,13 +88,13 @@ def microbatch(
         turn += 1
         try:
             with named(contract.table, topic=contract.topic, cluster=contract.cluster):
-                commit = _attempt(lake, contract, run_id, known=known, goal=goal, ceiling=ceiling, seen=seen)
-            if commit is not None or not ceiling:
+                commit = _attempt(lake, contract, run_id, limits)
+            if commit is not None or not limits.ceiling:
                 return commit
-            ceiling.clear()  # what was left beside it is published by others: now the records that wait must say so
+            # What was left beside it is published by others: now the records that wait must say so.
+            limits = replace(limits, ceiling={})
         except _PlanAgain as found:
-            ceiling |= found.ceiling
-            seen |= found.seen
+            limits = limits.with_found(found.ceiling, found.seen)
             last = found
         except Overtaken as overtaken:
             last = overtaken
@@ -108,19 +107,10 @@ def microbatch(
     raise Stopped("failed", contract.table, f"It was planned {ATTEMPTS} times in vain: {last}")
 
 
-def _attempt(
-    lake: Lake,
-    contract: Contract,
-    run_id: str,
-    *,
-    known: bool,
-    goal: Offsets | None,
-    ceiling: Offsets,
-    seen: frozenset[int],
-) -> Commit | None:
+def _attempt(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Commit | None:
     watch = Stopwatch({})
     with watch("plan"):
-        plan = make_plan(lake, contract, run_id, known=known, goal=goal, ceiling=ceiling, seen=seen)
+        plan = make_plan(lake, contract, run_id, limits)
     if plan is None:
         return None
     with watch("branch"):

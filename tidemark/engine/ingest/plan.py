@@ -1,7 +1,8 @@
 """The plan of one batch: read from the truth (table, topic, registry) and nothing else, once the table is ready."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Self
 from uuid import uuid4
 
 from tidemark.domain.columns.types import Struct, table_columns
@@ -151,21 +152,30 @@ class Plan:
         return Decoding("string" if self.contract.value.format == "string" else "raw", self.columns, epoch)
 
 
-def make_plan(
-    lake: Lake,
-    contract: Contract,
-    run_id: str,
-    *,
-    known: bool = False,
-    goal: Offsets | None = None,
-    ceiling: Offsets | None = None,
-    seen: frozenset[int] = frozenset(),
-) -> Plan | None:
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a plan respects beside table and topic.
+
+    known     the table was loaded before: it is not made when it is not there
+    goal      bounds the offsets from above
+    ceiling   does so for partitions whose further records the table does not cover
+    seen      schema ids that an earlier pass came upon
+    """
+
+    known: bool = False
+    goal: Offsets | None = None
+    ceiling: Offsets = field(default_factory=dict)
+    seen: frozenset[int] = frozenset()
+
+    def with_found(self, ceiling: Offsets, seen: frozenset[int]) -> Self:
+        """The same, with what a pass has come upon."""
+        return replace(self, ceiling={**self.ceiling, **ceiling}, seen=self.seen | seen)
+
+
+def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Plan | None:
     """The next batch of a table, or None when nothing waits or the table is paused.
 
-    A table that is not there yet is made first, unless it is `known` to have been loaded before. `goal` bounds the
-    offsets from above, `ceiling` does so for partitions whose further records the table does not cover; `seen` are
-    schema ids that an earlier pass came upon.
+    A table that is not there yet is made first.
 
     Raises:
         Stopped: any stop state that table and topic show.
@@ -175,19 +185,20 @@ def make_plan(
     state = lake.state(contract.table)
     if state.paused:
         return None
-    if known and not state.exists:
+    if limits.known and not state.exists:
         raise lost(lake, contract)
     topic = lake.topic(contract)
-    schemas = read_schemas(lake, contract, seen.union(state.ledger.others if state.ledger else ()))
+    schemas = read_schemas(lake, contract, limits.seen.union(state.ledger.others if state.ledger else ()))
     before, made = state.ledger, ready(lake, contract, state, topic, schemas, run_id)
     if made is None:
         return None
     state, ledger = made
     if ledger != before:  # it may have read further since than the topic reached
         topic = lake.topic(contract)
-    topic = _below(topic, ledger, goal)
+    topic = _below(topic, ledger, limits.goal)
     require_same_topic(contract, ledger, topic)
-    ranges = _batch(ledger, topic, contract.ingest.max_records, [goal, _accepted_ends(state)], ceiling)
+    bounds = [limits.goal, _accepted_ends(state)]
+    ranges = _batch(ledger, topic, contract.ingest.max_records, bounds, limits.ceiling)
     pause_point("planned")
     if not ranges:
         return None
@@ -205,7 +216,7 @@ def make_plan(
         key=key_decoding(lake, contract, value_columns(state)),
         refused=refused_ids(contract, state, schemas),
         parked=removing_ids(contract, state, schemas, "review", "impossible"),
-        seen=seen.union(ledger.schema_ids),
+        seen=limits.seen.union(ledger.schema_ids),
     )
 
 
@@ -238,9 +249,9 @@ def _accepted_ends(state: TableState) -> Offsets | None:
 
 
 def _batch(
-    ledger: Ledger, topic: Topic, limit: int, bounds: Sequence[Offsets | None], ceiling: Offsets | None
+    ledger: Ledger, topic: Topic, limit: int, bounds: Sequence[Offsets | None], ceiling: Offsets
 ) -> dict[int, OffsetRange]:
     end = dict(topic.end)
     for bound in (each for each in bounds if each is not None):
         end = {p: min(o, bound.get(p, 0)) for p, o in end.items()}
-    return cut(cut_before(waiting(ledger.next, end), ceiling or {}), limit)
+    return cut(cut_before(waiting(ledger.next, end), ceiling), limit)
