@@ -1,6 +1,7 @@
 """Rule: a replay moves counts between fates and never makes or loses a record; a rollback is the old ledger, made newer."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from tidemark.domain.ledger.ledger import Counts, Entry, Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.replay import (
+    FAR,
     counted_before,
     joined,
     replayed,
@@ -42,6 +44,35 @@ def test_runs_hold_what_leaves_and_nothing_that_stays(leaving, staying):
     assert not any(within(found, o) for o in kept)
     assert len(found) <= len(kept) + 1
     assert found == sorted(found)
+
+
+@given(
+    st.sets(st.integers(0, 30).map(lambda o: o * FAR // 3)),
+    st.sets(st.integers(0, 30 * FAR)),
+    st.integers(1, 8),
+)
+def test_runs_leave_out_the_widest_of_what_is_free(leaving, staying, most):
+    kept = staying - leaving
+    fewest, found = runs_between(leaving, kept, 1), runs_between(leaving, kept, most)
+    assert all(within(found, o) for o in leaving)
+    assert not any(within(found, o) for o in kept)
+    assert len(found) <= max(most, len(fewest))
+    left = [b - a for (_, a), (b, _) in pairwise(found)]
+    inside = [
+        b - a
+        for a, b in pairwise(sorted(leaving))
+        if within(found, a) and within(found, a + 1) and b - a > FAR
+    ]
+    if len(found) < most:
+        assert not inside
+    elif len(fewest) == 1 and left and inside:
+        assert min(left) + 1 >= max(inside)
+
+
+def test_two_far_records_are_two_runs():
+    """What lies between them is not read again by a merge."""
+    assert runs_between([10, 9_999_990], []) == [(10, 11), (9_999_990, 9_999_991)]
+    assert runs_between([10, 12], []) == [(10, 13)]
 
 
 @given(st.dictionaries(st.integers(0, 2), runs), st.dictionaries(st.integers(0, 2), runs), st.integers(1, 8))

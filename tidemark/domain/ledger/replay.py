@@ -10,6 +10,9 @@ from tidemark.domain.ledger.settlement import Settlement
 MOST_RANGES = 200
 """Ranges per partition that `reloaded` names; neighbours are joined beyond that, which only names more."""
 
+FAR = 1_000
+"""Offsets without a touched record in between from which on it pays to name two ranges: all in one is read again."""
+
 Runs = Mapping[int, Sequence[tuple[int, int]]]
 
 
@@ -128,14 +131,23 @@ def counted_before(
     return Counts(now.read, written - gone, quarantined + gone, tombstones, skipped)
 
 
-def runs_between(leaving: Iterable[int], kept: Iterable[int]) -> list[tuple[int, int]]:
-    """The fewest half-open runs that hold all offsets of `leaving` and none of `kept`; what lies in neither is free."""
-    borders, runs = sorted(kept), dict[int, tuple[int, int]]()
-    for offset in sorted(leaving):
-        between = bisect_left(borders, offset)
-        start, _ = runs.get(between, (offset, offset))
-        runs[between] = (start, offset + 1)
-    return list(runs.values())
+def runs_between(
+    leaving: Iterable[int], kept: Iterable[int], most: int = MOST_RANGES
+) -> list[tuple[int, int]]:
+    """Half-open runs that hold all offsets of `leaving` and none of `kept`; what lies in neither is free.
+
+    The fewest that there are, and without the widest of what is free as long as they are no more than `most`.
+    """
+    borders, offsets = sorted(kept), sorted(leaving)
+    forced, free = [], []
+    for at, (one, other) in enumerate(pairwise(offsets), 1):
+        if bisect_left(borders, one) != bisect_left(borders, other):
+            forced.append(at)
+        elif other - one > FAR:
+            free.append(at)
+    free.sort(key=lambda at: offsets[at] - offsets[at - 1], reverse=True)
+    cuts = [0, *sorted([*forced, *free[: max(0, most - 1 - len(forced))]]), len(offsets)]
+    return [(offsets[a], offsets[b - 1] + 1) for a, b in pairwise(cuts) if a < b]
 
 
 def runs_without(

@@ -18,7 +18,7 @@ from tidemark.domain.formats.explanation import CAUSES, Cause
 from tidemark.domain.ledger.evidence import Group, truncates
 from tidemark.domain.ledger.ledger import Counts, Ledger, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
-from tidemark.domain.ledger.replay import runs_between, within
+from tidemark.domain.ledger.replay import MOST_RANGES, runs_between, within
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.domain.suggest import nearest
 from tidemark.engine.access.conditions import any_of
@@ -247,7 +247,10 @@ class _Fates:
         for row in self.rows:
             if row["fate"] in _LEAVES:
                 leaves[row["partition"]].append(row["offset"])
-        runs = [(p, run) for p, found in sorted(leaves.items()) for run in runs_between(found, self.kept[p])]
+        each = min(MOST_RANGES, most // max(1, len(leaves)))
+        runs = [
+            (p, r) for p, found in sorted(leaves.items()) for r in runs_between(found, self.kept[p], each)
+        ]
         found = defaultdict[int, list[tuple[int, int]]](list)
         for p, run in runs[:most]:
             found[p].append(run)
@@ -286,9 +289,10 @@ def _publish(
 ) -> int:
     act = act_of(signature, "replay", on.state.head, what="quarantine", **selection.as_json())
     plan, after = replace(fates.plan, act=act), fates.counts(leaving)
+    spans = {p: [(runs[0][0], runs[-1][1])] for p, runs in leaving.items()}
     made = open_branch(lake, plan.attempt)
     with dropped_on_failure(lake, plan.attempt):
-        staged = stage(lake, plan, fates.decoded.where(_among(leaving)))
+        staged = stage(lake, plan, fates.decoded.where(_among(spans)))
         check_staged(plan, staged.rows, add_up(after.values()).written)
         check_each_once(lake, plan)
         judge_replay(
@@ -312,18 +316,16 @@ def _publish(
             plan,
             made | {staged.snapshot_id},
             staged.evidence,
-            Change(before, after, leaving, fates.truncates),
+            Change(before, after, spans, fates.truncates),
             settlement,
         )
 
 
-def _among(leaving: Mapping[int, list[tuple[int, int]]]) -> Column:
-    """True for a record inside the runs: all that fit, unless the runs were too many for one receipt."""
+def _among(spans: Mapping[int, list[tuple[int, int]]]) -> Column:
+    """True for a record inside the spans: all that fit, unless the runs were too many for one receipt."""
     parts = [
-        (F.col("_kafka.partition") == p)
-        & (F.col("_kafka.offset") >= runs[0][0])
-        & (F.col("_kafka.offset") < runs[-1][1])
-        for p, runs in leaving.items()
+        (F.col("_kafka.partition") == p) & (F.col("_kafka.offset") >= a) & (F.col("_kafka.offset") < b)
+        for p, [(a, b)] in spans.items()
     ]
     return any_of(parts)
 
