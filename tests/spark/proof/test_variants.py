@@ -9,12 +9,13 @@ import pytest
 from topics import Topic
 
 from tests.support import debezium
-from tidemark.domain.columns.types import VARIANT
+from tidemark.domain.columns.types import STRING, VARIANT
 from tidemark.domain.config.upsert import current_of
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.preview.foresee import foresee
+from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.schema.history import history, unfinished
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
@@ -178,8 +179,9 @@ KEY = {"type": "record", "name": "Key", "namespace": "shop", "fields": [{"name":
 UNKNOWN = "__debezium_unavailable_value"
 
 
-def test_debeziums_json_is_a_variant_through_merges_and_compaction(lakehouse, topic):
-    """Given Json columns, values that the connector did not know and documents no VARIANT keeps, when merged and compacted, then state is exact."""
+@pytest.mark.parametrize("format_version", [3, 2])
+def test_debeziums_json_is_a_variant_through_merges_and_compaction(lakehouse, topic, format_version):
+    """Given Json columns, values that the connector did not know and documents no VARIANT keeps, when merged and compacted, then state is exact; as text where the upsert table is of format 2."""
     keys = lakehouse.cluster.register(f"{topic.name}-key", KEY)
     values = lakehouse.cluster.register(f"{topic.name}-value", DEBEZIUM)
 
@@ -195,7 +197,7 @@ def test_debeziums_json_is_a_variant_through_merges_and_compaction(lakehouse, to
         topic,
         value={"envelope": "debezium"},
         key={"format": "registry"},
-        upsert=["id"],
+        upsert={"keys": ["id"], "format_version": format_version},
         format_version=3,
         quarantine={"fail": 1},
         maintenance={"compaction": {"min_input_files": 2}},
@@ -208,7 +210,8 @@ def test_debeziums_json_is_a_variant_through_merges_and_compaction(lakehouse, to
         assert outcome.error is None, outcome.error["message"]
         done = merge_up(lakehouse.lake, current, "test")
         assert done.error is None, done.error["message"]
-        listed = f"SELECT id, to_json(doc), tags, note FROM lake.{current.contract.table} ORDER BY id"
+        doc = "to_json(doc)" if format_version == 3 else "doc"
+        listed = f"SELECT id, {doc}, tags, note FROM lake.{current.contract.table} ORDER BY id"
         return [tuple(row) for row in lakehouse.spark().sql(listed).collect()]
 
     big = "12345678901234567890123456789012345678"
@@ -252,6 +255,42 @@ def test_debeziums_json_of_before_format_3_stays_text_too(lakehouse, topic):
     assert table.run().rows[:3] == (2, 2, 0)
     assert table.iceberg().metadata.format_version == 3
     assert rows(lakehouse, table, "doc") == [(text,) for text in 2 * documents]
+
+
+def test_an_upsert_table_whose_format_waits_holds_new_documents_as_text(lakehouse, topic):
+    """Given an append table that was raised to format 3, when a column without a type comes and the upsert table still
+    waits for its own approval, then merges go on and keep its JSON text, before and after it is approved."""
+    plain = {"type": "object", "properties": {"id": {"type": "integer"}}, "additionalProperties": False}
+    grown = {**plain, "properties": {**plain["properties"], "any": {}}}
+    ada, said = Signature("ada", "a test", run_id="r"), {"upsert": ["id"]}
+    send(topic, b'{"id": 0}', schema_id=register(topic, plain, "JSON"))
+    table = lakehouse.table(topic, **said)
+    current = current_of(table.contract)
+    name = current.contract.table
+
+    def merged():
+        outcome = table.run()
+        assert outcome.error is None, outcome.error["message"]
+        done = merge_up(lakehouse.lake, current, "test")
+        assert done.error is None, done.error["message"]
+        listed = lakehouse.spark().sql(f"SELECT * FROM lake.{name} ORDER BY id").collect()
+        return [row.asDict().get("any") for row in listed]
+
+    assert merged() == [None]
+    table = lakehouse.table(topic, **said, format_version=3)
+    lakehouse.close()  # what is opened from now on knows the contract
+    current = current_of(table.contract)
+    approve(lakehouse.lake, table.contract, foresee(lakehouse.lake, table.contract).plan, ada)
+    grown_id = register(topic, grown, "JSON")
+    send(topic, b'{"id": 1, "any": {"a": [1, "x"]}}', schema_id=grown_id)
+    assert merged() == [None, '{"a":[1,"x"]}']
+    assert lakehouse.lake.state(table.name).columns.field("any").type == VARIANT
+    waits = foresee_upsert(lakehouse.lake, current)
+    approve(lakehouse.lake, current.contract, waits.plan, ada)
+    send(topic, b'{"id": 2, "any": "text"}', schema_id=grown_id)
+    assert merged() == [None, '{"a":[1,"x"]}', '"text"']
+    state = lakehouse.lake.state(name)
+    assert (state.shape.format_version, state.columns.field("any").type) == (3, STRING)
 
 
 @pytest.mark.long

@@ -2,12 +2,15 @@
 
 import pytest
 
+from tidemark.domain.columns.layout import layout_faults
+from tidemark.domain.columns.partitioning import parse_partition_field
 from tidemark.domain.columns.types import (
     BINARY,
     DOUBLE,
     KAFKA_COLUMN,
     LONG,
     STRING,
+    VARIANT,
     Field,
     ListType,
     Struct,
@@ -95,3 +98,12 @@ def test_keys_and_order_must_be_there_and_comparable():
     assert "did you mean id?" in upsert_faults(current(keys=["ids"]), COLUMNS)[0]
     assert "cannot be compared" in upsert_faults(current(order_by=["tags"]), COLUMNS)[0]
     assert "cannot be compared" in upsert_faults(current(keys=["account"]), COLUMNS)[0]
+
+
+def test_a_document_is_no_key_and_has_no_order():
+    """Given a VARIANT, then it is refused as key and order column, and where a table is sorted or partitioned by it."""
+    columns = Struct((*COLUMNS.fields, Field("doc", VARIANT)))
+    for said in ({"keys": ["doc"]}, {"order_by": ["doc"]}):
+        assert "doc is variant, which cannot be compared" in upsert_faults(current(**said), columns)[0]
+    assert "which has no order" in layout_faults(columns, [], ["doc"])[0]
+    assert "does not apply to variant" in layout_faults(columns, [parse_partition_field("doc")], [])[0]

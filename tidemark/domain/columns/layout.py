@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from tidemark.domain.columns.partitioning import PartitionField, column_parts, quoted_parts
-from tidemark.domain.columns.types import ColumnType, Primitive, Struct
+from tidemark.domain.columns.types import ColumnType, Primitive, Struct, has_order
 from tidemark.domain.suggest import nearest
 
 _TIMES = frozenset({"timestamp", "timestamptz"})
@@ -34,7 +34,7 @@ def layout_faults(
         found = resolve(columns, column)
         if found is None:
             faults.append(f"sort_by: {_unknown(columns, column)}")
-        elif not isinstance(found, Primitive):
+        elif not has_order(found):
             faults.append(f"sort_by: {column} is {found}, which has no order")
     if event_time:
         found = resolve(columns, event_time)
@@ -72,7 +72,7 @@ def _applies(field: PartitionField, kind: ColumnType) -> bool:
         return False
     match field.transform:
         case "identity":
-            return True
+            return has_order(kind)
         case "hour":
             return kind.name in _TIMES
         case "bucket":

@@ -178,6 +178,11 @@ def holds_variant(kind: ColumnType) -> bool:
     return kind == VARIANT
 
 
+def has_order(kind: ColumnType) -> bool:
+    """Whether its values can be compared and grouped: one value each, and no document."""
+    return isinstance(kind, Primitive) and kind != VARIANT
+
+
 def as_text(kind: ColumnType) -> ColumnType:
     """The type with JSON text in place of variants."""
     match kind:

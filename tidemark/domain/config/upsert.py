@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tidemark.domain.columns.layout import leaf_paths, resolve
 from tidemark.domain.columns.partitioning import column_parts
-from tidemark.domain.columns.types import KAFKA_COLUMN, Field, Primitive, Struct
+from tidemark.domain.columns.types import KAFKA_COLUMN, Field, Primitive, Struct, has_order
 from tidemark.domain.config.contract import FRESH_FAIL, FRESH_WARN, Contract, Freshness, Upsert
 from tidemark.domain.suggest import nearest
 
@@ -161,7 +161,7 @@ def upsert_faults(current: Current, columns: Struct) -> list[str]:
                 faults.append(
                     f"upsert.{what}: there is no column {path}" + (f" (did you mean {near}?)" if near else "")
                 )
-            elif not isinstance(found, Primitive):
+            elif not has_order(found):
                 faults.append(f"upsert.{what}: {path} is {found}, which cannot be compared")
     faults += [
         f"upsert.deletes: soft marks deletes in a column {SOFT_COLUMN.name}, and {current.append.table} has "

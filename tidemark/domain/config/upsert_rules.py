@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tidemark.domain.columns.layout import leaf_paths, resolve
 from tidemark.domain.columns.partitioning import column_parts
-from tidemark.domain.columns.types import KAFKA_COLUMN, Primitive, Struct
+from tidemark.domain.columns.types import KAFKA_COLUMN, Struct, has_order
 from tidemark.domain.config.contract import ContractKeys
 from tidemark.domain.config.layering import Finding
 from tidemark.domain.config.layout_rules import known_columns
@@ -39,5 +39,5 @@ def column_findings(said: ContractKeys) -> Iterator[Finding]:
             if found is None:
                 near = nearest(path, leaf_paths(every))
                 yield Finding(("upsert", key, place), f"there is no column {path}", near)
-            elif not isinstance(found, Primitive):
+            elif not has_order(found):
                 yield Finding(("upsert", key, place), f"{path} is {found}, which cannot be compared")

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
-from tidemark.domain.columns.types import KAFKA_COLUMN, ColumnType, ListType, MapType, Struct
+from tidemark.domain.columns.types import KAFKA_COLUMN, ColumnType, ListType, MapType, Primitive, Struct
 from tidemark.domain.config.upsert import CDC, SOFT_COLUMN, Current
 from tidemark.engine.access.conditions import any_of
 from tidemark.engine.merge.orderless import (
@@ -336,7 +336,10 @@ def _order(shape: Shape, deletes: Column) -> Column:
 
 
 def conformed(value: Column, found: ColumnType, wanted: ColumnType) -> Column:
-    """`value` in a type that covers its own: more fields, wider numbers."""
+    """`value` in a type that covers its own: more fields, wider numbers, the JSON text of a variant.
+
+    Debezium's placeholder for a text that it did not know is no JSON there.
+    """
     match found, wanted:
         case _ if found == wanted:
             return value
@@ -351,6 +354,9 @@ def conformed(value: Column, found: ColumnType, wanted: ColumnType) -> Column:
             return F.transform(value, lambda each: conformed(each, old, new))
         case MapType(_, old), MapType(_, new):
             return F.transform_values(value, lambda _, each: conformed(each, old, new))
+        case Primitive("variant"), Primitive("string"):
+            words = F.try_variant_get(value, "$", "string")
+            return F.when(is_unknown(value, found), words).otherwise(F.to_json(value))
     return value.cast(spark_ddl(wanted))
 
 

@@ -24,7 +24,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.shape import schema_fields
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState
 from tidemark.engine.schema.by_hand import reviewed
-from tidemark.engine.schema.evolve import apply_changes
+from tidemark.engine.schema.evolve import apply_changes, held_by
 from tidemark.engine.table.create import base_properties, publish_receipt
 from tidemark.engine.table.new_table import create
 
@@ -46,7 +46,7 @@ def prepare(lake: Lake, current: Current, state: TableState, append: Struct, run
     """
     contract = current.contract
     faults = upsert_faults(current, append)
-    columns = upsert_columns(current, append)
+    columns = columns_for(current, state, append)
     if not state.exists:
         faults += layout_faults(columns, contract.partitioning, contract.sort_by)
     if faults:
@@ -89,6 +89,15 @@ def _with_readable_head(lake: Lake, current: Current, state: TableState) -> Tabl
     again = state.merged.model_copy(update={"attempt": uuid4().hex[:8], "changes": Changes()})
     publish_receipt(lake, current.contract, state, again)
     return lake.state(current.contract.table)
+
+
+def columns_for(current: Current, state: TableState, append: Struct) -> Struct:
+    """The columns that the table has, or is made with, for the append table's.
+
+    Its format may be an older one: by the contract, or until someone has approved to raise it.
+    """
+    version = state.shape.format_version if state.exists else current.contract.format_version
+    return held_by(version, upsert_columns(current, append))
 
 
 def plan_follow(current: Current, state: TableState, wanted: Struct) -> SchemaPlan:

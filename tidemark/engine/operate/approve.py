@@ -4,7 +4,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import Current, currents, upsert_columns
+from tidemark.domain.config.upsert import Current, currents
 from tidemark.domain.errors import Overtaken, Refused
 from tidemark.domain.plan.schema_plan import SchemaPlan
 from tidemark.engine.access.lake import Lake
@@ -12,7 +12,7 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
 from tidemark.engine.merge.state import read_pair
-from tidemark.engine.merge.table import plan_follow
+from tidemark.engine.merge.table import columns_for, plan_follow
 from tidemark.engine.operate.backfill_hold import hold_renamed
 from tidemark.engine.schema.evolve import (
     Approval,
@@ -84,7 +84,7 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
 def _approve_upsert(lake: Lake, upsert: Current, approval: Approval, signature: Signature) -> Operation:
     """The same for an upsert table: its keys are not widened, nor is its format raised, without a person."""
     contract, pair = upsert.contract, read_pair(lake, upsert, ledger=False)
-    waits = plan_follow(upsert, pair.state, upsert_columns(upsert, pair.columns))
+    waits = plan_follow(upsert, pair.state, columns_for(upsert, pair.state, pair.columns))
     approval = _continued(pair.state, waits, approval)
     if died := _died(lake, contract, pair.state, waits, approval.plan, signature):
         return died

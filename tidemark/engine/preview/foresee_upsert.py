@@ -4,12 +4,13 @@ from dataclasses import replace
 
 from tidemark.domain.columns.layout import layout_faults
 from tidemark.domain.columns.types import Struct, table_columns
-from tidemark.domain.config.upsert import Current, upsert_columns, upsert_faults
+from tidemark.domain.config.upsert import Current, upsert_faults
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
+from tidemark.engine.access.table_state import TableState
 from tidemark.engine.merge.lacking import lacking
 from tidemark.engine.merge.state import read_pair
-from tidemark.engine.merge.table import made_otherwise, plan_follow
+from tidemark.engine.merge.table import columns_for, made_otherwise, plan_follow
 from tidemark.engine.preview.foresee import Foresight, asset, created, of_plan, prevented
 from tidemark.engine.schema.writers import read_schemas
 
@@ -27,14 +28,14 @@ def foresee_upsert(lake: Lake, current: Current) -> Foresight:
     with named(contract.table, topic=current.append.table, cluster=current.append.cluster):
         pair = read_pair(lake, current, ledger=False)
         if pair.append is None:
-            return _before_the_first_load(lake, current)
-        columns = upsert_columns(current, pair.columns)
+            return _before_the_first_load(lake, current, pair.state)
+        columns = columns_for(current, pair.state, pair.columns)
         if pair.state.exists:
             found = of_plan(plan_follow(current, pair.state, columns))
             for fault in upsert_faults(current, pair.columns):
                 found = prevented(found, "incompatible", fault)
         else:
-            found = created(contract, columns, _faults(current, pair.columns))
+            found = created(contract, columns, _faults(current, pair.columns, columns))
         if pair.state.exists and (why := made_otherwise(current, pair.state)):
             found = prevented(found, "incompatible", why)
         if (missing := lacking(pair)) is not None:
@@ -42,18 +43,21 @@ def foresee_upsert(lake: Lake, current: Current) -> Foresight:
         return replace(found, affects=(asset(contract.table),))
 
 
-def _before_the_first_load(lake: Lake, current: Current) -> Foresight:
+def _before_the_first_load(lake: Lake, current: Current, state: TableState) -> Foresight:
     append, contract = current.append, current.contract
     nothing = Foresight(contract.table, "", "nothing", ())
     wanted = None if lake.state(append.table, ledger=False).exists else read_schemas(lake, append).wanted()
-    if wanted is None or not (faults := _faults(current, table_columns(wanted))):
+    if wanted is None:
         return nothing
-    found = created(contract, upsert_columns(current, table_columns(wanted)), faults)
+    columns = columns_for(current, state, table_columns(wanted))
+    if not (faults := _faults(current, table_columns(wanted), columns)):
+        return nothing
+    found = created(contract, columns, faults)
     return replace(found, affects=(asset(contract.table),))
 
 
-def _faults(current: Current, append: Struct) -> list[str]:
-    """Why no upsert table can be made of an append table with these columns."""
+def _faults(current: Current, append: Struct, columns: Struct) -> list[str]:
+    """Why no upsert table with `columns` can be made of an append table with these."""
     said = current.contract
-    layout = layout_faults(upsert_columns(current, append), said.partitioning, said.sort_by)
+    layout = layout_faults(columns, said.partitioning, said.sort_by)
     return [*upsert_faults(current, append), *layout]

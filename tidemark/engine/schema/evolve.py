@@ -203,13 +203,15 @@ def writer_columns(state: TableState, schemas: TopicSchemas) -> list[WriterColum
     While the upgrade to format 3 waits for its approval, what would be a VARIANT is text: the table knows none yet.
     """
     if schemas.plain is not None:
-        return [WriterColumns(NO_ID, 1, _held_by(state, schemas.plain))]
-    known = [WriterColumns(w.id, w.version, _held_by(state, w.columns)) for w in schemas.writers]
+        return [WriterColumns(NO_ID, 1, held_by(state.shape.format_version, schemas.plain))]
+    version = state.shape.format_version
+    known = [WriterColumns(w.id, w.version, held_by(version, w.columns)) for w in schemas.writers]
     return [*known, *(WriterColumns(i, 0, Struct(()), why) for i, why in schemas.unsupported.items())]
 
 
-def _held_by(state: TableState, columns: Struct) -> Struct:
-    if state.shape.format_version >= VARIANT_FORMAT or not holds_variant(columns):
+def held_by(format_version: int, columns: Struct) -> Struct:
+    """The columns as a table of this format has them: JSON text where it knows no VARIANT."""
+    if format_version >= VARIANT_FORMAT or not holds_variant(columns):
         return columns
     return cast("Struct", as_text(columns))
 
