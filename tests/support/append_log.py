@@ -13,7 +13,7 @@ from tidemark.domain.columns.spark_types import columns_ddl
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import Current, current_of
-from tidemark.domain.ledger.ledger import Entry, Kind, Ledger
+from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Entry, Kind, Ledger
 from tidemark.domain.ledger.replay import replayed
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.table.branch import Attempt, branch_head, open_branch
@@ -68,7 +68,8 @@ class AppendLog:
         if without:
             spark.sql(f"DELETE FROM {table} WHERE {without}")
             made |= {branch_head(self.lake, attempt).snapshot_id}
-        spark.createDataFrame(list(rows), columns_ddl(self.columns)).writeTo(table).append()
+        writer = spark.createDataFrame(list(rows), columns_ddl(self.columns)).writeTo(table)
+        writer.option(f"snapshot-property.{BATCH_PROPERTY}", attempt.branch).append()
         data = branch_head(self.lake, attempt).snapshot_id
         if kind == "replay":
             settlement = Settlement(id="b", epoch=epoch, run_id="r", at=0, resolved=dict(touched or {}))

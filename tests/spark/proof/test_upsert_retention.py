@@ -4,10 +4,13 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from append_log import AppendLog
 from upserted import Upserted
 
-from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
+from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
+from tidemark.domain.maintenance.retention import EXPIRED_BEFORE, TAKEN, Taken
 from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.maintain import expire_rows as retention
 from tidemark.engine.maintain.expire_rows import expire_rows
 from tidemark.engine.merge.state import own_receipts
 from tidemark.engine.operate.accept_upsert import accept_either
@@ -108,6 +111,43 @@ def merged_of_age(made, days, *events):
     producer.flush(30)
     made.both()
     return own_receipts(made.lakehouse.lake, made.name)[0][0]
+
+
+def test_retention_of_a_busy_table_looks_once_at_what_goes(lakehouse, monkeypatch):
+    """Given a batch that comes whenever a delete is staged, and once a compaction with it, when it is tried again, then
+    what took long to find out is not asked again, and just the old rows that are merged go."""
+    columns, now = Struct((Field("id", LONG), KAFKA_COLUMN)), datetime.now(UTC)
+
+    def row(key, offset, at):
+        return key, ("t", 0, offset, at, 0, None, None, None, False, 0)
+
+    log = AppendLog(lakehouse, columns, value={"format": "json"}, upsert=["id"], retention={"append": "30d"})
+    old = now - timedelta(days=40)
+    for offset in range(2):
+        log.commit([row(offset, offset, old)], {0: offset + 1})
+    assert merge_up(log.lake, log.current, "test").error is None
+    looked, batches, real = [], iter((2, 3, 4)), retention._furthest
+
+    def comes(point):
+        if point == "retention_staged" and (offset := next(batches, None)):
+            log.commit([row(9, offset, old)], {0: offset + 1})
+            if offset == 3:
+                call = log.lake.call(
+                    "rewrite_data_files", log.contract.table, "options => map('rewrite-all', 'true')"
+                )
+                log.lake.spark().sql(call).collect()
+
+    monkeypatch.setattr(retention, "pause_point", comes)
+    monkeypatch.setattr(retention, "_furthest", lambda *asked: looked.append(asked) or real(*asked))
+    gain = expire_rows(log.lake, log.contract)
+    assert (gain.acted, gain.numbers["conflicts"]) == (True, 3), gain
+    assert len(looked) == 1
+    found = (
+        log.lake.spark().sql(f"SELECT _kafka.offset FROM {log.lake.identifier(log.contract.table)}").collect()
+    )
+    assert sorted(each[0] for each in found) == [2, 3, 4]
+    taken = Taken.model_validate_json(lakehouse.catalog.load_table(log.contract.table).properties[TAKEN])
+    assert taken.next == {0: 2}
 
 
 def to_snapshot(made, table, snapshot):

@@ -181,8 +181,13 @@ def require_whole(metadata: TableMetadata, table: str) -> None:
             if newer:
                 _require_no_half(metadata, table, newer, snapshot)
             return
-        if snapshot.summary is None or snapshot.summary.operation != Operation.REPLACE:
+        if not is_compaction(snapshot):
             newer.append(snapshot)
+
+
+def is_compaction(snapshot: Snapshot) -> bool:
+    """Whether it only rewrote files: they hold the same rows."""
+    return snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE
 
 
 def _require_no_half(metadata: TableMetadata, table: str, newer: list[Snapshot], receipt: Snapshot) -> None:

@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 
 from tidemark.domain.config.contract import Contract, Retention
 from tidemark.domain.config.units import counted
-from tidemark.domain.ledger.ledger import branch_name
+from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY, branch_name
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.retention import (
     EXPIRED_BEFORE,
@@ -29,9 +29,16 @@ from tidemark.domain.maintenance.retention import (
 )
 from tidemark.domain.times import moment
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import is_undone, load, summary_of
+from tidemark.engine.access.table_state import (
+    ancestors,
+    is_compaction,
+    is_undone,
+    ledger_of,
+    load,
+    summary_of,
+)
 from tidemark.engine.faults import pause_point
-from tidemark.engine.maintain.conflicts import TRIES, Conflicts
+from tidemark.engine.maintain.conflicts import Conflicts
 from tidemark.engine.merge.state import merged_upto
 from tidemark.engine.table.branch import (
     Attempt,
@@ -90,9 +97,12 @@ def expire_rows(lake: Lake, contract: Contract, *, until: float = inf, dry_run: 
     if time.monotonic() > until:
         return Gain(name, "retention", acted=False, reason="its time was over; next time", numbers=found)
     conflicts = Conflicts()
-    delete, times = (_delete, TRIES) if contract.upsert is None else (_delete_merged, PATIENT)
     with lease(lake, name):
-        done = conflicts.tried("a file", lambda: delete(lake, contract, cut), times)
+        if contract.upsert is None:
+            done = conflicts.tried("a file", lambda: _delete(lake, contract, cut))
+        else:
+            merged = _Merged(lake, contract, contract.retention, cut)
+            done = conflicts.tried("a file", merged.delete, PATIENT)
     gone = _live_rows(table) - _live_rows(existing(lake, name))
     unread = [_UNREAD] if done is False else []
     return Gain(
@@ -133,34 +143,74 @@ def _delete(lake: Lake, contract: Contract, cut: _Cut) -> bool:
     return True
 
 
-def _delete_merged(lake: Lake, contract: Contract, cut: _Cut) -> bool:
-    """One commit with the note, only while main is as it was when the merge was asked: a replay may bring rows back.
+@dataclass(slots=True)
+class _Merged:
+    """The delete of rows that an upsert table has merged, and what is known of them as long as only batches come in."""
 
-    False when one has: its rows are to be read first.
+    lake: Lake
+    contract: Contract
+    retention: Retention
+    cut: _Cut
+    furthest: Mapping[tuple[int, int], int] | None = None
 
-    Raises:
-        CommitFailedException: main has moved; to be tried again.
-    """
-    table = existing(lake, contract.table)
-    head = table.metadata.current_snapshot_id
-    if contract.retention is None or head is None:
-        return False
-    if head != cut.head:
-        newer = _cut(lake, contract, contract.retention, head)
-        if newer is None:
+    def delete(self) -> bool:
+        """One commit with the note, only while no replay brings rows back: it is tried again until main has not moved.
+
+        False when one has: its rows are to be read first.
+
+        Raises:
+            CommitFailedException: main has moved; to be tried again.
+        """
+        table = self._looked_at()
+        if table is None:
             return False
-        cut = replace(newer, before=min(newer.before, cut.before))
-    attempt = Attempt(contract.table, branch_name("retention", uuid4().hex[:8]), head)
-    open_branch(lake, attempt)
-    with dropped_on_failure(lake, attempt):
-        target = branch_identifier(lake, attempt)
-        furthest = _furthest(lake, target, cut)
-        lake.spark().sql(f"DELETE FROM {target} WHERE {cut.where}")
-        pause_point("retention_staged")
-        now = _taken(table, branch_head(lake, attempt).snapshot_id, furthest)
-        move_to(lake, attempt, {**_note(table, cut), **now})
-    pause_point("retention_deleted")
-    return True
+        attempt = Attempt(
+            self.contract.table,
+            branch_name("retention", uuid4().hex[:8]),
+            table.metadata.current_snapshot_id,
+        )
+        open_branch(self.lake, attempt)
+        with dropped_on_failure(self.lake, attempt):
+            self.lake.spark().sql(
+                f"DELETE FROM {branch_identifier(self.lake, attempt)} WHERE {self.cut.where}"
+            )
+            pause_point("retention_staged")
+            now = _taken(table, branch_head(self.lake, attempt).snapshot_id, self.furthest or {})
+            move_to(self.lake, attempt, {**_note(table, self.cut), **now})
+        pause_point("retention_deleted")
+        return True
+
+    def _looked_at(self) -> Table | None:
+        """The table as it is now, of which all that is known holds; None: rows are to be read first.
+
+        What takes long is done before the branch is made, and once: each batch that comes in beats a delete.
+        """
+        table = existing(self.lake, self.contract.table)
+        while self.furthest is None or not _only_batches_since(table, self.cut.head):
+            head = table.metadata.current_snapshot_id
+            if self.furthest is not None and head is not None:
+                newer = _cut(self.lake, self.contract, self.retention, head)
+                if newer is None:
+                    return None
+                self.cut = replace(newer, before=min(newer.before, self.cut.before))
+            self.furthest = _furthest(self.lake, self.contract, self.cut)
+            table = existing(self.lake, self.contract.table)
+        return table
+
+
+def _only_batches_since(table: Table, snapshot: int) -> bool:
+    """Whether all that has come to main since are new offsets, or their files were rewritten."""
+    for each in ancestors(table.metadata, table.metadata.current_snapshot_id):
+        if each.snapshot_id == snapshot:
+            return True
+        summary = summary_of(each)
+        if LEDGER_PROPERTY in summary:
+            sound = ledger_of(each, ".".join(table.name())).kind == "append"
+        else:
+            sound = BATCH_PROPERTY in summary or is_compaction(each)
+        if not sound:
+            return False
+    return False
 
 
 def _note(table: Table, cut: _Cut) -> dict[str, str]:
@@ -170,11 +220,11 @@ def _note(table: Table, cut: _Cut) -> dict[str, str]:
     return {EXPIRED_BEFORE: newest.isoformat()}
 
 
-def _furthest(lake: Lake, target: str, cut: _Cut) -> dict[tuple[int, int], int]:
+def _furthest(lake: Lake, contract: Contract, cut: _Cut) -> dict[tuple[int, int], int]:
     """(epoch, partition) -> offset behind the last row that goes."""
     found = lake.spark().sql(
         "SELECT _kafka.epoch, _kafka.partition, max(_kafka.offset) + 1 AS next "
-        f"FROM {target} WHERE {cut.where} GROUP BY 1, 2"
+        f"FROM {lake.identifier(contract.table)} VERSION AS OF {cut.head} WHERE {cut.where} GROUP BY 1, 2"
     )
     return {(row["epoch"], row["partition"]): row["next"] for row in found.collect()}
 

@@ -8,14 +8,13 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import takewhile
 
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Snapshot
 from pyspark.sql import DataFrame
 
 from tidemark.domain.columns.spark_types import property_list
 from tidemark.domain.config.upsert import DELETED_FOR_DAYS, Current
 from tidemark.domain.errors import Stopped
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import OWNED, UPSERT_OF, ancestors, load, summary_of
+from tidemark.engine.access.table_state import OWNED, UPSERT_OF, ancestors, is_compaction, load, summary_of
 from tidemark.engine.table.create import base_properties
 
 ATTEMPT = "tidemark.attempt"
@@ -99,12 +98,8 @@ def _forget_others(lake: Lake, current: Current, table: Table, snapshot: int) ->
         return
     line = ancestors(metadata, metadata.current_snapshot_id)
     later = list(takewhile(lambda each: each.snapshot_id != snapshot, line))
-    if metadata.snapshot_by_id(snapshot) and not all(_is_compaction(each) for each in later):
+    if metadata.snapshot_by_id(snapshot) and not all(is_compaction(each) for each in later):
         lake.spark().sql(lake.call("set_current_snapshot", current.memory, f"snapshot_id => {snapshot}"))
-
-
-def _is_compaction(snapshot: Snapshot) -> bool:
-    return snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE
 
 
 def _today() -> date:

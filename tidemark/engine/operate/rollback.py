@@ -12,7 +12,6 @@ from typing import Any
 from uuid import uuid4
 
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Operation as Change
 from pyiceberg.table.snapshots import Snapshot
 
 from tidemark import __version__
@@ -34,6 +33,7 @@ from tidemark.engine.access.table_state import (
     PAUSED,
     TableState,
     ancestors,
+    is_compaction,
     is_of_batch,
     is_receipt,
     ledger_of,
@@ -319,7 +319,7 @@ def _may_be_removal(contract: Contract, newer: Snapshot | None, found: Snapshot)
     """A receipt of an earlier Tidemark does not say at which head the replay was planned."""
     if newer is None or planned_head(newer) or ledger_of(newer, contract.table).kind != "replay":
         return False
-    return found.summary is None or found.summary.operation != Change.REPLACE
+    return not is_compaction(found)
 
 
 def _receipt_after(chain: Sequence[Snapshot], half: Snapshot) -> int:

@@ -9,11 +9,11 @@ from typing import Any
 from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.table.snapshots import Snapshot
 
 from tidemark.domain.columns.partition_filter import PartitionValue, partition_where
 from tidemark.domain.maintenance.compaction import Layout, Partition
-from tidemark.engine.access.table_state import summary_of
+from tidemark.engine.access.table_state import is_compaction, summary_of
 
 PARALLEL = 8
 _DELETED_PATH = 2147483546
@@ -64,11 +64,7 @@ def read_layout(table: Table) -> Layout:
 
 def _write_times(metadata: TableMetadata) -> dict[int, int]:
     """When each snapshot that brought rows was made; a rewrite brings none."""
-    return {
-        each.snapshot_id: each.timestamp_ms
-        for each in metadata.snapshots
-        if each.summary is None or each.summary.operation != Operation.REPLACE
-    }
+    return {each.snapshot_id: each.timestamp_ms for each in metadata.snapshots if not is_compaction(each)}
 
 
 def _gather(found: _Gathered, manifest: ManifestFile, entry: ManifestEntry, written: dict[int, int]) -> None:
