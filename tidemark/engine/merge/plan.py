@@ -158,23 +158,14 @@ def _require_as_merged(seen: TableState, now: TableState) -> None:
 
 
 def _planned(pair: Pair, state: TableState, step: Merge | GoBack | Rebuild, run_id: str) -> MergePlan:
-    attempt, table, head = (
-        uuid4().hex[:8],
-        pair.current.contract.table,
-        pair.append.head if pair.append else 0,
-    )
+    action: Action
     match step:
         case Merge(rows, after):
-            action: Action = "merge" if after else "first"
-            upto = rows.end_epoch, rows.end
-            return MergePlan(
-                pair, state, rows, action, after, "", run_id, merge_id(table, head, upto), attempt
-            )
+            action, why, back_to = "merge" if after else "first", "", None
         case Rebuild(rows, why):
-            upto = rows.end_epoch, rows.end
-            id_ = merge_id(table, head, upto)
-            return MergePlan(pair, state, rows, "rebuild", None, why, run_id, id_, attempt)
-        case GoBack(snapshot, ledger, why):
-            rows = Unmerged(ledger.epoch, ledger.next, ledger.epoch, ledger.next)
-            id_ = merge_id(table, head, (ledger.epoch, ledger.next))
-            return MergePlan(pair, state, rows, "back", ledger, why, run_id, id_, attempt, snapshot)
+            action, after, back_to = "rebuild", None, None
+        case GoBack(back_to, after, why):
+            action, rows = "back", Unmerged(after.epoch, after.next, after.epoch, after.next)
+    head = pair.append.head if pair.append else 0
+    id_ = merge_id(pair.current.contract.table, head, (rows.end_epoch, rows.end))
+    return MergePlan(pair, state, rows, action, after, why, run_id, id_, uuid4().hex[:8], back_to)

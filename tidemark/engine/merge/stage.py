@@ -179,13 +179,11 @@ def _audit(lake: Lake, plan: MergePlan, snapshots: list[Snapshot], tally: Tally,
     """
     head = plan.state
     gone = tally.delete + (0 if plan.current.soft else erased)
-    wanted = (
-        tally.insert if plan.action == "rebuild" else _live(head.rows, head.delete_rows) + tally.insert - gone
-    )
+    wanted = tally.insert if plan.action == "rebuild" else head.rows - head.delete_rows + tally.insert - gone
     if not snapshots:
         return
     summary = summary_of(snapshots[-1])
-    found = _live(int(summary.get("total-records", 0)), int(summary.get("total-position-deletes", 0)))
+    found = int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
     if found == wanted and _updated_once(snapshots[0], tally):
         return
     rows, keys = _counted(lake.spark().table(branch_identifier(lake, plan.attempt)), plan)
@@ -225,7 +223,3 @@ def _counted(table: DataFrame, plan: MergePlan) -> tuple[int, int]:
     keys = F.struct(*(F.col(quoted_name(*path)) for path in plan.current.keys))
     [found] = table.agg(F.count("*").alias("n"), F.count_distinct(keys).alias("keys")).collect()
     return found["n"], found["keys"]
-
-
-def _live(rows: int, deleted: int) -> int:
-    return rows - deleted
