@@ -26,7 +26,6 @@ from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.alive import alive
 from tidemark.engine.config.discovery import read, update
 from tidemark.engine.lane.append_work import LakeWork
 from tidemark.engine.lane.serve import Report, catch_up_all, serve
@@ -63,7 +62,6 @@ def run_tables(
     stopped: list[Outcome] = []
     idle: list[Outcome] = []
     with (
-        alive(resource.places.home, context.run_id),
         resource.open() as lake,
         _told_if_ended(context, lake, left),
         closing(

@@ -14,7 +14,6 @@ from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.maintenance.gain import Asset, Gain
-from tidemark.engine.alive import alive
 from tidemark.engine.maintain.health import health
 from tidemark.engine.maintain.maintain import maintain, relieve
 
@@ -32,7 +31,7 @@ def maintain_tables(
     failed: dict[str, dg.MetadataValue] = {}
     idle: list[str] = []
     scheduled = SCHEDULE_NAME_TAG in context.run.tags
-    with alive(resource.places.home, context.run_id), resource.open() as opened:
+    with resource.open() as opened:
         lake = knowing(opened, context.instance)
         for contract in contracts:
             gains = list(maintain(lake, contract, (kind,)))

@@ -3,7 +3,7 @@
 import gc
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ import dagster as dg
 
 from resources.spark import SparkConnect
 from tidemark.domain.config.configuration import Configuration
+from tidemark.engine.alive import alive
 from tidemark.engine.config.configuration import STACK_FILE, Places, load, places
 from tidemark.engine.config.follow import Followed
 
@@ -64,6 +65,12 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
             home=str(where.home),
             spark=SparkConnect(),
         )
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> "Iterator[LakeResource]":
+        """A run holds its lock as long as it has the lake, so that it can be told from one whose process died."""
+        with alive(self.places.home, context.run.run_id) if context.run else nullcontext():
+            yield self
 
     @property
     def places(self) -> Places:

@@ -5,8 +5,6 @@ from datetime import timedelta
 
 import dagster as dg
 
-from assets.maintenance import POOL
-from assets.names import pool_of
 from resources.lake import LakeResource
 from sensors.cursor import dump, parse
 from sensors.discover import discover
@@ -33,8 +31,7 @@ def answer(
 ) -> dg.SensorResult:
     """One tick. Trouble with a service is a reason to skip, never an exception."""
     try:
-        for pool in (pool_of(name), POOL):
-            bury(context.instance, resource.places.home, pool)
+        bury(context.instance, resource.places.home)
         lake = resource.shared()
         tick = Tick(lake, context.instance, name, lane, contracts, parse(context.cursor))
         decision, fresh = runnable(context, resource, name, tick.decide())

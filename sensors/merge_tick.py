@@ -176,7 +176,7 @@ def answer(
 ) -> dg.SensorResult:
     """One tick. Trouble with the catalog is a reason to skip, never an exception."""
     try:
-        bury(context.instance, resource.places.home, pool_of(lane_name))
+        bury(context.instance, resource.places.home)
         now = datetime.now(UTC)
         tick = MergeTick(
             resource.shared(), context.instance, lane_name, lane, tables, parse(context.cursor), now

@@ -18,6 +18,7 @@ from assets.names import (
     VERBS,
     by_sensor,
     pool_filter,
+    pool_of,
     table_of,
 )
 from tidemark.domain.cadence.request import Runs
@@ -73,14 +74,13 @@ def under_way(instance: dg.DagsterInstance, pool: str, lane: Collection[str]) ->
     return Runs(kept, lingering - kept, starting)
 
 
-def bury(instance: dg.DagsterInstance, home: Path, pool: str | None = None, *, orphans: bool = False) -> None:
-    """Fail the runs whose process is gone: Dagster's launcher on this machine cannot tell, and the lane waits.
+def bury(instance: dg.DagsterInstance, home: Path, *, orphans: bool = False) -> None:
+    """Fail the runs whose process is gone: Dagster's launcher on this machine cannot tell, and their pool waits.
 
-    Of one pool, or of all. With `orphans` also those that have begun and that no process here ever held: only right
-    while nothing else of this instance runs.
+    With `orphans` also those that have begun and that no process here ever held: only right while nothing else of
+    this instance runs.
     """
-    wanted = RunsFilter(statuses=list(MADE), tags=pool_filter(pool) if pool else None)
-    for record in instance.get_run_records(wanted, limit=100):
+    for record in instance.get_run_records(RunsFilter(statuses=list(MADE)), limit=100):
         run = record.dagster_run
         forsaken = _forsaken(record, orphans=orphans)
         if is_dead(home, run.run_id) or (forsaken and not is_held(home, run.run_id)):
@@ -92,8 +92,11 @@ def bury(instance: dg.DagsterInstance, home: Path, pool: str | None = None, *, o
 
 def _forsaken(record: dg.RunRecord, *, orphans: bool) -> bool:
     """Whether a run that no process here holds is nobody's. One without any event yet is young while it is made."""
-    if record.dagster_run.status == DagsterRunStatus.NOT_STARTED:
-        return datetime.now(UTC) - record.create_timestamp.replace(tzinfo=UTC) > UNBEGUN
+    run = record.dagster_run
+    if run.status == DagsterRunStatus.NOT_STARTED:
+        pools = (run.run_op_concurrency and run.run_op_concurrency.all_pools) or ()
+        ours = any(pool.startswith(pool_of("")) for pool in pools)
+        return ours and datetime.now(UTC) - record.create_timestamp.replace(tzinfo=UTC) > UNBEGUN
     return orphans
 
 

@@ -6,14 +6,16 @@ import subprocess
 import sys
 from datetime import timedelta
 
+import dagster as dg
 import pytest
 from dagster import AssetKey, DagsterInstance, DagsterRunStatus
 from dagster._core.storage.tags import GRPC_INFO_TAG
 
 from assets.names import pool_of
+from resources.lake import LakeResource
 from sensors import runs
 from sensors.runs import DIED, bury, canceled, under_way
-from tidemark.engine.alive import FOLDER, alive
+from tidemark.engine.alive import FOLDER, alive, is_held
 
 ENDED_EARLY = """
 import os, signal, sys
@@ -52,6 +54,27 @@ def test_a_run_that_died_is_explained_once_whoever_noticed_first(defs, instance,
     assert list((tmp_path / FOLDER).iterdir()) == []
 
 
+def test_every_run_holds_its_lock_as_long_as_it_works_with_the_lake(defs, resource, instance, where):
+    """Given a run of whatever job, then it can be told from one whose process died: each of its steps needs the lake."""
+    held = []
+
+    @dg.op
+    def work(context: dg.OpExecutionContext, lake: LakeResource) -> None:
+        held.append(is_held(lake.places.home, context.run_id))
+
+    @dg.job(resource_defs={"lake": resource}, executor_def=dg.in_process_executor)
+    def anything() -> None:
+        work()
+
+    run = anything.execute_in_process(instance=instance).dagster_run
+    assert held == [True]
+    assert not is_held(where.home, run.run_id)
+    every = defs.resolve_all_job_defs()
+    assert [
+        n.name for job in every for n in job.nodes if "lake" not in n.definition.required_resource_keys
+    ] == []
+
+
 def test_a_row_that_nobody_makes_a_run_of_keeps_no_table(defs, instance, tmp_path, monkeypatch):
     """Given a run that never began, when it is old and nobody's, then it has failed; a young or held one is left."""
     key = frozenset({AssetKey(["shop", "orders"])})
@@ -59,7 +82,7 @@ def test_a_row_that_nobody_makes_a_run_of_keeps_no_table(defs, instance, tmp_pat
     run, pool = instance.create_run_for_job(job, asset_selection=key), pool_of("default")
 
     def kept():
-        bury(instance, tmp_path, pool)
+        bury(instance, tmp_path)
         return under_way(instance, pool, ["shop.orders"]).kept
 
     assert kept() == {"shop.orders"}, "whoever made it queues it or begins it in a moment"

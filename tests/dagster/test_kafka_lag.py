@@ -334,6 +334,18 @@ def test_what_a_killed_run_has_published_is_told_by_the_next_tick(tick, lake, ru
     assert made.tags["dagster/data_version"] == "1"
 
 
+def test_a_run_of_another_job_whose_machine_went_down_keeps_nothing_either(tick, defs, instance, where):
+    """Given a run that would keep its pool, and be one of those that may run at once, then a tick fails it, whatever it was for."""
+    job = defs.resolve_job_def("schema_evolution")
+    run = instance.create_run_for_job(job, status=DagsterRunStatus.STARTED)
+    with alive(where.home, run.run_id):
+        tick()
+    assert instance.get_run_by_id(run.run_id).status == DagsterRunStatus.STARTED
+    (where.home / "runs" / run.run_id).touch()
+    tick()
+    assert instance.get_run_by_id(run.run_id).status == DagsterRunStatus.FAILURE
+
+
 def test_a_ledger_that_is_gone_is_asked_for_so_that_a_run_names_it(tick, lake):
     lake.tables["shop.orders"] = Stopped("ledger_missing", "shop.orders", "")
     (request,) = tick().run_requests

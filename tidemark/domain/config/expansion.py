@@ -14,8 +14,6 @@ from tidemark.domain.config.step_names import StepName, step_names
 from tidemark.domain.config.validation import validate
 from tidemark.domain.errors import Problem
 
-"""Target lags after which data counts as late, when the contract does not say."""
-
 
 @dataclass(frozen=True, slots=True)
 class Declared:
