@@ -7,6 +7,7 @@ import dagster as dg
 from assets.maintenance import HEALTH
 from assets.names import maintenance_key
 from assets.watch import KAFKA_RECONCILIATION, check_keys
+from jobs.scheduled import scheduled
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import MaintenanceSchedules
 from tidemark.domain.maintenance.gain import ASSETS, Asset
@@ -44,10 +45,4 @@ def _schedule(kind: Asset, cron: str, contracts: Sequence[Contract]) -> dg.Sched
         selection=selection,
         description=f"{kind.replace('_', ' ').capitalize()} of all tables that need it.",
     )
-    return dg.ScheduleDefinition(
-        name=kind,
-        job=job,
-        cron_schedule=cron,
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        description=_SAYS[kind],
-    )
+    return scheduled(job, cron, _SAYS[kind])

@@ -3,6 +3,7 @@
 import dagster as dg
 
 from assets.review import KEY
+from jobs.scheduled import scheduled
 
 EVERY = "0 6 * * *"
 
@@ -12,10 +13,4 @@ def review_schedule() -> dg.ScheduleDefinition:
     job = dg.define_asset_job(
         "review", selection=dg.AssetSelection.assets(KEY), description="Make the governance review pack."
     )
-    return dg.ScheduleDefinition(
-        name="review_pack",
-        job=job,
-        cron_schedule=EVERY,
-        description="Makes the review pack anew every morning.",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-    )
+    return scheduled(job, EVERY, "Makes the review pack anew every morning.", name="review_pack")

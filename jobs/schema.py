@@ -3,6 +3,7 @@
 import dagster as dg
 
 from assets.schema import SCHEMA_EVOLUTION
+from jobs.scheduled import scheduled
 
 EVERY = "10,40 * * * *"
 """Aside from compaction and merges. What a run plans to make costs some 16 KB of Dagster's database for each table."""
@@ -20,10 +21,5 @@ def schema_schedule(assets: dg.AssetsDefinition) -> dg.ScheduleDefinition:
         description="Compare tables with registered writers; apply what contracts allow, park the rest. Also looks how "
         "long Kafka keeps what is not read yet.",
     )
-    return dg.ScheduleDefinition(
-        name=SCHEMA_EVOLUTION,
-        job=job,
-        cron_schedule=EVERY,
-        description="Looks every half hour for schemas that tables need, and how long Kafka keeps the rest.",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-    )
+    says = "Looks every half hour for schemas that tables need, and how long Kafka keeps the rest."
+    return scheduled(job, EVERY, says)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import dagster as dg
 
 from assets.names import LANE_TAG, table_key, upsert_lane
+from jobs.scheduled import WAITS, waits
 from tidemark.domain.config.contract import Contract
 
 MERGE = "merge"
@@ -28,9 +29,13 @@ def upsert_schedule(lanes: Mapping[str, Sequence[Contract]]) -> dg.ScheduleDefin
         description="Merge append tables into their upsert tables until nothing waits.",
     )
 
-    def by_lane(_context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest]:
-        for name, each in keys.items():
-            yield dg.RunRequest(run_key=name, asset_selection=each, tags={LANE_TAG: upsert_lane(name)})
+    def by_lane(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        lanes = {name: {LANE_TAG: upsert_lane(name)} for name in keys}
+        free = {name: tags for name, tags in lanes.items() if not waits(context.instance, MERGE, tags)}
+        for name, tags in free.items():
+            yield dg.RunRequest(run_key=name, asset_selection=keys[name], tags=tags)
+        if not free:
+            yield dg.SkipReason(WAITS)
 
     return dg.ScheduleDefinition(
         name=MERGE,

@@ -6,6 +6,11 @@ from types import SimpleNamespace
 
 import dagster as dg
 import pytest
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
 
 from orchestration.definitions import build_defs
 from resources.lake import LakeResource, configuration_of
@@ -165,3 +170,20 @@ def defs(where, resource):
 def instance():
     with dg.instance_for_test() as made:
         yield made
+
+
+@pytest.fixture
+def queued(instance):
+    """A run of a job that waits in Dagster's queue."""
+    location = RegisteredCodeLocationOrigin("tidemark")
+
+    def make(job, **tags):
+        origin = RemoteJobOrigin(RemoteRepositoryOrigin(location, "__repository__"), job.name)
+        return instance.create_run_for_job(
+            job,
+            status=dg.DagsterRunStatus.QUEUED,
+            tags=tags,
+            remote_job_origin=origin,
+        )
+
+    return make

@@ -2,6 +2,8 @@
 
 import dagster as dg
 import pytest
+from dagster import DagsterRunStatus
+from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 from assets.maintenance import HEALTH, POOL
 from assets.upkeep import judge_files
@@ -152,6 +154,26 @@ def test_schedules_come_from_the_platform_file_and_are_on(defs):
         each.name for each in defs.schedules if each.default_status == dg.DefaultScheduleStatus.RUNNING
     }
     assert running == {each.name for each in defs.schedules} - {"drill"}
+
+
+@pytest.mark.parametrize("name", ["compaction", "schema_evolution", "review_pack"])
+def test_runs_that_take_longer_than_their_schedules_interval_do_not_pile_up(defs, instance, queued, name):
+    """Given a run of a schedule that still waits for its turn, then the schedule asks for no second one; one that has begun, or that a person asked for, is not it."""
+    schedule = defs.resolve_schedule_def(name)
+
+    def asked():
+        with dg.build_schedule_context(instance=instance) as context:
+            found = schedule.evaluate_tick(context)
+        assert bool(found.run_requests) != bool(found.skip_message and "still waits" in found.skip_message)
+        return len(found.run_requests)
+
+    job, tags = defs.resolve_job_def(schedule.job_name), {SCHEDULE_NAME_TAG: name}
+    assert asked() == 1
+    instance.create_run_for_job(job, status=DagsterRunStatus.STARTED, tags=tags)
+    queued(job)
+    assert asked() == 1
+    queued(job, **tags)
+    assert asked() == 0
 
 
 def test_the_verb_takes_kinds_and_means_all_when_none_is_named(defs, instance, lake, monkeypatch):

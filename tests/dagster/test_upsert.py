@@ -10,11 +10,12 @@ from types import SimpleNamespace
 import dagster as dg
 import pytest
 from dagster import AssetKey
+from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 import resources.lake as configuration_module
 import sensors.merge_tick as tick_module
 from assets.evolution import run_evolved
-from assets.names import pool_filter, pool_of, schema_key
+from assets.names import LANE_TAG, pool_filter, pool_of, schema_key
 from assets.report import result
 from orchestration.definitions import build_defs
 from resources.lake import configuration_of
@@ -80,13 +81,19 @@ def test_an_upsert_table_is_an_asset_downstream_of_its_append_table(with_upsert)
     assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
 
 
-def test_the_schedule_asks_for_a_run_of_each_lane(upserting, lake, resource, instance):
-    """Given upsert tables of two lanes, when the hour comes, then no run waits for the pool of another lane or merges it."""
+@pytest.fixture
+def two_lanes(upserting, lake, resource):
+    """Definitions with an upsert table in each of two lanes."""
     (upserting.contracts_dir / "slow.yaml").write_text(
         PAYMENTS.replace("payments", "refunds") + "lane: slow\n"
     )
     configuration_module._configuration.cache_clear()
-    defs = build_defs({"lake": resource}, upserting)
+    return build_defs({"lake": resource}, upserting)
+
+
+def test_the_schedule_asks_for_a_run_of_each_lane(two_lanes, instance):
+    """Given upsert tables of two lanes, when the hour comes, then no run waits for the pool of another lane or merges it."""
+    defs = two_lanes
     with dg.build_schedule_context(instance=instance) as context:
         requests = defs.resolve_schedule_def("merge").evaluate_tick(context).run_requests
     asked = {each.tags["tidemark/lane"]: each.asset_selection for each in requests}
@@ -100,6 +107,19 @@ def test_the_schedule_asks_for_a_run_of_each_lane(upserting, lake, resource, ins
         run = instance.create_run_for_job(job, asset_selection=frozenset(selected))
         needed = {each: dg.RunsFilter([run.run_id], tags=pool_filter(pool_of(each))) for each in asked}
         assert [each for each, found in needed.items() if instance.get_runs(found)] == [lane]
+
+
+def test_the_schedule_asks_for_no_second_run_of_a_lane_while_one_waits(two_lanes, instance, queued):
+    def asked():
+        with dg.build_schedule_context(instance=instance) as context:
+            requests = two_lanes.resolve_schedule_def("merge").evaluate_tick(context).run_requests
+        return [each.tags[LANE_TAG] for each in requests]
+
+    job = two_lanes.resolve_job_def("merge")
+    queued(job, **{SCHEDULE_NAME_TAG: "merge", LANE_TAG: "default_upsert"})
+    assert asked() == ["slow_upsert"]
+    queued(job, **{SCHEDULE_NAME_TAG: "merge", LANE_TAG: "slow_upsert"})
+    assert asked() == []
 
 
 def test_a_lane_may_have_any_name_that_is_not_refused(where, lake, resource):
