@@ -110,6 +110,15 @@ def test_a_key_that_java_cannot_read_is_refused_with_the_way_to_convert_it():
         spark_options({"ssl.certificate.pem": "CERT", "ssl.key.pem": rsa})
 
 
+@pytest.mark.parametrize("content", [None, b"\xff\xfeDER"])
+def test_a_file_that_cannot_be_read_is_named_with_its_key(tmp_path, content):
+    file = tmp_path / "ca"
+    if content:
+        file.write_bytes(content)
+    with pytest.raises(ValueError, match=f"ssl.ca.location {file}: "):
+        spark_options({"ssl.ca.location": str(file)})
+
+
 def test_switched_off_host_name_checks_are_an_empty_word_in_java():
     options = spark_options({"ssl.endpoint.identification.algorithm": "none"})
     assert options == {"kafka.ssl.endpoint.identification.algorithm": ""}

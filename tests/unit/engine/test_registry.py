@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
@@ -147,6 +148,20 @@ def test_user_and_password_of_the_url_go_into_the_header_and_into_no_error() -> 
     beside = SchemaRegistry.model_validate({"url": "http://a:b@registry", "basic.auth.user.info": "me:other"})
     assert beside.basic_auth == ("me", "other")
     assert SchemaRegistry(url="http://registry").basic_auth is None
+
+
+@pytest.mark.parametrize("key", ["ssl.ca.location", "ssl.certificate.location"])
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_file_for_tls_that_cannot_be_used_is_named_with_its_key(
+    tmp_path: Path, key: str, content: str | None
+) -> None:
+    file = tmp_path / "registry.pem"
+    if content:
+        file.write_text(content)
+    block = SchemaRegistry.model_validate({"url": "https://registry", key: str(file)})
+    with pytest.raises(Stopped, match=f"schema_registry.eu in platform.yaml: {key} {file}: ") as caught:
+        Registry("eu", block)
+    assert caught.value.state == "misconfigured"
 
 
 @contextmanager

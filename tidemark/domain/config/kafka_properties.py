@@ -94,7 +94,7 @@ def spark_options(properties: Mapping[str, str], read: Callable[[str], str] | No
     """Options of Spark's Kafka source: Java's names with the `kafka.` prefix, secrets in the clear.
 
     PEM files are read here (`read`: path -> text) and sent as text, so Spark's machines need no copy of them.
-    Raises ValueError on key material that Java cannot read, OSError on a file that cannot be read.
+    Raises ValueError on a file that cannot be read, or key material that Java cannot read.
     """
     read = read or _read
     java = {
@@ -175,7 +175,12 @@ def _tls(properties: Mapping[str, str], read: Callable[[str], str]) -> dict[str,
 def _pem(properties: Mapping[str, str], key: str, read: Callable[[str], str]) -> str | None:
     if f"{key}.pem" in properties:
         return properties[f"{key}.pem"]
-    return read(properties[f"{key}.location"]) if f"{key}.location" in properties else None
+    if (path := properties.get(f"{key}.location")) is None:
+        return None
+    try:
+        return read(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{key}.location {path}: {error}") from error
 
 
 def _pkcs8(key: str) -> str:

@@ -89,7 +89,7 @@ class KafkaCluster(FreeSection):
     def spark_options(self) -> dict[str, str]:
         """For Spark's Kafka source, secrets in the clear; PEM files are read and sent as text.
 
-        Raises TidemarkError when there is no address, OSError or ValueError on PEM files Java cannot use.
+        Raises TidemarkError when there is no address, ValueError on PEM files that Java cannot use.
         """
         self._need_address()
         return spark_options(self.root)

@@ -104,6 +104,11 @@ def _registry(name: str, registry: SchemaRegistry, platform: Platform) -> Iterat
         yield Finding((*at, "url"), "is missing")
     elif registry.url is not None and urlsplit(registry.url).scheme not in {"http", "https"}:
         yield Finding((*at, "url"), "must begin with http:// or https://")
+    if registry.key_location and not registry.certificate_location:
+        yield Finding((*at, "ssl.key.location"), "has no effect without ssl.certificate.location")
+    if registry.bearer_token and registry.basic_auth:
+        says = "stands beside a user and a password, in basic.auth.user.info or the url: give one of the two"
+        yield Finding((*at, "bearer.auth.token"), says)
 
 
 def mistyped_type(tree: Mapping[str, Any]) -> Iterator[Finding]:

@@ -150,7 +150,7 @@ class Lake:
         """The schema registry of a cluster.
 
         Raises:
-            Stopped: `misconfigured` when platform.yaml names none.
+            Stopped: `misconfigured` when platform.yaml names none, or a file for TLS that cannot be used.
         """
         with self._lock:
             if cluster not in self._registries:

@@ -2,7 +2,8 @@
 
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -40,13 +41,18 @@ class Registry:
     """One registry of platform.yaml. Thread-safe."""
 
     def __init__(self, cluster: str, block: SchemaRegistry) -> None:
+        """Raises Stopped: `misconfigured`, a file for TLS that cannot be used."""
         self.cluster = cluster
         self._url = block.address
         headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if block.bearer_token:
             headers["Authorization"] = f"Bearer {block.bearer_token}"
         self._client = httpx.Client(
-            headers=headers, auth=block.basic_auth, timeout=TIMEOUT, verify=_tls(block), trust_env=False
+            headers=headers,
+            auth=block.basic_auth,
+            timeout=TIMEOUT,
+            verify=_tls(cluster, block),
+            trust_env=False,
         )
         self._versions: dict[tuple[str, int], RegisteredSchema] = {}
         self._by_id: dict[int, RegisteredSchema] = {}
@@ -236,11 +242,26 @@ def _mode(found: Mapping[str, Any] | None) -> str | None:
     return str(mode) if mode else None
 
 
-def _tls(block: SchemaRegistry) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=block.ca_location)
+def _tls(cluster: str, block: SchemaRegistry) -> ssl.SSLContext:
+    with _blamed(cluster, {"ssl.ca.location": block.ca_location}):
+        context = ssl.create_default_context(cafile=block.ca_location)
+    own = {"ssl.certificate.location": block.certificate_location, "ssl.key.location": block.key_location}
     if block.certificate_location:
-        context.load_cert_chain(block.certificate_location, block.key_location)
+        with _blamed(cluster, own):
+            # a password that is wrong: OpenSSL would ask the terminal for that of a key which has one
+            context.load_cert_chain(block.certificate_location, block.key_location, password="")
     return context
+
+
+@contextmanager
+def _blamed(cluster: str, files: Mapping[str, str | None]) -> Iterator[None]:
+    """A file that is not there, or is none of its kind, is named with its key."""
+    try:
+        yield
+    except OSError as error:
+        said = ", ".join(f"{key} {path}" for key, path in files.items() if path)
+        why = f"schema_registry.{cluster} in platform.yaml: {said}: {error}"
+        raise Stopped("misconfigured", "-", why, cluster=cluster) from error
 
 
 class _ServerError(Exception):

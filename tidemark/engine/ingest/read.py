@@ -9,6 +9,7 @@ import json
 from pyspark.sql import DataFrame
 
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.offsets import Ranges, total
 from tidemark.engine.access.lake import Lake
 
@@ -27,12 +28,21 @@ SMALL_BATCH = 100_000
 
 
 def read_ranges(lake: Lake, contract: Contract, ranges: Ranges) -> DataFrame:
-    """Columns key, value, topic, partition, offset, timestamp, timestampType, headers of the records in `ranges`."""
+    """Columns key, value, topic, partition, offset, timestamp, timestampType, headers of the records in `ranges`.
+
+    Raises:
+        Stopped: `misconfigured`, PEM files that librdkafka reads and Java does not.
+    """
     cluster = lake.platform.kafka[contract.cluster]
+    try:
+        connection = cluster.spark_options()
+    except ValueError as error:
+        why = f"kafka.{contract.cluster} in platform.yaml: {error}"
+        raise Stopped("misconfigured", contract.table, why, cluster=contract.cluster) from error
     options = {
         "groupIdPrefix": f"{cluster.group_id_prefix}-{contract.table}",
         **_FETCHES,
-        **cluster.spark_options(),
+        **connection,
         "assign": json.dumps({contract.topic: sorted(ranges)}),
         "startingOffsets": _offsets(contract.topic, {p: each.start for p, each in ranges.items()}),
         "endingOffsets": _offsets(contract.topic, {p: each.end for p, each in ranges.items()}),
