@@ -26,6 +26,21 @@ def test_one_line_is_a_whole_contract(installation):
     assert contract.schema_changes.incompatible == "review"
 
 
+@pytest.mark.parametrize("written", ["1_000", "1.50", "+12", "-0", "1.10", "007", "1_0.5", "1.5e+3", "NO"])
+def test_what_is_text_is_what_was_written(installation, written):
+    """Given a password or a tag without quotes that looks like a number, then none of its digits is lost."""
+    installation.platform(f"""
+        kafka: {{main: {{bootstrap.servers: "b:1", security.protocol: SASL_SSL, sasl.mechanism: PLAIN,
+                         sasl.username: me, sasl.password: {written}}}}}
+        schema_registry: {{main: {{url: "http://registry:8081"}}}}
+        catalog: {{type: rest, uri: "http://catalog"}}
+        spark: {{remote: "sc://spark:15002"}}
+        """)
+    configuration = installation.contract(f"topic: orders\ntable_properties: {{release: {written}}}").load()
+    assert configuration.platform.kafka["main"].client_properties()["sasl.password"] == written
+    assert configuration.contracts[0].table_properties == {"release": written}
+
+
 def test_the_platforms_namespace_is_the_default(installation):
     installation.platform("default_namespace: raw").contract("topic: orders")
     assert installation.only().table == "raw.orders"

@@ -14,8 +14,10 @@ EVERYWHERE = f"""\
 kafka:
   main: {{bootstrap.servers: "b:1", security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: u,
          sasl.password: "${{PW}}", ssl.key.pem: "{SECRET}", ssl.certificate.pem: c}}
+  other: {{bootstrap.servers: "b:1"}}
 schema_registry:
-  main: {{url: "https://u:{SECRET}@registry", basic.auth.user.info: "u:{SECRET}", bearer.auth.token: {SECRET}}}
+  main: {{url: "https://u:{SECRET}@registry", basic.auth.user.info: "u:{SECRET}"}}
+  other: {{url: "https://registry", bearer.auth.token: {SECRET}}}
 catalog: {{type: sql, uri: "postgresql://u:{SECRET}@h/d", warehouse: "s3://b", s3.secret-access-key: {SECRET},
           s3.access-key-id: {SECRET}, credential: "a:{SECRET}", token: {SECRET}, jdbc.password: {SECRET}}}
 spark: {{remote: "sc://s:1/;token={SECRET}", conf: {{spark.hadoop.fs.s3a.secret.key: {SECRET}}}}}
@@ -37,6 +39,7 @@ def test_nothing_that_is_printed_or_dumped_shows_a_secret(installation):
         platform.kafka["main"],
         platform.kafka["main"].properties,
         platform.schema_registry["main"],
+        platform.schema_registry["other"],
     ]
     for part in parts:
         assert SECRET not in repr(part)

@@ -20,6 +20,6 @@ def test_a_key_that_only_librdkafka_reads_is_misconfigured() -> None:
     platform = SimpleNamespace(kafka={"eu": KafkaCluster.model_validate(said)})
     lake: Any = SimpleNamespace(platform=platform)
     contract = Contract.model_validate({"topic": "orders", "table": "shop.orders", "cluster": "eu"})
-    with pytest.raises(Stopped, match="kafka.eu in platform.yaml: ssl.key: Java reads PKCS#8") as caught:
+    with pytest.raises(Stopped, match=r"kafka.eu in platform.yaml: ssl.key: Java reads PKCS#8") as caught:
         read_ranges(lake, contract, {})
     assert (caught.value.state, caught.value.table) == ("misconfigured", "shop.orders")

@@ -78,13 +78,13 @@ def _known_check(value: Any) -> Any:
 def _bound(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise PydanticCustomError("bound", "must be a number, or text like a date")
-    return value.text if isinstance(value, Written) else value
+    return value.digits if isinstance(value, Written) else value
 
 
 def _member(value: Any) -> Any:
     if not isinstance(value, (bool, int, float, str)):
         raise PydanticCustomError("member", "must be text, a number or true/false")
-    return value.text if isinstance(value, Written) else value
+    return value.digits if isinstance(value, Written) else value
 
 
 Bound = Annotated[int | float | str, PlainValidator(_bound, json_schema_input_type=float | str)]

@@ -14,6 +14,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from tidemark.domain.config.written import Written
 from tidemark.domain.secrets import redact
 
 REVEAL = {"reveal": True}
@@ -55,6 +56,8 @@ class FreeSection(RootModel[dict[str, str]]):
 
 
 def _as_text(value: Any) -> Any:
+    if isinstance(value, Written):
+        return value.text
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (int, float)):
@@ -65,4 +68,4 @@ def _as_text(value: Any) -> Any:
 
 
 PropertyValue = Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str | float | bool)]
-"""A property of a client, catalog or table: YAML's numbers and booleans become their text."""
+"""A property of a client, catalog or table: numbers are what was written, true and false their words."""

@@ -1,15 +1,33 @@
-"""A number of a file that no float is exactly."""
+"""Numbers of a file that Python would spell otherwise than the file does."""
 
+from decimal import Decimal
 from typing import Self
 
 
-class Written(float):
-    """The nearest float to a number with more digits, and the number as it was written for those who need them all."""
+class Written:
+    """A number, and how it was written: for those to whom it is text, and those who need all of its digits."""
 
     text: str
+    digits: int | float | str
+    """The number itself; its text where no float is exactly that number."""
+
+
+class Whole(Written, int):
+    """An int such as `1_000` or `+12`."""
+
+    def __new__(cls, text: str) -> Self:
+        """Raises ValueError when `text` is no whole number."""
+        made = super().__new__(cls, text)
+        made.text, made.digits = text, int(made)
+        return made
+
+
+class Broken(Written, float):
+    """A float such as `1.50`; the nearest one to a number with more digits than a float has."""
 
     def __new__(cls, text: str) -> Self:
         """Raises ValueError when `text` is no number."""
-        made = super().__new__(cls, text)
+        made, plain = super().__new__(cls, text), text.replace("_", "")
         made.text = text
+        made.digits = float(made) if Decimal(repr(float(made))) == Decimal(plain) else plain
         return made

@@ -8,14 +8,13 @@ tags, aliases that contain themselves or make too much of a file, a second docum
 import math
 import re
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from tidemark.domain.config.layering import Document, KeyPath, dotted
-from tidemark.domain.config.written import Written
+from tidemark.domain.config.written import Broken, Whole
 from tidemark.domain.errors import Problem
 from tidemark.domain.secrets import HIDDEN, under_secret
 
@@ -126,14 +125,15 @@ def _scalar(node: yaml.ScalarNode) -> Any:
     if node.tag == f"{_TAG}bool" and text.lower() in {"true", "false"}:
         return text.lower() == "true"
     if node.tag == f"{_TAG}int" and _WHOLE.fullmatch(text):
-        return int(text.replace("_", "")) if len(text) <= _LONGEST_NUMBER else _NO_NUMBER
+        return _number(int(text), Whole, text) if len(text) <= _LONGEST_NUMBER else _NO_NUMBER
     if node.tag == f"{_TAG}float" and _BROKEN.fullmatch(text):
-        plain = text.replace("_", "")
-        found = float(plain)
-        if not math.isfinite(found):
-            return _NO_NUMBER
-        return found if Decimal(repr(found)) == Decimal(plain) else Written(plain)
+        found = float(text)
+        return _number(found, Broken, text) if math.isfinite(found) else _NO_NUMBER
     return text
+
+
+def _number(found: float, kind: type[Whole | Broken], text: str) -> float:
+    return found if repr(found) == text else kind(text)
 
 
 def _line(node: yaml.Node) -> int:
