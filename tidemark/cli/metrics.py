@@ -10,19 +10,21 @@ from prometheus_client.core import GaugeMetricFamily
 
 from tidemark.cli.choice import chosen_both
 from tidemark.cli.contracts import load_contracts
-from tidemark.cli.dagster_records import hints
 from tidemark.cli.output import console
-from tidemark.cli.status import statuses_of
-from tidemark.domain.errors import Refused
+from tidemark.cli.status import statuses
+from tidemark.domain.errors import Refused, TidemarkError
 from tidemark.domain.states import STATES
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import places
+from tidemark.engine.config.follow import Followed
 from tidemark.engine.look.status import Status
-from tidemark.engine.look.upserts import upsert_statuses
+from tidemark.engine.look.topics import refresh_topics
 
 LOOPBACK = "127.0.0.1"
 FRESH_FOR = 5.0
 """Seconds that one look serves: two scrapers do not ask Kafka twice."""
+LISTED_FOR = 60.0
+"""Seconds that a list of topics serves, where a contract takes what a pattern matches."""
 _FIGURES = {
     "lag_records": "Offsets in Kafka that are not published",
     "lag_seconds": "Age of the oldest unpublished offset, by Tidemark's clock",
@@ -38,8 +40,12 @@ class TableFigures:
     """Collects the status of tables when Prometheus asks."""
 
     def __init__(self, tables: Sequence[str]) -> None:
+        """Raises what `load_contracts` does, and Refused where there is no such table."""
         self._tables = tables
         self._lake = Lake(load_contracts())
+        self._files = Followed(places(os.environ))
+        self._listed = time.monotonic()
+        chosen_both(self._lake.configuration, tables)
         self._seen: list[Status] = []
         self._at = float("-inf")
 
@@ -64,25 +70,29 @@ class TableFigures:
 
     def _statuses(self) -> list[Status]:
         if time.monotonic() - self._at > FRESH_FOR:
-            contracts, upserts = chosen_both(self._lake.configuration, self._tables)
-            home = places(os.environ).home
-            found = statuses_of(self._lake, contracts, home, ask_dagster=True)
-            merged = upsert_statuses(
-                self._lake,
-                upserts.values(),
-                lambda late: hints(home, late),
-                lambda unmade: statuses_of(self._lake, unmade, home, ask_dagster=True),
-            )
-            self._seen = [*found, *merged]
+            with suppress(TidemarkError):  # what is broken, or out of reach, is told by other commands
+                self._follow()
+            self._seen = statuses(self._lake, self._tables)
             self._at = time.monotonic()
         return self._seen
+
+    def _follow(self) -> None:
+        """The contracts that are on disk now, unless they are broken or lack a table that is wanted."""
+        if time.monotonic() - self._listed > LISTED_FOR:
+            self._listed = time.monotonic()
+            refresh_topics(self._lake, self._files.where.home)
+        found = self._files.now()
+        if found != self._lake.configuration:
+            chosen_both(found, self._tables)
+            self._lake.close()
+            self._lake = Lake(found)
 
 
 def metrics(tables: Sequence[str], port: int, *, once: bool) -> None:
     """Serve /metrics until Ctrl-C, or print it once.
 
     Raises:
-        Refused: the port cannot be had.
+        Refused: there is no such table, or the port cannot be had.
     """
     registry = CollectorRegistry()
     registry.register(TableFigures(tables))

@@ -43,7 +43,7 @@ _ANY_WIDTH = 10_000
 def status(tables: Sequence[str], *, as_json: bool) -> None:
     """Exit code 1 when a table is in any state that is not fine."""
     configuration = load_contracts()
-    found = statuses(configuration, tables)
+    found = statuses(Lake(configuration), tables)
     if as_json:
         print_json([each.as_json() for each in found])
     else:
@@ -53,10 +53,10 @@ def status(tables: Sequence[str], *, as_json: bool) -> None:
         raise typer.Exit(FINDING)
 
 
-def statuses(configuration: Configuration, tables: Sequence[str]) -> list[Status]:
+def statuses(lake: Lake, tables: Sequence[str]) -> list[Status]:
     """The status of each table, worst first; Dagster's records are asked about tables that are behind."""
-    contracts, upserts = chosen_both(configuration, tables)
-    home, lake = places(os.environ).home, Lake(configuration)
+    contracts, upserts = chosen_both(lake.configuration, tables)
+    home = places(os.environ).home
     found = statuses_of(lake, contracts, home, ask_dagster=True) if contracts else []
     merged = upsert_statuses(
         lake,

@@ -3,12 +3,12 @@
 import socket
 from dataclasses import replace
 from datetime import UTC, datetime
-from types import SimpleNamespace
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tidemark.cli import metrics
+from tidemark.cli.choice import chosen_both
 from tidemark.domain.errors import Refused
 from tidemark.engine.look.status import Status
 
@@ -33,22 +33,51 @@ def test_each_figure_of_status_has_a_gauge(scraped):
     assert 'tidemark_last_commit_timestamp_seconds{table="shop.orders",topic="orders"} 1.7723' in scraped
 
 
-def test_upsert_tables_have_figures_too(monkeypatch):
-    """Given a contract with an upsert table, when Prometheus asks, then both tables answer, once for two scrapers."""
+@pytest.fixture
+def contracts(tmp_path, monkeypatch):
+    """The folder of an installation with one contract."""
+    folder = tmp_path / "contracts"
+    folder.mkdir()
+    (folder / "orders.yaml").write_text("topic: orders\ntable: shop.orders\nupsert: [id]\n")
+    monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TIDEMARK_CONTRACTS", str(folder))
+    return folder
+
+
+def test_all_tables_that_are_on_disk_now_have_figures(contracts, monkeypatch):
+    """Given contracts that are added, and one that is broken, while Prometheus asks, then each table is there from the next look on; two scrapers ask once."""
     asked = []
-    current = replace(FRESH, table="shop.orders_current")
-    contract = SimpleNamespace(table="shop.orders")
-    monkeypatch.setattr(metrics, "chosen_both", lambda *_: ([contract], {current.table: current}))
-    monkeypatch.setattr(metrics, "statuses_of", lambda *_, **how: asked.append(how) or [FRESH])
-    monkeypatch.setattr(metrics, "upsert_statuses", lambda _, upserts, *__: list(upserts))
-    figures = metrics.TableFigures.__new__(metrics.TableFigures)
-    figures._lake, figures._tables, figures._at = SimpleNamespace(configuration=None), (), float("-inf")
-    registry = CollectorRegistry()
+
+    def statuses(lake, tables):
+        found, upserts = chosen_both(lake.configuration, tables)
+        asked.append([*(each.table for each in found), *upserts])
+        return [replace(FRESH, table=table) for table in asked[-1]]
+
+    def scraped():
+        figures._at = float("-inf")
+        return generate_latest(registry).decode()
+
+    monkeypatch.setattr(metrics, "statuses", statuses)
+    figures, registry = metrics.TableFigures([]), CollectorRegistry()
     registry.register(figures)
-    shown = generate_latest(registry).decode()
-    assert 'tidemark_rows{table="shop.orders_current",topic="orders"} 50.0' in shown
-    assert 'tidemark_state{state="fresh",table="shop.orders_current"} 1.0' in shown
-    assert asked == [{"ask_dagster": True}]
+    asked.clear()
+    assert 'tidemark_rows{table="shop.orders_current",topic="orders"} 50.0' in scraped()
+    generate_latest(registry)
+    (contracts / "web.yaml").write_text("topic: clicks\ntable: web.clicks\n")
+    assert 'tidemark_state{state="fresh",table="web.clicks"} 1.0' in scraped()
+    (contracts / "broken.yaml").write_text("topik: x\n")
+    scraped()
+    first, every = (
+        ["shop.orders", "shop.orders_current"],
+        ["shop.orders", "web.clicks", "shop.orders_current"],
+    )
+    assert asked == [first, every, every]
+
+
+def test_a_mistyped_table_is_refused_before_anything_is_served(contracts):
+    with pytest.raises(Refused) as refused:
+        metrics.metrics(["shop.ordres"], 0, once=False)
+    assert refused.value.next_step == "did you mean shop.orders?"
 
 
 def test_what_could_not_be_asked_is_absent_and_the_state_says_why(scraped):
