@@ -73,7 +73,7 @@ CONTRACT = {
     "Upsert.partition_by": "Default: as the append table.",
     "Upsert.sort_by": "Default: as the append table.",
     "Upsert.format_version": "Default: as the append table.",
-    "Upsert.target_lag": "Default: as the append table.",
+    "Upsert.target_lag": "Default: as the append table. Above `freshness.warn` it is judged by two and ten of these.",
     "QualityRule.name": "Of the asset check and of the cause; default: check and columns.",
     "QualityRule.check": "One of the named checks; or `sql`.",
     "QualityRule.sql": "A condition over the columns of a row; broken when it is false.",
@@ -89,7 +89,7 @@ CONTRACT = {
     "Quarantine.fail": "Above this share nothing of the batch is published.",
     "Freshness.warn": "Default: two target lags.",
     "Freshness.fail": "Default: ten target lags.",
-    "Freshness.silence": "A topic that should never be quiet this long; without it a quiet topic is fresh.",
+    "Freshness.silence": "A topic that should never be quiet this long, from 1m up; without it a quiet topic is fresh.",
     "Ingest.start": "First load only: `earliest`, `latest`, a time, `{offsets: …}` or `{consumer_group: …}`.",
     "Ingest.max_records": "Records of one batch at most.",
     "Ingest.commit_to_group": (

@@ -170,6 +170,10 @@ def test_an_upsert_table_is_late_by_its_own_target_lag(installation):
     assert contract.freshness.fail == timedelta(minutes=10)
     limits = merged.contract.freshness
     assert (limits.warn, limits.fail) == (timedelta(hours=2), timedelta(hours=10))
+    said = "freshness: {warn: 2m, fail: 5m}\nupsert: {keys: [id], target_lag: 2m}"
+    (merged,) = currents([installation.contract(f"topic: orders\n{said}").only()]).values()
+    limits = merged.contract.freshness
+    assert (limits.warn, limits.fail) == (timedelta(minutes=2), timedelta(minutes=5)), "as the contract says"
 
 
 @pytest.mark.parametrize("said", ["{keys: [id], table: }", "[id]"])

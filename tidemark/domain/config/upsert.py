@@ -50,12 +50,12 @@ class Current:
 
     @property
     def _freshness(self) -> Freshness:
-        """The append table's limits, and more where the merge may wait for longer than they allow."""
+        """The append table's limits, or those of its own target lag where that is above the first of them."""
         lag, limits = self.upsert.target_lag, self.append.freshness
-        if lag is None or limits.warn is None or limits.fail is None:
+        if lag is None or limits.warn is None or limits.fail is None or lag <= limits.warn:
             return limits
         return limits.model_copy(
-            update={"warn": max(limits.warn, FRESH_WARN * lag), "fail": max(limits.fail, FRESH_FAIL * lag)}
+            update={"warn": FRESH_WARN * lag, "fail": max(limits.fail, FRESH_FAIL * lag)}
         )
 
     @property
