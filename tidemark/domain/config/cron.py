@@ -19,7 +19,8 @@ _FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
 )
 _PART = re.compile(r"(?P<all>\*)|(?P<low>\w+)(?:-(?P<high>\w+))?")
 _WORDS = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
-_NEVER_IN_FEBRUARY = {"30", "31"}
+_LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+"""Days of the months."""
 
 
 def cron_fault(schedule: str) -> str | None:
@@ -29,23 +30,30 @@ def cron_fault(schedule: str) -> str | None:
     fields = schedule.split()
     if len(fields) != len(_FIELDS):
         return "has five fields: minute, hour, day of the month, month, day of the week"
+    meant = []
     for text, (name, low, high, words) in zip(fields, _FIELDS, strict=True):
-        if not all(_part_fits(part, low, high, words) for part in text.lower().split(",")):
+        parts = [_part(part, low, high, words) for part in text.lower().split(",")]
+        if not all(parts):
             return f"{text!r} is not a {name} ({low} to {high})"
-    if fields[3].lower() in {"2", "feb"} and fields[2] in _NEVER_IN_FEBRUARY:
+        meant.append({number for part in parts for number in part})
+    _, _, days, months, _ = meant
+    if min(days) > max(_LONGEST[month - 1] for month in months):  # also beside weekdays Dagster refuses that
         return "that day never comes"
     return None
 
 
-def _part_fits(part: str, low: int, high: int, words: dict[str, int]) -> bool:
+def _part(part: str, low: int, high: int, words: dict[str, int]) -> range:
+    """The numbers that a part of a field stands for; none when it is not one."""
     span, slash, step = part.partition("/")
     found = _PART.fullmatch(span)
     if not found or (slash and not (step.isdecimal() and 1 <= int(step) <= high)):
-        return False
-    if found["all"]:
-        return True
-    numbers = [_number(word, words) for word in (found["low"], found["high"] or found["low"])]
-    return all(low <= number <= high for number in numbers) and numbers[0] <= numbers[1]
+        return range(0)
+    first, last = low, high
+    if not found["all"]:
+        first = _number(found["low"], words)
+        last = _number(found["high"], words) if found["high"] else high if slash else first
+    every = int(step) if slash else 1
+    return range(first, last + 1, every) if low <= first and last <= high else range(0)
 
 
 def _number(word: str, words: dict[str, int]) -> int:
