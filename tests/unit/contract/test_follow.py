@@ -91,6 +91,7 @@ def test_files_are_read_again_when_one_changes_and_only_then(installation):
     assert tables() == ["raw.orders"]
     for name in ("a", "z"):  # the order of a folder is nobody's promise
         (folder / f"{name}.yaml").symlink_to(folder / "nowhere")
+    (folder / "itself").symlink_to(folder / "itself")
     assert tables() == ["raw.orders"]
     installation.contract("topik: orders\n")
     with pytest.raises(ConfigurationError, match=r"orders\.yaml:1"):

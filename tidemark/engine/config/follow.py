@@ -55,13 +55,13 @@ def _contracts(folder: str) -> Iterator[tuple[str, int, int, int]]:
     except OSError:
         return
     for entry in entries:
-        is_folder = entry.is_dir()
-        if entry.name.startswith(".") or not (is_folder or entry.name.lower().endswith(tuple(SUFFIXES))):
-            continue
-        with suppress(OSError):  # a link to nothing, or gone by now
+        with suppress(OSError):  # a link to nothing or to itself, or gone by now
+            is_folder = entry.is_dir()
+            if entry.name.startswith(".") or not (is_folder or entry.name.lower().endswith(tuple(SUFFIXES))):
+                continue
             yield _stamp(entry.path, entry.stat())
-        if is_folder and not leads_back(Path(entry.path), Path(folder)):
-            yield from _contracts(entry.path)
+            if is_folder and not leads_back(Path(entry.path), Path(folder)):
+                yield from _contracts(entry.path)
 
 
 def _stamp(path: str, found: os.stat_result) -> tuple[str, int, int, int]:
