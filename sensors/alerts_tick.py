@@ -11,6 +11,7 @@ import dagster as dg
 import httpx
 from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 from dagster._core.execution.plan.objects import StepFailureData
+from pydantic import ConfigDict, TypeAdapter
 
 from assets.names import table_key, table_of
 from jobs.operations import OF_VERB
@@ -33,10 +34,23 @@ class Cursor:
     runs stopped at, with the times of the failure that was told and of the last one.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     since: float
     checked: float
     red: dict[str, str] = field(default_factory=dict)
     stopped: dict[str, tuple[str, float, float]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, text: str | None) -> "Cursor":
+        """What the sensor remembers; nothing, or what cannot be read, means from now on."""
+        try:
+            found = TypeAdapter(cls).validate_json(text or "", strict=True)
+            datetime.fromtimestamp(found.since, UTC)
+        except (ValueError, OverflowError, OSError):
+            now = datetime.now(UTC).timestamp()
+            return cls(now, now)
+        return found
 
     def to_json(self) -> str:
         """For the sensor's cursor."""
@@ -47,8 +61,7 @@ class Cursor:
 def post(context: dg.SensorEvaluationContext, webhook: str) -> dg.SkipReason:
     """One message for all that is new; while the webhook does not take it, it is tried again at every tick."""
     instance = context.instance
-    now = datetime.now(UTC).timestamp()
-    cursor = Cursor(**json.loads(context.cursor)) if context.cursor else Cursor(now, now)
+    cursor = Cursor.of(context.cursor)
     found = [*_failed_runs(instance, cursor), *_red_checks(context, cursor)]
     if found:
         try:

@@ -78,6 +78,13 @@ def test_a_verb_that_failed_is_told_under_its_table_or_its_name(where, webhook, 
     assert [each["subject"] for each in body["alerts"]] == ["shop.ordres", "drill"]
 
 
+@pytest.mark.parametrize("cursor", ["{", "[]", '{"since": "x"}', '{"since": 1e300, "checked": 1.0}'])
+def test_a_cursor_that_cannot_be_read_begins_anew(where, webhook, instance, cursor):
+    found, said = tick(build_defs(where=where), instance, cursor)
+    assert said == "0 alerts posted"
+    assert tick(build_defs(where=where), instance, found) == (found, said)
+
+
 def test_a_stop_and_a_red_check_are_told_once_and_not_before_the_webhook_takes_them(
     where, webhook, instance, monkeypatch
 ):
