@@ -13,6 +13,7 @@ WRONG = [
     ("value: {format: raw}", "value.format", "does not say of which type a record is"),
     ("value: {schema: by_latest_schema}", "value.schema", "reads every record as one type"),
     ("value: {message: shop.Placed}", "value.message", "names the messages"),
+    ("ingest: {commit_to_group: lag}", "ingest.commit_to_group", "one group for several tables of one topic"),
 ]
 
 
@@ -40,7 +41,7 @@ def test_two_contracts_do_not_share_a_table(installation):
 
 @pytest.mark.parametrize(("text", "key", "message"), WRONG)
 def test_what_cannot_be_routed_is_refused(installation, text, key, message):
-    events = "topic: shop\nevents: {shop.Placed: shop.placed}\n"
+    events = "topic: shop\nevents: {shop.Placed: shop.placed, shop.Paid: shop.paid}\n"
     [problem] = installation.contract(f"{events}{text}\n").problems()
     assert (problem.key, message in problem.message) == (key, True)
 

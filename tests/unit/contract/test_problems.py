@@ -60,6 +60,13 @@ MISTAKES = [
         "'20G' is not a size",
         "20GB",
     ),
+    (
+        "ingest: {commit_to_group: 'x-{tabel}'}",
+        2,
+        "ingest.commit_to_group",
+        "nothing but {table} stands for something",
+        "x-{table}",
+    ),
     ("partition_by: [dya(ordered_at)]", 2, "partition_by.0", "no such transform", "day(ordered_at)"),
     (
         "partition_by:\n  - day(a)\n  - bucket(b)",

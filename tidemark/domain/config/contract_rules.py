@@ -42,6 +42,7 @@ def setting_findings(said: ContractKeys) -> Iterator[Finding]:
     """Everything that is wrong with settings, which may be defaults only."""
     yield from _thresholds(said)
     yield from _partitions(said)
+    yield from _group(said.ingest.commit_to_group or "")
     yield from property_findings(said)
     if said.schema_changes.incompatible == "apply":
         message = (
@@ -166,6 +167,12 @@ def _thresholds(said: ContractKeys) -> Iterator[Finding]:
     if said.maintenance.orphans.older_than < _DAY:
         message = "is below 1d: files of a commit under way would be taken for orphans"
         yield Finding(("maintenance", "orphans", "older_than"), message, "1d")
+
+
+def _group(named: str) -> Iterator[Finding]:
+    if {"{", "}"} & set(named.replace("{table}", "")):
+        meant = PLACEHOLDER.sub("{table}", named)
+        yield Finding(("ingest", "commit_to_group"), "nothing but {table} stands for something", meant)
 
 
 def _partitions(said: ContractKeys) -> Iterator[Finding]:

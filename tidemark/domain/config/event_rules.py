@@ -17,6 +17,12 @@ def event_findings(said: Declaration) -> Iterator[Finding]:
         yield Finding(("events",), "needs one topic: the topics of a pattern would share the tables")
     if said.table is not None:
         yield Finding(("table",), "stands beside `events`, which names a table for each record type")
+    group = said.ingest.commit_to_group
+    if group is not None and len(said.events) > 1 and "{table}" not in group:
+        message = (
+            "is one group for several tables of one topic: each would overwrite what the others have told it"
+        )
+        yield Finding(("ingest", "commit_to_group"), message, f"{group}-{{table}}")
     yield from _values(said)
     yield from _tables(said.events)
 
