@@ -9,7 +9,7 @@ from tidemark.engine.verify.compare import Wanted, compare
 
 VALUES = (
     "SELECT id, named_struct('n', id, 'x', CAST(id AS double)) AS s, array(id, NULL) AS l, "
-    "map('a', id, 'b', NULL) AS m, CAST('2026-01-01' AS timestamp) + make_interval(0, 0, 0, id) AS at"
+    "map('a', id, 'b', NULL) AS m, CAST(12345678901234567.12 AS decimal(20, 2)) AS d, CAST('2026-01-01' AS timestamp) + make_interval(0, 0, 0, id) AS at"
 )
 
 
@@ -26,7 +26,7 @@ def test_tables_are_compared_value_by_value(lakehouse):
         "FROM (SELECT * FROM lake.compared.one ORDER BY id DESC) m"
     )
     spark.sql(f"CREATE TABLE lake.compared.wrong USING iceberg AS {rows}")
-    spark.sql("UPDATE lake.compared.wrong SET l = array(NULL, id) WHERE id = 1")
+    spark.sql("UPDATE lake.compared.wrong SET l = array(NULL, id), d = 12345678901234567.13 WHERE id = 1")
     spark.sql("UPDATE lake.compared.wrong SET s.x = CAST('-0.0' AS double) WHERE id = 0")
     spark.sql("DELETE FROM lake.compared.wrong WHERE id = 2")
     spark.sql("INSERT INTO lake.compared.wrong SELECT * FROM lake.compared.wrong WHERE id = 3")
@@ -45,7 +45,8 @@ def test_tables_are_compared_value_by_value(lakehouse):
     closer = wrong["differences"]
     assert (closer["only_in_table"], closer["only_in_other"], closer["changed"]) == (1, 0, 3)
     told = {each["key"]["id"]: each for each in closer["sample"]}
-    assert told[1]["columns"] == {"l": [[1, None], [None, 1]]}
+    digits = ["12345678901234567.12", "12345678901234567.13"]  # one and the same float
+    assert told[1]["columns"] == {"l": [[1, None], [None, 1]], "d": digits}
     assert list(told[0]["columns"]) == ["s"]
     assert (told[2]["table_rows"], told[2]["other_rows"], told[3]["other_rows"]) == (1, 0, 2)
     assert found("wrong", keys=["id"], by="at", sample=0).closer.sample == ()

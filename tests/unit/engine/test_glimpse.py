@@ -81,7 +81,24 @@ def test_documents_are_read_with_and_without_a_schema_id(lake):
     assert glimpse(lake, CONTRACT, framed(b'{"a": 1}'), 9) == {"decoded": {"a": 1}}
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "0.10000000000000000000001"])
+def test_a_number_that_json_or_a_float_does_not_have_is_shown_as_it_was_written(lake, number):
+    found = glimpse(lake, CONTRACT, f'{{"a": {number}, "b": 1.5}}'.encode(), None)
+    assert found == {"decoded": {"a": number, "b": 1.5}}
+    json.dumps(found, allow_nan=False)
+
+
+def test_an_avro_number_that_json_does_not_have_is_shown_by_its_name():
+    schema = {"type": "record", "name": "R", "fields": [{"name": "x", "type": "double"}]}
+    registered = RegisteredSchema(9, 1, "AVRO", json.dumps(schema))
+    lake = SimpleNamespace(registry=lambda _: SimpleNamespace(by_id={9: registered}.get))
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, schema, {"x": float("nan")})
+    assert glimpse(lake, CONTRACT, framed(out.getvalue(), 9), 9) == {"decoded": {"x": "NaN"}}
+
+
 def test_what_cannot_be_read_is_no_fault(lake):
+    assert glimpse(lake, CONTRACT, b'{"a":' + b"[" * 100_000, None) is None
     assert glimpse(lake, CONTRACT, None, 7) is None
     assert glimpse(lake, CONTRACT, framed(b""), 7) is None
     assert glimpse(lake, CONTRACT, framed(b"\x02"), 8) is None

@@ -1,6 +1,5 @@
 """Which keys differ between two sets of rows, counted by kind, and some of them with their values."""
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from pyspark.sql.types import DataType
 
 from tidemark.domain.ledger.quality_results import PII, may_show
+from tidemark.engine.verify.exact_json import read_exactly
 from tidemark.engine.verify.fingerprint import fingerprint, located, summed
 
 KEY, ROW = "_tidemark_key", "_tidemark_row"
@@ -117,8 +117,8 @@ def _values(
     found: dict[int, Values] = {}
     one_each = rows.where(F.col(KEY).isin(list(numbers))).dropDuplicates([KEY])
     for row in one_each.select(*parts).collect():
-        key = {name: json.loads(row[f"k{n}"])["v"] for n, name in enumerate(keys)}
-        values = {name: (row[f"p{n}"], json.loads(row[f"v{n}"])["v"]) for n, name in enumerate(columns)}
+        key = {name: read_exactly(row[f"k{n}"])["v"] for n, name in enumerate(keys)}
+        values = {name: (row[f"p{n}"], read_exactly(row[f"v{n}"])["v"]) for n, name in enumerate(columns)}
         found.setdefault(row["key"], (key, values))
     return found
 

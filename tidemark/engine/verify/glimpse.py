@@ -13,6 +13,7 @@ from tidemark.domain.errors import TidemarkError
 from tidemark.domain.formats.debezium import META
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.registry import RegisteredSchema
+from tidemark.engine.verify.exact_json import read_exactly
 from tidemark.engine.verify.glimpse_protobuf import read_message
 
 HEADER = 5
@@ -69,8 +70,8 @@ def _by_schema(payload: bytes, registered: RegisteredSchema, message: str | None
 
 def _document(text: bytes) -> dict[str, Any] | None:
     try:
-        return {"decoded": json.loads(text)}
-    except ValueError:
+        return {"decoded": read_exactly(text)}
+    except (ValueError, RecursionError):
         return None
 
 
@@ -93,7 +94,7 @@ def _avro(payload: bytes, registered: RegisteredSchema) -> dict[str, Any] | None
             stops = (
                 f"{following}: {failed}" if following else f"{left} bytes follow the value" if left else ""
             )
-            shown = json.loads(json.dumps(found, default=_plain))
+            shown = read_exactly(json.dumps(found, default=_plain))
             return {"decoded": shown, **({"stops_at": stops} if stops else {})}
     except Exception:  # noqa: BLE001 - a schema that cannot be read: there is no glimpse, and no harm
         return None
