@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.names import table_key, table_of
+from assets.names import FRESHNESS, table_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.cadence.freshness import Judgement
 from tidemark.domain.cadence.lag import Lag, Sighting
@@ -21,7 +21,6 @@ from tidemark.domain.errors import Outage, Stopped
 if TYPE_CHECKING:
     from tidemark.engine.access.lake import Lake
 
-FRESHNESS = "freshness"
 SightingsOf = Callable[[dg.DagsterInstance], Mapping[str, Sequence[Sighting]]]
 """When which offsets of a table were first seen, as Dagster's records have it."""
 

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.names import table_key, table_of
+from assets.check_results import as_result
+from assets.names import DRIFT, table_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Stopped
 
 if TYPE_CHECKING:
     from tidemark.engine.access.lake import Lake
-
-DRIFT = "schema_drift"
 
 
 def drift_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecksDefinition]:
@@ -36,22 +35,19 @@ def drift_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecksDefinition
         with lake.open() as opened:
             known = knowing(opened, context.instance)
             for key in sorted(context.selected_asset_check_keys, key=str):
-                contract = by_table[table_of(key.asset_key)]
-                yield dg.AssetCheckResult(
-                    asset_key=key.asset_key, check_name=DRIFT, **judged(known, contract)
-                )
+                yield as_result(evaluation(known, by_table[table_of(key.asset_key)]))
 
     return [drift_of_tables]
 
 
 def evaluation(lake: "Lake", contract: Contract) -> dg.AssetCheckEvaluation:
-    """The check as another step logs it."""
-    found = judged(lake, contract)
-    return dg.AssetCheckEvaluation(asset_key=table_key(contract.table), check_name=DRIFT, **found)
+    """The check of one table. Never raises for a service."""
+    return dg.AssetCheckEvaluation(
+        asset_key=table_key(contract.table), check_name=DRIFT, **_judged(lake, contract)
+    )
 
 
-def judged(lake: "Lake", contract: Contract) -> dict[str, Any]:
-    """What a check says: passed, severity, description, metadata."""
+def _judged(lake: "Lake", contract: Contract) -> dict[str, Any]:
     from tidemark.engine.preview.drifted import drifted  # noqa: PLC0415 - only a step pays for the engine's imports
 
     try:

@@ -3,17 +3,17 @@
 The scheduled job, for which nobody waits, tells only what is news; it also looks how long Kafka keeps what is not read.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
+from assets.check_results import as_result
 from assets.drift import evaluation
 from assets.last_runs import knowing
-from assets.names import schema_key
+from assets.names import COMPATIBILITY, REVIEW, SCHEMA_EVOLUTION, schema_key
 from assets.news import News
-from assets.schema import COMPATIBILITY, REVIEW, SCHEMA_EVOLUTION
 from assets.watching import judged_headrooms
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
@@ -37,39 +37,23 @@ def evolve_tables(
     """
     news = News.of(context)
     known: list[dg.AssetMaterialization] = []
+    chosen = context.selected_asset_check_keys
     with resource.open() as opened:
         if context.job_name == SCHEMA_EVOLUTION:
-            headrooms = judged_headrooms(opened, contracts)
-            _log(context, news, (dg.AssetCheckEvaluation(**each) for each in headrooms))
+            _log(context, news, judged_headrooms(opened, contracts))
         try:
             for found in _looks(knowing(opened, context.instance), contracts, context.run_id):
+                asked = [each for each in found.checks if each.asset_check_key in chosen]
                 if found.made is None:
                     pass
                 elif found.changed or news.is_result(found.made):
-                    yield _result(found.made, _asked(context, found.checks))
+                    yield _result(found.made, asked)
                 else:
                     known.append(found.made)
-                said = [dg.AssetCheckEvaluation(**each) for each in found.checks]
-                said = [
-                    each for each in said if each.asset_check_key not in context.selected_asset_check_keys
-                ]
-                _log(context, news, [*said, found.drift])
+                _log(context, news, [*(each for each in found.checks if each not in asked), found.drift])
         except dg.Failure:  # it would paint every asset red that has no result
             yield from map(_result, known)
             raise
-
-
-def _asked(
-    context: dg.AssetExecutionContext, checks: Iterable[Mapping[str, Any]]
-) -> list[dg.AssetCheckResult]:
-    """Checks that the run selects are outputs of its step, the others events."""
-    found = [dg.AssetCheckResult(**each) for each in checks]
-    chosen = context.selected_asset_check_keys
-    return [
-        e
-        for e in found
-        if e.asset_key and e.check_name and dg.AssetCheckKey(e.asset_key, e.check_name) in chosen
-    ]
 
 
 def _log(context: dg.AssetExecutionContext, news: News, found: Iterable[dg.AssetCheckEvaluation]) -> None:
@@ -79,18 +63,20 @@ def _log(context: dg.AssetExecutionContext, news: News, found: Iterable[dg.Asset
 
 
 def _result(
-    made: dg.AssetMaterialization, checks: Sequence[dg.AssetCheckResult] = ()
+    made: dg.AssetMaterialization, checks: Sequence[dg.AssetCheckEvaluation] = ()
 ) -> dg.MaterializeResult[None]:
-    return dg.MaterializeResult(asset_key=made.asset_key, metadata=made.metadata, check_results=checks)
+    """The result of the step; `checks` are those that the run selects."""
+    results = [as_result(each) for each in checks]
+    return dg.MaterializeResult(asset_key=made.asset_key, metadata=made.metadata, check_results=results)
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What one look at a table found: nothing but its drift where it is gone. `checks`: arguments of each."""
+    """What one look at a table found: nothing but its drift where it is gone."""
 
     drift: dg.AssetCheckEvaluation
     made: dg.AssetMaterialization | None = None
-    checks: Sequence[dict[str, Any]] = ()
+    checks: Sequence[dg.AssetCheckEvaluation] = ()
     changed: bool = False
 
 
@@ -135,7 +121,7 @@ def run_evolved(lake: Lake, contract: Contract, run_id: str) -> dg.AssetMaterial
 def reviewed(lake: Lake, contract: Contract, run_id: str) -> dg.AssetCheckEvaluation | None:
     """What waits for a review now, None of a table that is not there. Raises Outage, Stopped or Overtaken."""
     found = evolve_now(lake, contract, run_id)
-    return dg.AssetCheckEvaluation(**_review(contract, found)) if found else None
+    return _review(contract, found) if found else None
 
 
 def waiting(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckEvaluation]:
@@ -166,14 +152,14 @@ def _made(lake: Lake, contract: Contract, found: Evolution) -> dg.AssetMateriali
     )
 
 
-def _checks(lake: Lake, contract: Contract, found: Evolution) -> list[dict[str, Any]]:
+def _checks(lake: Lake, contract: Contract, found: Evolution) -> list[dg.AssetCheckEvaluation]:
     checks = [_review(contract, found)]
     if contract.value.format in REGISTRY_FORMATS:
         checks.append(_compatibility(lake, contract))
     return checks
 
 
-def _review(contract: Contract, found: Evolution) -> dict[str, Any]:
+def _review(contract: Contract, found: Evolution) -> dg.AssetCheckEvaluation:
     """Fails while a change is parked: a warning when an approval helps, an error when none can."""
     hopeless = any(change.verdict == "impossible" for change in found.parked)
     waits = [f"{'.'.join(c.path) or contract.table}: {c.kind} ({c.reason})" for c in found.parked]
@@ -183,22 +169,22 @@ def _review(contract: Contract, found: Evolution) -> dict[str, Any]:
     if waits and not hopeless:
         command = f"tidemark approve {contract.table} {found.plan.id} --reason …"
         metadata["next"] = f"{command}, or the job approve in the launchpad"
-    return {
-        "check_name": REVIEW,
-        "asset_key": schema_key(contract.table),
-        "passed": not waits,
-        "severity": dg.AssetCheckSeverity.ERROR if hopeless else dg.AssetCheckSeverity.WARN,
-        "description": "; ".join(waits) or "nothing waits",
-        "metadata": metadata,
-    }
+    return dg.AssetCheckEvaluation(
+        asset_key=schema_key(contract.table),
+        check_name=REVIEW,
+        passed=not waits,
+        severity=dg.AssetCheckSeverity.ERROR if hopeless else dg.AssetCheckSeverity.WARN,
+        description="; ".join(waits) or "nothing waits",
+        metadata=metadata,
+    )
 
 
-def _compatibility(lake: Lake, contract: Contract) -> dict[str, Any]:
+def _compatibility(lake: Lake, contract: Contract) -> dg.AssetCheckEvaluation:
     found = compatibility_findings(lake, contract)
-    return {
-        "check_name": COMPATIBILITY,
-        "asset_key": schema_key(contract.table),
-        "passed": not found,
-        "severity": dg.AssetCheckSeverity.WARN,
-        "description": "; ".join(found) or "the registry is at least as strict as the contract",
-    }
+    return dg.AssetCheckEvaluation(
+        asset_key=schema_key(contract.table),
+        check_name=COMPATIBILITY,
+        passed=not found,
+        severity=dg.AssetCheckSeverity.WARN,
+        description="; ".join(found) or "the registry is at least as strict as the contract",
+    )

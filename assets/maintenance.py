@@ -7,15 +7,12 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from assets.names import maintenance_key, table_key, table_of
+from assets.names import HEALTH, MAINTENANCE_POOL, maintenance_key, table_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.maintenance.gain import ASSETS, Asset
 
 GROUP = "maintenance"
-POOL = "tidemark_maintenance"
-"""Held by one run at a time, whoever launched it."""
-HEALTH = "files"
 _SAYS: dict[Asset, str] = {
     "compaction": "Small files and deleted rows of `{table}` and its companions rewritten, where that pays.",
     "snapshot_expiry": "Snapshots (and rows) of `{table}` and its companions that nothing keeps any more.",
@@ -35,7 +32,7 @@ def _kind(kind: Asset, contracts: Sequence[Contract]) -> dg.AssetsDefinition:
         name=f"maintain_{kind}",
         specs=[_spec(kind, each) for each in contracts],
         can_subset=True,
-        pool=POOL,
+        pool=MAINTENANCE_POOL,
     )
     def maintain_kind(
         context: dg.AssetExecutionContext, lake: LakeResource

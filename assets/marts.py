@@ -10,17 +10,13 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from assets.check_results import Told
 from assets.column_lineage import Columns, column_metadata
 from assets.launchpad import Launchpad
-from assets.names import ROLE_TAG, table_key
+from assets.names import ALLOWED, CORRECTED, MARTS_POOL, ROLE_TAG, table_key
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.lineage.marts import Mart
-
-POOL = "tidemark_marts"
-ALLOWED = "tagged_columns_are_allowed"
-CORRECTED = "follows_corrections"
-NEXT = "job marts with this one selected; with full_refresh where `retention` has deleted rows: their figures then go"
 
 
 class Build(Launchpad):
@@ -30,9 +26,6 @@ class Build(Launchpad):
         default=False,
         description="make them anew from all rows, also those of a table whose old rows `retention` has deleted",
     )
-
-
-Event = dg.MaterializeResult[None] | dg.AssetCheckResult
 
 
 def mart_assets(
@@ -48,26 +41,14 @@ def mart_assets(
         specs=[_spec(each, contracts, catalog, columns) for each in marts],
         check_specs=[spec for each in marts for spec in _checks(each)],
         can_subset=True,
-        pool=POOL,
+        pool=MARTS_POOL,
     )
-    def build_marts(context: dg.AssetExecutionContext, config: Build, lake: LakeResource) -> Iterator[Event]:
+    def build_marts(context: dg.AssetExecutionContext, config: Build, lake: LakeResource) -> Iterator[Told]:
         from assets.marts_build import build  # noqa: PLC0415 - only this step pays for dbt's imports
 
         yield from build(context, lake, by_table, contracts, full_refresh=config.full_refresh)
 
     return build_marts
-
-
-def corrected(mart: str, stale: Mapping[str, str]) -> dg.AssetCheckResult:
-    """The check `follows_corrections`; `stale`: table beneath -> what happened to it."""
-    told = {"stale": [f"{table} {why}" for table, why in sorted(stale.items())]} if stale else {}
-    return dg.AssetCheckResult(
-        asset_key=table_key(mart),
-        check_name=CORRECTED,
-        passed=not stale,
-        severity=dg.AssetCheckSeverity.WARN,
-        metadata={**told, **({"next": NEXT} if stale else {})},
-    )
 
 
 def when_upstream_moved() -> dg.AutomationCondition[Any]:

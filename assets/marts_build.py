@@ -13,10 +13,11 @@ from typing import Any
 import dagster as dg
 from dagster_dbt import DbtCliResource
 
+from assets.check_results import Told, as_result
 from assets.column_lineage import column_metadata
-from assets.marts import ALLOWED, Event, corrected
+from assets.corrections import corrected
 from assets.marts_translator import MartTranslator
-from assets.names import table_key, table_of
+from assets.names import ALLOWED, table_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
@@ -38,7 +39,7 @@ def build(
     contracts: Sequence[Contract],
     *,
     full_refresh: bool = False,
-) -> Iterator[Event]:
+) -> Iterator[Told]:
     """`dbt build` of the selected marts with their tests; with `full_refresh` anew from all rows.
 
     Raises:
@@ -76,7 +77,7 @@ def build(
                 table = table_of(event.asset_key)
                 yield _followed(lake, table, before[table], full_refresh=full_refresh)
             elif isinstance(event, dg.AssetCheckEvaluation):
-                yield _checked(event)
+                yield as_result(event)
 
 
 def _made_anew(chosen: Sequence[Mart], before: Mapping[str, Standing]) -> list[str]:
@@ -89,12 +90,12 @@ def _followed(lake: Lake, table: str, before: Standing, *, full_refresh: bool) -
     left = {} if full_refresh else before.left
     if not left:
         note(lake, table, before.heads)
-    return corrected(table, left)
+    return as_result(corrected(table, left))
 
 
 def _built(
     event: dg.AssetMaterialization, home: Path, contracts: Sequence[Contract], marts: Mapping[str, Mart]
-) -> Iterator[Event]:
+) -> Iterator[Told]:
     """The result of one mart and the verdict on its tags; its columns go into the discovery file."""
     mart = marts[table_of(event.asset_key)]
     seen = _remember(home, mart.table, event)
@@ -145,16 +146,6 @@ def _allowed(table: str, lineage: Lineage, contracts: Sequence[Contract]) -> dg.
         severity=dg.AssetCheckSeverity.ERROR if found else dg.AssetCheckSeverity.WARN,
         description=metadata.get("exposed"),
         metadata=metadata,
-    )
-
-
-def _checked(event: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        asset_key=event.asset_key,
-        check_name=event.check_name,
-        passed=event.passed,
-        severity=event.severity,
-        metadata=event.metadata,
     )
 
 

@@ -1,4 +1,4 @@
-"""Asset keys, tags and pools. Keys are for ever; nothing else in the shell spells them out."""
+"""Asset keys, tags, pools and checks. Keys are for ever; nothing else in the shell spells them out."""
 
 import dagster as dg
 from dagster._core.storage.tags import POOL_TAG_PREFIX
@@ -15,8 +15,30 @@ STOPPED_TAG = "tidemark/stopped"
 VERB_TAG = "tidemark/verb"
 ROLE_TAG = "tidemark/role"
 SENSOR = "sensor"
+SCHEMA_EVOLUTION = "schema_evolution"
+"""The job that looks at the schemas of all tables."""
 VERBS = ("pause", "resume", "accept", "approve", "replay", "rollback", "backfill", "maintain", "drill")
 """Values of the verb's tag: the jobs of operators."""
+
+MAINTENANCE_POOL = "tidemark_maintenance"
+"""Held by one run at a time, whoever launched it."""
+MARTS_POOL = "tidemark_marts"
+
+FRESHNESS = "freshness"
+QUARANTINE_RATE = "quarantine_rate"
+RECONCILIATION = "reconciliation"
+EVENT_TIME = "event_time"
+DRIFT = "schema_drift"
+HEALTH = "files"
+HEADROOM = "retention_headroom"
+KAFKA_RECONCILIATION = "kafka_reconciliation"
+REVIEW = "schema_review"
+COMPATIBILITY = "registry_compatibility"
+ALLOWED = "tagged_columns_are_allowed"
+CORRECTED = "follows_corrections"
+"""The last two of marts, the two before them of `schema/…` assets, all others of tables."""
+NEWEST = 1_000_000
+"""Offsets of a partition that `kafka_reconciliation` compares; `tidemark reconcile` compares all."""
 
 
 def by_sensor(run: dg.DagsterRun) -> bool:

@@ -3,28 +3,21 @@
 They are told once per table and run: as events where the run selects no checks, as those of the sensors do.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 
 from assets.checks import evaluation
-from assets.names import table_key
-from tidemark.domain.cadence.events import run_length
+from assets.names import EVENT_TIME, QUARANTINE_RATE, RECONCILIATION, table_key
 from tidemark.domain.cadence.freshness import judge
 from tidemark.domain.cadence.lag import Lag
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.platform import Lane
 from tidemark.domain.config.quality import QualityRule
-from tidemark.domain.config.units import format_duration
-from tidemark.domain.config.upsert import is_upsert_table
 from tidemark.domain.ledger.quality_results import RuleResult
 from tidemark.domain.outcome import Commit, Outcome
 
-QUARANTINE_RATE = "quarantine_rate"
-RECONCILIATION = "reconciliation"
-EVENT_TIME = "event_time"
 _MOST, _ENOUGH = 0.5, 10
 """Warned above this share of late rows, in runs of at least so many."""
 _SEVERITY = {
@@ -65,24 +58,6 @@ def ingest_checks(contract: Contract) -> list[dg.AssetCheckSpec]:
             for rule in contract.quality
         ),
     ]
-
-
-def run_length_of(lane: Lane, contracts: Sequence[Contract]) -> timedelta:
-    """How long a run of these tables goes on: `max_run`, or as long as the budget for results asks for."""
-    checks = sum(len(ingest_checks(each)) + 1 for each in contracts if not is_upsert_table(each))
-    return run_length(lane.max_run, len(contracts), checks)
-
-
-def stretched(lane: Lane, contracts: Sequence[Contract]) -> str:
-    """A sentence for people who see the lane; empty where `max_run` holds."""
-    length = run_length_of(lane, contracts)
-    if length == lane.max_run:
-        return ""
-    return (
-        f" A run of all its {len(contracts)} tables hands over after {length.total_seconds() / 60:.0f} min, not after "
-        f"max_run ({format_duration(lane.max_run)}): sooner, results would take more room in Dagster's database than "
-        "its budget."
-    )
 
 
 def evaluations(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckEvaluation]:

@@ -8,13 +8,10 @@ from collections.abc import Collection, Iterable, Iterator
 
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster_shared.record import replace
 
-from assets.checks import FRESHNESS
-from assets.drift import DRIFT
-from assets.maintenance import HEALTH
-from assets.names import table_key
+from assets.names import DRIFT, FRESHNESS, HEADROOM, HEALTH, KAFKA_RECONCILIATION, table_key
 from assets.quality import ingest_checks
-from assets.watch import HEADROOM, KAFKA_RECONCILIATION
 from tidemark.domain.config.contract import Contract
 
 _EVALUATED = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
@@ -50,12 +47,4 @@ def newest(
         ):
             event = record.event.dagster_event if record.event else None
             if event is not None:
-                found = event.asset_check_evaluation_data
-                yield dg.AssetCheckEvaluation(
-                    asset_key=found.asset_key,
-                    check_name=found.check_name,
-                    passed=found.passed,
-                    severity=found.severity,
-                    description=found.description,
-                    metadata=found.metadata,
-                )
+                yield replace(event.asset_check_evaluation_data, target_materialization_data=None)

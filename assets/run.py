@@ -1,7 +1,7 @@
 """One run of a lane: what the engine reports goes to Dagster as results, observations and one failure at the end."""
 
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,12 +10,13 @@ from threading import Event
 import dagster as dg
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
-from assets.checks import FRESHNESS
+from assets.check_results import Told, said
 from assets.evolution import run_evolved, waiting
 from assets.handover import Handover
+from assets.lanes import run_length_of
 from assets.last_runs import loaded_before
-from assets.names import STOPPED_TAG, by_sensor, table_of
-from assets.quality import evaluations, merge_evaluations, run_length_of, unchanged_freshness
+from assets.names import FRESHNESS, STOPPED_TAG, by_sensor, table_of
+from assets.quality import evaluations, merge_evaluations, unchanged_freshness
 from assets.repeated import newest, repeated, still_failed
 from assets.report import failure, observation, quarantine_landed, result, untold
 from resources.lake import LakeResource
@@ -31,7 +32,6 @@ from tidemark.engine.lane.append_work import LakeWork
 from tidemark.engine.lane.serve import Report, catch_up_all, serve
 from tidemark.engine.lane.upsert_work import MergeWork
 
-Told = dg.MaterializeResult[None] | dg.AssetCheckResult
 TableWork = LakeWork | MergeWork
 MakeWork = Callable[[Lake, str, set[str], Event], TableWork]
 
@@ -76,14 +76,14 @@ def run_tables(
             left.pop(outcome.table, None)
             _show_evolution(context, lake, contract)
             judged = evaluations if make_work is None else merge_evaluations
-            yield from _said(context, judged(contract, outcome))
-            yield from _said(context, _still_late(context, contract, outcome))
-            yield from _said(context, waiting(contract, outcome))
+            yield from said(context, judged(contract, outcome))
+            yield from said(context, _still_late(context, contract, outcome))
+            yield from said(context, waiting(contract, outcome))
             if outcome.stopped:
                 stopped.append(outcome)
                 context.log.error("%s stopped: %s", outcome.table, outcome.state)
             elif outcome.commits:
-                yield from _said(context, still_failed(context.instance, contract))
+                yield from said(context, still_failed(context.instance, contract))
                 yield _result(context, resource, contract, outcome, lake.state(contract.table))
             elif not _without_a_place(context, contract, outcome):
                 idle.append(outcome)
@@ -122,24 +122,6 @@ def _without_a_place(context: dg.AssetExecutionContext, contract: Contract, outc
     return True
 
 
-def _said(
-    context: dg.AssetExecutionContext, found: Iterable[dg.AssetCheckEvaluation]
-) -> Iterator[dg.AssetCheckResult]:
-    """Checks that the run selects are outputs of its step, the others events."""
-    for each in found:
-        if each.asset_check_key in context.selected_asset_check_keys:
-            yield dg.AssetCheckResult(
-                asset_key=each.asset_key,
-                check_name=each.check_name,
-                passed=each.passed,
-                severity=each.severity,
-                description=each.description,
-                metadata=each.metadata,
-            )
-        else:
-            context.log_event(each)
-
-
 def _still_late(
     context: dg.AssetExecutionContext, contract: Contract, outcome: Outcome
 ) -> Iterator[dg.AssetCheckEvaluation]:
@@ -169,8 +151,8 @@ def _unchanged(
     except (Outage, Stopped) as error:
         context.log.warning("%s: how it stands is not known now: %s", contract.table, error)
         unchanged = result(contract, outcome, None)
-    yield from _said(context, repeated(context.instance, contract, [each.check_name for each in level]))
-    yield from _said(context, level)
+    yield from said(context, repeated(context.instance, contract, [each.check_name for each in level]))
+    yield from said(context, level)
     yield unchanged
 
 

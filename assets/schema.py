@@ -8,15 +8,11 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from assets.names import schema_key, table_of
+from assets.names import COMPATIBILITY, REVIEW, schema_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 
-SCHEMA_EVOLUTION = "schema_evolution"
-"""The job that looks at all tables."""
 GROUP = "schema"
-REVIEW = "schema_review"
-COMPATIBILITY = "registry_compatibility"
 
 
 def schema_assets(contracts: Sequence[Contract]) -> dg.AssetsDefinition | None:

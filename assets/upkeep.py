@@ -7,8 +7,7 @@ import dagster as dg
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 from assets.last_runs import knowing
-from assets.maintenance import HEALTH
-from assets.names import maintenance_key, table_key
+from assets.names import HEALTH, maintenance_key, table_key
 from assets.watching import reconciled
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
@@ -42,7 +41,7 @@ def maintain_tables(
             if not scheduled or any(gain.acted for gain in gains):
                 yield _result(contract, kind, gains)
             if kind == "compaction" and any(gain.acted and gain.table == contract.table for gain in gains):
-                context.log_event(dg.AssetCheckEvaluation(**reconciled(lake, contract)))
+                context.log_event(reconciled(lake, contract))
     if idle:
         context.log.info("Nothing was done where nothing was needed:\n%s", "\n".join(idle))
     if failed:

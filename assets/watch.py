@@ -4,14 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from assets.names import table_key, table_of
+from assets.check_results import as_result
+from assets.names import HEADROOM, KAFKA_RECONCILIATION, NEWEST, table_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
-
-HEADROOM = "retention_headroom"
-KAFKA_RECONCILIATION = "kafka_reconciliation"
-NEWEST = 1_000_000
-"""Offsets of a partition that are compared; `tidemark reconcile` compares all."""
 
 
 def watch_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecksDefinition]:
@@ -41,7 +37,7 @@ def _headroom_checks(contracts: Sequence[Contract]) -> dg.AssetChecksDefinition:
 
         with lake.open() as opened:
             for found in judged_headrooms(opened, _chosen(context, by_table)):
-                yield dg.AssetCheckResult(**found)
+                yield as_result(found)
 
     return headroom
 
@@ -69,7 +65,7 @@ def _reconciliation_checks(contracts: Sequence[Contract]) -> dg.AssetChecksDefin
         with lake.open() as opened:
             known = knowing(opened, context.instance)
             for contract in _chosen(context, by_table):
-                yield dg.AssetCheckResult(**reconciled(known, contract))
+                yield as_result(reconciled(known, contract))
 
     return kafka_reconciliation
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.names import table_key
-from assets.watch import HEADROOM, KAFKA_RECONCILIATION, NEWEST
+from assets.names import HEADROOM, KAFKA_RECONCILIATION, NEWEST, table_key
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, TidemarkError
 from tidemark.engine.access.lake import Lake
@@ -22,16 +21,17 @@ WARN, FAIL = 0.25, 0.05
 """Shares of a topic's retention."""
 
 
-def judged_headrooms(lake: Lake, contracts: Sequence[Contract]) -> Iterator[dict[str, Any]]:
-    """One result per table, as arguments of a result or of an evaluation. What cannot be judged is a warning.
+def judged_headrooms(lake: Lake, contracts: Sequence[Contract]) -> Iterator[dg.AssetCheckEvaluation]:
+    """One per table. What cannot be judged is a warning.
 
     Nothing waits, or nothing is ever deleted: passed.
     """
     found = unread(lake, contracts)
     kept = _kept(lake, [facts.contract for facts in found if waiting_records(facts)])
     for facts in found:
-        what = {"asset_key": table_key(facts.contract.table), "check_name": HEADROOM}
-        yield what | _judged(facts, kept)
+        yield dg.AssetCheckEvaluation(
+            asset_key=table_key(facts.contract.table), check_name=HEADROOM, **_judged(facts, kept)
+        )
 
 
 def _kept(lake: Lake, behind: Sequence[Contract]) -> Kept:
@@ -86,21 +86,21 @@ def _unknown(facts: Facts, kept: Kept) -> str | None:
     return None
 
 
-def reconciled(lake: Lake, contract: Contract) -> dict[str, Any]:
-    """The reconciliation of one table as arguments of a result or of an evaluation. Never raises for a service."""
-    what = {"asset_key": table_key(contract.table), "check_name": KAFKA_RECONCILIATION}
+def reconciled(lake: Lake, contract: Contract) -> dg.AssetCheckEvaluation:
+    """The reconciliation of one table. Never raises for a service."""
+    return dg.AssetCheckEvaluation(
+        asset_key=table_key(contract.table), check_name=KAFKA_RECONCILIATION, **_reconciled(lake, contract)
+    )
+
+
+def _reconciled(lake: Lake, contract: Contract) -> dict[str, Any]:
     try:
         found = reconcile(lake, contract, newest=NEWEST)
     except Refused:
-        return {
-            **what,
-            "passed": True,
-            "description": "the table was never loaded: there is nothing to compare",
-        }
+        return {"passed": True, "description": "the table was never loaded: there is nothing to compare"}
     except TidemarkError as error:
-        return {**what, "passed": False, "severity": dg.AssetCheckSeverity.WARN, "description": str(error)}
+        return {"passed": False, "severity": dg.AssetCheckSeverity.WARN, "description": str(error)}
     return {
-        **what,
         "passed": found.sound,
         "severity": dg.AssetCheckSeverity.ERROR,
         "description": "every record is in exactly one place" if found.sound else _apart(found),

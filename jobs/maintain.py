@@ -3,8 +3,7 @@
 import dagster as dg
 from pydantic import Field
 
-from assets.maintenance import POOL
-from assets.names import VERB_TAG
+from assets.names import MAINTENANCE_POOL, VERB_TAG
 from jobs.operations import Verb, change_table
 from resources.lake import LakeResource
 from tidemark.domain.maintenance.gain import ASSETS, Asset
@@ -24,7 +23,7 @@ class Maintain(Verb):
         return tuple(kind for kind, wanted in zip(ASSETS, chosen, strict=True) if wanted) or ASSETS
 
 
-@dg.op(pool=POOL)
+@dg.op(pool=MAINTENANCE_POOL)
 def maintain_table(context: dg.OpExecutionContext, config: Maintain, lake: LakeResource) -> None:
     """Maintain the tables of a contract now; with dry_run, say what would be done."""
     from tidemark.engine.maintain.maintain import maintain_now  # noqa: PLC0415 - only a step pays for the engine's imports

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from assets.maintenance import HEALTH
-from assets.names import maintenance_key
-from assets.watch import KAFKA_RECONCILIATION, check_keys
+from assets.names import HEALTH, KAFKA_RECONCILIATION, maintenance_key
+from assets.watch import check_keys
 from jobs.scheduled import scheduled
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import MaintenanceSchedules

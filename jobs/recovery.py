@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import dagster as dg
 from pydantic import Field
 
-from assets.marts import CORRECTED, corrected
-from assets.names import VERB_TAG, table_key
+from assets.corrections import corrected
+from assets.names import CORRECTED, VERB_TAG, table_key
 from jobs.operations import Verb, change_table
 from resources.lake import LakeResource
 from tidemark.domain.config.naming import RESERVED_NAMESPACES
@@ -92,16 +92,8 @@ def _rollback_op(stale: Callable[[str], list[str]], marts: AbstractSet[str]) -> 
             ),
         )
         for key in () if config.dry_run else marts & set(stale(config.table)):
-            result = corrected(key.replace("/", "."), {config.table: "was rolled back"})
-            context.instance.report_runless_asset_event(
-                dg.AssetCheckEvaluation(
-                    asset_key=dg.AssetKey.from_user_string(key),
-                    check_name=CORRECTED,
-                    passed=result.passed,
-                    severity=result.severity,
-                    metadata=result.metadata,
-                )
-            )
+            found = corrected(key.replace("/", "."), {config.table: "was rolled back"})
+            context.instance.report_runless_asset_event(found)
 
     return rollback_table
 

@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from assets.schema import SCHEMA_EVOLUTION
+from assets.names import SCHEMA_EVOLUTION
 from jobs.scheduled import scheduled
 
 EVERY = "10,40 * * * *"

@@ -1,23 +1,37 @@
 """From a tick's decision to what Dagster is told: a run request or a reason, observations, the cursor."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import dagster as dg
 
+from assets.names import (
+    ATTEMPT_TAG,
+    LANE_TAG,
+    OFFSETS_TAG,
+    SENSOR,
+    TABLES_TAG,
+    TRIGGER_TAG,
+    ingest_op,
+    table_key,
+)
 from resources.lake import LakeResource
 from sensors.cursor import dump, parse
+from sensors.dead_runs import bury
 from sensors.discover import discover
-from sensors.kafka_lag import digest_of, run_request
 from sensors.observations import freshness_changes, results_of_the_dead, topic_observations
 from sensors.on_disk import runnable
-from sensors.runs import attempts, bury
+from sensors.runs import attempts
 from sensors.tick import Tick
 from tidemark.domain.cadence.events import report_period
 from tidemark.domain.cadence.request import Ask
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import TidemarkError
+
+NAMED = 10
+"""Tables that a run's tag names; beyond that it counts them."""
 
 
 def answer(
@@ -81,3 +95,35 @@ def requested(
     return run_request(
         tick.lane_name, decision.tables, decision.due, digest, attempts(context.instance, digest), first_seen
     )
+
+
+def run_request(
+    lane: str,
+    tables: Sequence[str],
+    due: Sequence[str],
+    digest: str,
+    attempt: int,
+    first_seen: Mapping[str, int] | None = None,
+) -> dg.RunRequest:
+    """A run of `tables`; `digest` names the offsets that it starts from. `first_seen`: see `IngestConfig`."""
+    named = ", ".join(due) if len(due) <= NAMED else f"{', '.join(due[:NAMED])} and {len(due) - NAMED} more"
+    return dg.RunRequest(
+        run_key=f"{lane}:{digest}:{attempt}",
+        asset_selection=[table_key(table) for table in tables],
+        run_config={"ops": {ingest_op(lane): {"config": {"first_seen": dict(first_seen)}}}}
+        if first_seen
+        else {},
+        asset_check_keys=[],  # the sensor evaluates freshness itself
+        tags={
+            LANE_TAG: lane,
+            TRIGGER_TAG: SENSOR,
+            TABLES_TAG: named,
+            OFFSETS_TAG: digest,
+            ATTEMPT_TAG: str(attempt),
+        },
+    )
+
+
+def digest_of(offsets: dict[str, object]) -> str:
+    """The short name of a set of starting offsets by table."""
+    return hashlib.sha256(repr(sorted(offsets.items())).encode()).hexdigest()[:12]

@@ -16,9 +16,10 @@ from assets.names import pool_of
 from resources.lake import LakeResource
 from sensors.answer import requested
 from sensors.cursor import dump, parse
+from sensors.dead_runs import bury
 from sensors.observations import results_of_the_dead
 from sensors.on_disk import runnable
-from sensors.runs import bury, ended, operated, under_way
+from sensors.runs import ended, operated, under_way
 from sensors.tick import READ_EVERY, READS, Tick
 from tidemark.domain.cadence.freshness import of_paused
 from tidemark.domain.cadence.lag import Sighting

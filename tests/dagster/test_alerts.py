@@ -8,8 +8,7 @@ import dagster as dg
 import pytest
 
 import assets.run
-from assets.names import schema_key, table_key
-from assets.schema import REVIEW
+from assets.names import REVIEW, schema_key, table_key
 from orchestration.definitions import build_defs
 from tidemark.domain.alerts import WEBHOOK
 

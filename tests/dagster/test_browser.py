@@ -59,7 +59,7 @@ def seed(instance, contract):
     for each in evaluations(contract, flooded):
         instance.report_runless_asset_event(each)
     review = _review(contract, Evolution(SchemaPlan("shop.orders", (CLASH,)), ()))
-    instance.report_runless_asset_event(dg.AssetCheckEvaluation(**review))
+    instance.report_runless_asset_event(review)
 
 
 def stop_schedules(instance, schedules):

@@ -13,8 +13,9 @@ from dagster._core.storage.tags import GRPC_INFO_TAG
 
 from assets.names import pool_of
 from resources.lake import LakeResource
-from sensors import runs
-from sensors.runs import DIED, bury, canceled, under_way
+from sensors import dead_runs
+from sensors.dead_runs import DIED, bury, canceled
+from sensors.runs import under_way
 from tidemark.engine.alive import FOLDER, alive, is_held
 
 ENDED_EARLY = """
@@ -86,7 +87,7 @@ def test_a_row_that_nobody_makes_a_run_of_keeps_no_table(defs, instance, tmp_pat
         return under_way(instance, pool, ["shop.orders"]).kept
 
     assert kept() == {"shop.orders"}, "whoever made it queues it or begins it in a moment"
-    monkeypatch.setattr(runs, "UNBEGUN", timedelta(0))
+    monkeypatch.setattr(dead_runs, "UNBEGUN", timedelta(0))
     with alive(tmp_path, run.run_id):
         assert kept() == {"shop.orders"}, "it lives"
     assert kept() == set()

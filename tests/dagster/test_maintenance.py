@@ -5,7 +5,7 @@ import pytest
 from dagster import DagsterRunStatus
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
-from assets.maintenance import HEALTH, POOL
+from assets.names import HEALTH, MAINTENANCE_POOL
 from assets.upkeep import judge_files
 from tidemark.domain.errors import Outage
 from tidemark.domain.maintenance.gain import ASSETS, Gain
@@ -140,7 +140,7 @@ def test_the_daily_job_judges_the_files_of_every_table(defs, instance, lake, fou
 def test_one_maintenance_at_a_time_whoever_launched_it(defs):
     for job in (*ASSETS, "maintain"):
         pools = {pool for node in defs.resolve_job_def(job).all_node_defs for pool in node.pools}
-        assert pools == {POOL}
+        assert pools == {MAINTENANCE_POOL}
 
 
 def test_schedules_come_from_the_platform_file_and_are_on(defs):

@@ -5,7 +5,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.marts import CORRECTED
+from assets.names import CORRECTED
 from jobs.recovery import downstream, moment_of
 from orchestration.definitions import build_defs
 from tidemark.engine.config.configuration import Places

@@ -9,11 +9,8 @@ from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 import assets.evolution as module
 import tidemark.engine.preview.drifted as preview
 from assets import watching
-from assets.drift import DRIFT
 from assets.evolution import run_evolved
-from assets.names import schema_key, table_key
-from assets.schema import COMPATIBILITY, REVIEW
-from assets.watch import HEADROOM
+from assets.names import COMPATIBILITY, DRIFT, HEADROOM, REVIEW, schema_key, table_key
 from tidemark.domain.columns.types import LONG
 from tidemark.domain.errors import Outage
 from tidemark.domain.plan.drift import Drift

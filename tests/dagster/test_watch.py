@@ -16,11 +16,8 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from pyiceberg.catalog.memory import InMemoryCatalog
 
 from assets import watching
-from assets.drift import DRIFT
-from assets.maintenance import HEALTH
-from assets.names import table_key
+from assets.names import DRIFT, HEADROOM, HEALTH, KAFKA_RECONCILIATION, table_key
 from assets.quality import evaluations
-from assets.watch import HEADROOM, KAFKA_RECONCILIATION
 from sensors.cursor import Cache, Entry, dump
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.errors import Outage, Refused
@@ -119,7 +116,7 @@ def test_headroom_asks_each_cluster_once_and_reads_no_quarantine(lake, headroom,
     )
     monkeypatch.setattr(tables, "unresolved", lambda *_: pytest.fail("a scan of a quarantine"))
     chosen = [each for each in lake.configuration.contracts if each.cluster == "main"]
-    assert [each["passed"] for each in watching.judged_headrooms(lake, chosen)] == [True, True]
+    assert [each.passed for each in watching.judged_headrooms(lake, chosen)] == [True, True]
     assert asked == [["clicks", "orders"]]
 
 

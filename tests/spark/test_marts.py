@@ -11,8 +11,7 @@ import yaml
 from pyspark.sql.connect.session import SparkSession
 
 import resources.lake
-from assets.marts import ALLOWED, CORRECTED
-from assets.names import table_key
+from assets.names import ALLOWED, CORRECTED, table_key
 from orchestration.definitions import build_defs
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import connect

@@ -21,7 +21,7 @@ import psutil
 from assets.names import table_key
 from jobs.ingest import INGEST
 from orchestration.instance import prepare_dagster_home
-from sensors.runs import bury, canceled
+from sensors.dead_runs import bury, canceled
 from tidemark.cli.demo.hold import CODE, DAEMON, WEB
 from tidemark.cli.in_dagster import dagster_instance
 from tidemark.engine.alive import held_by

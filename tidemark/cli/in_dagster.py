@@ -18,7 +18,7 @@ from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.execution.execute_in_process import core_execute_in_process
 
 from orchestration.instance import prepare_dagster_home
-from sensors.runs import bury
+from sensors.dead_runs import bury
 from tidemark.cli.border import debugging
 from tidemark.domain.errors import Refused
 from tidemark.engine.alive import alive
