@@ -168,19 +168,13 @@ def framed(schema_id: int, schema: Any, value: Any) -> bytes:
 def register(topic: Any, side: str, schema: Any) -> int:
     """The id of a schema under `<topic>-<side>`, whose versions need not be compatible."""
     url, subject = topic.cluster.registry_url, f"{topic.name}-{side}"
-    answer = httpx.post(
-        f"{url}/subjects/{subject}/versions",
-        json={"schema": json.dumps(schema)},
-        trust_env=False,
-        timeout=30,
-    )
-    assert answer.is_success, answer.text
+    schema_id: int = topic.cluster.register(subject, schema)
     rules = (
         f"{url.removesuffix('/apis/ccompat/v7')}/apis/registry/v2/groups/default/artifacts/{subject}/rules"
     )
     rule = {"type": "COMPATIBILITY", "config": "NONE"}  # ccompat's NONE falls back on the global rule
     httpx.post(rules, json=rule, trust_env=False, timeout=30)
-    return int(answer.json()["id"])
+    return schema_id
 
 
 def unscaled(number: int) -> bytes:

@@ -9,7 +9,7 @@ import os
 import struct
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -66,15 +66,22 @@ class Cluster:
     def admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
-    def register(self, subject: str, schema: Mapping[str, Any]) -> int:
-        """The id of an Avro schema."""
+    def register(
+        self,
+        subject: str,
+        schema: Mapping[str, Any] | str,
+        kind: str = "AVRO",
+        references: Sequence[Mapping[str, Any]] = (),
+    ) -> int:
+        """The id of a schema, of Protobuf as its text."""
+        text = schema if isinstance(schema, str) else json.dumps(schema)
         answer = httpx.post(
             f"{self.registry_url}/subjects/{subject}/versions",
-            json={"schema": json.dumps(schema)},
+            json={"schema": text, "schemaType": kind, "references": list(references)},
             timeout=30,
             trust_env=False,
         )
-        answer.raise_for_status()
+        assert answer.is_success, answer.text
         return int(answer.json()["id"])
 
     def topic(
@@ -117,8 +124,17 @@ class Topic:
     def use(self, schema: Mapping[str, Any]) -> None:
         """Write with `schema` from now on."""
         self.schema = schema
-        self.schema_id = self.cluster.register(f"{self.name}-value", schema)
+        self.schema_id = self.register(schema)
         self._parsed = fastavro.parse_schema(dict(schema), _write_hint=False)
+
+    def register(
+        self,
+        schema: Mapping[str, Any] | str,
+        kind: str = "AVRO",
+        references: Sequence[Mapping[str, Any]] = (),
+    ) -> int:
+        """The id of a schema of its values."""
+        return self.cluster.register(f"{self.name}-value", schema, kind, references)
 
     def create(self, partitions: int, **config: str) -> None:
         """With `config` in Kafka's words, `_` for `.`. By default Kafka keeps records of any age, as tests date them."""

@@ -1,11 +1,9 @@
 """Rule: values without the registry's header are read with the one schema that the contract names, or nothing is."""
 
 import io
-import json
 import uuid
 
 import fastavro
-import httpx
 import pytest
 from topics import Topic
 
@@ -22,17 +20,6 @@ def topic(lakehouse):
     made = Topic(lakehouse.cluster, f"bare_{uuid.uuid4().hex[:6]}", {})
     made.create(1)
     return made
-
-
-def register(topic, schema, kind="AVRO"):
-    answer = httpx.post(
-        f"{topic.cluster.registry_url}/subjects/{topic.name}-value/versions",
-        json={"schema": schema if isinstance(schema, str) else json.dumps(schema), "schemaType": kind},
-        trust_env=False,
-        timeout=30,
-    )
-    assert answer.is_success, answer.text
-    return int(answer.json()["id"])
 
 
 def encoded(schema, value):
@@ -56,7 +43,7 @@ def test_the_newest_version_is_followed_and_a_batch_of_something_else_stops_the_
     missing = table.run()
     assert missing.state == "misconfigured"
     assert f"no subject {topic.name}-value" in missing.error["message"]
-    first = register(topic, FIRST)
+    first = topic.register(FIRST)
     send(topic, b"\xff\xff")
     unread = table.run()
     assert (unread.state, unread.rows.read) == ("misconfigured", 0)
@@ -65,14 +52,14 @@ def test_the_newest_version_is_followed_and_a_batch_of_something_else_stops_the_
     )
     send(topic, *(encoded(FIRST, {"id": n}) for n in range(99)))
     assert table.run().rows[:3] == (100, 99, 1)
-    second = register(topic, SECOND)
+    second = topic.register(SECOND)
     send(topic, encoded(SECOND, {"id": 99, "note": "x"}))
     assert table.run().rows.written == 1
     assert rows(table)[-2:] == [{"id": 98, "note": None}, {"id": 99, "note": "x"}]
     ids = table.iceberg().scan(selected_fields=("_kafka",)).to_arrow()["_kafka"].to_pylist()
     assert {kafka["schema_id"] for kafka in ids} == {first, second}
     table.holds_everything()
-    register(topic, THIRD)
+    topic.register(THIRD)
     send(topic, encoded(THIRD, {"id": 100, "note": "", "more": 1}))
     careful = lakehouse.table(
         topic, value={"schema": "by_latest_schema"}, schema_changes={"add_column": "review"}
@@ -83,8 +70,8 @@ def test_the_newest_version_is_followed_and_a_batch_of_something_else_stops_the_
 
 
 def test_a_pinned_version_stays_and_must_exist(lakehouse, topic):
-    register(topic, FIRST)
-    register(topic, SECOND)
+    topic.register(FIRST)
+    topic.register(SECOND)
     send(topic, *(encoded(FIRST, {"id": n}) for n in range(3)))
     wrong = lakehouse.table(topic, value={"schema": "pinned", "version": 7}).run()
     assert wrong.state == "misconfigured"
@@ -95,7 +82,7 @@ def test_a_pinned_version_stays_and_must_exist(lakehouse, topic):
 
 
 def test_a_protobuf_message_without_index_is_the_one_that_the_contract_names(lakehouse, topic):
-    register(topic, PROTO, "PROTOBUF")
+    topic.register(PROTO, "PROTOBUF")
     send(topic, *(b"\x08" + bytes([n]) + b"\x12\x01x" for n in range(1, 13)), b"\x0a\x01t")
     nameless = lakehouse.table(topic, value={"schema": "by_latest_schema"}).run()
     assert nameless.state == "misconfigured"
@@ -112,7 +99,7 @@ def test_a_protobuf_message_without_index_is_the_one_that_the_contract_names(lak
 
 
 def test_a_json_document_without_header_is_held_to_its_schema(lakehouse, topic):
-    register(topic, ITEM, "JSON")
+    topic.register(ITEM, "JSON")
     send(topic, b'{"id": 1}', b'{"id": 2, "more": [1.50]}', b'{"no": 1}')
     table = lakehouse.table(topic, value={"schema": "by_latest_schema"}, quarantine={"fail": 0.5})
     assert table.run().rows[:3] == (3, 2, 1)
@@ -133,7 +120,7 @@ def test_a_topic_that_is_not_what_the_contract_says_stops_its_table_and_fills_no
     for name, (contract, values) in said.items():
         topic = Topic(lakehouse.cluster, f"wrong_{name}_{uuid.uuid4().hex[:6]}", {})
         topic.create(1)
-        known = register(topic, PROTO, "PROTOBUF") if name == "message" else register(topic, FIRST)
+        known = topic.register(PROTO, "PROTOBUF") if name == "message" else topic.register(FIRST)
         header = b"\x00" + known.to_bytes(4, "big")
         index = {"message": b"\x00"}.get(name, b"")
         send(topic, *(header + index + v if name == "message" else v for v in values))
@@ -169,13 +156,13 @@ PINNED = {
 def test_one_table_follows_the_newest_version_and_another_stays_with_its_own(lakehouse, topic, kind):
     """Given bare values of two versions, when read by the newest and by the first, then the one grows a column and the other loses nothing."""
     first, second, old, new = PINNED[kind]
-    register(topic, first, kind)
+    topic.register(first, kind)
     send(topic, old)
     said = {"message": "shop.Order"} if kind == "PROTOBUF" else {}
     latest = lakehouse.table(topic, f"{topic.name}_latest", value={"schema": "by_latest_schema", **said})
     pinned = lakehouse.table(topic, value={"schema": "pinned", "version": 1, **said})
     assert [table.run().rows.written for table in (latest, pinned)] == [1, 1]
-    register(topic, second, kind)
+    topic.register(second, kind)
     send(topic, new)
     assert (latest.run().rows.written, pinned.run().error) == (1, None)
     assert [(row["id"], row["more"]) for row in rows(latest)] in ([(1, 0), (2, 5)], [(1, None), (2, 5)])

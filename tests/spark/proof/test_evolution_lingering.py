@@ -1,12 +1,10 @@
 """Rule: a run that lingers follows every schema that is registered meanwhile, as a fresh one would."""
 
-import json
 import struct
 import threading
 import uuid
 from datetime import timedelta
 
-import httpx
 from topics import ORDER, Topic, order
 
 from tidemark.domain.config.platform import Lane
@@ -29,9 +27,7 @@ class Documents(Topic):
     """JSON with a registered JSON Schema."""
 
     def use(self, schema):
-        url = f"{self.cluster.registry_url}/subjects/{self.name}-value/versions"
-        body = {"schema": json.dumps(schema), "schemaType": "JSON"}
-        self.schema_id = int(httpx.post(url, json=body, trust_env=False, timeout=30).json()["id"])
+        self.schema_id = self.register(schema, "JSON")
 
     def write(self, text):
         self.send_raw([(b"k", struct.pack(">bI", 0, self.schema_id) + text.encode(), 0)])

@@ -9,7 +9,6 @@ import struct
 import uuid
 
 import fastavro
-import httpx
 import pytest
 from topics import Topic
 
@@ -34,19 +33,10 @@ FORMATS = {
         None,
         lambda n: json.dumps({"schema": EMBEDDED, "payload": {"id": n}}).encode(),
     ),
-    "registry": ("AVRO", "long", avro("long")),
+    "registry": ("AVRO", '"long"', avro("long")),
     "protobuf": ("PROTOBUF", PROTO_KEY, lambda n: b"\0\x08" + bytes([n])),
     "json_schema": ("JSON", JSON_KEY, lambda n: json.dumps({"id": n}).encode()),
 }
-
-
-def register(topic, subject, schema, kind="AVRO"):
-    url = topic.cluster.registry_url
-    text = schema if kind == "PROTOBUF" else json.dumps(schema)
-    body = {"schema": text, "schemaType": kind}
-    answer = httpx.post(f"{url}/subjects/{subject}/versions", json=body, trust_env=False, timeout=30)
-    assert answer.is_success, answer.text
-    return int(answer.json()["id"])
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -57,7 +47,7 @@ def test_a_tombstone_is_a_row_with_the_columns_of_its_key(lakehouse, form):
     topic.create(1)
     head = b""
     if schema is not None:
-        head = struct.pack(">bI", 0, register(topic, f"{topic.name}-key", schema, kind))
+        head = struct.pack(">bI", 0, topic.cluster.register(f"{topic.name}-key", schema, kind))
     keys = {n: head + encode(n) for n in (1, 2)}
     topic.send_raw(
         [
@@ -113,8 +103,7 @@ def test_a_key_that_cannot_stand_for_its_column_is_refused_before_anything_is_ma
     topic = Topic(lakehouse.cluster, f"keyed_{uuid.uuid4().hex[:6]}", {})
     topic.create(1)
     topic.send_raw([(b"1", b'{"id": 1}', 0)])
-    register(
-        topic,
+    topic.cluster.register(
         f"{topic.name}-key",
         {**AVRO_KEY, "fields": [{"name": "ident", "type": "string"}, AVRO_KEY["fields"][0]]},
     )

@@ -6,7 +6,6 @@ import uuid
 from functools import reduce
 from typing import Any
 
-import httpx
 import pytest
 from confluent_kafka import Producer
 from decoding import defined_once, encoded, exact, framed
@@ -39,17 +38,6 @@ def topic(lakehouse):
     return made
 
 
-def register(topic, text, kind="AVRO"):
-    answer = httpx.post(
-        f"{topic.cluster.registry_url}/subjects/{topic.name}-value/versions",
-        json={"schema": text if isinstance(text, str) else json.dumps(text), "schemaType": kind},
-        trust_env=False,
-        timeout=30,
-    )
-    assert answer.is_success, answer.text
-    return int(answer.json()["id"])
-
-
 def names(rows: list[TypeRow]) -> dict[str, TypeRow]:
     return {f"v{n}": row for n, row in enumerate(rows)}
 
@@ -64,16 +52,16 @@ def avro(topic):
     *known, (late, _) = names(AVRO).items()
     first = record({name: row.schema for name, row in known})
     schema = defined_once(first, set())
-    number = register(topic, schema)
+    number = topic.register(schema)
     later = {"name": late, "type": ["null", "long"], "default": None}
-    register(topic, {**schema, "fields": [*schema["fields"], later]})
+    topic.register({**schema, "fields": [*schema["fields"], later]})
     return {}, framed(number, encoded(first, {name: row.value for name, row in known}))
 
 
 def envelopes(topic):
     schema = debezium.envelope_schema({name: debezium_type(row) for name, row in names(DEBEZIUM).items()})
     row = {"id": 1, **{name: row.value for name, row in names(DEBEZIUM).items()}}
-    value = debezium.framed(register(topic, schema), schema, debezium.change("c", after=row))
+    value = debezium.framed(topic.register(schema), schema, debezium.change("c", after=row))
     return {"value": {"envelope": "debezium"}}, value
 
 
@@ -88,7 +76,7 @@ def document(rows):
 
 def schema_documents(topic):
     properties = {name: row.schema for name, row in names(JSON_SCHEMA).items()}
-    number = register(topic, json_schema_of(properties), "JSON")
+    number = topic.register(json_schema_of(properties), "JSON")
     return {}, struct.pack(">bI", 0, number) + document(JSON_SCHEMA)
 
 
@@ -98,7 +86,7 @@ def messages(topic):
     bodies = " ".join(f"message M{n} {{ {row.schema} }}" for n, row in enumerate(PROTOBUF))
     fields = " ".join(f"M{n} v{n} = {n + 1};" for n in range(len(PROTOBUF)))
     text = f"{head} message Whole {{ {fields} }} {bodies}"
-    number = register(topic, text, "PROTOBUF")
+    number = topic.register(text, "PROTOBUF")
     pool = descriptor_pool.DescriptorPool()
     for file in descriptor_pb2.FileDescriptorSet.FromString(compile_proto(text)).file:
         pool.AddSerializedFile(file.SerializeToString())
@@ -155,7 +143,7 @@ def test_every_value_as_a_whole_lands_or_stops_its_own_table_by_name(lakehouse):
         topic = Topic(lakehouse.cluster, f"whole_{uuid.uuid4().hex[:6]}", {})
         topic.create(1)
         text = row.schema if row.kind == "PROTOBUF" else json.dumps(row.schema)
-        head = struct.pack(">bI", 0, register(topic, text, row.kind)) if row.kind else b""
+        head = struct.pack(">bI", 0, topic.register(text, row.kind)) if row.kind else b""
         topic.send_raw([(b"k", head + (b"\0" if row.kind == "PROTOBUF" else b"") + row.sent, 0)])
         table = lakehouse.table(topic, **({} if row.kind else {"value": row.schema}))
         outcome = table.run()

@@ -1,10 +1,8 @@
 """Formats of the registry go the whole way: found by schema type, evolved by writer, held to the contract."""
 
-import json
 import struct
 import uuid
 
-import httpx
 import pytest
 from topics import Topic
 
@@ -25,21 +23,6 @@ def topic(lakehouse):
     return made
 
 
-def register(topic, schema, kind, *, references=(), subject=None):
-    """The id of a schema of any type."""
-    url = f"{topic.cluster.registry_url}"
-    name = subject or f"{topic.name}-value"
-    body = {"schema": schema if isinstance(schema, str) else json.dumps(schema), "schemaType": kind}
-    answer = httpx.post(
-        f"{url}/subjects/{name}/versions",
-        json={**body, "references": list(references)},
-        trust_env=False,
-        timeout=30,
-    )
-    assert answer.is_success, answer.text
-    return int(answer.json()["id"])
-
-
 def send(topic, schema_id, *payloads):
     head = struct.pack(">bI", 0, schema_id)
     topic.send_raw((b"k", head + payload, n % topic.partitions) for n, payload in enumerate(payloads))
@@ -52,7 +35,7 @@ def rows(table, *names):
 
 def test_json_schema_is_found_by_its_type_and_evolves_as_avro_does(lakehouse, topic):
     """Given documents of two versions, when run, then each is read by its own writer, into one table."""
-    first = register(topic, ITEM, "JSON")
+    first = topic.register(ITEM, "JSON")
     send(topic, first, b'{"id": 1, "price": 1.5}', b'{"id": 2}', b'{"id": 3, "price": -1}')
     table = lakehouse.table(topic, quarantine={"fail": 0.5})
     assert table.run().rows._asdict() == {
@@ -63,7 +46,7 @@ def test_json_schema_is_found_by_its_type_and_evolves_as_avro_does(lakehouse, to
         "skipped": 0,
     }
     grown = {**ITEM, "properties": {**ITEM["properties"], "tag": {"type": "string"}}}
-    second = register(topic, grown, "JSON")
+    second = topic.register(grown, "JSON")
     send(topic, second, b'{"id": 4, "tag": "y"}')
     send(topic, first, b'{"id": 5}')
     send(topic, 2**31 - 1, b'{"id": 6}')
@@ -82,7 +65,7 @@ def test_json_schema_is_found_by_its_type_and_evolves_as_avro_does(lakehouse, to
 
 
 def test_a_format_that_the_registry_contradicts_is_refused_by_name(lakehouse, topic):
-    send(topic, register(topic, ITEM, "JSON"), b'{"id": 1}')
+    send(topic, topic.register(ITEM, "JSON"), b'{"id": 1}')
     outcome = lakehouse.table(topic, value={"format": "avro"}).run()
     assert outcome.state == "misconfigured"
     assert "holds JSON (version 1), and the contract says format: avro" in str(outcome.error)
@@ -98,9 +81,9 @@ message Refund { int32 id = 1; }"""
 def test_protobuf_is_found_by_its_type_with_references_and_evolves(lakehouse, topic):
     """Given two versions, another message and damage on one topic, when run, then each record is in its one place."""
     common = f"{topic.name}-common"
-    register(topic, MONEY, "PROTOBUF", subject=common)
+    topic.cluster.register(common, MONEY, "PROTOBUF")
     references = [{"name": "common/money.proto", "subject": common, "version": 1}]
-    first = register(topic, ORDER % "", "PROTOBUF", references=references)
+    first = topic.register(ORDER % "", "PROTOBUF", references=references)
     plain, full = b"\x08\x01", b"\x08\x02\x12\x07\x08\x05\x12\x03EUR\x18\x01\x22\x04\x08\x01\x10\x05"
     send(topic, first, b"\x00" + plain, b"\x00" + full, b"\x02\x02" + plain, b"\x00\x08", b"\x00\x0a\x01a")
     table = lakehouse.table(topic, quarantine={"fail": 0.7})
@@ -114,7 +97,7 @@ def test_protobuf_is_found_by_its_type_with_references_and_evolves(lakehouse, to
         "skipped": 0,
     }
     assert table.causes() == {"wrong_message_type": 1, "undecodable": 1, "invalid_against_schema": 1}
-    second = register(topic, ORDER % " optional string note = 5; ", "PROTOBUF", references=references)
+    second = topic.register(ORDER % " optional string note = 5; ", "PROTOBUF", references=references)
     send(topic, second, b"\x00\x08\x03\x2a\x00")
     send(topic, first, b"\x00\x08\x04")
     topic.send_raw([(b"k", None, 0)])

@@ -6,7 +6,6 @@ import struct
 import uuid
 
 import fastavro
-import httpx
 import pytest
 from lakehouse import Table
 from topics import Topic
@@ -26,17 +25,6 @@ def topic(lakehouse):
     made = Topic(lakehouse.cluster, f"several_{uuid.uuid4().hex[:6]}", {})
     made.create(2)
     return made
-
-
-def register(topic, subject, schema, kind="AVRO"):
-    answer = httpx.post(
-        f"{topic.cluster.registry_url}/subjects/{subject}/versions",
-        json={"schema": schema if isinstance(schema, str) else json.dumps(schema), "schemaType": kind},
-        trust_env=False,
-        timeout=30,
-    )
-    assert answer.is_success, answer.text
-    return int(answer.json()["id"])
 
 
 def framed(schema_id, payload):
@@ -76,9 +64,9 @@ def test_records_go_to_the_table_of_their_name_under_any_subject_strategy(lakeho
     placed = record(f"{space}.Placed", ("id", "long"), ("who", "string"))
     paid = record(f"{space}.Paid", ("id", "long"), ("cents", "int"))
     wider = record(f"{space}.Paid", ("id", "long"), ("cents", "long"))
-    first = register(topic, f"{space}.Placed", placed)
-    second = register(topic, f"{space}-{space}.Paid", paid)
-    audit = register(topic, f"{space}-audit", AUDIT)
+    first = topic.cluster.register(f"{space}.Placed", placed)
+    second = topic.cluster.register(f"{space}-{space}.Paid", paid)
+    audit = topic.cluster.register(f"{space}-audit", AUDIT)
     log = framed(audit, encoded(AUDIT, {"text": "x"}))
     good = [framed(first, encoded(placed, {"id": n, "who": "a"})) for n in range(20)]
     good += [framed(second, encoded(paid, {"id": n, "cents": n})) for n in range(10)]
@@ -99,7 +87,7 @@ def test_records_go_to_the_table_of_their_name_under_any_subject_strategy(lakeho
     assert left.causes() == {"no_magic_byte": 1, "undecodable": 1}
     assert right.causes() == {"no_magic_byte": 1}
     assert rows(right)[:2] == [{"id": 0, "cents": 0}, {"id": 1, "cents": 1}]
-    third = register(topic, f"{space}-{space}.Paid", wider)
+    third = topic.cluster.register(f"{space}-{space}.Paid", wider)
     send(topic, framed(third, encoded(wider, {"id": 10, "cents": 2**40})), log, log, good[0])
     assert right.run().rows == (4, 1, 0, 0, 3)
     assert rows(right)[-1] == {"id": 10, "cents": 2**40}
@@ -132,7 +120,7 @@ def test_a_union_under_the_topics_subject_is_taken_apart_by_branch(lakehouse, to
     placed = record("shop.Placed", ("id", "long"), ("tags", {"type": "map", "values": "string"}))
     paid = record("shop.Paid", ("id", "long"), ("cents", "int"))
     union = ["null", placed, AUDIT, paid]
-    schema_id = register(topic, f"{topic.name}-value", union)
+    schema_id = topic.register(union)
     values = [("shop.Placed", {"id": 1, "tags": {"a": "b"}}), ("Audit", {"text": "x"}), None]
     values += [("shop.Paid", {"id": 2, "cents": 3}), ("shop.Paid", {"id": 3, "cents": -3})]
     send(topic, *(framed(schema_id, encoded(union, value)) for value in values))
@@ -145,7 +133,7 @@ def test_a_union_under_the_topics_subject_is_taken_apart_by_branch(lakehouse, to
 
 
 def test_messages_of_one_protobuf_file_are_told_apart_by_their_index(lakehouse, topic):
-    schema_id = register(topic, f"{topic.name}-value", PROTO, "PROTOBUF")
+    schema_id = topic.register(PROTO, "PROTOBUF")
     values = (b"\x00\x08\x01", b"\x02\x02\x08\x02\x10\x05", b"\x02\x04\x0a\x01x", b"\x02\x00\x08\x03")
     send(topic, *(framed(schema_id, value) for value in values))
     reason = proposed(lakehouse, topic)
@@ -169,14 +157,14 @@ def test_titles_of_json_schemas_route_and_a_type_that_was_never_registered_waits
 ):
     placed = {"title": "Placed", "type": "object", "properties": {"id": {"type": "integer"}}}
     paid = {**placed, "title": "Paid"}
-    first = register(topic, f"{topic.name}-Placed", placed, "JSON")
+    first = topic.cluster.register(f"{topic.name}-Placed", placed, "JSON")
     send(topic, framed(first, b'{"id": 1}'))
     left, right = tables(lakehouse, topic, "Placed", "Paid")
     assert left.run().rows.written == 1
     nothing = right.run()
     assert nothing.state == "misconfigured"
     assert f"{topic.name}-value or Paid or {topic.name}-Paid" in nothing.error["message"]
-    second = register(topic, f"{topic.name}-Paid", paid, "JSON")
+    second = topic.cluster.register(f"{topic.name}-Paid", paid, "JSON")
     send(topic, framed(second, b'{"id": 2}'))
     assert foreseen(lakehouse, right) == foreseen(lakehouse, left) == (2, 1, 0, 0, 1)
     assert right.run().rows == (2, 1, 0, 0, 1)

@@ -1,10 +1,8 @@
 """Rule: on format 3 what has no single type is a VARIANT, every digit of it kept, and the table lives like any other."""
 
-import json
 import struct
 import uuid
 
-import httpx
 import pytest
 from topics import Topic
 
@@ -52,17 +50,6 @@ def topic(lakehouse):
     return made
 
 
-def register(topic, schema, kind):
-    answer = httpx.post(
-        f"{topic.cluster.registry_url}/subjects/{topic.name}-value/versions",
-        json={"schema": schema if isinstance(schema, str) else json.dumps(schema), "schemaType": kind},
-        trust_env=False,
-        timeout=30,
-    )
-    assert answer.is_success, answer.text
-    return int(answer.json()["id"])
-
-
 def send(topic, *values, schema_id=None):
     head = b"" if schema_id is None else struct.pack(">bI", 0, schema_id)
     topic.send_raw((b"k", head + value, 0) for value in values)
@@ -102,7 +89,7 @@ def test_a_document_keeps_every_digit_or_is_quarantined_and_state_is_read(lakeho
 
 
 def test_untyped_parts_are_variants_wherever_they_are_and_arrive_later_too(lakehouse, topic):
-    first = register(topic, MIXED, "JSON")
+    first = topic.register(MIXED, "JSON")
     send(
         topic,
         b'{"id": 1, "any": 5, "list": [1, "x"], "inner": {"free": {"k": 1.10}}}',
@@ -112,7 +99,7 @@ def test_untyped_parts_are_variants_wherever_they_are_and_arrive_later_too(lakeh
     table = lakehouse.table(topic, format_version=3)
     assert table.run().rows[:3] == (2, 2, 0)
     grown = {**MIXED, "properties": {**MIXED["properties"], "later": {"type": ["object", "array"]}}}
-    second = register(topic, grown, "JSON")
+    second = topic.register(grown, "JSON")
     send(topic, b'{"id": 3, "any": null, "list": [], "inner": {}, "later": [{}]}', schema_id=second)
     assert table.run().rows[:3] == (1, 1, 0)
     texts = ("id", "to_json(any)", "to_json(list)", "to_json(inner)", "to_json(later)")
@@ -126,7 +113,7 @@ def test_untyped_parts_are_variants_wherever_they_are_and_arrive_later_too(lakeh
 @pytest.mark.parametrize("schema", [None, MIXED], ids=["whole", "JSON Schema"])
 def test_text_of_before_format_3_stays_as_it_comes(lakehouse, topic, schema):
     """Given a table of format 2 with JSON text, when it becomes one of format 3, then the same documents make the same text, whatever a VARIANT keeps."""
-    schema_id = register(topic, schema, "JSON") if schema else None
+    schema_id = topic.register(schema, "JSON") if schema else None
     inside = '{"b":1.10, "a":1e2,"z":-0.0,"n":123456789012345678901234567890123456789012}'
     document = f'{{"id": 1, "any": {inside}, "list": [{"9" * 44}], "inner": {{"free": {inside}}}}}'
     texts = ("value",) if schema is None else ("any", "list[0]", "inner.free")
@@ -152,7 +139,7 @@ def test_text_of_before_format_3_stays_as_it_comes(lakehouse, topic, schema):
 
 
 def test_protobufs_own_json_is_a_variant(lakehouse, topic):
-    schema_id = register(topic, PROTO, "PROTOBUF")
+    schema_id = topic.register(PROTO, "PROTOBUF")
     number = struct.pack("<d", 1.5)
     data = b"\x0a\x0e\x0a\x01a\x12\x09\x11" + number
     value = b"\x00\x08\x01\x12" + bytes([len(data)]) + data + b"\x1a\x09\x11" + number + b"\x1a\x02\x20\x01"
@@ -297,11 +284,11 @@ def test_an_upsert_table_whose_format_waits_holds_new_documents_as_text(lakehous
 def test_two_runs_that_need_the_same_variant_column_add_it_once(lakehouse, topic):
     """Given a table of format 3 and a property without a type, when two runs are about to add its column, then it is there once, and so is each record."""
     plain = {"type": "object", "properties": {"id": {"type": "integer"}}, "additionalProperties": False}
-    first = register(topic, plain, "JSON")
+    first = topic.register(plain, "JSON")
     send(topic, b'{"id": 0}', schema_id=first)
     table = lakehouse.table(topic, format_version=3)
     table.run()
-    second = register(topic, {**plain, "properties": {**plain["properties"], "any": {}}}, "JSON")
+    second = topic.register({**plain, "properties": {**plain["properties"], "any": {}}}, "JSON")
     send(topic, b'{"id": 1, "any": {"a": [1, "x"]}}', schema_id=second)
     send(topic, b'{"id": 2}', schema_id=first)
     runs = [table.start(pause_at="evolving") for _ in range(2)]
