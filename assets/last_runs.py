@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
-from dagster import DagsterEventType, DagsterRunStatus, RunRecord, RunsFilter
+from dagster import DagsterEvent, DagsterEventType, DagsterRunStatus, RunRecord, RunsFilter
 
 from assets.names import STOPPED_TAG, table_key, table_of
 from tidemark.domain.cadence.lag import Sighting
@@ -24,20 +26,15 @@ def hints_of(
     """Hints by table; `sightings` as the sensors' cursors have them."""
     ends, loaded = last_runs(instance, tables), loaded_before(instance, tables)
     return {
-        table: Hint(
-            stopped=ends[table][0] if table in ends else None,
-            at=ends[table][1] if table in ends else None,
-            loaded=table in loaded,
-            sightings=tuple(sightings.get(table, ())),
+        table: replace(
+            ends.get(table, Hint()), loaded=table in loaded, sightings=tuple(sightings.get(table, ()))
         )
         for table in tables
     }
 
 
-def last_runs(
-    instance: dg.DagsterInstance, tables: Sequence[str]
-) -> dict[str, tuple[State | None, datetime]]:
-    """State (None: it went well) and end of the newest ended run of each table.
+def last_runs(instance: dg.DagsterInstance, tables: Sequence[str]) -> dict[str, Hint]:
+    """How and when the newest ended run of each table ended.
 
     Dagster knows the newest run of an asset, however long ago it was; if that one goes on, the one before it counts.
     """
@@ -51,27 +48,41 @@ def last_runs(
         records += instance.get_run_records(RunsFilter(run_ids=sorted(newest), statuses=_DONE))
     if len(records) < len(newest):
         records += instance.get_run_records(RunsFilter(statuses=_DONE), limit=LOOK_BACK)
-    found: dict[str, tuple[State | None, datetime]] = {}
+    found: dict[str, Hint] = {}
     for record in sorted(records, key=lambda each: -(each.end_time or 0)):
         at = datetime.fromtimestamp(record.end_time or 0, UTC)
         chosen = record.dagster_run.asset_selection
         own = newest.get(record.dagster_run.run_id, set())
         of_run = {table_of(key) for key in chosen} & set(tables) if chosen else own
-        for table, state in _ends(instance, record, of_run):
-            found.setdefault(table, (state, at))
+        for table, state, why in _ends(instance, record, of_run - found.keys()):
+            found[table] = Hint(stopped=state, at=at, why=why)
     return found
 
 
 def _ends(
     instance: dg.DagsterInstance, record: RunRecord, tables: Iterable[str]
-) -> list[tuple[str, State | None]]:
+) -> list[tuple[str, State | None, str]]:
     """A run that went well has stopped nothing: one that was executed again has its parent's tags."""
     run = record.dagster_run
-    if run.is_success:
-        return [(table, None) for table in tables]
+    if run.is_success or not tables:
+        return [(table, None, "") for table in tables]
     stopped = json.loads(run.tags.get(STOPPED_TAG, "{}"))
     crashed: State | None = "failed" if not stopped and not _interrupted(instance, run.run_id) else None
-    return [(table, stopped.get(table, crashed)) for table in tables]
+    failures = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
+    events = [each.event_log_entry.dagster_event for each in failures]
+    said = {table: error["message"] for event in events for table, error in errors_of(event).items()}
+    return [(table, stopped.get(table, crashed), said.get(table, "")) for table in tables]
+
+
+def errors_of(event: DagsterEvent | None) -> dict[str, Mapping[str, Any]]:
+    """What a step that failed says about each table (or verb): the JSON of its error."""
+    data = event.step_failure_data if event else None
+    metadata = data.user_failure_data.metadata if data and data.user_failure_data else {}
+    return {
+        table: value.value
+        for table, value in metadata.items()
+        if isinstance(value.value, dict) and "message" in value.value
+    }
 
 
 def _interrupted(instance: dg.DagsterInstance, run_id: str) -> bool:

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 import dagster as dg
 import httpx
 from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
-from dagster._core.execution.plan.objects import StepFailureData
 from pydantic import ConfigDict, TypeAdapter
 
+from assets.last_runs import errors_of
 from assets.names import table_key, table_of
 from jobs.operations import OF_VERB
 from tidemark.domain.alerts import Alert, message, stopped
@@ -92,27 +92,25 @@ def _of_run(instance: dg.DagsterInstance, run: DagsterRun, cursor: Cursor, at: f
     failures = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
     for each in failures:
         event = each.event_log_entry.dagster_event
-        data = event.step_failure_data if event else None
-        if data is not None:
-            yield from _of_step(instance, run, data, cursor, at)
+        if event is not None:
+            yield from _of_step(instance, run, event, cursor, at)
     if not failures:
         yield Alert(run.job_name, "the run failed before any step did", run_id=run.run_id)
 
 
 def _of_step(
-    instance: dg.DagsterInstance, run: DagsterRun, data: StepFailureData, cursor: Cursor, at: float
+    instance: dg.DagsterInstance, run: DagsterRun, event: dg.DagsterEvent, cursor: Cursor, at: float
 ) -> Iterator[Alert]:
     """One alert per table that stopped, unless it was told already; for any other failure one for the run."""
-    said = data.user_failure_data
-    values = {table: value.value for table, value in said.metadata.items()} if said else {}
-    errors = {t: each for t, each in values.items() if isinstance(each, dict) and "message" in each}
+    errors = errors_of(event)
     for table, error in errors.items():
         subject = run.job_name if table == OF_VERB else table
         alert = stopped(error.get("table") or subject, error, run.run_id)
         if table == OF_VERB or _is_news(instance, alert, cursor, at):
             yield alert
     if not errors:
-        what = said.description if said else None
+        data = event.step_failure_data
+        what = data.user_failure_data.description if data.user_failure_data else None
         yield Alert(run.job_name, what or (data.error.message if data.error else "failed"), run_id=run.run_id)
 
 

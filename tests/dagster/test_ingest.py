@@ -419,6 +419,9 @@ def test_a_batch_that_was_blocked_or_flooded_fails_its_check_by_name(run, checks
     (rate,) = checks_of(run("shop.audit")).values()
     assert (rate.passed, rate.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert rate.metadata["causes"].value == causes
+    assert "accept shop.audit --quarantine-batch" in rate.metadata["next"].value, (
+        "quarantine has nothing of it"
+    )
 
 
 def test_a_rule_that_someone_let_pass_says_what_became_of_its_rows(run, checks_of):
@@ -484,10 +487,11 @@ def test_status_knows_a_stop_state_however_many_runs_came_after_it(run, instance
     for _ in range(2):
         run("web.clicks")
     last = last_runs.last_runs(instance, ["shop.orders", "web.clicks"])
-    assert {table: state for table, (state, _) in last.items()} == {
+    assert {table: each.stopped for table, each in last.items()} == {
         "shop.orders": "schema_review",
         "web.clicks": None,
     }
+    assert last["shop.orders"].why.endswith("a plan waits")
 
 
 def test_status_knows_a_stop_state_of_a_job_that_was_launched_as_a_whole(run, instance, defs):
@@ -495,7 +499,7 @@ def test_status_knows_a_stop_state_of_a_job_that_was_launched_as_a_whole(run, in
     FakeWork.trouble["shop.orders"] = Stopped("schema_review", "shop.orders", "a plan waits")
     defs.resolve_job_def("ingest").execute_in_process(instance=instance, raise_on_error=False)
     last = last_runs.last_runs(instance, ["shop.orders", "web.clicks"])
-    assert {table: state for table, (state, _) in last.items()} == {
+    assert {table: each.stopped for table, each in last.items()} == {
         "shop.orders": "schema_review",
         "web.clicks": None,
     }
@@ -511,7 +515,7 @@ def test_a_run_that_is_executed_again_does_not_answer_for_the_first(run, instanc
         done = run("shop.orders", tags={**inherited, PARENT_RUN_ID_TAG: "the first"})
         found = instance.get_run_by_id(done.run_id)
         assert (found.status, json.loads(found.tags[STOPPED_TAG])) == (status, {})
-        [(told, _)] = last_runs.last_runs(instance, ["shop.orders"]).values()
+        [told] = [each.stopped for each in last_runs.last_runs(instance, ["shop.orders"]).values()]
         newest = runs.ended(instance, pool_of("default"), ["shop.orders"], None)[-1]
         assert (told, newest.stopped.get("shop.orders")) == (state, state)
 
@@ -522,8 +526,8 @@ def test_a_run_that_was_asked_to_end_is_no_fault_of_its_tables(run, instance):
         FakeWork.trouble["shop.orders"] = error
         with suppress(DagsterExecutionInterruptedError):
             run("shop.orders")
-        [(found, _)] = last_runs.last_runs(instance, ["shop.orders"]).values()
-        assert found == state
+        [found] = last_runs.last_runs(instance, ["shop.orders"]).values()
+        assert found.stopped == state
 
 
 def test_a_run_without_a_selection_tells_how_its_tables_ended_too(run, defs, instance):
@@ -531,7 +535,7 @@ def test_a_run_without_a_selection_tells_how_its_tables_ended_too(run, defs, ins
     FakeWork.trouble["shop.orders"] = Stopped("schema_review", "shop.orders", "a plan waits")
     defs.resolve_job_def("ingest").execute_in_process(instance=instance, raise_on_error=False)
     both = ["shop.orders", "web.clicks"]
-    assert {table: state for table, (state, _) in last_runs.last_runs(instance, both).items()} == {
+    assert {table: each.stopped for table, each in last_runs.last_runs(instance, both).items()} == {
         "shop.orders": "schema_review",
         "web.clicks": None,
     }
@@ -539,6 +543,6 @@ def test_a_run_without_a_selection_tells_how_its_tables_ended_too(run, defs, ins
     [failed] = instance.get_runs()
     tags = {STOPPED_TAG: failed.tags[STOPPED_TAG]}
     defs.resolve_job_def("ingest").execute_in_process(instance=instance, tags=tags)
-    assert {state for state, _ in last_runs.last_runs(instance, both).values()} == {None}
+    assert {each.stopped for each in last_runs.last_runs(instance, both).values()} == {None}
     ends = runs.ended(instance, pool_of("default"), both, None)
     assert sorted(each.stopped != {} for each in ends) == [False, True]

@@ -204,10 +204,9 @@ def _show_causes(found: Sequence[Cause]) -> None:
     if not found:
         console().print("Nothing in quarantine.")
         return
-    table = RichTable(box=None, pad_edge=False)
+    table = RichTable(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("table", "cause", "waiting", "resolved", "first", "last", "schema ids"):
-        named = heading in {"table", "cause"}
-        table.add_column(heading, overflow="fold", min_width=16 if named else None)
+        table.add_column(heading, overflow="fold")
     for each in found:
         ids = ", ".join(map(str, sorted(each.schema_ids)))
         row: list[Any] = [each.table, each.cause, number(each.count), number(each.resolved)]

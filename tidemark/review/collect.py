@@ -20,7 +20,7 @@ from tidemark.domain.lineage.column_lineage import (
     tags_of,
 )
 from tidemark.domain.lineage.marts import Mart, downstream
-from tidemark.domain.states import State
+from tidemark.domain.states import FINE, State, meaning
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.config import discovery
@@ -65,6 +65,8 @@ class Review:
     """Of the upsert table, where the contract asks for one."""
     waits: Mapping[str, Any] | None = None
     """The plan that stopped the table, as `plan --json` shows it, where one did."""
+    why: str = ""
+    """What stopped the table, in the words of its last run or of the state; empty where it goes on."""
     cutover: Mapping[str, Any] | None = None
     """The last backfill that was published, as the table itself says."""
     unasked: Mapping[str, State] = field(default_factory=dict)
@@ -102,6 +104,7 @@ class Review:
             "operational_contract": dict(self.promises),
             "upsert": self.current.as_json() if self.current else None,
             "waits": self.waits,
+            "why": self.why,
             "cutover": self.cutover,
         }
 
@@ -157,9 +160,19 @@ def _review(
         marts={each.table: each.upstream for each in marts if each.table in reached},
         current=current,
         waits=waits.as_json() if waits else None,
+        why=why(facts, status.state),
         cutover=_plain(state.properties.get(CUTOVER)) or None if state else None,
         unasked={part: fault for part, fault in faults.items() if fault},
     )
+
+
+def why(facts: Facts, state: State) -> str:
+    """The last run's error, unless the table stands otherwise now."""
+    if state in FINE:
+        return ""
+    contract, hint = facts.contract, facts.hint
+    said = hint.why if hint.stopped == state else ""
+    return said or meaning(state, table=contract.table, topic=contract.topic, cluster=contract.cluster)
 
 
 def exposed(contract: Contract, lineage: Lineage, marts: Sequence[str]) -> list[Exposure]:

@@ -12,6 +12,9 @@ _SMALLEST = 0.82
 _INDENT, _LARGEST = 22, 1.4
 """Of a layer in the picture for phones, and how far that one may grow."""
 
+_ASIDE = 4
+"""Left of a layer, where the lines from the layer above do not run."""
+
 Node = tuple[str, str]
 """Kind and name."""
 Place = tuple[float, float]
@@ -67,7 +70,12 @@ def _down(layers: Sequence[Sequence[Node]], beneath: Mapping[str, Collection[str
         for row, (number, name) in enumerate(listed)
     }
     opening = f'<svg class="lineage down" style="max-width:{width * _LARGEST:.0f}px"'
-    return _drawn(opening, (width, height), layers, beneath, places, _elbow)
+    last = {number * _INDENT + 1.0: name for number, name in listed}
+
+    def elbow(begin: Place, end: Place) -> str:
+        return _elbow(begin, end) if places[last[begin[0]]] == begin else _around(begin, end)
+
+    return _drawn(opening, (width, height), layers, beneath, places, elbow)
 
 
 def _drawn(
@@ -109,6 +117,11 @@ def _curve(begin: Place, end: Place) -> str:
 def _elbow(begin: Place, end: Place) -> str:
     """From below the left edge of a box down, and to the left side of one further below."""
     return f"M{begin[0] + _INDENT / 2},{begin[1] + _BOX:.1f} V{end[1] + _BOX / 2:.1f} H{end[0]}"
+
+
+def _around(begin: Place, end: Place) -> str:
+    """The same, beside the boxes of its own layer that lie between."""
+    return f"M{begin[0]},{begin[1] + _BOX * 0.75:.1f} h-{_ASIDE} V{end[1] + _BOX / 2:.1f} H{end[0]}"
 
 
 def _told(layers: Sequence[Sequence[Node]]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
+from math import ceil
 
 WIDTH, HEIGHT = 640, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 12, 12, 28
@@ -33,13 +34,15 @@ def over_time(
     limits: Sequence[tuple[str, float]] = (),
     bars: bool = False,
 ) -> str:
-    """One series over time; `limits` are drawn across. Without points a sentence that says so."""
+    """One series over time; `limits` are drawn across. Bars are counts. Without anything to see a sentence says so."""
     if not points:
         return f'<p class="none">{escape(title)}: nothing yet.</p>'
     first, last = points[0][0], points[-1][0]
     highest = max(value for _, value in points)
+    if bars and not highest:
+        return f'<p class="none">{escape(title)}: none.</p>'
     shown = [(name, limit) for name, limit in limits if limit <= max(3 * highest, 1.0)]
-    top = max([highest, *(limit for _, limit in shown)]) * 1.05 or 1.0
+    top = 2.0 * ceil(highest / 2) if bars else max([highest, *(limit for _, limit in shown)]) * 1.05 or 1.0
     frame = _Frame(first, max((last - first).total_seconds(), 1.0), top)
     series = _bars(points, frame) if bars else _line(points, frame)
     return "".join(

@@ -14,6 +14,7 @@ from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.states import State
 from tidemark.engine.access.table_state import ACCEPTED_BATCH, PAUSED, TableState
+from tidemark.engine.look.quarantined import Cause
 from tidemark.engine.look.sightings import Look, Memory
 from tidemark.engine.look.status import Facts, Hint, Status, judge
 
@@ -274,3 +275,20 @@ def test_names_and_next_commands_can_be_read_on_a_terminal_of_any_width(
     whole = "shop.orders: tidemark accept shop.orders --record-gap --reason …"
     beside = any(line.startswith("shop.orders ") and " tidemark accept shop.orders" in line for line in lines)
     assert beside or any(line == whole for line in lines)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_nothing_of_a_cause_is_left_out_on_a_terminal_of_any_width(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given a narrow terminal, when the quarantine is shown, then what has no room goes on in the next line."""
+    monkeypatch.setattr(status_module, "console", lambda: Console(width=width, highlight=False))
+    status_module._show_causes(
+        [Cause("pay.payments", "quality:is_positive", 7, 0, NOW, NOW, schema_ids={100_031, 100_032})]
+    )
+    said = capsys.readouterr().out
+    heading, *lines = [line for line in said.splitlines() if line.strip()]
+    whole = "".join(sorted("".join(line.replace(" ", "") for line in (heading, *lines))))
+    wanted = "table cause waiting resolved first last schema ids pay.payments quality:is_positive 7 0"
+    shown = f"{wanted} 2026-11-20 12:00Z 2026-11-20 12:00Z 100031, 100032"
+    assert whole == "".join(sorted(shown.replace(" ", "")))

@@ -28,14 +28,24 @@ def pack(tmp_path_factory):
         current=replace(review().status, table="shop.orders_current", state="lagging"),
         cutover=cutover,
         exposed=[Exposure("marts.customers", "email", ("pii",), ("shop.orders", "email"))],
-        marts={"marts.customers": ["shop.orders"], "marts.who": ["marts.customers"]},
+        marts={
+            "marts.customers": ["shop.orders"],
+            "marts.sessions": ["shop.orders"],
+            "marts.who": ["marts.customers"],
+        },
         receipts=[receipt(n, delay=3 + n % 4, quarantined=n % 2) for n in range(20)],
         quarantine=[{**cause, "last_seen": NOON.isoformat()}],
         changes=[change],
         operations=[{**asked, "verb": "approve", "arguments": {}}],
     )
+    salary = {"kind": "add_column", "path": "salary", "from": None, "to": "bigint", "reason": ""}
+    never = {**salary, "kind": "incompatible", "path": "id", "from": "bigint", "reason": "of the contract"}
+    waiting = [{**salary, "verdict": "review"}, {**never, "verdict": "impossible"}]
     other = review(
-        CONTRACT.model_copy(update={"table": "shop.payments_of_a_long_name"}), state="quarantine_flood"
+        CONTRACT.model_copy(update={"table": "shop.payments_of_a_long_name"}),
+        state="schema_review",
+        waits={"plan": "5b657e801151", "changes": waiting},
+        why="shop.payments_of_a_long_name is schema_review: Plan 5b657e801151 waits. " + "a_long_word" * 20,
     )
     file = tmp_path_factory.mktemp("pack") / "index.html"
     file.write_text(page([whole, other], "lake"), encoding="utf-8")

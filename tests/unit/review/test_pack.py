@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reviews import CONTRACT, NOON, receipt, review
@@ -12,7 +13,8 @@ from reviews import CONTRACT, NOON, receipt, review
 from tidemark.domain.config.contract import Upsert
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.lineage.column_lineage import lineage_of
-from tidemark.review.collect import exposed
+from tidemark.engine.look.status import Facts, Hint
+from tidemark.review.collect import exposed, why
 from tidemark.review.pack import page
 from tidemark.review.picture import lineage
 from tidemark.review.plots import over_time
@@ -230,6 +232,17 @@ def test_the_picture_draws_each_mart_behind_what_it_is_made_of():
     assert "elsewhere" not in svg
 
 
+def test_no_line_of_the_picture_for_phones_runs_behind_a_box_of_its_layer():
+    """Given two marts side by side, when the first has one of its own, then its line goes around the second."""
+    marts = {"m.last": ["a.log"], "m.sessions": ["a.log"], "m.visitors": ["m.last"]}
+    down = lineage("log", "a.log", "a.log_quarantine", None, marts).split("<svg")[2]
+    (line,) = re.findall(r'd="M([\d.]+),[\d.]+ h-4 V', down)
+    boxes = dict(re.findall(r"<title>([^<]+)</title><rect x=\"([\d.]+)\"", down))
+    assert line == boxes["m.last"] == boxes["m.sessions"]
+    beside = {**marts, "m.visitors": ["m.sessions"]}
+    assert " h-" not in lineage("log", "a.log", "a.log_quarantine", None, beside)
+
+
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=40)
 
 
@@ -295,3 +308,41 @@ def test_what_waits_for_a_decision_is_there_with_its_plan_and_who_may_decide():
     for expected in ("5b657e801151", "sal&lt;ary", "team:lake"):
         assert expected in html
     assert "<code>fine</code>" not in html
+    assert "Cannot be done" not in html
+
+
+def test_what_no_approval_can_help_is_not_said_to_wait_for_one():
+    never = {"kind": "incompatible", "path": "id", "from": "bigint", "to": "text", "verdict": "impossible"}
+    waits = {"plan": "5b657e801151", "changes": [{**never, "reason": "of the contract"}]}
+    html = page([review(state="table_incompatible", waits=waits)], "lake")
+    sound(html)
+    assert "Cannot be done</strong> (plan <code>5b657e801151</code>):" in html
+    assert "Waits for a decision" not in html
+
+
+def test_a_stop_is_told_in_the_words_of_the_run_that_it_stopped():
+    """Given a blocked batch, then the page names the rule; once the table stands otherwise, it says what that means; a table that goes on needs no reason."""
+    hint = Hint(stopped="quality_blocked", why="shop.orders is quality_blocked: amount_is_small: 3 rows")
+    facts = Facts(CONTRACT, hint=hint)
+    assert why(facts, "quality_blocked") == hint.why
+    assert why(facts, "topic_missing") == "Topic orders does not exist on cluster main."
+    assert why(facts, "lagging") == ""
+    html = page([review(state="quality_blocked", why=f"{hint.why} <b>")], "lake")
+    sound(html)
+    assert "<strong>Why:</strong> shop.orders is quality_blocked: amount_is_small: 3 rows &lt;b&gt;" in html
+    assert "Why:" not in page([review()], "lake")
+
+
+@pytest.mark.parametrize(
+    ("most", "marks"), [(1, "0 1 2"), (3, "0 2 4"), (50, "0 25 50"), (2501, "0 1.25k 2.5k")]
+)
+def test_counts_are_drawn_against_whole_numbers(most, marks):
+    svg = over_time([(NOON, 1.0), (NOON + timedelta(hours=1), float(most))], title="x", bars=True)
+    assert " ".join(re.findall(r'text-anchor="end">([\d.k]+)</text>', svg)) == marks
+
+
+def test_a_chart_of_nothing_is_a_sentence():
+    html = page([review()], "lake")
+    assert html.count('class="plot"') == 2
+    assert "Quarantined per batch: none." in html
+    assert page([review(receipts=[receipt(0, quarantined=1)])], "lake").count('class="plot"') == 3

@@ -28,12 +28,13 @@ HELD = timedelta(minutes=1)
 class Hint:
     """What Dagster's records add, if they can be had: nothing in them is needed for correctness.
 
-    `stopped`: the stop state in which the table's last run ended, at `at`; `loaded`: some run has loaded it;
-    `sightings`: the lag sensor's.
+    `stopped`: the stop state in which the table's last run ended, at `at`, with the words of its error in `why`;
+    `loaded`: some run has loaded it; `sightings`: the lag sensor's.
     """
 
     stopped: State | None = None
     at: datetime | None = None
+    why: str = ""
     loaded: bool = False
     sightings: tuple[Sighting, ...] = ()
 
