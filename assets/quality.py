@@ -17,6 +17,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.ledger.quality_results import RuleResult
 from tidemark.domain.outcome import Commit, Outcome
+from tidemark.domain.states import remedy
 
 _MOST, _ENOUGH = 0.5, 10
 """Warned above this share of late rows, in runs of at least so many."""
@@ -161,7 +162,8 @@ def _rate(
     if causes:
         metadata["causes"] = dg.MetadataValue.json(dict(causes))
     if share > limits.warn:
-        metadata["next"] = f"tidemark status {contract.table} --quarantine"
+        kept_there = _MEND["quarantine"].format(table=contract.table)
+        metadata["next"] = kept_there if published else remedy("quarantine_flood", table=contract.table)
     listed = ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items(), key=lambda each: -each[1]))
     kept = "their bytes are kept in quarantine" if published else "nothing of the batch is published"
     return _evaluation(

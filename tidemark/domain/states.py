@@ -149,7 +149,8 @@ REMEDIES: dict[State, Remedy] = {
     "table_incompatible": Remedy(
         "A table of this name exists and its columns do not fit the topic.",
         "declare the types that it has, name another `table` in the contract, or add the missing columns; one without "
-        "rows: drop it, then tidemark accept {table} --first-load --reason …",
+        "rows: drop it, and the next run makes it anew; stops that as table_missing, tidemark accept {table} "
+        "--first-load --reason …",
         "The table that is there was not touched; records stay in Kafka.",
     ),
     "registry_down": Remedy("The schema registry does not answer.", _BACK, _AGAIN),

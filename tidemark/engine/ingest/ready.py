@@ -189,7 +189,8 @@ def made_anew(state: TableState) -> str:
     if state.rows or (state.ledger and any(each.written for each in state.ledger.totals.values())):
         return ""
     return (
-        f"It has no rows: drop it, then tidemark accept {state.table} --first-load --reason … makes it anew"
+        "It has no rows: drop it, and the next run makes it anew; stops that as table_missing, "
+        f"tidemark accept {state.table} --first-load --reason …"
     )
 
 
