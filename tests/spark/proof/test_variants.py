@@ -250,7 +250,7 @@ def test_an_upsert_table_whose_format_waits_holds_new_documents_as_text(lakehous
     plain = {"type": "object", "properties": {"id": {"type": "integer"}}, "additionalProperties": False}
     grown = {**plain, "properties": {**plain["properties"], "any": {}}}
     ada, said = Signature("ada", "a test", run_id="r"), {"upsert": ["id"]}
-    send(topic, b'{"id": 0}', schema_id=register(topic, plain, "JSON"))
+    send(topic, b'{"id": 0}', schema_id=topic.register(plain, "JSON"))
     table = lakehouse.table(topic, **said)
     current = current_of(table.contract)
     name = current.contract.table
@@ -268,7 +268,7 @@ def test_an_upsert_table_whose_format_waits_holds_new_documents_as_text(lakehous
     lakehouse.close()  # what is opened from now on knows the contract
     current = current_of(table.contract)
     approve(lakehouse.lake, table.contract, foresee(lakehouse.lake, table.contract).plan, ada)
-    grown_id = register(topic, grown, "JSON")
+    grown_id = topic.register(grown, "JSON")
     send(topic, b'{"id": 1, "any": {"a": [1, "x"]}}', schema_id=grown_id)
     assert merged() == [None, '{"a":[1,"x"]}']
     assert lakehouse.lake.state(table.name).columns.field("any").type == VARIANT
