@@ -53,6 +53,36 @@ def test_an_upsert_table_follows_a_rollback_and_a_replay(lakehouse, monkeypatch)
     the_pack_tells(lakehouse, made, monkeypatch)
 
 
+def test_an_upsert_table_follows_a_rollback_by_hand_of_a_table_whose_snapshots_were_expired(lakehouse):
+    """Given a contract that let wrong values in, when it is mended and the append table rolled back by hand and read on before any merge, then no undone value stays, as little as where a replay is taken back so."""
+    made, spark = Upserted(lakehouse, partitions=1), lakehouse.spark()
+    made.both((1, "a"), (2, "b"))
+    made.both((3, "c"))
+    spark.sql(
+        f"CALL lake.system.expire_snapshots(table => '{made.append.name}', older_than => TIMESTAMP '2100-01-01', retain_last => 1)"
+    )
+    good = made.append.head
+    made.both((1, "bad"), (2, "bad"))
+    assert made.rows() == {1: "bad", 2: "bad", 3: "c"}
+    made.declare(quality=[{"sql": "v <> 'bad'"}])
+    spark.sql(f"CALL lake.system.rollback_to_snapshot('{made.append.name}', {good})")
+    assert made.append.run().rows.quarantined == 2
+    made.merge()
+    assert made.rows() == {1: "a", 2: "b", 3: "c"}
+    assert not behind(made)
+
+    made.declare()
+    let_in = made.append.head
+    moved = replay(lakehouse.lake, made.append.contract, ADA, (None, None, None), quarantine=True, cause=None)
+    assert moved.arguments["moved"] == 2
+    made.merge()
+    assert made.rows() == {1: "bad", 2: "bad", 3: "c"}
+    spark.sql(f"CALL lake.system.rollback_to_snapshot('{made.append.name}', {let_in})")
+    assert behind(made)
+    made.merge()
+    assert made.rows() == {1: "a", 2: "b", 3: "c"}
+
+
 def behind(made):
     return read_pair(made.lakehouse.lake, made.current).behind
 

@@ -130,6 +130,13 @@ def test_offsets_that_fell_back_betray_a_rollback_even_when_the_named_snapshot_e
     assert isinstance(plan_merge([(12, merged(3, {0: 9}))], append), Rebuild)
 
 
+def test_a_replay_that_is_gone_betrays_a_rollback_by_hand():
+    """Given offsets that a run has read again since, then the count of replays tells that one of them was taken back."""
+    append = history(receipt(6, {0: 12}, revision=1), whole=False)
+    assert isinstance(plan_merge([(12, merged(3, {0: 9}, revision=2))], append), Rebuild)
+    assert isinstance(plan_merge([(12, merged(3, {0: 9}, revision=1))], append), Merge)
+
+
 def test_a_replay_whose_receipt_someone_expired_is_not_taken_for_none():
     """Given a history that others cut short, then only replays that are still told of are read again; with one that is
     not, or a rollback, the table is made anew."""

@@ -29,7 +29,8 @@ class AppendReceipt:
 class AppendHistory:
     """The append table at one moment. `chain`: its head's ancestors, newest first, as far as they are still there.
 
-    `whole`: the chain reaches back to the first snapshot, nothing was expired.
+    `whole`: what was merged and is not in the chain was undone. It reaches back to the first snapshot, or
+    what was merged is still there beside it.
     """
 
     uuid: str
@@ -180,8 +181,10 @@ def _undone(newest: MergeLedger, append: AppendHistory) -> str | None:
     fell_back = now.epoch < newest.epoch or (
         now.epoch == newest.epoch and any(now.next.get(p, 0) < o for p, o in newest.next.items())
     )
+    revision = newest.append_revision if now.epoch == newest.epoch else None
+    replay_gone = revision is not None and now.revision < revision
     rolled_back = any(each.ledger.kind == "rollback" for each in append.receipts)
-    if append.whole or fell_back or rolled_back:
+    if append.whole or fell_back or replay_gone or rolled_back:
         return f"snapshot {newest.append_snapshot} of {newest.append_table} was rolled back"
     if not _corrections_known(newest, append):
         return f"replays of {newest.append_table} since snapshot {newest.append_snapshot} are no longer in its history"

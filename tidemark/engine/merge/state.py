@@ -139,7 +139,9 @@ def read_history(metadata: TableMetadata, table: str, named: int | None) -> Appe
         head=metadata.current_snapshot_id or 0,
         chain=tuple(each.snapshot_id for each in chain),
         receipts=tuple(receipts),
-        whole=not chain or chain[-1].parent_snapshot_id is None,
+        whole=not chain
+        or chain[-1].parent_snapshot_id is None
+        or (named is not None and is_undone(metadata, named)),
     )
 
 
