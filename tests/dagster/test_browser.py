@@ -155,7 +155,7 @@ def test_a_person_finds_graph_figures_reasons_and_what_to_do_next(ui):
             "/assets/shop/orders?view=checks&checkDetail=quarantine_rate",
             "12 of 20 records could not enter: undecodable 12",
             "warns above",
-            "tidemark status shop.orders --quarantine",
+            "tidemark accept shop.orders --quarantine-batch",
         )
         look(
             "review", "/assets/schema/shop/orders?view=checks&checkDetail=schema_review", "text is no decimal",
