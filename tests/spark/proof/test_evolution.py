@@ -246,7 +246,7 @@ class TestWhatMayNotBeFollowed:
         assert [(c.kind, c.path) for c in found.done] == [("add_column", ("items",))]
         assert [(c.kind, c.path) for c in found.parked] == [("incompatible", ("customer",))]
         check = _review(table.contract, found)
-        assert (check["passed"], found.plan.id in str(check["metadata"]["next"])) == (False, True)
+        assert (check.passed, found.plan.id in str(check.metadata["next"].value)) == (False, True)
         assert evolve_now(lake, table.contract, "asset-run").done == ()
         topic.send([1])
         outcome = table.run()
