@@ -60,6 +60,40 @@ def test_a_broker_that_stalls_under_a_read_is_an_outage():
 
 
 @pytest.mark.parametrize(
+    ("says", "state"),
+    [
+        (
+            "S3Exception: The AWS Access Key Id you provided does not exist in our records. (Service: S3, Status Code: 403)",
+            "permission_denied",
+        ),
+        (
+            "OSError: When reading information for key 'm.json' in bucket 'lake': AWS Error INVALID_ACCESS_KEY_ID during …",
+            "permission_denied",
+        ),
+        (
+            "OSError: When getting information for bucket 'lake': AWS Error SIGNATURE_DOES_NOT_MATCH during HeadBucket",
+            "permission_denied",
+        ),
+        (
+            'OperationalError: connection failed: FATAL:  password authentication failed for user "tidemark"',
+            "permission_denied",
+        ),
+        (
+            "UncheckedSQLException: Failed to initialize: ERROR: permission denied for table iceberg_tables",
+            "permission_denied",
+        ),
+        ("S3Exception: The provided token has expired. (Service: S3, Status Code: 400)", "store_down"),
+        ("S3Exception: Please reduce your request rate. (Service: S3, Status Code: 503)", "store_down"),
+        ("OperationalError: connection failed: Connection refused", "catalog_down"),
+    ],
+)
+def test_a_refused_login_is_told_apart_from_a_service_that_is_away(says, state):
+    with pytest.raises((Stopped, Outage)) as stopped, named("shop.orders"):
+        raise RuntimeError(says)
+    assert stopped.value.state == state
+
+
+@pytest.mark.parametrize(
     "says",
     [
         "SparkException: Caused by: java.nio.file.FileSystemException: /lake/country=xxx: File name too long",

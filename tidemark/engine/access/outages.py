@@ -52,7 +52,17 @@ _DENIED = (
     "ACCESS_DENIED",
     "NotAuthorizedException",
     "ForbiddenException",
+    "Status Code: 401",
+    "Status Code: 403",
+    "InvalidAccessKeyId",
+    "INVALID_ACCESS_KEY_ID",
+    "SignatureDoesNotMatch",
+    "SIGNATURE_DOES_NOT_MATCH",
+    "authentication failed for user",
+    "permission denied for",
 )
+"""Of Kafka, the AWS SDK (REST catalogs, Glue, S3), PyArrow's S3 and Postgres; a token that expired is not among them,
+for whoever renews it does so while we try again."""
 _CATALOG_GONE = (
     "SQLITE_BUSY",
     "database is locked",
