@@ -124,18 +124,23 @@ def reviewed(lake: Lake, contract: Contract, run_id: str) -> dg.AssetCheckEvalua
     return _review(contract, found) if found else None
 
 
-def waiting(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckEvaluation]:
-    """Of an append table that a run left because a change waits: its `schema/…` asset says so at once."""
+def waiting(
+    instance: dg.DagsterInstance, contract: Contract, outcome: Outcome
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Of an append table that a run left because a change waits: its `schema/…` asset says so at once, and once."""
     if outcome.state == "schema_review" and not is_upsert_table(contract):
         error = outcome.error or {}
-        yield dg.AssetCheckEvaluation(
+        plan = error.get("plan")
+        found = dg.AssetCheckEvaluation(
             asset_key=schema_key(contract.table),
             check_name=REVIEW,
             passed=False,
             severity=dg.AssetCheckSeverity.WARN,
             description=error.get("message", ""),
-            metadata={"next": error.get("next_step", "")},
+            metadata={"next": error.get("next_step", ""), **({"plan": plan} if plan else {})},
         )
+        if News(instance, everything=False).is_check(found):
+            yield found
 
 
 def _made(lake: Lake, contract: Contract, found: Evolution) -> dg.AssetMaterialization:

@@ -36,7 +36,8 @@ def hints_of(
 def last_runs(instance: dg.DagsterInstance, tables: Sequence[str]) -> dict[str, Hint]:
     """How and when the newest ended run of each table ended.
 
-    Dagster knows the newest run of an asset, however long ago it was; if that one goes on, the one before it counts.
+    Dagster knows the newest run of an asset, however long ago it was; if that one goes on, or a sensor has told of the
+    asset since, the one before it counts.
     """
     known = instance.get_asset_records([table_key(table) for table in tables])
     newest: dict[str, set[str]] = {}
@@ -46,7 +47,7 @@ def last_runs(instance: dg.DagsterInstance, tables: Sequence[str]) -> dict[str, 
     records: list[RunRecord] = []
     if newest:
         records += instance.get_run_records(RunsFilter(run_ids=sorted(newest), statuses=_DONE))
-    if len(records) < len(newest):
+    if len(records) < len(newest) or sum(map(len, newest.values())) < len(known):
         records += instance.get_run_records(RunsFilter(statuses=_DONE), limit=LOOK_BACK)
     found: dict[str, Hint] = {}
     for record in sorted(records, key=lambda each: -(each.end_time or 0)):

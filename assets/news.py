@@ -35,12 +35,7 @@ class News:
         made = instance.get_latest_materialization_event(found.asset_key)
         if made and made.run_id != record.run_id and made.timestamp >= record.create_timestamp:
             return True
-        last = event.asset_check_evaluation_data
-        return (last.passed, last.severity, last.description) != (
-            found.passed,
-            found.severity,
-            found.description,
-        )
+        return _says(event.asset_check_evaluation_data) != _says(found)
 
     def is_result(self, made: dg.AssetMaterialization) -> bool:
         """Whether the result before says something else."""
@@ -49,3 +44,9 @@ class News:
         entry = self.instance.get_latest_materialization_event(made.asset_key)
         last = entry.asset_materialization if entry else None
         return last is None or any(last.metadata.get(n) != made.metadata.get(n) for n in SHOWN)
+
+
+def _says(found: dg.AssetCheckEvaluation) -> tuple[bool, dg.AssetCheckSeverity, object]:
+    """By which two evaluations are told apart: the plan that waits, whoever words it, or the words."""
+    plan = found.metadata.get("plan")
+    return found.passed, found.severity, plan.value if plan else found.description

@@ -1,7 +1,7 @@
 """What the checks of a table found last, said again where a result leaves it as true as it was.
 
 Dagster shows a check as not evaluated once its table was materialized again, be it red or green. A result without
-commits leaves the table as it was; one with commits adds rows, and mends nothing that was found.
+commits leaves the table as it was; one with commits adds rows, and mends little of what was found.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -27,10 +27,12 @@ def repeated(
     return newest(instance, contract, [name for name in every if name not in known])
 
 
-def still_failed(instance: dg.DagsterInstance, contract: Contract) -> Iterator[dg.AssetCheckEvaluation]:
-    """The newest evaluations that failed of checks that no batch judges: a batch has not mended what they found."""
+def still_failed(
+    instance: dg.DagsterInstance, contract: Contract, mended: Collection[str]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """The newest evaluations that failed of checks that no batch judges, but for what this run has `mended`."""
     every = (DRIFT, HEALTH, HEADROOM, KAFKA_RECONCILIATION)
-    keys = [dg.AssetCheckKey(table_key(contract.table), name) for name in every]
+    keys = [dg.AssetCheckKey(table_key(contract.table), name) for name in every if name not in mended]
     last = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
     names = [key.name for key, found in last.items() if found.status in _NOT_PASSED]
     return (each for each in newest(instance, contract, names) if not each.passed)

@@ -5,7 +5,6 @@ offsets and state of a result are in `tidemark/outcome`, fates that are rare are
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +14,7 @@ from dagster._core.definitions.data_version import DATA_VERSION_TAG
 from assets.column_lineage import from_append, from_topic
 from assets.exact import readable
 from assets.names import table_key
+from assets.repeated import repeated
 from assets.specs import column_schema
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
@@ -54,22 +54,37 @@ def result(
     return dg.MaterializeResult(asset_key=table_key(outcome.table), metadata=metadata, data_version=version)
 
 
-def untold(lake: Lake, contracts: Iterable[Contract], run_id: str) -> Iterator[dg.AssetMaterialization]:
+def untold(
+    lake: Lake, instance: dg.DagsterInstance, contracts: Iterable[Contract], run_id: str
+) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
     """Of the tables to which this run committed last and whose result it could not give: it was ended before.
 
-    What is made of them is then made anew as after any result.
+    What is made of them is then made anew as after any result; what their checks say goes on to be shown. Of tables
+    after one that cannot be reached now nothing is told.
     """
     for contract in contracts:
-        with suppress(Outage, Stopped):
+        try:
             state = lake.state(contract.table)
-            ledger = state.merged or state.ledger
-            if ledger is not None and ledger.run_id == run_id:
-                yield dg.AssetMaterialization(
-                    table_key(contract.table),
-                    description="Published by this run before it was ended.",
-                    metadata={"dagster/row_count": state.live_rows, "snapshot_id": str(state.head)},
-                    tags={DATA_VERSION_TAG: str(state.receipt)},
-                )
+        except Stopped:
+            continue
+        except Outage:
+            return
+        ledger = state.merged or state.ledger
+        if ledger is not None and ledger.run_id == run_id:
+            yield from published(instance, contract, state)
+
+
+def published(
+    instance: dg.DagsterInstance, contract: Contract, state: TableState
+) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
+    """What is known of the last commit of a run that could give no result."""
+    yield dg.AssetMaterialization(
+        table_key(contract.table),
+        description="Published by a run before it was ended.",
+        metadata={"dagster/row_count": state.live_rows, "snapshot_id": str(state.head)},
+        tags={DATA_VERSION_TAG: str(state.receipt)},
+    )
+    yield from repeated(instance, contract)
 
 
 def observation(contract: Contract, outcome: Outcome) -> dg.AssetObservation:

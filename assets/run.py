@@ -11,11 +11,12 @@ import dagster as dg
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 from assets.check_results import Told, said
+from assets.drift import evaluation as drift
 from assets.evolution import run_evolved, waiting
 from assets.handover import Handover
 from assets.lanes import run_length_of
 from assets.last_runs import loaded_before
-from assets.names import FRESHNESS, STOPPED_TAG, by_sensor, table_of
+from assets.names import DRIFT, FRESHNESS, HEADROOM, STOPPED_TAG, by_sensor, table_of
 from assets.quality import evaluations, merge_evaluations, unchanged_freshness
 from assets.repeated import newest, repeated, still_failed
 from assets.report import failure, observation, quarantine_landed, result, untold
@@ -23,6 +24,7 @@ from resources.lake import LakeResource
 from tidemark.domain.cadence.events import report_period
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
+from tidemark.domain.config.upsert import is_upsert_table
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.lake import Lake
@@ -74,16 +76,18 @@ def run_tables(
                 context.log_event(observation(contract, outcome))
                 continue
             left.pop(outcome.table, None)
-            _show_evolution(context, lake, contract)
+            changed = _show_evolution(context, lake, contract)
             judged = evaluations if make_work is None else merge_evaluations
             yield from said(context, judged(contract, outcome))
             yield from said(context, _still_late(context, contract, outcome))
-            yield from said(context, waiting(contract, outcome))
+            yield from said(context, waiting(context.instance, contract, outcome))
             if outcome.stopped:
                 stopped.append(outcome)
                 context.log.error("%s stopped: %s", outcome.table, outcome.state)
             elif outcome.commits:
-                yield from said(context, still_failed(context.instance, contract))
+                yield from said(
+                    context, _what_rows_leave_true(context, lake, contract, outcome, changed=changed)
+                )
                 yield _result(context, resource, contract, outcome, lake.state(contract.table))
             elif not _without_a_place(context, contract, outcome):
                 idle.append(outcome)
@@ -106,7 +110,7 @@ def _told_if_ended(
     try:
         yield
     except (dg.DagsterExecutionInterruptedError, KeyboardInterrupt, GeneratorExit):
-        for each in untold(lake, left.values(), context.run_id):
+        for each in untold(lake, context.instance, left.values(), context.run_id):
             context.log_event(each)
         raise
 
@@ -156,15 +160,26 @@ def _unchanged(
     yield unchanged
 
 
-def _show_evolution(context: dg.AssetExecutionContext, lake: Lake, contract: Contract) -> None:
-    """Changes that the run made to the table are shown on the `schema/…` asset; the table keeps them."""
+def _what_rows_leave_true(
+    context: dg.AssetExecutionContext, lake: Lake, contract: Contract, outcome: Outcome, *, changed: bool
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """What other looks at the table found, but for records about to expire where none waits any more."""
+    mended = [name for name, done in ((HEADROOM, not outcome.lag_records), (DRIFT, changed)) if done]
+    yield from still_failed(context.instance, contract, mended)
+    if changed and not is_upsert_table(contract):
+        yield drift(lake, contract)
+
+
+def _show_evolution(context: dg.AssetExecutionContext, lake: Lake, contract: Contract) -> bool:
+    """Changes that the run made to the table, if any, are shown on the `schema/…` asset; the table keeps them."""
     try:
         shown = run_evolved(lake, contract, context.run_id)
     except (Outage, Stopped) as error:
         context.log.warning("%s: whether its schema changed is not known now: %s", contract.table, error)
-        return
+        return False
     if shown is not None:
         context.log_event(shown)
+    return shown is not None
 
 
 def _reports(

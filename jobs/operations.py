@@ -115,7 +115,8 @@ def approve_table(context: dg.OpExecutionContext, config: Approve, lake: LakeRes
 
 
 def _show_what_waits(context: dg.OpExecutionContext, table: str, resource: LakeResource) -> None:
-    """The check of the `schema/…` asset, which an approval has made untrue."""
+    """The checks of what waits for a review, which an approval has made untrue."""
+    from assets.drift import evaluation as drift  # noqa: PLC0415
     from assets.evolution import reviewed  # noqa: PLC0415
 
     contract = resource.configuration.any_table(table)
@@ -123,12 +124,12 @@ def _show_what_waits(context: dg.OpExecutionContext, table: str, resource: LakeR
         return
     try:
         with resource.open() as lake:
-            found = reviewed(lake, contract, context.run_id)
+            found = [reviewed(lake, contract, context.run_id), drift(lake, contract)]
     except TidemarkError as error:
         context.log.warning("%s: what waits for a review is not known now: %s", table, error)
         return
-    if found is not None:
-        context.instance.report_runless_asset_event(found)
+    for each in filter(None, found):
+        context.instance.report_runless_asset_event(each)
 
 
 def change_table(

@@ -54,8 +54,8 @@ def answer(
     every = report_period(report_every, 2 * len(lake.configuration.contracts))
     events: list[dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation] = [
         *topic_observations(tick, decision, every),
-        *freshness_changes(tick, decision),
         *results_of_the_dead(tick),
+        *freshness_changes(tick, decision),
     ]
     listed = discover(tick, resource.places.home, served)
     remarks = [*tick.down, decision.reason, fresh or listed]

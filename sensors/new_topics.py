@@ -13,7 +13,7 @@ from resources.lake import LakeResource
 )
 def new_topics(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SkipReason:
     """One look at the clusters."""
-    from sensors.discover import remark_on  # noqa: PLC0415 - loading the definitions needs no Kafka client
+    from sensors.discover import remark_on, unserved  # noqa: PLC0415 - loading the definitions needs no Kafka client
     from sensors.on_disk import to_reload  # noqa: PLC0415
     from tidemark.engine.config.discovery import update  # noqa: PLC0415
     from tidemark.engine.look.topics import list_topics, with_listed  # noqa: PLC0415
@@ -21,8 +21,8 @@ def new_topics(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.Sk
     shared = lake.shared()
     listed, faults = list_topics(shared)
     update(lake.places.home, lambda seen: with_listed(seen, listed))
-    fresh = remark_on(shared.configuration, listed)
+    configuration = shared.configuration
+    waiting = None if unserved(configuration, listed) else to_reload(context, lake)
     silent = [f"kafka {cluster}: {error.message}" for cluster, error in faults.items()]
-    return dg.SkipReason(
-        "; ".join([*silent, fresh or to_reload(context, lake) or "no topic matches a pattern yet"])
-    )
+    remarks = [*silent, waiting, remark_on(configuration, listed)]
+    return dg.SkipReason("; ".join(filter(None, remarks)) or "no topic matches a pattern yet")

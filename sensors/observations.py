@@ -10,7 +10,7 @@ import dagster as dg
 
 from assets.checks import evaluation
 from assets.names import table_key, topic_key
-from assets.report import untold
+from assets.report import published
 from sensors.tick import Tick
 from tidemark.domain.cadence.freshness import judge, judge_unseen, of_paused
 from tidemark.domain.cadence.lag import Lag
@@ -59,12 +59,12 @@ def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvalua
             yield evaluation(contract, found, lag)
 
 
-def results_of_the_dead(tick: Tick) -> Iterator[dg.AssetMaterialization]:
+def results_of_the_dead(tick: Tick) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
     """What runs have published whose process was killed before they told of it: marts wait for that."""
-    for contract, run_id in tick.untold:
+    for contract, state, run_id in tick.untold:
         told = tick.instance.get_latest_materialization_event(table_key(contract.table))
         if told is None or told.run_id != run_id:
-            yield from untold(tick.lake, [contract], run_id)
+            yield from published(tick.instance, contract, state)
 
 
 def _furthest(lags: Sequence[Lag]) -> Lag:

@@ -17,10 +17,9 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
-from tidemark.domain.ledger.ledger import Ledger
-from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.domain.ledger.offsets import waiting
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import TableState
 
 READ_EVERY = timedelta(minutes=1)
 """A table is read again at least so often."""
@@ -46,10 +45,8 @@ class Tick:
     """By cluster and topic, why a topic alone could not be seen."""
     down: list[str] = field(default_factory=list)
     catalog_down: bool = False
-    broken: set[str] = field(default_factory=set)
-    """Runs that did not end well since the last tick."""
-    untold: list[tuple[Contract, str]] = field(default_factory=list)
-    """Tables whose newest commit is of such a run, which may not have told of it."""
+    untold: list[tuple[Contract, TableState, str]] = field(default_factory=list)
+    """Tables whose newest commit is of a run that did not end well, which may not have told of it, and its id."""
 
     def decide(self) -> Ask:
         """Look at everything and decide. Never raises for a service that is down: `down` says so."""
@@ -74,13 +71,13 @@ class Tick:
     def _take_in(self, runs: Sequence[Ended]) -> None:
         for run in runs:
             self.cache.runs_until = run.at
-            self.broken |= {run.run_id} if run.run_id else set()
             for table in run.tables:
                 entry = self.cache.entry(table)
                 state, before = run.stopped.get(table), entry.trouble
                 failures = before.failures + 1 if before else 1
                 entry.trouble = Trouble(state, failures, run.at) if state else None
                 entry.tried = run.at
+                entry.owed = run.run_id[:8] if run.run_id else entry.owed
 
     def _look_at_topics(self) -> None:
         by_cluster: dict[str, set[str]] = defaultdict(set)
@@ -141,16 +138,22 @@ class Tick:
             entry.committed = dict(state.ledger.next) if state.ledger else None
             entry.topic_id = (state.ledger.topic_id or "")[:8] or None if state.ledger else None
             entry.mark = f"{state.uuid}|{state.head}|{sorted(state.properties.items())}"
-            self._committed_by(contract, state.ledger)
+            self._look_for_untold(contract, state)
         entry.mark = mark_of(contract, self._topic_id(contract), entry.mark)
         entry.read_at = self.now
         trouble = entry.trouble
         if trouble and not trouble.mark:
             entry.trouble = Trouble(trouble.state, trouble.failures, trouble.since, entry.mark)
 
-    def _committed_by(self, contract: Contract, newest: Ledger | MergeLedger | None) -> None:
-        if newest is not None and newest.run_id in self.broken:
-            self.untold.append((contract, newest.run_id))
+    def _look_for_untold(self, contract: Contract, state: TableState) -> None:
+        """A table that stopped stays red until it goes on: a result would hide that."""
+        entry = self.cache.entry(contract.table)
+        if entry.owed is None or (entry.trouble and entry.trouble.state != "failed"):
+            return
+        newest = state.merged or state.ledger
+        if newest is not None and newest.run_id.startswith(entry.owed):
+            self.untold.append((contract, state, newest.run_id))
+        entry.owed = None
 
     def _topic_id(self, contract: Contract) -> str | None:
         topic = self.topics.get(contract.cluster, {}).get(contract.topic)

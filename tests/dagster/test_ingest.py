@@ -256,26 +256,32 @@ def test_what_a_run_published_is_told_when_somebody_ends_it(run, instance, monke
 
 
 def test_a_batch_does_not_hide_what_it_has_not_mended(run, instance, checks_of):
-    """Given a lost row that the nightly reconciliation found, when a record comes, then the check is as red as before; one that was green is not said again."""
-    for name, passed in (("kafka_reconciliation", False), ("files", True)):
+    """Given a lost row that the nightly reconciliation found, when a record comes, then the check is as red as before; one that was green is not said again, nor that records are about to expire when none waits."""
+    known = ("kafka_reconciliation", False), ("files", True), ("retention_headroom", False)
+    for name, passed in known:
         found = dg.AssetCheckEvaluation(asset_key=ORDERS, check_name=name, passed=passed, description="found")
         instance.report_runless_asset_event(found)
     FakeWork.waiting = {"shop.orders": 4}
     said = checks_of(run("shop.orders", tags=SENSOR))
     assert not said["kafka_reconciliation"].passed
     assert said["kafka_reconciliation"].description == "found"
-    assert "files" not in said
+    assert not {"files", "retention_headroom"} & said.keys()
 
 
 def test_a_run_that_stops_for_a_review_says_so_on_the_asset_of_the_schema(run, instance):
-    waits = Stopped("schema_review", "shop.orders", "channel is new.", plan="5b657e801151")
-    FakeWork.trouble = {"shop.orders": waits}
-    run("shop.orders", tags=SENSOR)
+    """Given a plan that waits, when runs stop for it, then the check says so, and once for each plan."""
     key = dg.AssetCheckKey(AssetKey(["schema", "shop", "orders"]), "schema_review")
-    (record,) = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
-    found = record.event.dagster_event.asset_check_evaluation_data
-    assert not found.passed
-    assert "channel is new" in found.description
+    for plan in ("5b657e801151", "5b657e801151", "0c1f7d2a9e44"):
+        waits = Stopped("schema_review", "shop.orders", "channel is new.", plan=plan)
+        FakeWork.trouble = {"shop.orders": waits}
+        run("shop.orders", tags=SENSOR)
+    records = instance.event_log_storage.get_asset_check_execution_history(key, limit=9)
+    found = [record.event.dagster_event.asset_check_evaluation_data for record in records]
+    assert [(each.passed, each.metadata["plan"].value) for each in found] == [
+        (False, "0c1f7d2a9e44"),
+        (False, "5b657e801151"),
+    ]
+    assert "channel is new" in found[0].description
 
 
 def test_a_click_on_a_paused_table_says_that_nothing_was_read(run, instance, monkeypatch):
@@ -492,6 +498,14 @@ def test_status_knows_a_stop_state_however_many_runs_came_after_it(run, instance
         "web.clicks": None,
     }
     assert last["shop.orders"].why.endswith("a plan waits")
+
+
+def test_status_knows_a_stop_state_when_a_sensor_has_told_of_the_table_since(run, instance):
+    FakeWork.trouble["shop.orders"] = Stopped("quarantine_flood", "shop.orders", "a flood")
+    run("shop.orders")
+    instance.report_runless_asset_event(dg.AssetMaterialization(ORDERS))
+    [found] = last_runs.last_runs(instance, ["shop.orders"]).values()
+    assert found.stopped == "quarantine_flood"
 
 
 def test_status_knows_a_stop_state_of_a_job_that_was_launched_as_a_whole(run, instance, defs):

@@ -328,10 +328,34 @@ def test_what_a_killed_run_has_published_is_told_by_the_next_tick(tick, lake, ru
     lake.tables["shop.orders"] = {"next": {0: 10}, "run_id": run.run_id}
     (where.home / "runs").mkdir(exist_ok=True)
     (where.home / "runs" / run.run_id).touch()
-    told = [each for later in (0, 5) for each in tick(later=later).asset_events]
-    (made,) = [each for each in told if isinstance(each, dg.AssetMaterialization)]
+    lake.down["catalog"] = True  # the tick that sees the run's end cannot read the table
+    assert not made_by(tick(later=-5))
+    del lake.down["catalog"]
+    (made,) = [each for later in (0, 5) for each in made_by(tick(later=later))]
     assert made.asset_key.path == ["shop", "orders"]
     assert made.tags["dagster/data_version"] == "1"
+
+
+def made_by(ticked):
+    return [each for each in ticked.asset_events if isinstance(each, dg.AssetMaterialization)]
+
+
+def test_what_a_stopped_table_has_published_is_told_once_it_goes_on(tick, lake, run_of, instance):
+    """Given a run that stopped at a table after a commit, when ticks look, then no result hides that until a run has ended well; with it checks that were red are told again."""
+    run = run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True)
+    red = dg.AssetCheckEvaluation(asset_key=dg.AssetKey(["shop", "orders"]), check_name="files", passed=False)
+    instance.report_runless_asset_event(red)
+    tick(later=-60)
+    lake.tables["shop.orders"] = {"next": {0: 10}, "run_id": run.run_id}
+    _finished(instance, run, json.dumps({"shop.orders": "catalog_down"}))
+    assert [made_by(tick(later=later)) for later in (-50, -45)] == [[], []]
+    again = run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True)
+    instance.report_dagster_event(
+        dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, "ingest"), again.run_id
+    )
+    events = tick(later=20).asset_events
+    assert [type(each).__name__ for each in events][-2:] == ["AssetMaterialization", "AssetCheckEvaluation"]
+    assert (events[-1].check_name, events[-1].passed) == ("files", False)
 
 
 def test_a_run_of_another_job_whose_machine_went_down_keeps_nothing_either(tick, defs, instance, where):

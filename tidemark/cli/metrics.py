@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from threading import Lock
 
 from prometheus_client import CollectorRegistry, generate_latest, start_http_server
 from prometheus_client.core import GaugeMetricFamily
@@ -48,6 +49,7 @@ class TableFigures:
         chosen_both(self._lake.configuration, tables)
         self._seen: list[Status] = []
         self._at = float("-inf")
+        self._turn = Lock()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """One gauge per figure; what could not be asked is left out, `tidemark_state` says why."""
@@ -69,6 +71,10 @@ class TableFigures:
         yield state
 
     def _statuses(self) -> list[Status]:
+        with self._turn:  # each scrape has a thread of its own
+            return self._newest()
+
+    def _newest(self) -> list[Status]:
         if time.monotonic() - self._at > FRESH_FOR:
             with suppress(TidemarkError):  # what is broken, or out of reach, is told by other commands
                 self._follow()
