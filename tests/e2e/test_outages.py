@@ -7,6 +7,7 @@ from urllib.parse import urlparse
 
 import pytest
 from lakehouse import until
+from pyspark.sql.connect.client.core import ChannelBuilder
 
 from tidemark.domain.states import OUTAGES
 
@@ -48,6 +49,28 @@ def test_a_service_killed_in_mid_write_loses_nothing(lakehouse, backlog, service
     run.join(300)
     assert not run.is_alive(), "the run did not end"
     assert outcomes[0].state in {"fresh", "spark_down", "kafka_down", "lagging"}, outcomes[0].error
+    goes_on(backlog)
+    assert backlog.holds_everything().rows == BACKLOG + 10
+
+
+@pytest.mark.long  # two minutes, all of them waiting
+def test_a_spark_server_that_hangs_is_an_outage(lakehouse, backlog, monkeypatch):
+    """Given a server that does nothing more in mid write, when it is asked whether it lives, then the run ends, and goes on once it does."""
+    sooner = [(k, 5_000 if "keepalive" in k else v) for k, v in ChannelBuilder.GRPC_DEFAULT_OPTIONS]
+    patience = ("grpc.min_reconnect_backoff_ms", 2_000)
+    monkeypatch.setattr(ChannelBuilder, "GRPC_DEFAULT_OPTIONS", [*sooner, patience])
+    lake = lakehouse.open_lake()
+    folder = Path(urlparse(backlog.iceberg().location()).path) / "data"
+    there = set(folder.rglob("*.parquet"))
+    outcomes = []
+    run = threading.Thread(target=lambda: outcomes.append(backlog.run(lake=lake)))
+    run.start()
+    until(lambda: set(folder.rglob("*.parquet")) - there, "the server to begin writing", 120)
+    with lakehouse.hanging("spark"):
+        run.join(300)
+        assert not run.is_alive(), "the run did not end"
+    lake.close()
+    assert outcomes[0].state == "spark_down", outcomes[0].error
     goes_on(backlog)
     assert backlog.holds_everything().rows == BACKLOG + 10
 

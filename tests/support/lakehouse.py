@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -88,6 +89,16 @@ class Lakehouse:
         pid = Stack(self.home).status()["processes"][service]
         os.kill(pid, signal.SIGKILL)
         until(lambda: Stack(self.home).status()["processes"][service] is None, f"{service} to be gone")
+
+    @contextmanager
+    def hanging(self, service: str) -> Iterator[None]:
+        """Within the block a service of the stack lives and does nothing."""
+        pid = Stack(self.home).status()["processes"][service]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     def table(self, topic: Topic, name: str | None = None, **contract: Any) -> "Table":
         """Write the contract of `topic`; a second call replaces it."""

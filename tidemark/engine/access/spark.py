@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.connect.client.core import ChannelBuilder
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
@@ -24,6 +25,10 @@ from tidemark.engine.access.spark_limits import SESSION_SETTINGS, missing_limits
 
 HEARD_EVERY = 300.0
 """Seconds between two calls that keep a session alive: a server may close one after a good many more."""
+SILENT = 330
+"""Seconds without a word from a server until it is asked whether it lives; it refuses those who ask every 5 minutes."""
+ANSWERS_WITHIN = 60
+"""Seconds that it may take to answer: a machine that hangs or is out of reach would hold a run for good."""
 OWN_EXTENSIONS = "tidemark.spark.TidemarkExtensions"
 """Of `tidemark/jvm`: Avro is read by a decoder that bounds what a damaged record may allocate."""
 OWN_PLUGIN = "tidemark.spark.TidemarkPlugin"
@@ -34,6 +39,11 @@ REQUIRED_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionEx
 # Whoever opens a session closes it (Lake.close).
 if hasattr(ConnectSession, "__del__"):
     del ConnectSession.__del__
+
+ChannelBuilder.GRPC_DEFAULT_OPTIONS += [
+    ("grpc.keepalive_time_ms", SILENT * 1000),
+    ("grpc.keepalive_timeout_ms", ANSWERS_WITHIN * 1000),
+]
 
 
 def connect(remote: str) -> SparkSession:
