@@ -58,9 +58,8 @@ def test_an_upsert_table_follows_a_rollback_by_hand_of_a_table_whose_snapshots_w
     made, spark = Upserted(lakehouse, partitions=1), lakehouse.spark()
     made.both((1, "a"), (2, "b"))
     made.both((3, "c"))
-    spark.sql(
-        f"CALL lake.system.expire_snapshots(table => '{made.append.name}', older_than => TIMESTAMP '2100-01-01', retain_last => 1)"
-    )
+    expire = f"CALL lake.system.expire_snapshots(table => '{made.append.name}', older_than => TIMESTAMP '2100-01-01', retain_last => 1)"
+    spark.sql(expire)
     good = made.append.head
     made.both((1, "bad"), (2, "bad"))
     assert made.rows() == {1: "bad", 2: "bad", 3: "c"}
@@ -81,6 +80,14 @@ def test_an_upsert_table_follows_a_rollback_by_hand_of_a_table_whose_snapshots_w
     assert behind(made)
     made.merge()
     assert made.rows() == {1: "a", 2: "b", 3: "c"}
+
+    made.both((4, "d"))
+    for _ in range(2):
+        spark.sql(
+            f"CALL lake.system.rewrite_data_files(table => '{made.append.name}', options => map('rewrite-all', 'true'))"
+        )
+    spark.sql(expire)
+    assert not behind(made), "a history that was cut off behind the merged snapshot is no rollback"
 
 
 def behind(made):

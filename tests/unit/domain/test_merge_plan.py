@@ -110,6 +110,16 @@ def test_compaction_and_expiry_change_nothing():
     assert plan_merge([(10, merged(2, {0: 5}))], expired).rows.start == {0: 5}
 
 
+def test_what_the_tag_alone_still_tells_of_is_not_merged_twice():
+    """Given a merged rollback or replay whose receipt an expirer has cut off, then it is neither undone nor read again."""
+    for kind, touched in (("rollback", None), ("replay", {0: [(1, 3)]})):
+        cut = AppendHistory("u", 9, (9,), (receipt(3, {0: 5}, kind=kind, touched=touched),), whole=False)
+        assert plan_merge([(12, merged(3, {0: 5}))], cut) is None
+        assert isinstance(
+            plan_merge([(12, merged(2, {0: 5}))], cut), Rebuild if kind == "rollback" else Merge
+        )
+
+
 def test_a_rollback_of_the_append_table_goes_back_to_the_own_receipt_before_it():
     append = history(receipt(1, {0: 5}), receipt(4, {0: 5}, kind="rollback"))
     own = [(12, merged(3, {0: 9})), (11, merged(2, {0: 7})), (10, merged(1, {0: 5}))]

@@ -16,7 +16,13 @@ from pyiceberg.types import LongType, NestedField
 from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import LEDGER_TAG
-from tidemark.engine.access.table_state import newest_receipt, read_state, receipts_of_halves, require_whole
+from tidemark.engine.access.table_state import (
+    is_undone,
+    newest_receipt,
+    read_state,
+    receipts_of_halves,
+    require_whole,
+)
 from tidemark.engine.merge.state import read_history
 
 COLUMNS = pa.schema([("id", pa.int64())])
@@ -87,6 +93,26 @@ def test_the_tag_is_believed_only_behind_what_is_left_of_the_chain(format_versio
     assert found(3, 5, head=5) == 3, "cut"
     assert found(2, 3, head=2) is None, "cut, and taken back"
     assert found(1, 2, 3, head=2) == 1
+
+
+@pytest.mark.parametrize("format_version", [1, 2])
+def test_a_chain_that_was_cut_behind_a_snapshot_is_no_rollback(format_version: int) -> None:
+    """Given two commits after a receipt, when an expirer removes the first of them, then the receipt is not undone; it is
+    where main was taken back behind it, cut or not."""
+    whole = (1, None, RECEIPT), (2, 1, RECEIPT), (3, 2, {}), (4, 3, {}), (5, 1, {})
+
+    def undone(*numbers: int, head: int) -> bool:
+        left = [each for each in whole if each[0] in numbers]
+        return is_undone(history(*left, head=head, tag=2, format_version=format_version), 2)
+
+    assert not undone(1, 2, 3, 4, head=4)
+    assert not undone(2, 4, head=4), "cut"
+    assert not undone(4, head=4), "expired itself"
+    assert undone(1, 2, 3, 4, head=1)
+    assert undone(1, 2, 5, head=5)
+    assert not undone(2, 5, head=5), "cut after the rollback: it does not tell"
+    shorter = history((1, 0, RECEIPT), (2, 1, RECEIPT), head=1, tag=2, format_version=format_version)
+    assert is_undone(shorter, 2), "cut before the rollback"
 
 
 def test_a_history_without_any_receipt_has_a_name() -> None:

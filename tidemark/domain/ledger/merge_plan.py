@@ -45,9 +45,9 @@ class AppendHistory:
         return self.receipts[0].ledger
 
     def since(self, snapshot: int) -> tuple[AppendReceipt, ...]:
-        """The receipts after `snapshot`, newest first; all that are known when it is not in the chain."""
+        """The receipts after `snapshot`, newest first; all others that are known when it is not in the chain."""
         if snapshot not in self.chain:
-            return self.receipts
+            return tuple(each for each in self.receipts if each.snapshot != snapshot)
         newer = set(self.chain[: self.chain.index(snapshot)])
         return tuple(each for each in self.receipts if each.snapshot in newer)
 
@@ -183,7 +183,7 @@ def _undone(newest: MergeLedger, append: AppendHistory) -> str | None:
     )
     revision = newest.append_revision if now.epoch == newest.epoch else None
     replay_gone = revision is not None and now.revision < revision
-    rolled_back = any(each.ledger.kind == "rollback" for each in append.receipts)
+    rolled_back = any(each.ledger.kind == "rollback" for each in append.since(newest.append_snapshot))
     if append.whole or fell_back or replay_gone or rolled_back:
         return f"snapshot {newest.append_snapshot} of {newest.append_table} was rolled back"
     if not _corrections_known(newest, append):

@@ -296,10 +296,18 @@ def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snap
 
 
 def is_undone(metadata: TableMetadata, snapshot_id: int) -> bool:
-    """Whether the snapshot is there, and not among main's ancestors; one that has expired counts as one of them."""
-    if metadata.snapshot_by_id(snapshot_id) is None:
-        return False
-    return all(each.snapshot_id != snapshot_id for each in ancestors(metadata, metadata.current_snapshot_id))
+    """Whether the snapshot is there, and not among main's ancestors.
+
+    One that has expired counts as one of them, and so does one that is older than what expiry has left of them.
+    """
+    found, last = metadata.snapshot_by_id(snapshot_id), None
+    for each in ancestors(metadata, metadata.current_snapshot_id):
+        if each.snapshot_id == snapshot_id:
+            return False
+        last = each
+    if found is None or last is None or last.parent_snapshot_id is None:
+        return found is not None
+    return _age(found) > _age(last)
 
 
 def schema_at(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
