@@ -282,6 +282,13 @@ def test_a_contract_that_is_no_mapping(installation):
     assert installation.contract("- topic: orders").problem().message == "must be a mapping of keys to values"
 
 
+def test_a_number_beside_a_mistake_is_no_mistake(installation):
+    """Given numbers that Python would spell otherwise, then what is wrong beside them is all that is said."""
+    numbers = "quarantine: {warn: 0.10, fail: 0.20}\ningest: {max_records: 1_000_000}"
+    problem = installation.contract(f"topic: orders\ntabel: shop.orders\n{numbers}").problem()
+    assert (problem.key, problem.message) == ("tabel", "unknown key")
+
+
 def test_an_alias_that_contains_itself(installation):
     found = installation.contract("topic: orders\nsort_by: &a [*a]").problems()
     assert (found[0].line, found[0].message) == (2, "an alias contains itself")

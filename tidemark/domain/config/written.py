@@ -11,13 +11,17 @@ class Written:
     digits: int | float | str
     """The number itself; its text where no float is exactly that number."""
 
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        """A copy is made of the text."""
+        return type(self), (self.text,)
+
 
 class Whole(Written, int):
     """An int such as `1_000` or `+12`."""
 
     def __new__(cls, text: str) -> Self:
         """Raises ValueError when `text` is no whole number."""
-        made = super().__new__(cls, text)
+        made = super().__new__(cls, text.replace("_", ""))
         made.text, made.digits = text, int(made)
         return made
 
@@ -27,7 +31,8 @@ class Broken(Written, float):
 
     def __new__(cls, text: str) -> Self:
         """Raises ValueError when `text` is no number."""
-        made, plain = super().__new__(cls, text), text.replace("_", "")
+        plain = text.replace("_", "")
+        made = super().__new__(cls, plain)
         made.text = text
         made.digits = float(made) if Decimal(repr(float(made))) == Decimal(plain) else plain
         return made

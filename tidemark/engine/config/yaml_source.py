@@ -120,14 +120,15 @@ def _read(file: str, text: str) -> tuple[Document | None, list[Problem]]:
 
 def _scalar(node: yaml.ScalarNode) -> Any:
     text: str = node.value
+    plain = text.replace("_", "")
     if node.tag == f"{_TAG}null":
         return None
     if node.tag == f"{_TAG}bool" and text.lower() in {"true", "false"}:
         return text.lower() == "true"
     if node.tag == f"{_TAG}int" and _WHOLE.fullmatch(text):
-        return _number(int(text), Whole, text) if len(text) <= _LONGEST_NUMBER else _NO_NUMBER
+        return _number(int(plain), Whole, text) if len(text) <= _LONGEST_NUMBER else _NO_NUMBER
     if node.tag == f"{_TAG}float" and _BROKEN.fullmatch(text):
-        found = float(text)
+        found = float(plain)
         return _number(found, Broken, text) if math.isfinite(found) else _NO_NUMBER
     return text
 
