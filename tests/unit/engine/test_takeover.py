@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import ForbiddenError
 
 from tidemark.domain.columns.types import LONG, STRING, Field, Struct, table_columns
 from tidemark.domain.config.contract import Contract
@@ -312,6 +313,23 @@ class TestATableThatTheContractNamesAnew:
         ours = contract("shop.orders")
         lake.declare(ours)
         assert renaming(lake, ours) is None
+
+    def test_is_looked_for_beside_namespaces_that_nobody_may_look_into(
+        self, lake: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lake.load("shop.orders")
+        lake.catalog.create_namespace("theirs")
+        list_tables = lake.catalog.list_tables
+
+        def answers(space: Any) -> Any:
+            if space == ("theirs",):
+                raise ForbiddenError("no rights")
+            return list_tables(space)
+
+        monkeypatch.setattr(lake.catalog, "list_tables", answers)
+        now = contract("sales.orders")
+        lake.declare(now)
+        assert renaming(lake, now).verdict == "review"
 
     def test_is_looked_for_among_foreign_tables_once_however_many_are_loaded(
         self, lake: Any, monkeypatch: pytest.MonkeyPatch

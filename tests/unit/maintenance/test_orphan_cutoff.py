@@ -7,13 +7,17 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import BadRequestError, ForbiddenError, NoSuchNamespaceError, RESTError
 from pyiceberg.table.refs import SnapshotRefType
 from pyspark.errors import PySparkException
 
 from tidemark.domain.config.contract import Orphans
 from tidemark.domain.errors import Overtaken
+from tidemark.engine.access import metadata_files
+from tidemark.engine.access.metadata_files import MetadataFiles
 from tidemark.engine.maintain import orphans
 from tidemark.engine.maintain.orphans import VANISHED, _listed, cutoff
+from tidemark.engine.table.folder import give_up
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 DAY_MS = 86_400_000
@@ -80,27 +84,86 @@ def test_a_listing_that_lost_a_file_to_a_commit_is_made_again(monkeypatch):
         _listed(Listing(*[gone] * 9), "shop.orders", NOW)
 
 
-def test_a_table_of_any_namespace_in_the_same_folder_is_noticed_and_each_is_asked_once(tmp_path, monkeypatch):
-    """Given a table that lies in another's folder, as one does that was renamed, and one that cannot be read, when orphans of several tables are looked for, then the neighbour is named, and every table was loaded once."""
+COLUMNS = pa.schema([("id", pa.int64())])
+
+
+@pytest.fixture
+def lake(tmp_path, monkeypatch):
+    monkeypatch.setattr(metadata_files, "_FILES", MetadataFiles(0))  # a process that has never read a table
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
-    lake = SimpleNamespace(catalog=catalog, locations={})
-    columns = pa.schema([("id", pa.int64())])
-    for name in ("shop.orders", "sales.orders", "shop.clicks", "marts.broken"):
-        catalog.create_namespace_if_not_exists(name.partition(".")[0])
-    for name in ("shop.orders", "shop.clicks"):
-        catalog.create_table(name, columns)
-    catalog.create_table("sales.orders", columns, location=f"file://{tmp_path}/shop/orders")
-    broken = catalog.create_table("marts.broken", columns).metadata_location
-    Path(broken.removeprefix("file://")).unlink()
-    ours = [catalog.load_table(name) for name in ("shop.orders", "shop.clicks")]
-    asked, load_table = [], catalog.load_table
-    monkeypatch.setattr(catalog, "load_table", lambda name: asked.append(name) or load_table(name))
-    assert [orphans._neighbour(lake, each) for each in ours] == ["sales.orders", None]
-    assert sorted(each for each in asked if each != "marts.broken") == [
-        "sales.orders",
-        "shop.clicks",
-        "shop.orders",
+    return SimpleNamespace(catalog=catalog, locations={}, folder=f"file://{tmp_path}")
+
+
+def made(lake, name, location=None):
+    lake.catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
+    place = f"{lake.folder}/{location}" if location else None
+    return lake.catalog.create_table(name, COLUMNS, location=place)
+
+
+def broken(lake, name):
+    """A table whose metadata file is gone, as after the restore of a catalog from a backup."""
+    Path(made(lake, name).metadata_location.removeprefix("file://")).unlink()
+
+
+def test_a_table_of_any_namespace_in_the_same_folder_is_noticed_and_each_is_asked_once(lake, monkeypatch):
+    """Given a table that lies in another's folder, as one does that was renamed, and one that cannot be read, when orphans of several tables are looked for, then the neighbour is named, and every table was loaded once."""
+    ours = [made(lake, name) for name in ("shop.orders", "shop.clicks", "shop.views")]
+    made(lake, "sales.orders", "shop/orders")
+    made(lake, "deep.down.clicks", "shop/clicks/inner")
+    broken(lake, "marts.broken")
+    asked, load_table = [], lake.catalog.load_table
+    monkeypatch.setattr(lake.catalog, "load_table", lambda name: asked.append(name) or load_table(name))
+    found = [orphans._neighbour(lake, each) for each in ours]
+    assert found == [
+        "sales.orders lies in the same folder: move it",
+        "deep.down.clicks lies in the same folder: move it",
+        None,
     ]
+    loaded = [each for each in asked if each != "marts.broken"]
+    assert sorted(loaded) == ["deep.down.clicks", "sales.orders", "shop.clicks", "shop.orders", "shop.views"]
+
+
+def test_a_table_that_cannot_be_read_and_may_lie_in_the_folder_keeps_its_files(lake):
+    """Given one that had this name before, one whose name this one had, or one of the same namespace, when it cannot be read, then nothing is removed."""
+    orders, clicks = made(lake, "shop.orders"), made(lake, "web.clicks", "site/clicks")
+    broken(lake, "crm.bought")
+    assert orphans._neighbour(lake, orders) is None
+    give_up(lake.catalog, "shop.orders", "crm.bought")
+    assert orphans._neighbour(lake, orders) == "crm.bought cannot be read, and may lie in the same folder"
+    assert orphans._neighbour(lake, clicks) is None
+    broken(lake, "site.clicks")
+    assert orphans._neighbour(lake, clicks) == "site.clicks cannot be read, and may lie in the same folder"
+    broken(lake, "shop.views")
+    assert orphans._neighbour(lake, orders) == "shop.views cannot be read, and may lie in the same folder"
+
+
+def test_namespaces_that_are_others_or_gone_meanwhile_hold_no_neighbour(lake, monkeypatch):
+    """Given a catalog that lets nobody list another's namespace, one that is dropped as it is looked into, or no nested ones, then orphans are looked for; not when its own does not answer."""
+    ours = made(lake, "shop.orders")
+    made(lake, "sales.orders", "shop/orders")
+    list_tables = lake.catalog.list_tables
+    for namespace, answer in (
+        ("theirs", ForbiddenError("no rights")),
+        ("glue", type("AccessDeniedException", (Exception,), {})()),
+        ("gone", NoSuchNamespaceError("gone")),
+        ("flat", BadRequestError("nested namespaces are not supported")),
+    ):
+        lake.catalog.create_namespace(namespace)
+        denied = {(namespace,): answer}
+
+        def answers(space, denied=denied):
+            if space in denied:
+                raise denied[space]
+            return list_tables(space)
+
+        monkeypatch.setattr(lake.catalog, "list_tables", answers)
+        assert orphans._neighbour(lake, ours) == "sales.orders lies in the same folder: move it"
+        denied["shop",] = answer
+        with pytest.raises(type(answer)):
+            orphans._neighbour(lake, ours)
+    denied["theirs",] = RESTError("500")
+    with pytest.raises(RESTError):
+        orphans._neighbour(lake, made(lake, "marts.orders"))
 
 
 def test_a_store_has_one_name_in_all_its_spellings():

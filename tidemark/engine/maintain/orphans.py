@@ -7,7 +7,6 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from pyiceberg.io import FileIO
@@ -22,10 +21,12 @@ from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.snapshot_keep import Snap, began_at, is_attempt, is_dead
 from tidemark.domain.plan.table_properties import GC_ENABLED
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.namespace import listed, namespaces
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.expire import refs_of
+from tidemark.engine.table.folder import now_named
 from tidemark.engine.table.lease import lease
 
 LEAST = timedelta(days=1)
@@ -61,7 +62,7 @@ def remove_orphans(lake: Lake, name: str, limits: Orphans, *, until: float, dry_
     reason = f"{counted(len(found), 'file')} that no snapshot names, older than {before:%Y-%m-%d %H:%M} UTC"
     neighbour = _neighbour(lake, table) if found else None
     if neighbour:
-        reason += f"; nothing is removed, for {neighbour} lies in the same folder: move it"
+        reason += f"; nothing is removed, for {neighbour}"
     deleted = 0
     if found and not (dry_run or neighbour):
         with lease(lake, name):
@@ -131,25 +132,42 @@ def _look(lake: Lake, name: str, before: datetime) -> list[str]:
 
 
 def _neighbour(lake: Lake, table: Table) -> str | None:
-    """Another table of the catalog whose files lie under this one's location, or None.
+    """Which other table of the catalog has its files under this one's location, or may have; None: no one.
 
-    Where a table lies is asked once: what is renamed stays where it is. One that cannot be read lies nowhere.
+    Where a table lies is asked once: what is renamed stays where it is. One that cannot be read may lie here if it is
+    of the same namespace, or had this one's name before, or this one had its name; else it lies nowhere.
     """
-    catalog, ours = lake.catalog, _folder(table.location())
-    listed = [each for space in catalog.list_namespaces() for each in catalog.list_tables(space)]
-    others = [".".join(each) for each in listed if each != table.name()]
+    name, ours = table.name(), _folder(table.location())
+    near, renamed = lake.catalog.list_tables(name[:-1]), now_named(lake.catalog, ".".join(name))
+    far = [
+        each
+        for space in namespaces(lake.catalog)
+        if space != name[:-1]
+        for each in listed(lake.catalog.list_tables, space)
+    ]
+    others = {".".join(each): each for each in (*near, *far) if each != name}
     with ThreadPoolExecutor(PARALLEL, thread_name_prefix="orphans") as pool:
         places = list(pool.map(lambda other: _location(lake, other), others))
-    lying = (other for other, place in zip(others, places, strict=True) if place.startswith(ours))
-    return next(lying, None)
+    for (other, parts), place in zip(others.items(), places, strict=True):
+        if place is not None and place.startswith(ours):
+            return f"{other} lies in the same folder: move it"
+        if place is None and (parts in near or other == renamed or ours.endswith("/".join(("", *parts, "")))):
+            return f"{other} cannot be read, and may lie in the same folder"
+    return None
 
 
-def _location(lake: Lake, name: str) -> str:
+def _location(lake: Lake, name: str) -> str | None:
+    """None when it cannot be read; empty when there is no such table any more."""
     if name not in lake.locations:
-        with suppress(Stopped), named(name):
-            if found := load(lake.catalog, name):
-                lake.locations[name] = _folder(found.location())
-    return lake.locations.get(name, "")
+        try:
+            with named(name):
+                found = load(lake.catalog, name)
+        except Stopped:
+            return None
+        if found is None:
+            return ""
+        lake.locations[name] = _folder(found.location())
+    return lake.locations[name]
 
 
 def _folder(location: str) -> str:

@@ -24,13 +24,13 @@ def give_up(catalog: Catalog, name: str, now: str) -> None:
 def taken_folder(lake: Lake, table: str) -> str | None:
     """The table whose files lie in the folder that a new `table` would get, or None; by all names that it had since."""
     passed: set[str] = set()
-    now = _given_up(lake.catalog, table)
+    now = now_named(lake.catalog, table)
     while now is not None and now not in passed:
         found = load(lake.catalog, now)
         if found is not None and not _at_home(found):
             return now
         passed.add(now)
-        now = _given_up(lake.catalog, now)
+        now = now_named(lake.catalog, now)
     return None
 
 
@@ -46,7 +46,8 @@ def folder_fault(lake: Lake, table: str) -> Stopped | None:
     )
 
 
-def _given_up(catalog: Catalog, table: str) -> str | None:
+def now_named(catalog: Catalog, table: str) -> str | None:
+    """The table that has left this name behind, by the name that it was given then."""
     namespace, _, short = table.partition(".")
     try:
         return catalog.load_namespace_properties(namespace).get(f"{GIVEN_UP}{short}")

@@ -21,7 +21,7 @@ from tidemark.domain.plan.contract_record import EVENT, RECORD, remembered
 from tidemark.domain.plan.meanings import known
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.namespace import make_namespace
+from tidemark.engine.access.namespace import listed, make_namespace
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState, load, read_state
 from tidemark.engine.table.create import CLUSTER, DECLARED_IN, contract_file
@@ -190,7 +190,7 @@ def unclaimed(lake: Lake, made_by: str | None = None) -> Iterator[TableState]:
     """
     catalog, ours = lake.catalog, _names(lake.configuration)
     for namespace in catalog.list_namespaces():
-        for identifier in catalog.list_tables(namespace):
+        for identifier in listed(catalog.list_tables, namespace):
             table = ".".join(identifier[-2:])
             if table.lower() in ours or len(identifier) != 2:  # noqa: PLR2004 - namespace and name
                 continue
