@@ -19,6 +19,12 @@ from tidemark.engine.verify.reconcile import reconcile as compare
 
 SHOWN = 5
 """Runs of offsets that a line names; the rest is counted."""
+_EXPLAINED = {
+    True: "compacted since",
+    False: "never committed, or deleted",
+    None: "compacted since, or never committed: the topic's configuration could not be read",
+}
+"""Why Kafka has no record for a row: by whether the topic is compacted."""
 
 
 def reconcile(table: str, *, as_json: bool) -> None:
@@ -109,7 +115,7 @@ def _remarks(found: Reconciliation) -> None:
                 f"{each.start - 1}; rows below {each.start} were looked through for duplicates only"
             )
         if each.unknown:
-            why = "compacted since" if found.compacted else "never committed, or deleted"
+            why = _EXPLAINED[found.compacted]
             say.print(
                 f"partition {each.partition}: rows without a record in Kafka ({why}): {_told(each.unknown)}"
             )

@@ -23,6 +23,7 @@ from tidemark.engine.verify.marks import (
     runs,
     windows,
 )
+from tidemark.engine.verify.reconcile import Reconciliation
 
 OFFSETS = st.lists(st.integers(10, 39), max_size=40)
 
@@ -129,6 +130,18 @@ def test_rows_without_a_record_are_told_unless_compaction_explains_them() -> Non
     found = count(values=[10], tombstones=[], rows=[10, 12], quarantined=[])
     assert found.as_json()["never_committed"] == [[12, 13]]
     assert found.as_json(compacted=True)["never_committed"] == []
+
+
+def test_a_compaction_that_nobody_could_ask_about_explains_nothing() -> None:
+    made = count(values=[10], tombstones=[], rows=[10, 12], quarantined=[])
+    whole = count(values=[10], tombstones=[], rows=[10], quarantined=[])
+
+    def sound(found: Count, *, compacted: bool | None) -> bool:
+        return Reconciliation("shop.orders", 0, {0: 10}, (found,), (), 0, compacted, 1.0, 1.0).sound
+
+    assert [sound(made, compacted=each) for each in (True, False, None)] == [True, False, False]
+    assert sound(whole, compacted=None)
+    assert made.as_json(compacted=None)["never_committed"] == [[12, 13]]
 
 
 def test_runs_are_half_open() -> None:

@@ -35,11 +35,11 @@ def headrooms(cluster: KafkaCluster, wanted: Mapping[str, Mapping[int, int]]) ->
     }
 
 
-def compacted(cluster: KafkaCluster, topic: str) -> bool:
-    """Whether records of the topic may vanish because a newer one has their key: also where that may not be asked."""
+def compacted(cluster: KafkaCluster, topic: str) -> bool | None:
+    """Whether records of the topic may vanish because a newer one has their key; None where that may not be asked."""
     with suppress(Outage):
         return "compact" in _settings(cluster, [topic])[topic].get("cleanup.policy", "")
-    return True
+    return None
 
 
 def kept_for(cluster: KafkaCluster, topics: Iterable[str]) -> dict[str, float | None]:

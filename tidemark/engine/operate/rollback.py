@@ -240,7 +240,7 @@ def _check_kafka(contract: Contract, step: _Step, topic: Topic) -> None:
 
 def _check_compaction(lake: Lake, contract: Contract, step: _Step, topic: Topic) -> None:
     """Raises Refused, naming the first offsets, when Kafka has compacted away what would have to be read again."""
-    if not compacted(lake.platform.kafka[contract.cluster], contract.topic):
+    if compacted(lake.platform.kafka[contract.cluster], contract.topic) is False:
         return
     following = {p: step.old.next.get(p, step.ledger.start.get(p, 0)) for p in step.ledger.next}
     again = {p: OffsetRange(a, topic.end[p]) for p, a in following.items() if a < topic.end[p]}

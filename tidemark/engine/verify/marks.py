@@ -122,7 +122,7 @@ class Count:
             lost, self.tombstones = [*lost, *self.unplaced], 0
         self.gaps = [(each.start, each.end) for each in joined([OffsetRange(*run) for run in lost])]
 
-    def as_json(self, *, compacted: bool = False) -> dict[str, Any]:
+    def as_json(self, *, compacted: bool | None = False) -> dict[str, Any]:
         """The stable shape of `reconcile --json`; of a `compacted` topic no row is told for having no record."""
         return {
             "partition": self.partition,

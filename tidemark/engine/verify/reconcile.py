@@ -63,7 +63,8 @@ class Reconciliation:
     counts: tuple[Count, ...]
     accepted: tuple[Gap, ...]
     beyond: int
-    compacted: bool
+    compacted: bool | None
+    """None when nobody could tell: then it explains nothing."""
     seconds: float
     reading: float
 
