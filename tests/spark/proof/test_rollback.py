@@ -103,7 +103,7 @@ def test_main_taken_by_hand_to_half_of_a_commit_stops_until_that_half_is_undone(
     assert (outcome.state, outcome.commits, table.head) == ("ledger_missing", 0, half.snapshot_id)
     step = outcome.error["next_step"]
     assert step.startswith(f"tidemark rollback {table.name} --snapshot {first.snapshot_id} --reason …")
-    assert f"set_current_snapshot('{table.name}', {chain[0].snapshot_id})" in step
+    assert f"set_current_snapshot('lake.{table.name}', {chain[0].snapshot_id})" in step
     rollback(lakehouse.lake, table.contract, Target(first.snapshot_id), ADA)
     assert table.ids() == []
     resume(lakehouse.lake, table.contract, ADA)

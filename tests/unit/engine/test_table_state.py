@@ -143,11 +143,11 @@ def test_half_of_a_commit_lies_between_a_receipt_and_the_head_that_it_was_planne
     )
     found = receipts_of_halves(history(*made, head=7, tag=7, format_version=2))
     assert {half: receipt.snapshot_id for half, receipt in found.items()} == {1: 2, 4: 6, 5: 6}
-    require_whole(history(*made, head=3, tag=6, format_version=2), "shop.orders")
+    require_whole(history(*made, head=3, tag=6, format_version=2), "shop.orders", "prod")
     with pytest.raises(Stopped) as stopped:
-        require_whole(history(*made, (8, 4, {}), head=8, tag=6, format_version=2), "shop.orders")
+        require_whole(history(*made, (8, 4, {}), head=8, tag=6, format_version=2), "shop.orders", "prod")
     assert "--snapshot 2 " in stopped.value.next_step
-    assert "set_current_snapshot('shop.orders', 6)" in stopped.value.next_step
+    assert "CALL prod.system.set_current_snapshot('prod.shop.orders', 6)" in stopped.value.next_step
     assert "--first-load" not in stopped.value.next_step
 
 
@@ -158,6 +158,6 @@ def test_picked_rows_of_a_batch_are_half_of_a_commit() -> None:
         (3, 1, {"source-snapshot-id": "2"}),
         (4, 1, {"source-snapshot-id": "9"}),
     )
-    require_whole(history(*made, head=4, tag=1, format_version=2), "shop.orders")
+    require_whole(history(*made, head=4, tag=1, format_version=2), "shop.orders", "prod")
     with pytest.raises(Stopped, match="Main was taken to snapshot 3"):
-        require_whole(history(*made, head=3, tag=1, format_version=2), "shop.orders")
+        require_whole(history(*made, head=3, tag=1, format_version=2), "shop.orders", "prod")

@@ -128,7 +128,7 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
     ):
         raise ledger_missing(metadata, table)
     if required:
-        require_whole(metadata, table)
+        require_whole(metadata, table, catalog.name)
     head = metadata.current_snapshot()
     summary = summary_of(head)
     merges = is_merge_ledger(summary_of(receipt).get(LEDGER_PROPERTY, "{}"))
@@ -169,7 +169,7 @@ def ledger_missing(metadata: TableMetadata, table: str) -> Stopped:
     )
 
 
-def require_whole(metadata: TableMetadata, table: str) -> None:
+def require_whole(metadata: TableMetadata, table: str, catalog: str) -> None:
     """Main only ever moves to a receipt: what an attempt has written above the newest one is half of a commit.
 
     Raises:
@@ -179,7 +179,7 @@ def require_whole(metadata: TableMetadata, table: str) -> None:
     for snapshot in ancestors(metadata, metadata.current_snapshot_id):
         if is_receipt(snapshot):
             if newer:
-                _require_no_half(metadata, table, newer, snapshot)
+                _require_no_half(metadata, table, catalog, newer, snapshot)
             return
         if not is_compaction(snapshot):
             newer.append(snapshot)
@@ -190,7 +190,9 @@ def is_compaction(snapshot: Snapshot) -> bool:
     return snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE
 
 
-def _require_no_half(metadata: TableMetadata, table: str, newer: list[Snapshot], receipt: Snapshot) -> None:
+def _require_no_half(
+    metadata: TableMetadata, table: str, catalog: str, newer: list[Snapshot], receipt: Snapshot
+) -> None:
     published = receipts_of_halves(metadata)
     half = next((s for s in newer if s.snapshot_id in published or is_of_batch(metadata, s)), None)
     if half is None:
@@ -200,7 +202,7 @@ def _require_no_half(metadata: TableMetadata, table: str, newer: list[Snapshot],
     if whole is not None:
         step += (
             "; where Kafka no longer has what that reads again, set the table to the receipt that came after it: "
-            f"CALL lake.system.set_current_snapshot('{table}', {whole.snapshot_id})"
+            f"CALL {catalog}.system.set_current_snapshot('{catalog}.{table}', {whole.snapshot_id})"
         )
     raise Stopped(
         "ledger_missing",

@@ -100,7 +100,7 @@ def read_pair(lake: Lake, current: Current, *, ledger: bool = True) -> Pair:
         return Pair(current, None, state, Struct(()))
     named = state.merged.append_snapshot if state.merged else None
     if ledger:
-        require_whole(append.metadata, current.append.table)
+        require_whole(append.metadata, current.append.table, lake.catalog.name)
     history = read_history(append.metadata, current.append.table, named)
     cut, gone = expired_before(append.metadata.properties), taken(append.metadata.properties)
     accepted = state.merged is not None and state.merged.own_topic_only
