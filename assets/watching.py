@@ -125,9 +125,11 @@ def _figures(found: Reconciliation) -> dict[str, Any]:
 
 def _apart(found: Reconciliation) -> str:
     counted = _figures(found)
+    unknown = sum(b - a for each in found.counts for a, b in each.unknown) if found.never_committed else 0
+    never = f", {unknown} rows have no record in Kafka" if unknown else ""
     return (
         f"{counted['gaps']} offsets of Kafka are in no place, {counted['duplicates']} are there twice, "
-        f"{counted['rows_beyond_ledger']} rows lie beyond the ledger"
+        f"{counted['rows_beyond_ledger']} rows lie beyond the ledger{never}"
     )
 
 

@@ -136,6 +136,9 @@ def test_reconciliation_plots_what_it_counted_and_says_what_to_do(check, monkeyp
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert found.description.startswith("1 offsets of Kafka are in no place, 0 are there twice")
     assert found.metadata["next"].value == "tidemark reconcile shop.orders"
+    aborted = replace(SOUND, counts=(Count(0, 0, 9, 9, 8, 0, unknown=[(4, 6)]),))
+    monkeypatch.setattr(watching, "reconcile", lambda *_args, **_how: aborted)
+    assert check(KAFKA_RECONCILIATION).description.endswith(", 2 rows have no record in Kafka")
 
 
 def test_what_cannot_be_compared_is_no_loss(check, monkeypatch):
