@@ -167,7 +167,9 @@ def test_names_that_data_files_spell_the_same_are_refused_with_both(name: str, o
         covers(Struct((Field(name, INT),)), Struct((Field(other, INT),)))
 
 
-@pytest.mark.parametrize("name", ["_kafka", "_tidemark_x", "_KAFKA", *sorted(METADATA_COLUMNS), "_File"])
+@pytest.mark.parametrize(
+    "name", ["_kafka", "_cdc", "_tidemark_x", "_KAFKA", *sorted(METADATA_COLUMNS), "_File"]
+)
 def test_reserved_names_are_refused_at_the_top_alone(name: str) -> None:
     with pytest.raises(SchemaUnsupported, match="reserved") as refused:
         check_reserved(Struct((Field("id", INT), Field(name, INT))))

@@ -10,6 +10,8 @@ from tidemark.domain.errors import SchemaUnsupported
 
 Path = tuple[str, ...]
 
+CDC = "_cdc"
+"""The column that says of a row of Debezium's by which change it came. Whatever has it is read as one of those."""
 RESERVED_PREFIX = "_tidemark"
 """Names of working columns begin with it."""
 METADATA_COLUMNS = frozenset(
@@ -59,7 +61,7 @@ def check_reserved(columns: Struct) -> None:
     """
     for field in columns.fields:
         name = field.name.lower()
-        if name == KAFKA_COLUMN.name or name.startswith(RESERVED_PREFIX):
+        if name in {KAFKA_COLUMN.name, CDC} or name.startswith(RESERVED_PREFIX):
             raise SchemaUnsupported(field.name, "the name is reserved")
         if name in METADATA_COLUMNS:
             raise SchemaUnsupported(

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidemark.domain.columns.layout import leaf_paths, resolve
+from tidemark.domain.columns.names import CDC
 from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.columns.types import KAFKA_COLUMN, Field, Primitive, Struct, has_order
 from tidemark.domain.config.contract import FRESH_FAIL, FRESH_WARN, Contract, Freshness, Upsert
@@ -11,7 +12,6 @@ from tidemark.domain.suggest import nearest
 
 SOFT_COLUMN = Field("_is_deleted", Primitive("boolean"), "true: the newest event of this key is a delete")
 """Not `_deleted`: Iceberg keeps that name for a metadata column, and Spark reads no table with its own (ADR 0009)."""
-CDC = "_cdc"
 DELETED_FOR_DAYS = 7
 """How long a hard delete is remembered: an older event that comes later than this would bring the row back."""
 _OFFSET_ORDER = ((KAFKA_COLUMN.name, "epoch"), (KAFKA_COLUMN.name, "offset"))

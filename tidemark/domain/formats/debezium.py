@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
+from tidemark.domain.columns import names
 from tidemark.domain.columns.types import STRING, TIMESTAMPTZ, ColumnType, Field, Primitive, Struct
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.avro import AvroSchema
@@ -20,7 +21,7 @@ from tidemark.domain.formats.json_nodes import LeafKind, Object, Property
 
 Envelope = Literal["none", "debezium", "debezium_flat"]
 CDC = Field(
-    "_cdc",
+    names.CDC,
     Struct(
         (
             Field(
@@ -114,14 +115,11 @@ def avro_columns(schema: AvroSchema, envelope: Envelope) -> AvroColumns:
 def with_cdc(columns: Struct) -> Struct:
     """The columns of a row with `_cdc` behind them.
 
-    Raises SchemaUnsupported where a column has the name already.
+    Raises SchemaUnsupported where a name clashes with those inside of it.
     """
-    for field in columns.fields:
-        if field.name.lower() == CDC.name:
-            raise SchemaUnsupported(
-                field.name, "the name is reserved for what Debezium says about the change"
-            )
-    return Struct((*columns.fields, CDC))
+    whole = Struct((*columns.fields, CDC))
+    names.check_names(whole)
+    return whole
 
 
 def reader_row(root: Node, envelope: Envelope) -> Node | None:
@@ -180,8 +178,10 @@ def document_columns(documents: JsonDocuments) -> Struct:
 
     Raises SchemaUnsupported, with the path, for names that clash or are reserved.
     """
-    struct = json_columns(documents)
-    return with_cdc(Struct(tuple(f for f in struct.fields if f.name != CDC.name)))
+    root = documents.root
+    if isinstance(root, Object):
+        root = replace(root, properties=tuple(p for p in root.properties if p.name != CDC.name))
+    return with_cdc(json_columns(replace(documents, root=root)))
 
 
 def _cdc_properties() -> tuple[Property, ...]:

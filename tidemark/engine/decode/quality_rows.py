@@ -12,12 +12,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
 
 from tidemark.domain.columns.layout import resolve
+from tidemark.domain.columns.names import CDC
 from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, Primitive, Struct
 from tidemark.domain.config.quality import CAUSE_PREFIX, QualityRule
 from tidemark.domain.config.quality_sql import mentioned
-from tidemark.domain.config.upsert import CDC
 from tidemark.domain.ledger.quality_results import RuleResult, Rules, Sample, may_show
 from tidemark.domain.plan.quality_fit import bound, literal
 from tidemark.engine.access.conditions import any_of

@@ -8,8 +8,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
+from tidemark.domain.columns.names import CDC
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text
-from tidemark.domain.config.upsert import CDC
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger import merge_filters
 from tidemark.domain.ledger.merge_ledger import Truncation

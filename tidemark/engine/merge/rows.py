@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
+from tidemark.domain.columns.names import CDC
 from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, ColumnType, ListType, MapType, Primitive, Struct
-from tidemark.domain.config.upsert import CDC, SOFT_COLUMN, Current
+from tidemark.domain.config.upsert import SOFT_COLUMN, Current
 from tidemark.engine.access.conditions import any_of
 from tidemark.engine.merge.orderless import (
     ACTS,

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tidemark.domain.columns.names import CDC
 from tidemark.domain.columns.spark_types import spark_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, ColumnType, Struct
-from tidemark.domain.config.upsert import CDC, SOFT_COLUMN, Current
+from tidemark.domain.config.upsert import SOFT_COLUMN, Current
 from tidemark.domain.ledger import merge_filters
 from tidemark.domain.ledger.merge_ledger import Truncation
 from tidemark.engine.merge.unknown import may_be_unknown
