@@ -262,6 +262,13 @@ MISTAKES = [
         "clashes with a field of a struct",
         None,
     ),
+    (
+        "value: {format: json, envelope: debezium_flat, fields: {id: bigint, __deleted: string}}",
+        2,
+        "value.fields.__deleted",
+        "what begins with __ is no column of the row: it is in _cdc",
+        None,
+    ),
     ("---\ntopic: b", 2, "", "is not YAML: a second document begins", None),
 ]
 

@@ -159,8 +159,13 @@ def meta_fields(root: Record) -> tuple[RecordField, ...]:
 def json_documents(fields: Mapping[str, str] | None, envelope: Envelope, *, truncates: bool) -> JsonDocuments:
     """The documents of a JSON topic: rows of declared columns, else each row as JSON text in one column.
 
-    Raises SchemaUnsupported, with the path, as `declared` does.
+    Raises SchemaUnsupported, with the path, as `declared` does, and for what no flattened row has.
     """
+    for name in fields or ():
+        if envelope == "debezium_flat" and name.startswith(META):
+            raise SchemaUnsupported(
+                name, f"what begins with {META} is no column of the row: it is in {CDC.name}"
+            )
     if fields:
         root = declared(fields, with_bytes=True).root
         properties, is_open = (root.properties, root.is_open) if isinstance(root, Object) else ((), True)
