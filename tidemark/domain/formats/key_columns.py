@@ -10,7 +10,8 @@ from tidemark.domain.formats.debezium import CDC
 from tidemark.domain.formats.json_nodes import EXTRA
 from tidemark.domain.suggest import nearest
 
-_OURS = frozenset({KAFKA_COLUMN.name, CDC.name, EXTRA})
+OURS = frozenset({KAFKA_COLUMN.name, CDC.name, EXTRA})
+"""Columns that no key fills."""
 
 
 def key_targets(columns: Struct, fields: Sequence[str]) -> dict[str, ColumnType]:
@@ -21,8 +22,8 @@ def key_targets(columns: Struct, fields: Sequence[str]) -> dict[str, ColumnType]
     found = {}
     for name in fields:
         field = columns.field(name)
-        if field is None or name in _OURS:
-            near = nearest(name, [f.name for f in columns.fields if f.name not in _OURS])
+        if field is None or name in OURS:
+            near = nearest(name, [f.name for f in columns.fields if f.name not in OURS])
             meant = f" (did you mean {near}?)" if near else ""
             raise SchemaUnsupported("key.fields", f"there is no column {name}{meant}")
         found[name] = field.type
@@ -36,7 +37,7 @@ def named_parts(columns: Struct, fields: Sequence[str], key: Struct) -> dict[str
     no field, or one of a type that the column does not hold exactly.
     """
     if not fields:
-        names = {f.name: f.name for f in key.fields if f.name not in _OURS and columns.field(f.name)}
+        names = {f.name: f.name for f in key.fields if f.name not in OURS and columns.field(f.name)}
     elif len(fields) == len(key.fields) == 1:
         names = {fields[0]: key.fields[0].name}
     else:

@@ -19,7 +19,7 @@ from tidemark.domain.formats.avro_nodes import Record
 from tidemark.domain.formats.json_columns import JsonDocuments, node_of
 from tidemark.domain.formats.json_columns import columns as json_columns
 from tidemark.domain.formats.json_nodes import Object, Property
-from tidemark.domain.formats.key_columns import check_types, key_targets, named_parts
+from tidemark.domain.formats.key_columns import OURS, check_types, key_targets, named_parts
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.decode.decoding import NO_ID, Decoding, Format, KeyDecoding, WriterSchema
@@ -96,7 +96,7 @@ def _decoding(lake: Lake, contract: Contract, table: Struct) -> KeyDecoding | No
 
 def _json(targets: dict[str, ColumnType], table: Struct) -> KeyDecoding | None:
     """Declared columns; without them whatever of a key has the name and the type of a column."""
-    names = targets or {f.name: f.type for f in table.fields if not f.name.startswith("_")}
+    names = targets or {f.name: f.type for f in table.fields if f.name not in OURS}
     properties = []
     for name, kind in names.items():
         try:
