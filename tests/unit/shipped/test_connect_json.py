@@ -151,6 +151,29 @@ def test_a_column_of_the_source_never_gives_way_to_the_change(envelope, document
     assert (found.value.cause, found.value.pointer) == ("type_mismatch", pointer)
 
 
+class Looked(list):
+    """Counts how often somebody goes through it."""
+
+    looks = 0
+
+    def __iter__(self):
+        self.looks += 1
+        return super().__iter__()
+
+
+def test_a_schema_is_gone_through_once_for_a_record_of_many_columns():
+    """Given a record of two hundred columns and its schema, a name of which is there twice, then the first one counts."""
+    days = {f"d{n}": n for n in range(200)}
+    fields = Looked({"field": name, "type": "int32", "name": f"{TIME}Date"} for name in days)
+    fields.append({"field": "d1", "type": "int32"})
+    root = json_documents(dict.fromkeys(days, "date"), "debezium", truncates=False).root
+    row = {"field": "after", "type": "struct", "fields": fields}
+    document = {"schema": {"type": "struct", "fields": [row]}, "payload": {"op": "c", "after": days}}
+    found = Rows(root, "debezium", truncates=False)(document)
+    assert (found["d1"], found["d199"]) == ("1970-01-02", "1970-07-19")
+    assert fields.looks == 1
+
+
 def test_places_in_the_log_order_as_text():
     lsn = [position({"lsn": n}) for n in (9, 10, 99, 100, 2**63 - 1)]
     file = [

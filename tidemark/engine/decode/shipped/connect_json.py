@@ -36,11 +36,14 @@ def opened(document: Any) -> tuple[Any, Any]:
     return None, document
 
 
-def field_schema(schema: Any, name: str) -> Any:
-    """The schema of a struct's field; None where there is none."""
-    if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
-        return None
-    return next((f for f in schema["fields"] if isinstance(f, dict) and f.get("field") == name), None)
+def field_schemas(schema: Any) -> dict[str, Any]:
+    """The schemas of a struct's fields by name, of several of one name the first."""
+    fields = schema.get("fields") if isinstance(schema, dict) else None
+    found: dict[str, Any] = {}
+    for each in fields if isinstance(fields, list) else ():
+        if isinstance(each, dict) and isinstance(each.get("field"), str):
+            found.setdefault(each["field"], each)
+    return found
 
 
 def meant(value: Any, schema: Any, node: Node) -> Any:
@@ -54,16 +57,15 @@ def meant(value: Any, schema: Any, node: Node) -> Any:
         case Leaf(kind), _:
             return _leaf(value, schema, kind)
         case Object(properties), dict():
+            inner = field_schemas(schema)
             parts = {
-                p.name: meant(value[p.name], field_schema(schema, p.name), p.node)
-                for p in properties
-                if p.name in value
+                p.name: meant(value[p.name], inner.get(p.name), p.node) for p in properties if p.name in value
             }
             return {**value, **parts}
         case Items(item), list():
             return [meant(each, schema.get("items"), item) for each in value]
-        case Entries(inner), dict():
-            return {key: meant(each, schema.get("values"), inner) for key, each in value.items()}
+        case Entries(item), dict():
+            return {key: meant(each, schema.get("values"), item) for key, each in value.items()}
     return value
 
 

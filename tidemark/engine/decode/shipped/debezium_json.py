@@ -6,7 +6,7 @@ Belongs here: the shape of the envelope. The same for Avro is in `engine/decode/
 from typing import Any, Literal
 
 from tidemark.domain.formats.json_nodes import Leaf, Node, Object
-from tidemark.engine.decode.shipped.connect_json import field_schema, meant, opened
+from tidemark.engine.decode.shipped.connect_json import field_schemas, meant, opened
 from tidemark.engine.decode.shipped.json_values import JsonFault, shown, text_of
 
 CDC, META = "_cdc", "__"
@@ -62,7 +62,7 @@ class Rows:
             "snapshot": _text(bag.get("snapshot")),
             "transaction": None if transaction is None else text_of(transaction),
         }
-        return self._row(row, field_schema(schema, name), cdc, name)
+        return self._row(row, field_schemas(schema).get(name), cdc, name)
 
     def _flat(self, schema: Any, payload: dict[str, Any]) -> dict[str, Any]:
         if self._is_bookkeeping(schema, payload):
@@ -140,7 +140,9 @@ class Keys:
             return {names[0]: meant(payload, schema, self.root.properties[0].node)}
         if self.certain and len(names) == len(payload) == 1:
             (only,) = payload
-            return {names[0]: meant(payload[only], field_schema(schema, only), self.root.properties[0].node)}
+            return {
+                names[0]: meant(payload[only], field_schemas(schema).get(only), self.root.properties[0].node)
+            }
         missing = [name for name in names if name not in payload]
         if missing and self.certain:
             raise JsonFault("type_mismatch", f"the key has no {', '.join(missing)}")
@@ -162,11 +164,11 @@ def position(bag: dict[str, Any]) -> str | None:
 
 def _columns(row: dict[str, Any], schema: Any, root: Object) -> dict[str, Any]:
     nodes: dict[str, Node] = {prop.name: prop.node for prop in root.properties}
-    found = {}
+    schemas, found = field_schemas(schema), {}
     for name, item in row.items():
         try:
             known = nodes.get(name)
-            found[name] = item if known is None else meant(item, field_schema(schema, name), known)
+            found[name] = item if known is None else meant(item, schemas.get(name), known)
         except JsonFault as fault:
             raise fault.under(name) from None
     return found

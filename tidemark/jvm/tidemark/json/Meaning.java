@@ -7,6 +7,7 @@ import java.time.LocalDateTime;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.Base64;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -45,16 +46,17 @@ final class Meaning {
     }
   }
 
-  /** The schema of a struct's field; null where there is none. */
-  static Object field(Object schema, String name) {
+  /** The schemas of a struct's fields by name, of several of one name the first. */
+  static Map<Object, Object> fields(Object schema) {
+    Map<Object, Object> found = new HashMap<>();
     if (schema instanceof Map<?, ?> map && map.get("fields") instanceof List<?> fields) {
       for (Object each : fields) {
-        if (each instanceof Map<?, ?> field && name.equals(field.get("field"))) {
-          return each;
+        if (each instanceof Map<?, ?> field && field.get("field") instanceof String name) {
+          found.putIfAbsent(name, each);
         }
       }
     }
-    return null;
+    return found;
   }
 
   /** The value as the JSON that the node reads. */
@@ -75,12 +77,13 @@ final class Meaning {
   }
 
   private static Object object(Map<?, ?> value, Object schema, Node node) {
+    Map<Object, Object> fields = fields(schema);
     Map<Object, Object> found = new LinkedHashMap<>(value);
     node.properties()
         .forEach(
             (name, inner) -> {
               if (value.containsKey(name)) {
-                found.put(name, of(value.get(name), field(schema, name), inner));
+                found.put(name, of(value.get(name), fields.get(name), inner));
               }
             });
     return found;

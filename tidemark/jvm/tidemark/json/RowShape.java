@@ -64,7 +64,7 @@ final class RowShape extends Shape {
     cdc.put("pos", position(bag));
     cdc.put("snapshot", text(bag.get("snapshot")));
     cdc.put("transaction", transaction == null ? null : Document.text(transaction));
-    return withChange(row, Meaning.field(schema, name), cdc);
+    return withChange(row, Meaning.fields(schema).get(name), cdc);
   }
 
   private Map<String, Object> flat(Object schema, Map<String, Object> payload) {

@@ -46,12 +46,13 @@ abstract class Shape {
 
   /** A row's values as its schema means them, where the tree knows them. */
   final Map<String, Object> columns(Map<?, ?> row, Object schema) {
+    Map<Object, Object> fields = Meaning.fields(schema);
     Map<String, Object> found = new LinkedHashMap<>();
     row.forEach(
         (key, value) -> {
           String name = (String) key;
           Meaning.Node known = properties.get(name);
-          found.put(name, known == null ? value : Meaning.of(value, Meaning.field(schema, name), known));
+          found.put(name, known == null ? value : Meaning.of(value, fields.get(name), known));
         });
     return found;
   }
@@ -72,7 +73,7 @@ abstract class Shape {
       }
       if (isCertain && properties.size() == 1 && map.size() == 1) {
         String name = (String) map.keySet().iterator().next();
-        return only(map.get(name), Meaning.field(schema, name));
+        return only(map.get(name), Meaning.fields(schema).get(name));
       }
       if (isCertain && !map.keySet().containsAll(properties.keySet())) {
         throw Fault.TYPE_MISMATCH;
