@@ -396,6 +396,26 @@ def test_a_fault_is_refused_with_its_path(kind, payload, cause, detail):
     assert (found[0], found[1][: len(detail)]) == (cause, detail)
 
 
+NO_UTF8 = [
+    ("optional string", b"\x0a\x01\xff", "v"),
+    ("repeated string", b"\x0a\x01a\x0a\x01\xff", "v.element"),
+    ("map<int32, string>", b"\x0a\x05\x08\x01\x12\x01\xff", "v.value"),
+    ("map<string, int32>", b"\x0a\x05\x0a\x01\xff\x10\x01", "v.key"),
+    ("optional N", b"\x0a\x03\x0a\x01\xff", "v.s"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "payload", "place"), NO_UTF8)
+def test_a_string_of_proto2_that_is_no_utf8_is_named(kind, payload, place):
+    """Protobuf lets it in; behind a fault of another kind it is not told, but where a key cannot be looked up."""
+    case = Case(
+        f'syntax = "proto2"; message M {{ {kind} v = 1; optional int32 n = 2; }} message N {{ optional string s = 1; }}'
+    )
+    assert case.refused(payload) == ("undecodable", f"{place}: no UTF-8")
+    far = payload + b"\x10" + b"\xff" * 9 + b"\x00"
+    assert case.refused(far)[0] == ("undecodable" if place == "v.key" else "value_out_of_range")
+
+
 @pytest.mark.parametrize(
     "parts", [{"seconds": 253402300800}, {"seconds": -62135596801}, {"nanos": -1}, {"nanos": 10**9}]
 )

@@ -46,6 +46,7 @@ _WIDE = {
     FieldDescriptorProto.TYPE_UINT32: FieldDescriptorProto.TYPE_UINT64,
 }
 """Types of the same bytes."""
+_NO_UTF8 = "no UTF-8"
 _MAX_DEPTH = 16
 """Of a message index: messages nest less."""
 
@@ -74,14 +75,15 @@ class Reader:
 
     def fault_of(self, value: bytes) -> ProtobufFault | None:
         """What is wrong with one value after the schema id."""
+        unreadable: list[str] = []
         try:
             message = self.parsed(value)
             if not _is_initialized(message):
                 return ProtobufFault("invalid_against_schema", f"required and missing: {_named(message)}")
-            self._check(self.root, message, "")
+            self._check(self.root, message, "", unreadable)
         except ProtobufFault as fault:
             return fault
-        return None
+        return ProtobufFault("undecodable", _NO_UTF8, unreadable[0]) if unreadable else None
 
     def parsed(self, value: bytes) -> Any:
         """The message of one value. Raises ProtobufFault."""
@@ -202,26 +204,42 @@ class Reader:
                 return protobuf_json.variant_text(value, self._loaded()[1])
         return value
 
-    def _check(self, node: Node, value: Any, path: str) -> None:
-        """Raises ProtobufFault with the place of the first fault."""
+    def _check(self, node: Node, value: Any, path: str, unreadable: list[str]) -> None:
+        """Raises ProtobufFault with the place of the first fault.
+
+        The places of proto2's strings that are no UTF-8 go to `unreadable`; a key of a map is looked up, and raises.
+        """
         match node:
             case Message():
                 nothing_unknown([value], path)
-                for part in node.parts:
-                    if not part.has_presence or _has(value, part.name):
-                        self._check(part.node, getattr(value, part.name), f"{path}.{part.name}".lstrip("."))
-            case Repeated():
-                for item in value:
-                    self._check(node.item, item, f"{path}.element")
-            case Entries():
-                for key, item in value.items():
-                    self._check(node.key, key, f"{path}.key")
-                    self._check(node.value, item, f"{path}.value")
+            case Scalar("string"):
+                if isinstance(value, bytes):
+                    unreadable.append(path)
             case Scalar() | Known() | Wrapper():
                 try:
                     self._value(node, value)
                 except ProtobufFault as fault:
                     raise ProtobufFault(fault.cause, str(fault), path) from None
+        for part, inner, place in _inside(node, value, path):
+            self._check(part, inner, place, unreadable)
+
+
+def _inside(node: Node, value: Any, path: str) -> Iterator[tuple[Node, Any, str]]:
+    """What lies in a value, and where. Raises ProtobufFault at a key that cannot be looked up."""
+    match node:
+        case Message():
+            for part in node.parts:
+                if not part.has_presence or _has(value, part.name):
+                    yield part.node, getattr(value, part.name), f"{path}.{part.name}".lstrip(".")
+        case Repeated():
+            for item in value:
+                yield node.item, item, f"{path}.element"
+        case Entries():
+            for key in value:
+                if isinstance(key, bytes):
+                    raise ProtobufFault("undecodable", _NO_UTF8, f"{path}.key")
+                yield node.key, key, f"{path}.key"
+                yield node.value, value[key], f"{path}.value"
 
 
 def _has(message: Any, name: str) -> bool:
