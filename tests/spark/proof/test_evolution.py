@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import httpx
 from topics import ORDER, order
 
 from assets.evolution import _review
@@ -252,6 +253,32 @@ class TestWhatMayNotBeFollowed:
         outcome = table.run()
         assert (outcome.state, rows(table)) == ("fresh", [(0, None), (1, [])])
         assert freshness(lakehouse, table, None).state == "fresh"
+        table.holds_everything()
+
+    def test_a_version_that_the_registry_has_deleted_decides_nothing_and_its_records_wait(self, lakehouse):
+        """Given an incompatible version that was registered by mistake and deleted, then a new table is of the other version and nothing waits, until a record of it comes: that one is reviewed."""
+        topic = lakehouse.cluster.topic("mistaken")
+        topic.send([0])
+        topic.use(INCOMPATIBLE)
+        versions = f"{topic.cluster.registry_url}/subjects/{topic.name}-value/versions"
+        httpx.delete(f"{versions}/2", trust_env=False, timeout=30).raise_for_status()
+        table, lake = lakehouse.table(topic), lakehouse.lake
+        assert table.run().state == "fresh"
+        assert str(table.iceberg().schema().find_field("customer").field_type) == "string"
+        assert foresee(lake, table.contract).verdict == "nothing"
+        assert evolve_now(lake, table.contract, "asset-run").parked == ()
+        send(topic, 1, customer=True)
+        waits = table.run()
+        assert waits.state == "schema_review"
+        assert foresee(lake, table.contract).plan == waits.error["plan"]
+        approve(lake, table.contract, waits.error["plan"], Signature("ann", "a mistake"))
+        assert (table.run().state, table.causes()) == ("fresh", {"schema_not_allowed": 1})
+        topic.use(ORDER)
+        topic.send([2])
+        topic.register(WITH_ITEMS)
+        httpx.delete(f"{versions}/1", trust_env=False, timeout=30).raise_for_status()
+        assert table.run().state == "fresh"
+        assert rows(table) == [(0, None), (2, [])], "of a deleted version that the table holds"
         table.holds_everything()
 
 

@@ -1,4 +1,4 @@
-"""Rule: what a registry has said of an id or a version never changes, so it is asked once; a look that finds nothing to do costs one question."""
+"""Rule: what a registry has said of an id or a version never changes, so it is asked once; a look that finds nothing to do asks for lists alone."""
 
 import json
 import time
@@ -25,6 +25,8 @@ from tidemark.engine.schema.writer import judged
 from tidemark.engine.schema.writers import read_schemas
 
 VERSIONS, FIELDS = 20, 200
+LISTS = ["/subjects/orders-value/versions"] * 2
+"""With what is deleted, and without."""
 CONTRACT = Contract.model_validate({"topic": "orders", "table": "shop.orders"})
 
 
@@ -33,12 +35,14 @@ class Server:
 
     def __init__(self, versions: int) -> None:
         self.versions, self.asked = versions, list[str]()
+        self.deleted = set[int]()
 
     def answer(self, request: httpx.Request) -> httpx.Response:
         self.asked.append(request.url.path)
         head, _, number = request.url.path.rpartition("/")
         if number == "versions":
-            return httpx.Response(200, json=list(range(1, self.versions + 1)))
+            gone = set() if "deleted" in request.url.params else self.deleted
+            return httpx.Response(200, json=[n for n in range(1, self.versions + 1) if n not in gone])
         if not head.endswith("/versions"):
             return httpx.Response(404)
         return httpx.Response(200, json={"id": 100 + int(number), "schema": json.dumps(schema(int(number)))})
@@ -63,11 +67,23 @@ def test_a_version_is_asked_for_once_and_a_new_one_alone() -> None:
     assert [each.id for each in first] == [101, 102, 103]
     server.asked.clear()
     assert registry.versions("orders-value") == first
-    assert server.asked == ["/subjects/orders-value/versions"]
+    assert server.asked == LISTS
     server.asked.clear()
     server.versions = 4
     assert len(registry.versions("orders-value")) == 4
-    assert server.asked == ["/subjects/orders-value/versions", "/subjects/orders-value/versions/4"]
+    assert server.asked == [*LISTS, "/subjects/orders-value/versions/4"]
+
+
+def test_versions_that_are_deleted_are_listed_as_such_unless_all_are() -> None:
+    server = Server(3)
+    registry = connected(server)
+    for deleted, told in (({3}, {3}), ({1, 2}, {1, 2}), (set(), set()), ({1, 2, 3}, set())):
+        server.deleted = deleted
+        found = registry.versions("orders-value")
+        assert ([each.version for each in found], {v.version for v in found if v.deleted}) == (
+            [1, 2, 3],
+            told,
+        )
 
 
 def test_an_unknown_id_is_asked_for_again_and_a_server_in_trouble_is_an_outage() -> None:
@@ -104,10 +120,10 @@ def test_a_subject_that_says_none_is_asked_whether_it_means_it(url: str, rules: 
     assert registry.compatibility("a/b") == mode
 
 
-def test_a_look_that_finds_nothing_to_do_asks_once_reads_no_schema_and_commits_nothing(
+def test_a_look_that_finds_nothing_to_do_asks_for_lists_reads_no_schema_and_commits_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Given twenty versions of two hundred columns and a table that holds them, when ingest looks again, then it asks for the list of versions alone."""
+    """Given twenty versions of two hundred columns and a table that holds them, when ingest looks again, then it asks for the lists of versions alone."""
     server = Server(VERSIONS)
     registry = connected(server)
     lake: Any = SimpleNamespace(registry=lambda _: registry)
@@ -119,7 +135,7 @@ def test_a_look_that_finds_nothing_to_do_asks_once_reads_no_schema_and_commits_n
     schemas = read_schemas(lake, CONTRACT)
     assert evolved(lake, CONTRACT, state, schemas, "r") is state
     spent = time.process_time() - began
-    assert server.asked == ["/subjects/orders-value/versions"]
+    assert server.asked == LISTS
     assert judged.cache_info().misses == parsed
     assert spent < 1, f"{spent * 1000:.0f} ms"
 

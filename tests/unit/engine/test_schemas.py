@@ -1,5 +1,7 @@
 """The format of a topic is the type of its subject's schemas, one for all of them."""
 
+from dataclasses import replace
+
 import pytest
 
 from tidemark.domain.config.contract import Contract
@@ -59,6 +61,18 @@ def test_a_schema_registered_again_is_the_newest():
     assert in_order([[version(114, 1), version(100, 2), version(114, 3)]]) == (
         version(100, 2),
         version(114, 3),
+    )
+
+
+def test_a_deleted_version_is_older_than_all_others_and_none_of_another_type() -> None:
+    """Given a version that was a mistake, when it is deleted, then it decides no columns, and its type is no stop."""
+    wrong, gone = replace(version(114, 3), type="JSON", deleted=True), replace(version(100, 2), deleted=True)
+    assert in_order([[version(99, 1), gone, wrong]]) == (gone, version(99, 1))
+    assert in_order([[replace(version(114, 1), deleted=True), version(114, 3)]]) == (version(114, 3),)
+    assert in_order([[version(364, 1), replace(version(367, 2), deleted=True)], [version(370, 1)]]) == (
+        replace(version(367, 2), deleted=True),
+        version(364, 1),
+        version(370, 3),
     )
 
 

@@ -4,7 +4,7 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -23,13 +23,17 @@ _CCOMPAT = "/apis/ccompat/"
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """One version of a subject; `imports` are names and texts of the schemas it refers to, dependencies first."""
+    """One version of a subject; `imports` are names and texts of the schemas it refers to, dependencies first.
+
+    `deleted`: softly, and the subject has others that are not.
+    """
 
     id: int
     version: int
     type: str
     text: str
     imports: tuple[tuple[str, str], ...] = ()
+    deleted: bool = False
 
     @property
     def references(self) -> tuple[str, ...]:
@@ -66,7 +70,12 @@ class Registry:
             Outage: `registry_down`.
             Stopped: `permission_denied`.
         """
-        return tuple(self._version(subject, number) for number in self.numbers(subject))
+        numbers = self.numbers(subject)
+        living = self._numbers(subject) if len(numbers) > 1 else numbers
+        found = [self._version(subject, number) for number in numbers]
+        return tuple(
+            each if not living or each.version in living else replace(each, deleted=True) for each in found
+        )
 
     def latest(self, subject: str) -> RegisteredSchema | None:
         """The newest version that is not deleted; None when the subject has none. Asked anew each time.
@@ -90,8 +99,7 @@ class Registry:
 
     def numbers(self, subject: str) -> tuple[int, ...]:
         """The version numbers of a subject, soft-deleted ones too; () when unknown."""
-        found = self._get(f"/subjects/{quote(subject, safe='')}/versions", deleted="true")
-        return tuple(sorted(int(number) for number in found or []))
+        return self._numbers(subject, deleted="true")
 
     def by_id(self, schema_id: int) -> RegisteredSchema | None:
         """A schema by its id, under whatever subject; None when the registry does not know the id.
@@ -145,6 +153,10 @@ class Registry:
             return True
         path = f"/apis/registry/v2/groups/default/artifacts/{quote(subject, safe='')}/rules"
         return "COMPATIBILITY" in (self._get(path, root) or ())
+
+    def _numbers(self, subject: str, **params: str) -> tuple[int, ...]:
+        found = self._get(f"/subjects/{quote(subject, safe='')}/versions", **params)
+        return tuple(sorted(int(number) for number in found or []))
 
     def _version(self, subject: str, number: int) -> RegisteredSchema:
         known = self._versions.get((subject, number))

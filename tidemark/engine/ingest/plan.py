@@ -101,7 +101,7 @@ class Plan:
         if self.schemas.plain is not None:
             return self._plain_decoding()
         covered = self._covered()
-        newest = max(covered.values(), key=lambda w: w.version, default=None)
+        newest = next(reversed(covered.values()), None)
         left_out = self._left_out(covered)
         return Decoding(
             format=self.schemas.format,
@@ -128,7 +128,7 @@ class Plan:
     def _left_out(self, covered: Mapping[int, Writer]) -> frozenset[int]:
         if self.seen is None or len(covered) <= MANY_VERSIONS:
             return frozenset()
-        newest = sorted(covered, key=lambda i: covered[i].version)[-MANY_VERSIONS // 2 :]
+        newest = list(covered)[-MANY_VERSIONS // 2 :]
         return frozenset(covered) - self.seen - frozenset(newest)
 
     def _covered(self) -> dict[int, Writer]:

@@ -151,7 +151,8 @@ def _registered(
         schemas = read_schemas(lake, contract)
     except Stopped as stopped:
         return None, (Reason("no_fit", str(stopped.fields.get("detail") or stopped.message)),)
-    faults = [Reason("no_fit", why) for why in list(schemas.unsupported.values())[-1:]]
+    unfit = [why for schema_id, why in schemas.unsupported.items() if schema_id not in schemas.deleted]
+    faults = [Reason("no_fit", why) for why in unfit[-1:]]
     others = [each for each in typed(lake, cluster, values) if not _own(schemas, each)]
     if len(others) > _FOREIGN * len(values):
         says = (

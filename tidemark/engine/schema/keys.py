@@ -27,6 +27,7 @@ from tidemark.engine.decode.key import KEY_PAYLOAD
 from tidemark.engine.decode.text import is_readable
 from tidemark.engine.schema import protobuf
 from tidemark.engine.schema.protoc import compile_proto
+from tidemark.engine.schema.subjects import in_order
 from tidemark.engine.schema.writers import FORMATS
 
 
@@ -117,7 +118,7 @@ def _json(targets: dict[str, ColumnType], table: Struct) -> KeyDecoding | None:
 def _registered(lake: Lake, contract: Contract, table: Struct) -> KeyDecoding | None:
     """Writers of the subject `<topic>-key`; those that do not fit have their keys quarantined where one is needed."""
     subject = f"{contract.topic}-key"
-    versions = lake.registry(contract.cluster).versions(subject)
+    versions = in_order([lake.registry(contract.cluster).versions(subject)])
     kinds = {version.type for version in versions}
     wanted = contract.key.format
     if len(kinds) > 1 or (kinds and wanted not in {"registry", *(FORMATS.get(kind, "") for kind in kinds)}):

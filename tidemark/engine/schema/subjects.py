@@ -6,6 +6,7 @@ Subject name strategies: `<topic>-value` unless the contract names a subject; wi
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.errors import Stopped
@@ -68,12 +69,18 @@ def read_listed(lake: Lake, contract: Contract) -> Listed:
 def in_order(subjects: Sequence[Sequence[RegisteredSchema]]) -> tuple[RegisteredSchema, ...]:
     """Each schema once, oldest first; one that was registered again is as new as its last version.
 
-    Version numbers of several subjects do not compare: their schemas are numbered anew, by id.
+    Version numbers of several subjects do not compare: their schemas are numbered anew, by id. What is deleted is older
+    than what is not, so that it decides nothing, and left out where it is of another type than all of that.
     """
-    newest = {version.id: version for versions in subjects for version in versions}
+    newest = {each.id: each for each in sorted(chain.from_iterable(subjects), key=_age)}
     if len(subjects) > 1:
-        return tuple(replace(newest[i], version=number) for number, i in enumerate(sorted(newest), 1))
-    return tuple(sorted(newest.values(), key=lambda version: version.version))
+        newest = {i: replace(newest[i], version=number) for number, i in enumerate(sorted(newest), 1)}
+    types = {each.type for each in newest.values() if not each.deleted}
+    return tuple(each for each in sorted(newest.values(), key=_age) if each.type in types)
+
+
+def _age(version: RegisteredSchema) -> tuple[bool, int]:
+    return not version.deleted, version.version
 
 
 def _latest(registry: Registry, contract: Contract) -> RegisteredSchema:

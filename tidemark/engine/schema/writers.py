@@ -38,7 +38,7 @@ class TopicSchemas:
     `writers` are the schemas that have exact columns, oldest version first; `unsupported` names, by id, why the
     others have none; all are of one `format`. `plain` is set for formats without a registry, `documents` beside it
     for JSON. `bookkeeping` are schemas of Debezium's own records, which are no rows; `skips` the record types of the
-    topic's other tables, or of none.
+    topic's other tables, or of none. `deleted` are those that the registry has deleted, beside others.
     """
 
     writers: tuple[Writer, ...] = ()
@@ -49,6 +49,7 @@ class TopicSchemas:
     bookkeeping: frozenset[int] = frozenset()
     framing: Framing = "confluent"
     skips: Skips = NO_SKIPS
+    deleted: frozenset[int] = frozenset()
 
     @property
     def ids(self) -> frozenset[int]:
@@ -136,6 +137,7 @@ def read_schemas(lake: Lake, contract: Contract, seen: frozenset[int] = frozense
         bookkeeping=frozenset(bookkeeping),
         framing=listed.framing,
         skips=others,
+        deleted=frozenset(each.id for each in listed.versions if each.deleted),
     )
 
 
