@@ -110,6 +110,7 @@ def test_a_schema_that_contains_itself_is_text_from_there_on():
         (DRAFT_7, {"$id": "#p"}, "#p"),
         (DRAFT_7, {}, "https://shop.example/order.json#/definitions/a%20p"),
         (DRAFT_2020, {}, "#/definitions/a%20p"),
+        (DRAFT_7, {"$id": "https://shop.example/point.json"}, "#/definitions/a%20p"),
     ],
 )
 def test_references_into_the_document_are_followed_however_they_are_spelled(draft, part, ref):
@@ -124,6 +125,14 @@ def test_references_into_the_document_are_followed_however_they_are_spelled(draf
     causes, rows = rows_of(found, arrow_type(columns(found)))([b'{"v": {"x": 1.5}}', b'{"v": {"y": 1}}'])
     assert causes == [None, "invalid_against_schema"]
     assert rows.to_pylist()[0]["v"] == {"x": 1.5}
+
+
+def test_a_property_may_be_called_as_what_names_a_schema():
+    part = {"properties": {"$id": {"type": "string"}, "at": {"$ref": "#/definitions/point"}}}
+    assert (
+        of(part, definitions={"point": POINT})[0]
+        == "struct<$id: string, at: struct<x: double>, _extra: string>"
+    )
 
 
 def test_beside_a_reference_drafts_differ():
@@ -161,6 +170,21 @@ REFUSED = [
     ({"properties": {"a": {"$ref": "other.json"}}}, "a", "does not point into the document"),
     ({"properties": {"a": {"$ref": "http://example.com/x"}}}, "a", "does not point into the document"),
     ({"properties": {"a": {"$ref": "#/definitions/x"}}}, "a", "points at nothing"),
+    (
+        {
+            "$id": "https://shop.example/order.json",
+            "definitions": {"x": {"type": "string"}},
+            "properties": {
+                "a": {
+                    "$id": "https://shop.example/a.json",
+                    "definitions": {"x": {"type": "integer"}},
+                    "properties": {"b": {"$ref": "#/definitions/x"}},
+                }
+            },
+        },
+        "a.b",
+        "inside of a schema with an $id of its own",
+    ),
     ({"properties": {"a": {"type": "string"}, "A": {"type": "string"}}}, "A", "but for case"),
     ({"properties": {"_extra": {"type": "string"}}}, "_extra", "reserved"),
     ({"properties": {"_kafka": {"type": "string"}}}, "_kafka", "reserved"),

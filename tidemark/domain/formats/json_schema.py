@@ -8,6 +8,7 @@ Whatever has no single type is `text`, the JSON text of the value, and is named 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
@@ -84,6 +85,14 @@ class SchemaReferences:
         """In which nothing that stands beside a reference counts."""
         return DRAFTS[0] in str(self.document.get("$schema", DRAFTS[0]))
 
+    @cached_property
+    def elsewhere(self) -> frozenset[int]:
+        """Identities of the subschemas whose `#` is not the document: a schema around them has an `$id` of its own."""
+        others = (each for each in _subschemas(self.document) if each is not self.document)
+        named = (each for each in others if isinstance(each.get("$id"), str) and each["$id"][:1] != "#")
+        apart = (each for each in named if not (self.is_draft_7 and "$ref" in each))
+        return frozenset(id(inner) for each in apart for inner in _subschemas(each))
+
     def resolved(self, ref: str, path: Path) -> Any:
         """What a reference into the document points at, by JSON pointer or by the name of an anchor.
 
@@ -151,6 +160,8 @@ class _Reader:
         ref = str(schema["$ref"])
         if not self.references.is_draft_7 and _SHAPING & schema.keys():
             return self.text(path, f"$ref {ref} with more beside it has no single type")
+        if ref.startswith("#") and id(schema) in self.references.elsewhere:
+            raise SchemaUnsupported(".".join(path), f"$ref {ref} inside of a schema with an $id of its own")
         if ref in opened:
             return self.text(path, f"{ref} contains itself")
         return self.node(self.references.resolved(ref, path), path, (*opened, ref))
