@@ -1,8 +1,10 @@
 """Rule: whatever another process publishes in the middle of a run or an act, each goes on from what the table then says."""
 
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from threading import Event
+from threading import Event, Thread
 
+import pyarrow as pa
 import pytest
 from dying import dying_at
 from topics import ORDER, order
@@ -10,6 +12,7 @@ from topics import ORDER, order
 import tidemark.engine.ingest.plan as planning
 import tidemark.engine.look.tables as looking
 import tidemark.engine.operate.accept as accepting
+import tidemark.engine.operate.replay_quarantine as replaying
 import tidemark.engine.verify.reconcile as reconciling
 from tidemark.domain.errors import Overtaken
 from tidemark.engine.look.status import lag_of, state_of
@@ -24,23 +27,6 @@ WITH_NOTE = {
     **ORDER,
     "fields": [*ORDER["fields"], {"name": "note", "type": "string", "default": ""}],
 }
-
-
-@pytest.fixture
-def meanwhile(monkeypatch):
-    """`meanwhile(module, name, act)`: the next call of that function finds `act` done just before it."""
-
-    def once(module, name, act):
-        found = getattr(module, name)
-
-        def wrapped(*args, **kwargs):
-            monkeypatch.setattr(module, name, found)
-            act()
-            return found(*args, **kwargs)
-
-        monkeypatch.setattr(module, name, wrapped)
-
-    return once
 
 
 def test_records_that_wait_for_a_review_say_so_when_another_run_publishes_all_beside_them(
@@ -152,3 +138,40 @@ def test_a_look_beside_the_ingest_finds_no_topic_that_goes_back(lakehouse, meanw
     now = datetime.now(UTC)
     assert (facts.finding, facts.committed) == (None, {0: 10})
     assert state_of(facts, lag_of(facts, now), limit=timedelta(minutes=1), now=now) == "fresh"
+
+
+def test_a_replay_of_the_quarantine_beside_rows_that_come_into_it_is_made_once_more(lakehouse, monkeypatch):
+    """Given rows that come into the quarantine while a replay notes today's causes there, then it begins anew and notes them."""
+    topic = lakehouse.cluster.topic("crossed", 1)
+    topic.send([0, -1, 1])
+    ranged = {"quality": [{"column": "id", "check": "in_range", "min": 0}], "quarantine": {"fail": 1.0}}
+    assert lakehouse.table(topic, **ranged).run().rows.quarantined == 1
+    table = lakehouse.table(topic, quality=[{"sql": "id >= 0"}], quarantine={"fail": 1.0})
+    rows = lakehouse.catalog.load_table(table.contract.quarantine_table).scan().to_arrow()
+    ended, view = Event(), replaying.temp_view
+
+    def comes_in():
+        for beyond in range(100, 200):
+            offsets = pa.array([beyond], rows.schema.field("offset").type)
+            staged = rows.set_column(rows.schema.get_field_index("offset"), "offset", offsets)
+            lakehouse.catalog.load_table(table.contract.quarantine_table).append(staged)
+            if ended.wait(0.3):
+                return
+
+    @contextmanager
+    def slow(frame, name):
+        monkeypatch.setattr(replaying, "temp_view", view)
+        sleeps = "reflect('java.lang.Thread', 'sleep', 5000L) IS NOT NULL"
+        others = Thread(target=comes_in)
+        with view(frame.repartition(1).where(sleeps), name) as made:
+            others.start()
+            try:
+                yield made
+            finally:
+                ended.set()
+                others.join()
+
+    monkeypatch.setattr(replaying, "temp_view", slow)
+    told = replay_quarantine(lakehouse.lake, table.contract, Selection(), ADA).arguments
+    assert (told["moved"], told["causes_changed"], ended.is_set()) == (0, 1, True)
+    assert set(table.causes()) == {"quality:in_range", "quality:sql"}

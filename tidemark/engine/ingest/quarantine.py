@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 
 from tidemark.domain.columns.spark_types import property_list, quoted_name
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Overtaken, Stopped
+from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.backfill import BACKFILL
 from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.ledger.settlement import ABANDONED
@@ -25,7 +25,7 @@ from tidemark.engine.access.spark import temp_view
 from tidemark.engine.access.table_state import OWNED, load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.table.branch import main_at, ref_at
-from tidemark.engine.table.races import was_overtaken
+from tidemark.engine.table.races import or_overtaken
 
 COLUMNS = (
     "topic string, epoch int, partition int, offset bigint, timestamp timestamp, timestamp_type int, key binary, "
@@ -88,15 +88,11 @@ def replace_within(
     """
     spark, target, where = lake.spark(), lake.identifier(quarantine), inside(epoch, ranges, "t.")
     before = _head(lake, quarantine)
-    try:
+    with or_overtaken(quarantine):
         if rows is None:
             spark.sql(f"DELETE FROM {target} t WHERE {where}")
         else:
             _merge(rows, target, where)
-    except Exception as error:
-        if was_overtaken(error):
-            raise Overtaken(quarantine, 0, None) from error
-        raise
     found = spark.sql(f"SELECT count(*) AS n FROM {target} t WHERE {where}").collect()[0]["n"]
     if found != expected:
         raise Stopped(

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Overtaken, Stopped
+from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import Ledger, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quarantine import inside
-from tidemark.engine.table.races import was_overtaken
+from tidemark.engine.table.races import or_overtaken
 
 _FIELDS = ("epoch", "partition", "offset", "batch_id", "run_id", "resolved_at")
 AT_ONCE = 500
@@ -121,11 +121,7 @@ def _remove(lake: Lake, quarantine: str, ledger: Ledger, offsets: Sequence[tuple
     for first in range(0, len(offsets), AT_ONCE):
         part = offsets[first : first + AT_ONCE]
         listed = " OR ".join(f"(partition = {p} AND offset = {o})" for p, o in part)
-        try:
+        with or_overtaken(quarantine):
             spark.sql(
                 f"DELETE FROM {target} WHERE epoch = {ledger.epoch} AND resolved_at IS NULL AND ({listed})"
             )
-        except Exception as error:
-            if was_overtaken(error):
-                raise Overtaken(quarantine, 0, None) from error
-            raise

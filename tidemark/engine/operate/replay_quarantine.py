@@ -45,6 +45,7 @@ from tidemark.engine.operate.replay_plan import (
 )
 from tidemark.engine.table.branch import dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.races import or_overtaken
 from tidemark.engine.table.unlogged import act_of, log_what_died
 
 MOST_RUNS = 5_000
@@ -348,7 +349,7 @@ def _note_causes(lake: Lake, on: Ground, fates: _Fates, run_id: str) -> int:
     if not changed:
         return 0
     frame = lake.spark().createDataFrame(changed, "partition int, offset bigint, cause string, detail string")
-    with temp_view(frame, "causes") as view:
+    with temp_view(frame, "causes") as view, or_overtaken(quarantine):
         frame.sparkSession.sql(
             f"MERGE INTO {lake.identifier(quarantine)} t USING {view} s ON t.epoch = {on.ledger.epoch} "
             "AND t.partition = s.partition AND t.offset = s.offset AND t.resolved_at IS NULL "

@@ -3,11 +3,13 @@
 What asserts a head (`publish`) is never repeated here: whoever lost that plans again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
 
+from tidemark.domain.errors import Overtaken
 from tidemark.engine.access.outages import LOST_RACE, says
 
 TURNS = 10
@@ -26,6 +28,17 @@ def lost_race(error: BaseException) -> bool:
 def was_overtaken(error: BaseException) -> bool:
     """Whether one of them says so of a commit that asserted what it was planned for: the plan is void."""
     return says(error, _OVERTAKEN)
+
+
+@contextmanager
+def or_overtaken(table: str) -> Iterator[None]:
+    """Raises Overtaken when what is done in here lost against another commit to `table`."""
+    try:
+        yield
+    except Exception as error:
+        if was_overtaken(error):
+            raise Overtaken(table) from error
+        raise
 
 
 def repeated(change: Callable[[], _T]) -> _T:
