@@ -1,4 +1,4 @@
-"""Rule: rows that the last receipt sent to quarantine are there, or the next batch says that they are gone."""
+"""Rule: rows that the last receipt sent to quarantine are there, or the next batch says that they are gone; it stops while they can be brought back."""
 
 from types import SimpleNamespace
 
@@ -7,11 +7,12 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
+from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Counts, Ledger
 from tidemark.engine.ingest.quarantine_repair import repair
 
 
-def plan(quarantined):
+def plan(quarantined, log_start=0):
     ledger = Ledger(
         cluster_id="c",
         topic_id="t",
@@ -20,13 +21,28 @@ def plan(quarantined):
         next={0: 5},
         counts={0: Counts(5, 5 - quarantined, quarantined)},
     )
-    return SimpleNamespace(contract=Contract(topic="orders", table="shop.orders"), ledger=ledger, state=None)
+    topic = Topic("orders", "c", "t", {0: log_start}, {0: 9}, {0: 9})
+    contract = Contract(topic="orders", table="shop.orders")
+    return SimpleNamespace(contract=contract, ledger=ledger, topic=topic, state=None)
 
 
-def test_a_quarantine_table_that_was_dropped_is_noticed_like_one_that_was_emptied(tmp_path):
+@pytest.fixture
+def lake(tmp_path):
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
-    lake = SimpleNamespace(catalog=catalog)
+    return SimpleNamespace(catalog=catalog)
+
+
+def test_a_quarantine_table_that_was_dropped_is_noticed_like_one_that_was_emptied(lake):
     repair(lake, plan(quarantined=0))
     with pytest.raises(Stopped) as raised:
         repair(lake, plan(quarantined=2))
     assert "holds 0 of 2 rows" in str(raised.value)
+
+
+def test_rows_that_kafka_has_no_more_stop_nothing_for_they_cannot_come_back(lake, caplog):
+    """Given rows that somebody has deleted, when Kafka has some of their batch yet, then the next one stops; when it has none, it says so and goes on."""
+    with pytest.raises(Stopped, match=r"tidemark replay shop\.orders"):
+        repair(lake, plan(quarantined=2, log_start=4))
+    repair(lake, plan(quarantined=2, log_start=5))
+    assert "holds 0 of 2 rows" in caplog.text
+    assert "lost" in caplog.text

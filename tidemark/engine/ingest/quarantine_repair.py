@@ -5,6 +5,7 @@ unless it is killed in that very moment; and where it decoded otherwise (a schem
 contradict the table, or rows of the winner are gone. Who publishes next finds that here: a batch, or a person's act.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quarantine import inside
 from tidemark.engine.table.races import or_overtaken
 
+_log = logging.getLogger("tidemark.quarantine")
 _FIELDS = ("epoch", "partition", "offset", "batch_id", "run_id", "resolved_at")
 AT_ONCE = 500
 """Rows that one statement removes."""
@@ -37,20 +39,23 @@ def repair(lake: Lake, plan: Plan) -> None:
     """What the last batch has left, without what contradicts the table.
 
     Raises:
-        Stopped: `failed`: rows that the last receipt counted are not there; a replay of the range brings them back.
+        Stopped: `failed`: rows that the last receipt counted are not there, and a replay of the range brings them back.
         Overtaken: another attempt writes the same quarantine right now.
     """
     ledger, table = plan.ledger, plan.contract.table
     expected = add_up(ledger.counts.values()).quarantined
     left = take_back_doubled(lake, plan.contract, plan.state, ledger)
-    if left is not None and left < expected:
-        ranges = ", ".join(f"{p}: {each}" for p, each in sorted(_ranges(ledger).items()))
-        raise Stopped(
-            "failed",
-            table,
-            f"Its quarantine holds {left} of {expected} rows that the last batch put there "
-            f"(offsets {ranges}). Bring them back: tidemark replay {table} --partition … --from … --to …",
-        )
+    if left is None or left >= expected:
+        return
+    ranges = _ranges(ledger)
+    listed = ", ".join(f"{p}: {each}" for p, each in sorted(ranges.items()))
+    lacks = (
+        f"Its quarantine holds {left} of {expected} rows that the last batch put there (offsets {listed})."
+    )
+    if any(each.end > plan.topic.log_start.get(p, each.end) for p, each in ranges.items()):
+        replay = f"tidemark replay {table} --partition … --from … --to …"
+        raise Stopped("failed", table, f"{lacks} Bring them back: {replay}")
+    _log.warning("%s: %s Kafka has them no more: they are lost, and its ingest goes on.", table, lacks)
 
 
 def take_back_doubled(lake: Lake, contract: Contract, state: TableState, ledger: Ledger) -> int | None:
