@@ -16,7 +16,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.look.backfills import backfilled
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.operate.backfill import backfill
-from tidemark.engine.operate.backfill_load import Pace
+from tidemark.engine.operate.backfill_pace import Pace
 from tidemark.engine.operate.backfill_plan import Asked
 from tidemark.engine.operate.backfill_shadow import drop_shadow
 from tidemark.engine.operate.replay_range import replay_range

@@ -3,11 +3,16 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from dying import Died
 from topics import BEGAN
 
+import tidemark.engine.ingest.microbatch as ingesting
+import tidemark.engine.operate.backfill as operating
+import tidemark.engine.operate.backfill_load as loading
 from tidemark.domain.errors import Refused
+from tidemark.domain.ledger.backfill import BACKFILL, Backfill
 from tidemark.engine.operate.backfill import backfill
-from tidemark.engine.operate.backfill_load import Pace
+from tidemark.engine.operate.backfill_pace import Pace
 from tidemark.engine.operate.backfill_plan import Asked
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
@@ -152,3 +157,108 @@ def test_live_rows_that_come_while_rows_are_copied_are_not_there_twice(lakehouse
     asked["until"] = DAY + timedelta(minutes=7199)
     assert done(table, **asked)["cutover"]["rows"] == 120
     assert table.ids() == [*range(0, 7199, 60), 7199, 7200]
+
+
+def two_ages(lakehouse, name):
+    """Twenty orders of 2021 and twenty of 2022 in one partition, before a table that began at `latest`."""
+    topic = lakehouse.cluster.topic(name, 1)
+    for first, year in ((0, 2021), (20, 2022)):
+        topic.send_at(range(first, first + 20), datetime(year, 6, 1, tzinfo=UTC))
+    table = lakehouse.table(topic, ingest={"start": "latest"})
+    table.run()
+    return table
+
+
+BOTH = {"since": datetime(2021, 1, 1, tzinfo=UTC), "until": datetime(2023, 1, 1, tzinfo=UTC)}
+SECOND = {**BOTH, "since": datetime(2022, 1, 1, tzinfo=UTC)}
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_a_load_that_was_aborted_meanwhile_makes_and_publishes_nothing(lakehouse, rows):
+    """Given a load that waits for its rate, of records and of rows, when it is aborted, then it says so and leaves the table as it was."""
+    table = two_ages(lakehouse, "aborted")
+    asked = {**BOTH, "max_records": 10}
+    if rows:
+        sink = sink_of(lakehouse, table)
+        asked = {
+            "source": f"table:{sink}",
+            "since": DAY,
+            "until": DAY + timedelta(days=5),
+            "time_column": "at",
+        }
+    told = []
+
+    def abort(said):
+        told.append(said)
+        assert done(table, abort=True)["rows_dropped"] == (24 if rows else 10)
+
+    with pytest.raises(Refused, match="dropped meanwhile"):
+        done(table, **asked, cutover=True, pace=Pace(say=abort))
+    assert (len(told), table.ids(), table.branches) == (1, [], set())
+    assert not lakehouse.catalog.table_exists(f"{table.name}_backfill")
+    if rows:
+        assert set(lakehouse.catalog.load_table(sink).metadata.refs) == {"main"}
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_load_never_goes_on_in_the_shadow_of_another_one(lakehouse, meanwhile, staged):
+    """Given a load between two batches, or about to publish one, when it is aborted and another range begins, then it ends and the other one loads and publishes its own."""
+    table = two_ages(lakehouse, "exchanged")
+    told = []
+
+    def exchange(said=""):
+        told.append(said)
+        done(table, abort=True)
+        done(table, **SECOND, max_records=5, pace=Pace())
+
+    pace = Pace()
+    if staged:
+        meanwhile(ingesting, "repair", exchange)
+    else:
+        pace = Pace(say=exchange)
+    with pytest.raises(Refused, match="dropped meanwhile"):
+        done(table, **BOTH, max_records=10, cutover=True, pace=pace)
+    assert (len(told), table.ids()) == (1, [])
+    assert done(table, **SECOND, cutover=True)["cutover"]["rows"] == 20
+    assert table.ids() == list(range(20, 40))
+    assert reconcile(lakehouse.lake, table.contract).sound
+
+
+def test_of_two_backfills_that_begin_at_once_the_later_one_ends(lakehouse, meanwhile):
+    """Given a backfill that has found none under way, when another range begins before it makes its shadow, then it is refused and the other one is published."""
+    table = two_ages(lakehouse, "twins")
+    meanwhile(operating, "source_contract", lambda: done(table, **SECOND))
+    with pytest.raises(Refused, match="another one began in its place"):
+        done(table, **BOTH, cutover=True)
+    assert done(table, cutover=True)["cutover"]["rows"] == 20
+    assert table.ids() == list(range(20, 40))
+
+
+def test_a_shadow_that_holds_another_range_than_it_says_is_not_published(lakehouse):
+    """Given a loaded shadow whose property names more than its ledger, when it is cut over, then that is refused, for the cutover would take rows away that it does not bring."""
+    table = two_ages(lakehouse, "renamed")
+    done(table, **BOTH, cutover=True)
+    done(table, **SECOND)
+    shadow = lakehouse.catalog.load_table(f"{table.name}_backfill")
+    says = Backfill.model_validate_json(shadow.properties[BACKFILL])
+    more = says.model_copy(update={"start": {0: 0}}).model_dump_json()
+    with shadow.transaction() as transaction:
+        transaction.set_properties({BACKFILL: more})
+    with pytest.raises(Refused, match="loaded with another range"):
+        done(table, cutover=True)
+    assert table.ids() == list(range(40))
+
+
+def test_a_backfill_that_never_made_its_shadow_leaves_no_tag(lakehouse, monkeypatch):
+    """Given a source of rows, when a backfill ends before its shadow is there, then nothing keeps a snapshot of the source."""
+    table = two_ages(lakehouse, "tagless")
+    sink = sink_of(lakehouse, table)
+
+    def dies(*_):
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loading, "create", dies)
+        with pytest.raises(Died):
+            done(table, source=f"table:{sink}", since=DAY, until=DAY + timedelta(days=5), time_column="at")
+    assert set(lakehouse.catalog.load_table(sink).metadata.refs) == {"main"}

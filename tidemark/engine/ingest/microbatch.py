@@ -72,15 +72,23 @@ class _PlanAgain(TidemarkError):
 
 
 def microbatch(
-    lake: Lake, contract: Contract, run_id: str, *, known: bool = False, goal: Offsets | None = None
+    lake: Lake,
+    contract: Contract,
+    run_id: str,
+    *,
+    known: bool = False,
+    goal: Offsets | None = None,
+    uuid: str | None = None,
 ) -> Commit | None:
     """Publish the next batch of a table, or None when nothing waits below `goal` or the table is paused.
+
+    `uuid`: of the very table that is meant, when none in its place will do.
 
     Raises:
         Stopped: the table is in a stop state; nothing moved.
         Outage: a service does not answer; a later attempt continues from the table.
     """
-    limits = Limits(known, goal)
+    limits = Limits(known, goal, uuid=uuid)
     last: TidemarkError | None = None
     reached: Ledger | None = None
     turn = lost = 0

@@ -157,6 +157,7 @@ class Limits:
     """What a plan respects beside table and topic.
 
     known     the table was loaded before: it is not made when it is not there
+    uuid      of the very table that is meant, for none that was made in its place
     goal      bounds the offsets from above
     ceiling   does so for partitions whose further records the table does not cover
     seen      schema ids that an earlier pass came upon
@@ -166,6 +167,7 @@ class Limits:
     goal: Offsets | None = None
     ceiling: Offsets = field(default_factory=dict)
     seen: frozenset[int] = frozenset()
+    uuid: str | None = None
 
     def with_found(self, ceiling: Offsets, seen: frozenset[int]) -> Self:
         """The same, with what a pass has come upon."""
@@ -187,6 +189,8 @@ def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Pl
         return None
     if limits.known and not state.exists:
         raise lost(lake, contract)
+    if limits.uuid not in {None, state.uuid}:
+        raise Stopped("table_missing", contract.table, "It was dropped meanwhile.", topic=contract.topic)
     topic = lake.topic(contract)
     schemas = read_schemas(lake, contract, limits.seen.union(state.ledger.others if state.ledger else ()))
     before, made = state.ledger, ready(lake, contract, state, topic, schemas, run_id)

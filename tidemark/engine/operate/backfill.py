@@ -12,17 +12,25 @@ from typing import Any
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.errors import Refused, Stopped
-from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Cutover, Source, parse_source
-from tidemark.domain.ledger.offsets import total, waiting
+from tidemark.domain.ledger.backfill import BACKFILL, CUTOVER, Backfill, Cutover, Source, parse_source
+from tidemark.domain.ledger.offsets import OffsetRange, total, waiting
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState, ledger_of, made_at
 from tidemark.engine.faults import pause_point
 from tidemark.engine.operate.backfill_compare import Compared, compare_windows
-from tidemark.engine.operate.backfill_cutover import attempt_cutover, cutover_id, published, require_shadow
+from tidemark.engine.operate.backfill_cutover import attempt_cutover, cutover_id, published
 from tidemark.engine.operate.backfill_hold import hold, let_go
-from tidemark.engine.operate.backfill_load import Pace, load_records, load_rows, make_alike
-from tidemark.engine.operate.backfill_plan import Asked, Work, check_overlap, source_of, work_of
+from tidemark.engine.operate.backfill_load import begin, load_records, load_rows
+from tidemark.engine.operate.backfill_pace import Pace
+from tidemark.engine.operate.backfill_plan import (
+    Asked,
+    Work,
+    check_overlap,
+    require_shadow,
+    source_of,
+    work_of,
+)
 from tidemark.engine.operate.backfill_shadow import (
     Window,
     drop_shadow,
@@ -116,7 +124,7 @@ def _abort(
     rows = sum(w.written for w in state.ledger.totals.values()) if state.ledger else 0
     told = {"step": "abort", "source": plan.source, "rows_dropped": rows}
     if not signature.dry_run:
-        if published(lake, contract, cutover_id(contract, state)) is not None:
+        if published(lake, contract, cutover_id(contract, state.uuid)) is not None:
             raise Refused(
                 f"the backfill of {contract.table} is published already",
                 next_step="tidemark rollback undoes it; repeat the backfill with --cutover to clear up behind it",
@@ -156,7 +164,8 @@ def _go_on(
     signature: Signature,
 ) -> tuple[dict[str, Any], int | None]:
     work = work_of(lake, contract, target, source, found[1] if found else None, asked)
-    receipt = published(lake, contract, cutover_id(contract, found[0])) if found else None
+    work = replace(work, shadow=found[0].uuid if found else None)
+    receipt = published(lake, contract, cutover_id(contract, work.shadow)) if found else None
     if receipt is None:
         check_overlap(lake, work)
     if signature.dry_run:
@@ -165,9 +174,11 @@ def _go_on(
         return {**work.told, **seen, "resumes": found is not None}, target.head
     if receipt is not None:
         return _finished(lake, work, receipt, signature), receipt
-    hold(lake, contract, work.source, work.plan, asked.pace.say)
     read_as = source_contract(lake, contract, work.source)
     shadow = shadow_contract(read_as, work.plan, asked.max_records)
+    uuid = persistent(contract, partial(begin, lake, work, shadow, signature.run_id))
+    work = replace(work, shadow=uuid)
+    hold(lake, contract, work.source, work.plan, asked.pace.say)
     loaded_now = _load(lake, work, shadow, signature.run_id, asked.pace)
     work = replace(work, target=lake.state(contract.table))  # it may have grown while this was loaded
     loaded, why = windows(lake, shadow.table), _hindrance(lake, work)
@@ -181,8 +192,7 @@ def _go_on(
         next_step = f"{_remedy(work)}, then {cutover}" if why else cutover
         left = _left(work, lake.state(shadow.table))
         return {**told, **left, "step": "load", "next_step": next_step}, target.head
-    batch = cutover_id(contract, lake.state(shadow.table, ledger=False))
-    receipt = persistent(contract, partial(_publish, lake, work, batch, signature))
+    receipt = persistent(contract, partial(_publish, lake, work, signature))
     return {**told, **_finished(lake, work, receipt, signature)}, receipt
 
 
@@ -246,17 +256,16 @@ def _compared(lake: Lake, work: Work, loaded: list[Window]) -> list[Compared]:
 
 def _load(lake: Lake, work: Work, shadow: Contract, run_id: str, pace: Pace) -> int:
     if work.opened is not None:
-        return load_rows(lake, shadow, work.target, work.source, work.plan, work.opened, run_id, pace)
+        return load_rows(lake, work, shadow, run_id, pace)
     goals = [work.plan.end]
     if work.source.kind == "own" and work.target.ledger is not None:
-        make_alike(lake, shadow, work.target, run_id)
         first = (
             work.target.ledger.start
         )  # no window straddles the first load: what lies before it was not counted yet
         goals.insert(
             0, {p: min(end, max(first.get(p, 0), work.plan.start[p])) for p, end in work.plan.end.items()}
         )
-    return load_records(lake, shadow, goals, run_id, pace)
+    return load_records(lake, work, shadow, goals, run_id, pace)
 
 
 def _check_exact(work: Work, compared: list[Compared]) -> None:
@@ -280,19 +289,19 @@ def _summary(compared: list[Compared], loaded: list[Window]) -> dict[str, Any]:
     }
 
 
-def _publish(lake: Lake, work: Work, batch: str, signature: Signature) -> int:
-    there = published(lake, work.contract, batch)
+def _publish(lake: Lake, work: Work, signature: Signature) -> int:
+    there = published(lake, work.contract, cutover_id(work.contract, work.shadow))
     if there is not None:
         return there
-    require_shadow(lake, work.contract, batch)
-    _require_whole(lake, work)
-    loaded = windows(lake, work.contract.table + SHADOW)
-    return attempt_cutover(lake, work, loaded, batch, signature)
+    shadow = lake.state(work.contract.table + SHADOW)
+    require_shadow(work, shadow)
+    _require_whole(work, shadow)
+    return attempt_cutover(lake, work, windows(lake, shadow.table), signature)
 
 
-def _require_whole(lake: Lake, work: Work) -> None:
-    """Raises Refused while something of the range is not loaded: a cutover would leave it out for good."""
-    left = _left(work, lake.state(work.contract.table + SHADOW))
+def _require_whole(work: Work, shadow: TableState) -> None:
+    """Raises Refused unless just the range is loaded: a cutover would leave out the rest of it for good."""
+    left = _left(work, shadow)
     if any(left.values()):
         raise Refused(
             f"the backfill of {work.contract.table} is not loaded to its end: an open transaction of a producer holds "
@@ -300,6 +309,14 @@ def _require_whole(lake: Lake, work: Work) -> None:
             next_step="end the transaction (kafka-transactions.sh find-hanging) and repeat the command, or --abort",
             table=work.contract.table,
             **left,
+        )
+    ledger = shadow.ledger
+    there = ledger and {p: OffsetRange(ledger.start.get(p, 0), ledger.next[p]) for p in work.plan.ranges}
+    if there != work.plan.ranges:
+        raise Refused(
+            f"{shadow.table} was loaded with another range than its property {BACKFILL} says",
+            next_step=f"tidemark backfill {work.contract.table} --abort, then anew",
+            table=work.contract.table,
         )
 
 

@@ -6,7 +6,6 @@ topic says afterwards that they were read.
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
@@ -19,11 +18,11 @@ from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Counts, add_up, batch_id
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import TableState, ledger_of, load, receipts
+from tidemark.engine.access.table_state import ledger_of, load, receipts
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.stage import Staged
-from tidemark.engine.operate.backfill_plan import Work, check_overlap
+from tidemark.engine.operate.backfill_plan import Work, check_overlap, require_shadow
 from tidemark.engine.operate.backfill_shadow import Window, shadow_rows
 from tidemark.engine.operate.replaced import (
     NO_ROWS,
@@ -51,9 +50,9 @@ from tidemark.engine.table.operations import Signature
 from tidemark.engine.table.unlogged import act_of
 
 
-def cutover_id(contract: Contract, shadow: TableState) -> str:
-    """The batch that publishes this very shadow."""
-    return batch_id(f"{contract.table}|backfill {shadow.uuid}", 0, {})
+def cutover_id(contract: Contract, shadow: str | None) -> str:
+    """The batch that publishes the shadow of this very uuid."""
+    return batch_id(f"{contract.table}|backfill {shadow}", 0, {})
 
 
 def published(lake: Lake, contract: Contract, batch: str) -> int | None:
@@ -65,17 +64,7 @@ def published(lake: Lake, contract: Contract, batch: str) -> int | None:
     return None
 
 
-def require_shadow(lake: Lake, contract: Contract, batch: str) -> None:
-    """Raises Refused when somebody has dropped the shadow of that batch, or loads another one."""
-    if cutover_id(contract, lake.state(contract.table + SHADOW, ledger=False)) != batch:
-        raise Refused(
-            f"the backfill of {contract.table} was dropped meanwhile",
-            next_step="repeat the backfill: it begins anew",
-            table=contract.table,
-        )
-
-
-def attempt_cutover(lake: Lake, work: Work, loaded: list[Window], batch: str, signature: Signature) -> int:
+def attempt_cutover(lake: Lake, work: Work, loaded: list[Window], signature: Signature) -> int:
     """Replace and publish; returns the receipt. Whoever is overtaken plans again.
 
     Raises:
@@ -89,11 +78,11 @@ def attempt_cutover(lake: Lake, work: Work, loaded: list[Window], batch: str, si
     ranges = placed.ranges if source.kind == "own" else planned.ranges
     if source.kind == "own":
         _still_meant(lake, on, placed, planned)
-    plan = replace(on.plan(ranges), batch_id=batch)
+    plan = replace(on.plan(ranges), batch_id=cutover_id(contract, work.shadow))
     plan = replace(plan, ledger=plan.ledger.model_copy(update={"start": placed.lowered(plan.ledger.start)}))
     made = open_branch(lake, plan.attempt)
     with dropped_on_failure(lake, plan.attempt):
-        return _replace(lake, plan, source, planned, placed, loaded, made, signature)
+        return _replace(lake, plan, work, placed, loaded, made, signature)
 
 
 def _still_meant(lake: Lake, on: Ground, placed: Placement, planned: Backfill) -> None:
@@ -113,14 +102,14 @@ def _still_meant(lake: Lake, on: Ground, placed: Placement, planned: Backfill) -
 def _replace(
     lake: Lake,
     plan: Plan,
-    source: Source,
-    planned: Backfill,
+    work: Work,
     placed: Placement,
     loaded: list[Window],
     made: frozenset[int],
     signature: Signature,
 ) -> int:
     contract, target = plan.contract, branch_identifier(lake, plan.attempt)
+    source, planned = work.source, work.plan
     inside = _replaced_rows(source, planned, plan)
     within = rows_within(planned.epoch, placed.within)
     old = counted_rows(lake, contract, target, within) if placed.within else {}
@@ -166,7 +155,10 @@ def _replace(
     says = {CUTOVER: cutover.model_dump_json()}
     told = {"step": "cutover", "source": planned.source, "cutover": cutover.model_dump(mode="json")}
     plan = replace(plan, act=act_of(signature, "backfill", plan.state.head, **told))
-    unchanged = partial(require_shadow, lake, contract, plan.batch_id)
+
+    def unchanged() -> None:
+        require_shadow(work, lake.state(contract.table + SHADOW, ledger=False))
+
     return finish(lake, plan, written, evidence, change, settlement, unchanged, says)
 
 

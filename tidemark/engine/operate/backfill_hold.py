@@ -8,7 +8,7 @@ from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Source
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
-from tidemark.engine.operate.backfill_load import Pace, Say
+from tidemark.engine.operate.backfill_pace import Pace, Say
 from tidemark.engine.operate.backfill_plan import source_of
 
 DAYS = 365

@@ -1,8 +1,7 @@
 """Loading a shadow, window by window; each is one commit, so whoever comes next goes on where the ledger ends."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from uuid import uuid4
 
 from pyspark.sql import DataFrame
@@ -10,12 +9,11 @@ from pyspark.sql import DataFrame
 from tidemark import __version__
 from tidemark.domain.columns.types import table_columns
 from tidemark.domain.config.contract import Contract, SchemaChanges
-from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.errors import Refused, Stopped
-from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Counts, Entry, batch_id, branch_name
 from tidemark.domain.ledger.offsets import OffsetRange, Offsets, total, waiting
+from tidemark.domain.outcome import Commit
 from tidemark.domain.plan.meanings import MEANINGS
 from tidemark.domain.plan.schema_plan import WriterColumns, plan_schema
 from tidemark.domain.plan.table_properties import asked_for
@@ -23,7 +21,9 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState, summary_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.microbatch import microbatch
-from tidemark.engine.operate.backfill_source import Opened, window_rows
+from tidemark.engine.operate.backfill_pace import Pace
+from tidemark.engine.operate.backfill_plan import Work, require_shadow
+from tidemark.engine.operate.backfill_source import window_rows
 from tidemark.engine.operate.replay_plan import persistent
 from tidemark.engine.schema.evolve import REMOVED, SETTLED, apply_changes, value_columns
 from tidemark.engine.table.branch import (
@@ -38,31 +38,49 @@ from tidemark.engine.table.new_table import create
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish
 
-Say = Callable[[str], None]
 _FOLLOWS = SchemaChanges(add_column="apply", widen_type="apply", incompatible="review")
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How fast: at most `rate` rows or records a second on average, 0 for as fast as it goes; `say` is told."""
+def begin(lake: Lake, work: Work, shadow: Contract, run_id: str) -> str | None:
+    """Make the shadow with its first receipt, unless it is there; the uuid by which the run knows it from now on.
 
-    rate: float = 0.0
-    say: Say = lambda _: None
+    Raises:
+        Refused: it was dropped meanwhile, another backfill began in its place, or it came to a stop state.
+        Overtaken: another run made it in the same moment.
+    """
+    state = lake.state(shadow.table)
+    require_shadow(work, state)
+    if work.opened is not None:
+        _make(lake, work, shadow, state, run_id)
+    else:
+        if work.source.kind == "own":
+            _make_alike(lake, shadow, state, work.target, run_id)
+        if state.ledger is None:
+            _next_batch(lake, work, shadow, {}, run_id)  # table and receipt, no record
+    made = lake.state(shadow.table)
+    require_shadow(work, made)
+    return made.uuid
 
-    def keep(self, done: int, began: float) -> None:
-        """Wait until `done` rows since `began` are no more than allowed."""
-        if self.rate > 0:
-            time.sleep(max(0.0, done / self.rate - (time.monotonic() - began)))
+
+def _make(lake: Lake, work: Work, shadow: Contract, state: TableState, run_id: str) -> None:
+    if not state.exists:
+        properties = {**base_properties(shadow), **asked_for(shadow)}
+        create(lake, shadow, table_columns(value_columns(work.target)), properties)
+        state = lake.state(shadow.table)
+    if state.ledger is None:
+        source = str(work.source)
+        topic = Topic(source, None, None, {}, {}, {})
+        first = first_ledger(shadow, topic, work.plan.start, run_id).model_copy(update={"topic": source})
+        publish_receipt(lake, shadow, state, first)
 
 
-def make_alike(lake: Lake, shadow: Contract, target: TableState, run_id: str) -> None:
+def _make_alike(lake: Lake, shadow: Contract, state: TableState, target: TableState, run_id: str) -> None:
     """Let the shadow decode as the table does: its columns, and what approvals decided about its schemas.
 
     Columns that the table gains while the load waits are the shadow's too, or an approval would never reach it.
     """
     columns, properties = value_columns(target), target.properties
     decided = {key: properties.get(key) for key in (REMOVED, SETTLED)}
-    state = lake.state(shadow.table)
     if not state.exists:
         says = {**decided, MEANINGS: properties.get(MEANINGS)}
         create_as_own(lake, shadow, lake.topic(shadow), columns, says)
@@ -73,13 +91,15 @@ def make_alike(lake: Lake, shadow: Contract, target: TableState, run_id: str) ->
         set_properties(lake, shadow.table, decided)
 
 
-def load_records(lake: Lake, shadow: Contract, goals: Sequence[Offsets], run_id: str, pace: Pace) -> int:
+def load_records(
+    lake: Lake, work: Work, shadow: Contract, goals: Sequence[Offsets], run_id: str, pace: Pace
+) -> int:
     """Read Kafka up to each of `goals` in turn; returns how many records this call has loaded.
 
     Where all is loaded Kafka is not asked: what it no longer has, topic and all, is in the shadow.
 
     Raises:
-        Refused: the shadow came to a stop state; the table itself is as it was.
+        Refused: the shadow came to a stop state, or was dropped; the table itself is as it was.
         Outage: a service does not answer; repeat the command.
     """
     done, began = 0, time.monotonic()
@@ -87,20 +107,7 @@ def load_records(lake: Lake, shadow: Contract, goals: Sequence[Offsets], run_id:
     following: Offsets = ledger.next if ledger else {}
     for goal in goals:
         while waiting(following, goal):
-            try:
-                commit = microbatch(lake, shadow, run_id, goal=goal)
-            except Stopped as stopped:
-                table = shadow.table.removesuffix(SHADOW)
-                first = (
-                    "mend that"
-                    if stopped.state != "schema_review"
-                    else f"approve what tidemark plan {table} names"
-                )
-                raise Refused(
-                    f"the backfill cannot go on, and its table is untouched: {stopped.message}",
-                    next_step=f"{first} and repeat the command, or --abort",
-                    state=stopped.state,
-                ) from stopped
+            commit = _next_batch(lake, work, shadow, goal, run_id)
             if commit is None:
                 break
             following = commit.next
@@ -111,56 +118,49 @@ def load_records(lake: Lake, shadow: Contract, goals: Sequence[Offsets], run_id:
     return done
 
 
-def load_rows(
-    lake: Lake,
-    shadow: Contract,
-    target: TableState,
-    source: Source,
-    plan: Backfill,
-    opened: Opened,
-    run_id: str,
-    pace: Pace,
-) -> int:
-    """Copy the windows that are missing; returns how many rows this call has loaded."""
+def _next_batch(lake: Lake, work: Work, shadow: Contract, goal: Offsets, run_id: str) -> Commit | None:
+    try:
+        return microbatch(lake, shadow, run_id, goal=goal, uuid=work.shadow)
+    except Stopped as stopped:
+        require_shadow(work, lake.state(shadow.table, ledger=False))
+        table = work.contract.table
+        first = (
+            "mend that" if stopped.state != "schema_review" else f"approve what tidemark plan {table} names"
+        )
+        raise Refused(
+            f"the backfill cannot go on, and its table is untouched: {stopped.message}",
+            next_step=f"{first} and repeat the command, or --abort",
+            state=stopped.state,
+        ) from stopped
+
+
+def load_rows(lake: Lake, work: Work, shadow: Contract, run_id: str, pace: Pace) -> int:
+    """Copy the windows that are missing; returns how many rows this call has loaded.
+
+    Raises:
+        Refused: the shadow was dropped meanwhile.
+    """
     done, began = 0, time.monotonic()
-    _made(lake, shadow, target, source, plan, run_id)
     while True:
-        rows = persistent(shadow, lambda: _next_window(lake, shadow, target, source, plan, opened, run_id))
+        try:
+            rows = persistent(shadow, lambda: _next_window(lake, work, shadow, run_id))
+        except Stopped:
+            require_shadow(work, lake.state(shadow.table, ledger=False))
+            raise
         if rows is None:
             return done
         done += rows
         ledger = lake.state(shadow.table).ledger
         at = ledger.next[0] if ledger else 0
-        pace.say(f"{done:,} rows loaded, {at} of {plan.end[0]} windows")
+        pace.say(f"{done:,} rows loaded, {at} of {work.plan.end[0]} windows")
         pace.keep(done, began)
 
 
-def _made(
-    lake: Lake, shadow: Contract, target: TableState, source: Source, plan: Backfill, run_id: str
-) -> None:
+def _next_window(lake: Lake, work: Work, shadow: Contract, run_id: str) -> int | None:
     state = lake.state(shadow.table)
-    if not state.exists:
-        properties = {**base_properties(shadow), **asked_for(shadow)}
-        create(lake, shadow, table_columns(value_columns(target)), properties)
-        state = lake.state(shadow.table)
-    if state.ledger is None:
-        topic = Topic(str(source), None, None, {}, {}, {})
-        first = first_ledger(shadow, topic, plan.start, run_id).model_copy(update={"topic": str(source)})
-        publish_receipt(lake, shadow, state, first)
-
-
-def _next_window(
-    lake: Lake,
-    shadow: Contract,
-    target: TableState,
-    source: Source,
-    plan: Backfill,
-    opened: Opened,
-    run_id: str,
-) -> int | None:
-    state = lake.state(shadow.table)
+    require_shadow(work, state)
     number = state.ledger.next[0] if state.ledger else 0
-    if state.ledger is None or number >= plan.end[0]:
+    if state.ledger is None or work.opened is None or number >= work.plan.end[0]:
         return None
     here = {0: OffsetRange(number, number + 1)}
     batch, attempt_id = batch_id(shadow.table, 0, here), uuid4().hex[:8]
@@ -168,7 +168,7 @@ def _next_window(
     pause_point("planned")
     open_branch(lake, attempt)
     with dropped_on_failure(lake, attempt):
-        rows = window_rows(opened, target, source, plan, number)
+        rows = window_rows(work.opened, work.target, work.source, work.plan, number)
         expected = rows.count()
         written: set[int] = set()
         if expected:

@@ -10,12 +10,12 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, Stopped
-from tidemark.domain.ledger.backfill import Backfill, Source, parse_source, place, windows_between
+from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Source, parse_source, place, windows_between
 from tidemark.domain.ledger.guard import examine
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.operate.backfill_load import Pace
+from tidemark.engine.operate.backfill_pace import Pace
 from tidemark.engine.operate.backfill_source import Opened, check_columns, check_time, open_source, time_of
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.head_rows import head_rows
@@ -58,6 +58,8 @@ class Work:
     source: Source
     plan: Backfill
     opened: Opened | None
+    shadow: str | None = None
+    """The uuid of what it is loaded into; None before that is made."""
 
     @property
     def told(self) -> dict[str, Any]:
@@ -114,6 +116,20 @@ def work_of(
         )
     made = _of_records if source.records else _of_rows
     return made(lake, contract, target, source, asked)
+
+
+def require_shadow(work: Work, state: TableState) -> None:
+    """Raises Refused when the shadow, as `state` shows it, is not what this run found or made, or would make."""
+    if work.shadow is None and not state.exists:
+        return
+    says = state.properties.get(BACKFILL)
+    same = says is not None and Backfill.model_validate_json(says) == work.plan
+    if not same or work.shadow not in {None, state.uuid}:
+        raise Refused(
+            f"the backfill of {work.contract.table} was dropped meanwhile, or another one began in its place",
+            next_step="repeat the command: it begins anew, or says which one is under way",
+            table=work.contract.table,
+        )
 
 
 def source_of(lake: Lake, contract: Contract, plan: Backfill) -> Source:
