@@ -1,5 +1,6 @@
 """Rule: whatever becomes of topic, table and shadow while history is loaded, a cutover loses and doubles nothing."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,9 +9,13 @@ from topics import BEGAN
 
 import tidemark.engine.ingest.microbatch as ingesting
 import tidemark.engine.operate.backfill as operating
+import tidemark.engine.operate.backfill_cutover as publishing
 import tidemark.engine.operate.backfill_load as loading
+from tidemark.domain.config.upsert import current_of
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import BACKFILL, Backfill
+from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.merge.state import read_pair
 from tidemark.engine.operate.backfill import backfill
 from tidemark.engine.operate.backfill_pace import Pace
 from tidemark.engine.operate.backfill_plan import Asked
@@ -262,3 +267,39 @@ def test_a_backfill_that_never_made_its_shadow_leaves_no_tag(lakehouse, monkeypa
         with pytest.raises(Died):
             done(table, source=f"table:{sink}", since=DAY, until=DAY + timedelta(days=5), time_column="at")
     assert set(lakehouse.catalog.load_table(sink).metadata.refs) == {"main"}
+
+
+def test_rows_from_elsewhere_never_come_to_feed_an_upsert_table(lakehouse):
+    """Given rows of another table that are loaded, when the contract gains an upsert table, then they are not published and can be dropped."""
+    topic = lakehouse.cluster.topic("upserting", 1)
+    topic.send([7200])
+    table = lakehouse.table(topic, event_time="at")
+    table.run()
+    span = {"source": f"table:{sink_of(lakehouse, table)}", "since": DAY, "until": DAY + timedelta(days=5)}
+    assert done(table, **span)["rows"] == 120
+    table = lakehouse.table(
+        topic, event_time="at", key={"format": "string", "fields": ["id"]}, upsert={"keys": ["id"]}
+    )
+    for signature in (ADA, replace(ADA, dry_run=True)):
+        with pytest.raises(Refused, match="feeds an upsert table"):
+            backfill(lakehouse.lake, table.contract, Asked(cutover=True), signature)
+    assert table.ids() == [7200]
+    assert done(table, abort=True)["rows_dropped"] == 120
+
+
+def test_a_merge_in_the_moment_of_a_cutover_does_not_hide_what_that_brings(lakehouse, meanwhile):
+    """Given a contract without `upsert` whose backfill from elsewhere is about to be published, when a process of the contract before merges, then the upsert table says of its next merge what it lacks."""
+    topic = lakehouse.cluster.topic("hidden", 1)
+    said = {"event_time": "at", "key": {"format": "string", "fields": ["id"]}}
+    table = lakehouse.table(topic, **said, upsert={"keys": ["id"]})
+    current = current_of(table.contract)
+    topic.send([7200])
+    table.run()
+    table = lakehouse.table(topic, **said)
+    span = {"source": f"table:{sink_of(lakehouse, table)}", "since": DAY, "until": DAY + timedelta(days=5)}
+    meanwhile(publishing, "finish", lambda: merge_up(lakehouse.lake, current, "test"))
+    assert done(table, **span, cutover=True)["cutover"]["rows"] == 120
+    assert read_pair(lakehouse.lake, current).elsewhere
+    topic.send([7201])
+    table.run()
+    assert merge_up(lakehouse.lake, current, "test").error["state"] == "misconfigured"

@@ -10,7 +10,7 @@ from pyiceberg.table.snapshots import Snapshot
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import Current, current_of
-from tidemark.domain.ledger.backfill import CUTOVER, Cutover
+from tidemark.domain.ledger.backfill import CUTOVER
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
 from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
 from tidemark.domain.ledger.merge_plan import (
@@ -104,7 +104,7 @@ def read_pair(lake: Lake, current: Current, *, ledger: bool = True) -> Pair:
     history = read_history(append.metadata, current.append.table, named)
     cut, gone = expired_before(append.metadata.properties), taken(append.metadata.properties)
     accepted = state.merged is not None and state.merged.own_topic_only
-    elsewhere = not accepted and _holds_others(append, state.committed_at)
+    elsewhere = not accepted and _holds_others(append, named)
     return Pair(
         current,
         history,
@@ -213,14 +213,18 @@ def remembered_snapshots(lake: Lake, current: Current) -> frozenset[int]:
     return frozenset(each for each in named if each)
 
 
-def _holds_others(append: Table, merged_at: datetime | None) -> bool:
+def _holds_others(append: Table, merged: int | None) -> bool:
     """Whether a backfill from elsewhere has left rows.
 
-    Statistics of files tell, which are read only after a cutover that no merge has followed: each merge has asked.
+    Statistics of files tell, which are read only after a cutover that is newer than `merged`, the snapshot that the
+    newest merge went by: each merge has asked. The receipt of a cutover is one of a replay.
     """
-    text = append.metadata.properties.get(CUTOVER)
-    if not text or append.metadata.current_snapshot_id is None:
+    head = append.metadata.current_snapshot_id
+    if CUTOVER not in append.metadata.properties or head is None:
         return False
-    if merged_at is not None and Cutover.model_validate_json(text).at < merged_at:
-        return False
+    for snapshot in ancestors(append.metadata, head):
+        if snapshot.snapshot_id == merged:
+            return False
+        if is_receipt(snapshot) and ledger_of(snapshot, append.name()[-1]).kind == "replay":
+            break
     return next(iter(append.scan(row_filter="_kafka.epoch < 0").plan_files()), None) is not None

@@ -26,7 +26,7 @@ from tidemark.engine.operate.backfill_pace import Pace
 from tidemark.engine.operate.backfill_plan import (
     Asked,
     Work,
-    check_overlap,
+    check_elsewhere,
     require_shadow,
     source_of,
     work_of,
@@ -167,7 +167,7 @@ def _go_on(
     work = replace(work, shadow=found[0].uuid if found else None)
     receipt = published(lake, contract, cutover_id(contract, work.shadow)) if found else None
     if receipt is None:
-        check_overlap(lake, work)
+        check_elsewhere(lake, work)
     if signature.dry_run:
         shadow_state = found[0] if found and asked.cutover and receipt is None else None
         seen = _foreseen(work) if shadow_state is None else _publishable(lake, work, shadow_state)

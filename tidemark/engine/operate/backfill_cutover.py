@@ -22,7 +22,7 @@ from tidemark.engine.access.table_state import ledger_of, load, receipts
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.stage import Staged
-from tidemark.engine.operate.backfill_plan import Work, check_overlap, require_shadow
+from tidemark.engine.operate.backfill_plan import Work, check_elsewhere, require_shadow
 from tidemark.engine.operate.backfill_shadow import Window, shadow_rows
 from tidemark.engine.operate.replaced import (
     NO_ROWS,
@@ -73,7 +73,7 @@ def attempt_cutover(lake: Lake, work: Work, loaded: list[Window], signature: Sig
     """
     contract, source, planned = work.contract, work.source, work.plan
     on = ground(lake, contract, signature.run_id, dry_run=False)
-    check_overlap(lake, replace(work, target=on.state))
+    check_elsewhere(lake, replace(work, target=on.state))
     placed = place(on.ledger, planned.ranges, contract.table) if source.kind == "own" else Placement({}, {})
     ranges = placed.ranges if source.kind == "own" else planned.ranges
     if source.kind == "own":

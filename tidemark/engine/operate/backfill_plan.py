@@ -108,12 +108,6 @@ def work_of(
             next_step=f"tidemark backfill {contract.table} --from 2026-01-01 --to 2026-02-01 --reason …",
             table=contract.table,
         )
-    if source.kind != "own" and contract.upsert is not None:
-        raise Refused(
-            f"{contract.table} feeds an upsert table, which knows records of its own topic only",
-            next_step="backfill from the topic itself, or into a contract without `upsert`",
-            table=contract.table,
-        )
     made = _of_records if source.records else _of_rows
     return made(lake, contract, target, source, asked)
 
@@ -209,9 +203,18 @@ def _of_rows(lake: Lake, contract: Contract, target: TableState, source: Source,
     return Work(contract, target, source, plan, opened)
 
 
-def check_overlap(lake: Lake, work: Work) -> None:
-    """Raises Refused when live rows lie in the time that rows from elsewhere are loaded for: they would be double."""
-    if work.source.kind == "own" or work.target.head is None:
+def check_elsewhere(lake: Lake, work: Work) -> None:
+    """Raises Refused when rows from elsewhere would feed an upsert table, or be there twice beside live ones."""
+    if work.source.kind == "own":
+        return
+    if work.contract.upsert is not None:
+        raise Refused(
+            f"{work.contract.table} feeds an upsert table, which knows records of its own topic only",
+            next_step="backfill from the topic itself, or into a contract without `upsert`; what is loaded already is "
+            "first dropped by --abort",
+            table=work.contract.table,
+        )
+    if work.target.head is None:
         return
     shared = not work.source.records and value_columns(work.target).field(
         column_parts(work.plan.time_column)[0]
