@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.schema import Schema
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import current_of
@@ -14,6 +15,7 @@ from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.access.table_state import read_state
 from tidemark.engine.preview.foresee import Foresight, foresee
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
+from tidemark.engine.table.folder import give_up
 
 FIELDS = {"id": "bigint", "email": "string", "at": "timestamp", "who": "struct<name: string>"}
 
@@ -52,6 +54,16 @@ class TestNotesOnColumns:
     @pytest.mark.parametrize("name", ["email", "who.name", "`who`.name", "_kafka", "_kafka.key"])
     def test_about_a_column_at_any_depth_are_not(self, lake: Any, name: str) -> None:
         assert foresee(lake, contract(columns={name: {"tags": ["pii"]}})).findings == ()
+
+
+def test_a_name_that_another_tables_files_lie_under_is_told_before_a_run_stops_for_it(lake: Any) -> None:
+    lake.catalog.create_namespace("shop")
+    lake.catalog.create_table("shop.orders", Schema())
+    give_up(lake.catalog, "shop.orders", "shop.sales")
+    lake.catalog.rename_table("shop.orders", "shop.sales")
+    found = foresee(lake, contract())
+    assert found.verdict == "impossible"
+    assert found.changes[-1]["reason"].startswith("shop.sales had this name before")
 
 
 class TestAnUpsertTableBeforeItsFirstLoad:

@@ -25,6 +25,7 @@ from tidemark.engine.schema.evolve import Evolution, evolve, plan_evolution, val
 from tidemark.engine.schema.keys import key_fault
 from tidemark.engine.schema.subjects import subjects_of
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
+from tidemark.engine.table.folder import folder_fault
 from tidemark.engine.table.takeover import adoption, releases, renaming
 
 LOOKS = 3
@@ -80,7 +81,7 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
             return _complete(lake, contract, of_plan(moved))
         plan: SchemaPlan | None = None
         if not state.exists:
-            found, columns = _new_table(contract, schemas), schemas.wanted()
+            found, columns = _new_table(lake, contract, schemas), schemas.wanted()
         else:
             plan = with_adoption(contract, state, schemas, plan_evolution(contract, state, schemas))
             found, columns = of_plan(plan), applied(value_columns(state), plan.of("apply", "review"))
@@ -222,7 +223,7 @@ def of_plan(plan: SchemaPlan) -> Foresight:
     return Foresight(plan.table, plan.id, plan.verdict, tuple(c.as_json() for c in plan.changes))
 
 
-def _new_table(contract: Contract, schemas: TopicSchemas) -> Foresight:
+def _new_table(lake: Lake, contract: Contract, schemas: TopicSchemas) -> Foresight:
     wanted = schemas.wanted()
     if wanted is None:
         nothing = Foresight(contract.table, "", "nothing", ())
@@ -231,7 +232,8 @@ def _new_table(contract: Contract, schemas: TopicSchemas) -> Foresight:
     faults = layout_faults(
         table_columns(wanted), contract.partitioning, contract.sort_by, contract.event_time
     )
-    return created(contract, wanted, faults)
+    taken = folder_fault(lake, contract.table)
+    return created(contract, wanted, [*faults, *([str(taken.fields["detail"])] if taken else [])])
 
 
 def created(contract: Contract, columns: Struct, faults: Sequence[str]) -> Foresight:
