@@ -2,7 +2,6 @@
 
 import json
 import threading
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,7 +31,6 @@ from tidemark.domain.plan.meanings import MEANINGS
 from tidemark.domain.plan.table_properties import governance
 from tidemark.engine.access.table_state import TableState, read_state
 from tidemark.engine.schema.evolve import (
-    MET,
     Approval,
     evolve,
     plan_evolution,
@@ -288,34 +286,11 @@ class TestWhatValuesMean:
         assert MEANINGS not in lake.state().properties
 
 
-class TestAVersionThatTheRegistryHasDeleted:
-    """Given versions that were mistakes, then none asks for anything before a record of it comes."""
-
-    CLASHING = (field("id", "string"), *FIRST[1:])
-
-    @pytest.mark.parametrize("wrong", [CLASHING, SECOND])
-    def test_asks_for_nothing_until_a_record_of_it_comes(self, lake: Lake, wrong: Any) -> None:
-        lake.evolve(contract(), topic(FIRST))
-        before = lake.state().columns
-        schemas = replace(topic(FIRST, wrong, _7="holds itself"), deleted=frozenset({2, 7}))
-        assert lake.evolve(contract(), schemas).plan.changes == ()
-        assert lake.state().columns == before
-        with lake.catalog.load_table(TABLE).transaction() as change:
-            change.set_properties({MET: "[2]"})
-        found = lake.evolve(contract(), schemas)
-        assert bool(found.done) == (wrong is SECOND)
-        assert {c.path for c in found.parked} == (set() if wrong is SECOND else {("id",)})
-
-    def test_decides_nothing_about_a_new_table(self) -> None:
-        clashing, first = (schema(*each) for each in (self.CLASHING, FIRST))
-        writers = [Writer(n, n, each, avro_columns(each).struct) for n, each in ((2, clashing), (1, first))]
-        wanted = TopicSchemas(tuple(writers), deleted=frozenset({2})).wanted()
-        assert wanted == avro_columns(first).struct
-
-    def test_still_had_the_columns_that_others_drop(self, lake: Lake) -> None:
-        schemas = replace(topic(FIRST, (*FIRST[:2], FIRST[3])), deleted=frozenset({1}))
-        [change] = lake.evolve(contract(schema_changes={"remove_column": "review"}), schemas).parked
-        assert (change.kind, change.path) == ("remove_column", ("who",))
+def test_a_version_that_the_registry_has_deleted_decides_nothing_about_a_new_table() -> None:
+    clashing, first = (schema(*each) for each in ((field("id", "string"), *FIRST[1:]), FIRST))
+    writers = [Writer(n, n, each, avro_columns(each).struct) for n, each in ((2, clashing), (1, first))]
+    wanted = TopicSchemas(tuple(writers), deleted=frozenset({2})).wanted()
+    assert wanted == avro_columns(first).struct
 
 
 def set_meanings(lake: Lake, meanings: dict[str, str]) -> None:

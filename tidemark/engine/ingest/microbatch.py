@@ -48,7 +48,7 @@ from tidemark.engine.ingest.quarantine_rows import exact_causes, quarantined_row
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.stage import Staged, stage
 from tidemark.engine.ingest.unreadable import explain
-from tidemark.engine.schema.evolve import met_ids, note_met, plan_evolution
+from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.subjects import reading_of
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.stopwatch import Stopwatch
@@ -214,8 +214,7 @@ def _unwritten(staged: Staged, plan: Plan, decoded: DataFrame) -> list[Group]:
 def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
     """Cut the batch before records that the table does not cover.
 
-    Look again when there were records of a schema that the registry has learnt since, or that the plan had left out:
-    of one that it has deleted the table is told.
+    Look again when there were records of a schema that the registry has learnt since, or that the plan had left out.
 
     Raises:
         Stopped: such a record is the very next one.
@@ -230,9 +229,6 @@ def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
         return
     if all(offenders.get(p) == each.start for p, each in plan.ranges.items()):
         ids = sorted({g.schema_id for g in groups if g.fate == "uncovered" and g.schema_id is not None})
-        if gone := plan.schemas.deleted.intersection(ids) - met_ids(plan.state):
-            note_met(lake, plan.state, gone)
-            raise _PlanAgain({})
         parked = plan_evolution(plan.contract, plan.state, plan.schemas)
         why = "; ".join(f"schema id {i}: {_why_parked(plan, parked, i)}" for i in ids)
         raise Stopped(

@@ -35,11 +35,9 @@ from tidemark.engine.schema.alter import Notes, alter
 from tidemark.engine.schema.by_hand import reviewed
 from tidemark.engine.schema.history import Entry, begun, history, noted, told, unfinished
 from tidemark.engine.schema.writers import VARIANT_FORMAT, TopicSchemas
-from tidemark.engine.table.properties import set_properties
 
 SETTLED = "tidemark.schema.settled"
 REMOVED = "tidemark.schema.removed"
-MET = "tidemark.schema.met"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,31 +197,16 @@ def settled_ids(state: TableState) -> frozenset[int]:
     return frozenset(noted(state.properties, SETTLED)) - {NO_ID}
 
 
-def met_ids(state: TableState) -> frozenset[int]:
-    """Schema ids that the registry has deleted, the table does not hold, and records were found to carry."""
-    return frozenset(noted(state.properties, MET))
-
-
-def note_met(lake: Lake, state: TableState, ids: frozenset[int]) -> None:
-    """Have the table know of such ids: what their schemas ask for is planned from now on, and can be approved."""
-    set_properties(lake, state.table, {MET: json.dumps(sorted(ids | met_ids(state)))})
-
-
 def writer_columns(state: TableState, schemas: TopicSchemas) -> list[WriterColumns]:
     """The writers as the planner needs them, those without columns too.
 
     While the upgrade to format 3 waits for its approval, what would be a VARIANT is text: the table knows none yet.
-    What the registry has deleted and the table does not hold asks for nothing until a record of it comes.
     """
     if schemas.plain is not None:
         return [WriterColumns(NO_ID, 1, held_by(state.shape.format_version, schemas.plain))]
     version = state.shape.format_version
     known = [WriterColumns(w.id, w.version, held_by(version, w.columns)) for w in schemas.writers]
-    known += [WriterColumns(i, 0, Struct(()), why) for i, why in schemas.unsupported.items()]
-    if not (idle := schemas.deleted - met_ids(state)):
-        return known
-    held = schemas.covered(value_columns(state))
-    return [each for each in known if each.id not in idle or each.id in held]
+    return [*known, *(WriterColumns(i, 0, Struct(()), why) for i, why in schemas.unsupported.items())]
 
 
 def held_by(format_version: int, columns: Struct) -> Struct:
