@@ -13,15 +13,16 @@ from tidemark.engine.ingest.quarantine_repair import repair
 
 
 def plan(quarantined, log_start=0):
+    """The last batch read offsets 0 to 5 of two partitions; Kafka has all of the other one."""
     ledger = Ledger(
         cluster_id="c",
         topic_id="t",
         topic="orders",
-        from_={0: 0},
-        next={0: 5},
-        counts={0: Counts(5, 5 - quarantined, quarantined)},
+        from_={0: 0, 1: 0},
+        next={0: 5, 1: 5},
+        counts={0: Counts(5, 5 - quarantined, quarantined), 1: Counts(5, 5)},
     )
-    topic = Topic("orders", "c", "t", {0: log_start}, {0: 9}, {0: 9})
+    topic = Topic("orders", "c", "t", {0: log_start, 1: 0}, {0: 9, 1: 9}, {0: 9, 1: 9})
     contract = Contract(topic="orders", table="shop.orders")
     return SimpleNamespace(contract=contract, ledger=ledger, topic=topic, state=None)
 

@@ -6,14 +6,15 @@ contradict the table, or rows of the winner are gone. Who publishes next finds t
 """
 
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
-from tidemark.domain.ledger.ledger import Ledger, add_up
+from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState, load
@@ -29,9 +30,9 @@ AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What lies in quarantine within the last batch: rows, and offsets of waiting rows that another attempt wrote."""
+    """What lies in quarantine within the last batch: rows by partition, and waiting rows that another attempt wrote."""
 
-    rows: int
+    rows: Mapping[int, int]
     foreign: tuple[tuple[int, int], ...]
 
 
@@ -43,25 +44,29 @@ def repair(lake: Lake, plan: Plan) -> None:
         Overtaken: another attempt writes the same quarantine right now.
     """
     ledger, table = plan.ledger, plan.contract.table
-    expected = add_up(ledger.counts.values()).quarantined
     left = take_back_doubled(lake, plan.contract, plan.state, ledger)
-    if left is None or left >= expected:
+    if left is None:
         return
-    ranges = _ranges(ledger)
-    listed = ", ".join(f"{p}: {each}" for p, each in sorted(ranges.items()))
-    lacks = (
-        f"Its quarantine holds {left} of {expected} rows that the last batch put there (offsets {listed})."
-    )
-    if any(each.end > plan.topic.log_start.get(p, each.end) for p, each in ranges.items()):
+    expected = {p: each.quarantined for p, each in ledger.counts.items()}
+    lacking = {p: each for p, each in _ranges(ledger).items() if left.get(p, 0) < expected.get(p, 0)}
+    if not lacking:
+        return
+    listed = ", ".join(f"{p}: {each}" for p, each in sorted(lacking.items()))
+    found, put = sum(left.get(p, 0) for p in lacking), sum(expected[p] for p in lacking)
+    lacks = f"Its quarantine holds {found} of {put} rows that the last batch put there (offsets {listed})."
+    if any(each.end > plan.topic.log_start.get(p, each.end) for p, each in lacking.items()):
         replay = f"tidemark replay {table} --partition … --from … --to …"
         raise Stopped("failed", table, f"{lacks} Bring them back: {replay}")
     _log.warning("%s: %s Kafka has them no more: they are lost, and its ingest goes on.", table, lacks)
 
 
-def take_back_doubled(lake: Lake, contract: Contract, state: TableState, ledger: Ledger) -> int | None:
+def take_back_doubled(
+    lake: Lake, contract: Contract, state: TableState, ledger: Ledger
+) -> Mapping[int, int] | None:
     """Remove rows of dead attempts that contradict the table: before any receipt takes the place of the last batch's.
 
-    Costs a look at file statistics when there are none. How many rows of that batch are left; None when none came last.
+    Costs a look at file statistics when there are none. How many rows of that batch are left by partition; None when
+    no batch came last.
 
     Raises:
         Overtaken: another attempt writes the same quarantine right now.
@@ -72,7 +77,7 @@ def take_back_doubled(lake: Lake, contract: Contract, state: TableState, ledger:
     doubled = _in_table(lake, state, ledger, found.foreign)
     if doubled:
         _remove(lake, contract.quarantine_table, ledger, doubled)
-    return found.rows - len(doubled)
+    return Counter(found.rows) - Counter(p for p, _ in doubled)
 
 
 def _ranges(ledger: Ledger) -> dict[int, OffsetRange]:
@@ -88,7 +93,7 @@ def _look(lake: Lake, quarantine: str, ledger: Ledger) -> Found | None:
         return None
     table = load(lake.catalog, quarantine)
     if table is None or table.metadata.current_snapshot_id is None:
-        return Found(0, ())
+        return Found({}, ())
     rows = (
         table.scan(row_filter=inside(ledger.epoch, ranges, waiting=False), selected_fields=_FIELDS)
         .to_arrow()
@@ -99,7 +104,8 @@ def _look(lake: Lake, quarantine: str, ledger: Ledger) -> Found | None:
         for row in rows
         if row["resolved_at"] is None and (row["batch_id"], row["run_id"]) != (ledger.batch_id, ledger.run_id)
     }
-    return Found(len({(row["partition"], row["offset"]) for row in rows}), tuple(sorted(foreign)))
+    offsets = {(row["partition"], row["offset"]) for row in rows}
+    return Found(Counter(p for p, _ in offsets), tuple(sorted(foreign)))
 
 
 def _in_table(
