@@ -7,6 +7,8 @@ import dagster as dg
 from dagster import DagsterEventType
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
+from assets.names import REVIEW
+
 SHOWN = ("plan", "verdict", "parked")
 """Of the result of a `schema/…` asset, by which two looks are told apart."""
 
@@ -47,6 +49,6 @@ class News:
 
 
 def _says(found: dg.AssetCheckEvaluation) -> tuple[bool, dg.AssetCheckSeverity, object]:
-    """By which two evaluations are told apart: the plan that waits, whoever words it, or the words."""
-    plan = found.metadata.get("plan")
+    """By which two evaluations are told apart: the plan that waits for a review, whoever words it, or the words."""
+    plan = found.metadata.get("plan") if found.check_name == REVIEW else None
     return found.passed, found.severity, plan.value if plan else found.description

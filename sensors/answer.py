@@ -54,7 +54,7 @@ def answer(
     every = report_period(report_every, 2 * len(lake.configuration.contracts))
     events: list[dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation] = [
         *topic_observations(tick, decision, every),
-        *results_of_the_dead(tick),
+        *results_of_the_dead(tick, decision),
         *freshness_changes(tick, decision),
     ]
     listed = discover(tick, resource.places.home, served)

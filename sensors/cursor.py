@@ -47,8 +47,8 @@ class Entry:
     lagged: bool = False
     """The last observation told of records that wait."""
     grade: Grade | None = None
-    owed: str | None = None
-    """The beginning of the id of a run that did not end well, and may have published here without telling."""
+    owed: bool = False
+    """A run did not end well, and may have published here without telling."""
     staged: bool = False
     """Of this tick's reading alone; not kept."""
 
@@ -119,7 +119,7 @@ def _entry_to_json(entry: Entry, keep: int) -> dict[str, Any]:
         "a": _seconds(entry.active),
         "o": [_seconds(entry.observed_at), entry.observed, int(entry.lagged)] if entry.observed_at else None,
         "g": GRADES.index(entry.grade) if entry.grade else None,
-        "w": entry.owed,
+        "w": 1 if entry.owed else None,
     }
     return {key: value for key, value in found.items() if value is not None}
 
@@ -143,7 +143,7 @@ def _entry_from_json(found: Mapping[str, Any]) -> Entry:
         observed=int(observed),
         lagged=bool(lagged),
         grade=GRADES[found["g"]] if "g" in found else None,
-        owed=str(found["w"]) if "w" in found else None,
+        owed="w" in found,
     )
 
 

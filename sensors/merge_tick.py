@@ -120,7 +120,6 @@ class MergeTick(Tick):
                 "lagging" if corrected else None
             )  # a replay or a rollback, which offsets do not show
             entry.exists, entry.paused = merged is not None, found.state.paused
-            self._look_for_untold(contract, found.state)
             entry.committed = dict(merged.next) if merged else None
             entry.topic_id = f"{merged.append_uuid}/{merged.epoch}" if merged else None
             topic = as_topic(found)
@@ -186,7 +185,7 @@ def answer(
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))
     events: list[dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation] = [
-        *results_of_the_dead(tick),
+        *results_of_the_dead(tick, decision),
         *freshness_changes(tick),
     ]
     requests = [requested(context, tick, decision)] if decision.tables else []

@@ -7,16 +7,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.data_version import extract_data_version_from_entry
 
 from assets.checks import evaluation
 from assets.names import table_key, topic_key
 from assets.report import published
-from sensors.tick import Tick
+from sensors.tick import READS, Tick
 from tidemark.domain.cadence.freshness import judge, judge_unseen, of_paused
 from tidemark.domain.cadence.lag import Lag
 from tidemark.domain.cadence.request import Ask
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import TidemarkError
+from tidemark.domain.errors import Outage, Stopped, TidemarkError
 from tidemark.domain.ledger.guard import Topic
 
 
@@ -59,12 +60,32 @@ def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvalua
             yield evaluation(contract, found, lag)
 
 
-def results_of_the_dead(tick: Tick) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
-    """What runs have published whose process was killed before they told of it: marts wait for that."""
-    for contract, state, run_id in tick.untold:
-        told = tick.instance.get_latest_materialization_event(table_key(contract.table))
-        if told is None or told.run_id != run_id:
-            yield from published(tick.instance, contract, state)
+def results_of_the_dead(
+    tick: Tick, decision: Ask
+) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
+    """What runs have published that were killed, or stopped at the table, before they told of it: marts wait for that.
+
+    A result would hide that a table has stopped, so that is told when a run is asked for that will say so again.
+    """
+    for contract in [each for each in tick.contracts if _is_due(tick, decision, each.table)][:READS]:
+        with suppress(Outage, Stopped):
+            state = tick.lake.state(contract.table)
+            tick.cache.entry(contract.table).owed = False
+            if state.receipt is not None and _told(tick.instance, contract) != str(state.receipt):
+                yield from published(tick.instance, contract, state)
+
+
+def _is_due(tick: Tick, decision: Ask, table: str) -> bool:
+    entry = tick.cache.entry(table)
+    stopped = entry.trouble is not None and entry.trouble.state != "failed"
+    return entry.owed and (not stopped or table in decision.tables)
+
+
+def _told(instance: dg.DagsterInstance, contract: Contract) -> str | None:
+    """The receipt that the table's newest result in Dagster is of."""
+    entry = instance.get_latest_materialization_event(table_key(contract.table))
+    version = extract_data_version_from_entry(entry) if entry else None
+    return version.value if version else None
 
 
 def _furthest(lags: Sequence[Lag]) -> Lag:

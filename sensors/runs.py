@@ -36,13 +36,13 @@ LOOK_BACK = 25
 class Ended:
     """A run that is over. `stopped`: the tables that it named with their state; all of them when it crashed.
 
-    `run_id`: of one that did not end well, and may not have told of all that it did.
+    `well`: it did all that it was for, and has told of it.
     """
 
     tables: frozenset[str]
     at: datetime
     stopped: Mapping[str, State]
-    run_id: str | None = None
+    well: bool = True
 
 
 def under_way(instance: dg.DagsterInstance, pool: str, lane: Collection[str]) -> Runs:
@@ -94,7 +94,7 @@ def _ended(record: dg.RunRecord, lane: Collection[str]) -> Ended:
     if run.status == DagsterRunStatus.FAILURE:  # one that was executed again has its parent's tags
         stopped = _stopped(run.tags.get(STOPPED_TAG)) or dict.fromkeys(tables, "failed")
     at = datetime.fromtimestamp(record.end_time or 0, UTC)
-    return Ended(frozenset(tables), at, stopped, None if run.is_success else run.run_id)
+    return Ended(frozenset(tables), at, stopped, run.is_success)
 
 
 def _stopped(tag: str | None) -> dict[str, State]:

@@ -19,7 +19,6 @@ from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import waiting
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import TableState
 
 READ_EVERY = timedelta(minutes=1)
 """A table is read again at least so often."""
@@ -45,8 +44,6 @@ class Tick:
     """By cluster and topic, why a topic alone could not be seen."""
     down: list[str] = field(default_factory=list)
     catalog_down: bool = False
-    untold: list[tuple[Contract, TableState, str]] = field(default_factory=list)
-    """Tables whose newest commit is of a run that did not end well, which may not have told of it, and its id."""
 
     def decide(self) -> Ask:
         """Look at everything and decide. Never raises for a service that is down: `down` says so."""
@@ -77,7 +74,7 @@ class Tick:
                 failures = before.failures + 1 if before else 1
                 entry.trouble = Trouble(state, failures, run.at) if state else None
                 entry.tried = run.at
-                entry.owed = run.run_id[:8] if run.run_id else entry.owed
+                entry.owed = entry.owed or not run.well
 
     def _look_at_topics(self) -> None:
         by_cluster: dict[str, set[str]] = defaultdict(set)
@@ -138,22 +135,11 @@ class Tick:
             entry.committed = dict(state.ledger.next) if state.ledger else None
             entry.topic_id = (state.ledger.topic_id or "")[:8] or None if state.ledger else None
             entry.mark = f"{state.uuid}|{state.head}|{sorted(state.properties.items())}"
-            self._look_for_untold(contract, state)
         entry.mark = mark_of(contract, self._topic_id(contract), entry.mark)
         entry.read_at = self.now
         trouble = entry.trouble
         if trouble and not trouble.mark:
             entry.trouble = Trouble(trouble.state, trouble.failures, trouble.since, entry.mark)
-
-    def _look_for_untold(self, contract: Contract, state: TableState) -> None:
-        """A table that stopped stays red until it goes on: a result would hide that."""
-        entry = self.cache.entry(contract.table)
-        if entry.owed is None or (entry.trouble and entry.trouble.state != "failed"):
-            return
-        newest = state.merged or state.ledger
-        if newest is not None and newest.run_id.startswith(entry.owed):
-            self.untold.append((contract, state, newest.run_id))
-        entry.owed = None
 
     def _topic_id(self, contract: Contract) -> str | None:
         topic = self.topics.get(contract.cluster, {}).get(contract.topic)

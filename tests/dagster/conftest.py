@@ -100,7 +100,7 @@ class FakeLake:
             exists=True,
             uuid="u",
             head=known.get("head", 1),
-            receipt=1,
+            receipt=known.get("receipt", 1),
             ledger=ledger,
             properties=known.get("properties", {}),
             columns=known.get("columns"),

@@ -321,41 +321,59 @@ def test_a_run_whose_machine_went_down_does_not_hold_its_lane(tick, lake, run_of
 
 
 def test_what_a_killed_run_has_published_is_told_by_the_next_tick(tick, lake, run_of, instance, where):
-    """Given a run that was killed after a commit, when a tick finds it, then the table has a materialization, once: what is made of it waits for that. A table that the run did not commit to has none."""
+    """Given a run that was killed after a commit, when a tick can read the table, then it has a materialization, once: what is made of it waits for that. A table that the run did not commit to has none."""
     both = ["shop.orders", "web.clicks"]
     run = run_of(both, DagsterRunStatus.STARTED, sensor=True)
+    for key in (["shop", "orders"], ["web", "clicks"]):
+        known = dg.AssetMaterialization(dg.AssetKey(key), tags={"dagster/data_version": "1"})
+        instance.report_runless_asset_event(known)
     tick(later=-60)
-    lake.tables["shop.orders"] = {"next": {0: 10}, "run_id": run.run_id}
+    lake.tables["shop.orders"] = {"next": {0: 10}, "run_id": run.run_id, "receipt": 2}
     (where.home / "runs").mkdir(exist_ok=True)
     (where.home / "runs" / run.run_id).touch()
     lake.down["catalog"] = True  # the tick that sees the run's end cannot read the table
     assert not made_by(tick(later=-5))
     del lake.down["catalog"]
-    (made,) = [each for later in (0, 5) for each in made_by(tick(later=later))]
+    (made,) = [each for later in (0, 5) for each in told(instance, tick(later=later))]
     assert made.asset_key.path == ["shop", "orders"]
-    assert made.tags["dagster/data_version"] == "1"
+    assert made.tags["dagster/data_version"] == "2"
+
+
+@pytest.mark.parametrize("goes_on", [True, False], ids=["a run ends well", "a run is to stop there again"])
+def test_what_a_stopped_table_has_published_is_told_when_a_run_looks_again(
+    tick, lake, run_of, instance, goes_on
+):
+    """Given runs that stopped at a table after a commit, when ticks look, then no result hides that before another run shows it again, or has ended well; with it checks that were red are told again."""
+    runs = [run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True) for _ in range(2)]
+    red = dg.AssetCheckEvaluation(dg.AssetKey(["shop", "orders"]), "files", passed=False)
+    instance.report_runless_asset_event(red)
+    lake.ends["orders"] = {0: 25}
+    tick(later=-90)
+    lake.tables["shop.orders"] = {"next": {0: 10}, "run_id": runs[0].run_id, "receipt": 2}
+    for run, later in zip(runs, (-80, -70), strict=True):
+        _finished(instance, run, json.dumps({"shop.orders": "offsets_expired"}))
+        assert made_by(tick(later=later)) == []
+    if goes_on:
+        again = run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True)
+        success = dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, "ingest")
+        instance.report_dagster_event(success, again.run_id)
+    events = [each for later in (3000, 6000) for each in told(instance, tick(later=later), every=True)]
+    (made,) = [each for each in events if isinstance(each, dg.AssetMaterialization)]
+    assert made.tags["dagster/data_version"] == "2"
+    after = events[events.index(made) + 1]
+    assert (after.check_name, after.passed) == ("files", False)
 
 
 def made_by(ticked):
     return [each for each in ticked.asset_events if isinstance(each, dg.AssetMaterialization)]
 
 
-def test_what_a_stopped_table_has_published_is_told_once_it_goes_on(tick, lake, run_of, instance):
-    """Given a run that stopped at a table after a commit, when ticks look, then no result hides that until a run has ended well; with it checks that were red are told again."""
-    run = run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True)
-    red = dg.AssetCheckEvaluation(asset_key=dg.AssetKey(["shop", "orders"]), check_name="files", passed=False)
-    instance.report_runless_asset_event(red)
-    tick(later=-60)
-    lake.tables["shop.orders"] = {"next": {0: 10}, "run_id": run.run_id}
-    _finished(instance, run, json.dumps({"shop.orders": "catalog_down"}))
-    assert [made_by(tick(later=later)) for later in (-50, -45)] == [[], []]
-    again = run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True)
-    instance.report_dagster_event(
-        dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, "ingest"), again.run_id
-    )
-    events = tick(later=20).asset_events
-    assert [type(each).__name__ for each in events][-2:] == ["AssetMaterialization", "AssetCheckEvaluation"]
-    assert (events[-1].check_name, events[-1].passed) == ("files", False)
+def told(instance, ticked, *, every=False):
+    """Dagster is told what the tick says; the results, or every event."""
+    events = ticked.asset_events
+    for each in events:
+        instance.report_runless_asset_event(each)
+    return events if every else made_by(ticked)
 
 
 def test_a_run_of_another_job_whose_machine_went_down_keeps_nothing_either(tick, defs, instance, where):
