@@ -12,6 +12,8 @@ MISTAKES = [
     ("{check: not_null, column: a, sql: 'a > 1'}", "check", "either `check` or `sql`"),
     ("{check: not_nul, column: a}", "check", "is none of not_null, in_range"),
     ("{check: accepted_values, column: a}", "check", "is none of not_null, in_range"),
+    ("{check: [not_null], column: a}", "check", "is none of not_null, in_range"),
+    ("{check: {not_null: a}}", "check", "is none of not_null, in_range"),
     ("{check: not_null}", "check", "not_null needs column"),
     ("{check: in_range, column: a}", "check", "in_range needs a column and min or max"),
     ("{check: in_range, column: a, min: 2, max: 1}", "min", "is above max (1)"),

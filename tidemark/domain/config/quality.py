@@ -122,7 +122,7 @@ class QualityRule(Section):
     @model_validator(mode="before")
     @classmethod
     def _table_checks_block(cls, rule: Any) -> Any:
-        if isinstance(rule, dict) and rule.get("check") in TABLE_CHECKS:
+        if isinstance(rule, dict) and str(rule.get("check")) in TABLE_CHECKS:
             return {"on_failure": "block", **rule}
         return rule
 
