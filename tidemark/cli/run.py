@@ -40,7 +40,8 @@ def run(tables: Sequence[str], *, as_json: bool) -> None:
     contracts, upserts = chosen_both(configuration, tables)
     run_ids = [str(uuid.uuid4()), str(uuid.uuid4())]
     outcomes: list[Outcome] = []
-    cut_off = False
+    told: Mapping[str, Outcome] = {}
+    why, cut_off = None, False
     with dagster_instance() as instance, watching(configuration, contracts, as_json=as_json):
         if contracts:
             keys = [table_key(each.table) for each in contracts]
@@ -51,10 +52,11 @@ def run(tables: Sequence[str], *, as_json: bool) -> None:
                 or (_unfinished(configuration, each, run_ids[0], why) if why else _nothing_to_do(each.table))
                 for each in contracts
             ]
-        if upserts and not cut_off:
-            keys = [table_key(table) for table in upserts]
-            result = execute(instance, MERGE, run_id=run_ids[1], assets=keys)
-            told, why, cut_off = _told_of(result)
+        if upserts:
+            if not cut_off:
+                keys = [table_key(table) for table in upserts]
+                result = execute(instance, MERGE, run_id=run_ids[1], assets=keys)
+                told, why, cut_off = _told_of(result)
             outcomes += [
                 told.get(table) or (_unmerged(table, why) if why else _nothing_to_do(table))
                 for table in upserts

@@ -4,14 +4,17 @@ import json
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+from typer.testing import CliRunner
 
 from assets.exact import readable
 from tidemark.cli.border import FINDING, INTERRUPTED, report
 from tidemark.cli.change import _operation, remade
+from tidemark.cli.main import app
 from tidemark.cli.run import ended_early, told_by
 from tidemark.domain.errors import Interrupted, Outage, Overtaken, Refused, Stopped, TidemarkError
 from tidemark.domain.outcome import Outcome
@@ -132,3 +135,45 @@ def test_a_verb_that_is_interrupted_names_the_command_that_does_it_again(
     assert report(told.value, as_json=True) == INTERRUPTED
     error = json.loads(capsys.readouterr().out)["error"]
     assert error["next_step"] == "tidemark replay shop.orders --reason 'as agreed'"
+
+
+PLATFORM = """
+kafka: {main: {bootstrap.servers: "127.0.0.1:1"}}
+schema_registry: {main: {url: "http://127.0.0.1:1"}}
+catalog: {name: lake, type: sql, uri: "sqlite:////nowhere/c.db", warehouse: "file:///nowhere"}
+spark: {remote: "sc://127.0.0.1:1"}
+"""
+
+
+def test_a_run_that_is_interrupted_tells_of_upsert_tables_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a table and its upsert table, when Ctrl-C ends the ingest, then both have an object, and nothing is merged."""
+    (tmp_path / "contracts").mkdir()
+    (tmp_path / "contracts" / "orders.yaml").write_text("topic: orders\ntable: shop.orders\nupsert: [id]\n")
+    (tmp_path / "platform.yaml").write_text(PLATFORM)
+    monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TIDEMARK_CONFIG", str(tmp_path / "platform.yaml"))
+    monkeypatch.setenv("TIDEMARK_CONTRACTS", str(tmp_path / "contracts"))
+    ran: list[str] = []
+
+    @dg.op
+    def works() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    @dg.job
+    def ingest() -> None:
+        works()
+
+    def execute(_instance: object, job: str, **_options: object) -> dg.ExecuteInProcessResult:
+        ran.append(job)
+        return ingest.execute_in_process(raise_on_error=False)
+
+    monkeypatch.setattr("tidemark.cli.run.dagster_instance", dg.instance_for_test)
+    monkeypatch.setattr("tidemark.cli.run.execute", execute)
+    told = CliRunner().invoke(app, ["run", "--json"])
+    assert (told.exit_code, ran) == (INTERRUPTED, ["ingest"])
+    outcomes = {each["table"]: each for each in json.loads(told.stdout)}
+    assert list(outcomes) == ["shop.orders", "shop.orders_current"]
+    assert {each["error"]["kind"] for each in outcomes.values()} == {"Unfinished"}
+    assert all(list(each) == KEYS for each in outcomes.values())
