@@ -11,6 +11,7 @@ import dagster as dg
 import pytest
 from dagster import AssetKey
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
+from pyiceberg.catalog.sql import SqlCatalog
 
 import resources.lake as configuration_module
 import sensors.merge_tick as tick_module
@@ -32,8 +33,10 @@ from tidemark.domain.ledger.merge_plan import AppendHistory, AppendReceipt
 from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.look import upserts as upserts_module
+from tidemark.engine.look.status import Hint
 from tidemark.engine.merge.state import Pair
 from tidemark.engine.schema.history import HISTORY
+from tidemark.review.collect import reviews
 
 PAYMENTS = (
     "topic: payments\ntable: shop.payments\nfreshness: {warn: 2m, fail: 10m}\n"
@@ -208,6 +211,24 @@ def test_a_table_that_is_not_there_stands_as_its_append_table(upserting, monkeyp
 
     (status,) = upserts_module.upsert_statuses(lake, [current], look=look)
     assert (status.state, status.snapshot_id) == (told, None)
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_review_says_of_an_upsert_table_what_its_status_says(upserting, lake, monkeypatch, tmp_path, made):
+    """Given a merge that stopped, or a table that its append table keeps from being made, when the review is made, then it says so."""
+    found = pair(upserting, merged={0: 5}, end={0: 9}, waited=timedelta(hours=1))
+    if not made:
+        found = Pair(found.current, None, TableState(CURRENT_TABLE, exists=False), Struct(()))
+    monkeypatch.setattr(upserts_module, "read_pair", lambda *_: found)
+    lake.catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    lake.down = {"main": True}
+
+    def hints(tables):
+        return {CURRENT_TABLE: Hint(stopped="schema_review")} if CURRENT_TABLE in tables else {}
+
+    (review,) = reviews(lake, [found.current.append], upserting.home, hints)
+    assert review.current.state == ("schema_review" if made else review.status.state)
+    assert review.status.state == "kafka_down"
 
 
 def test_an_upsert_table_that_is_late_turns_red_by_itself_and_green_again(

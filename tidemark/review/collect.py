@@ -123,15 +123,27 @@ def reviews(
     project = read_project()
     marts = project.marts_for(lake.configuration.contracts) if project else []
     upserts = currents(contracts)
-    current = {upserts[each.table].append.table: each for each in upsert_statuses(lake, upserts.values())}
-    return [_review(lake, each, seen, marts, current.get(each.contract.table)) for each in facts]
+    now, lanes = datetime.now(UTC), lake.platform.lanes
+    stands = {e.contract.table: judge(e, poll=lanes[e.contract.lane].poll, now=now) for e in facts}
+    merged = upsert_statuses(
+        lake, upserts.values(), hints, lambda unmade: [stands[each.table] for each in unmade]
+    )
+    current = {upserts[each.table].append.table: each for each in merged}
+    return [
+        _review(lake, each, stands[each.contract.table], seen, marts, current.get(each.contract.table))
+        for each in facts
+    ]
 
 
 def _review(
-    lake: Lake, facts: Facts, seen: discovery.Discovery, marts: Sequence[Mart], current: Status | None
+    lake: Lake,
+    facts: Facts,
+    status: Status,
+    seen: discovery.Discovery,
+    marts: Sequence[Mart],
+    current: Status | None,
 ) -> Review:
     contract, state = facts.contract, facts.table
-    lane = lake.platform.lanes[contract.lane]
     reached = downstream(contract, marts)
     lineage = lineage_of({table: seen.columns(table) for table in seen.tables}, lake.configuration.contracts)
     table, unread = asked(lambda: load(lake.catalog, contract.table))
@@ -141,7 +153,6 @@ def _review(
     )
     own = [contract.table, *([current.table] if current else [])]
     operations, unlisted = asked(lambda: _operations(lake, own))
-    status = judge(facts, poll=lane.poll, now=datetime.now(UTC))
     waits = asked(lambda: foresee(lake, contract))[0] if status.state in PLANNED else None
     faults = {"table": unread, "quarantine": uncounted or unread, "operations": unlisted}
     return Review(
