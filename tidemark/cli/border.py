@@ -11,7 +11,8 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from io import TextIOWrapper
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -51,6 +52,7 @@ class Commands(TyperGroup):
             os.environ["TIDEMARK_DEBUG"] = "1"
         as_json = "--json" in words
         words = _json_last(words)
+        sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(errors="replace")  # a dash that a terminal cannot show is no error
@@ -150,6 +152,11 @@ def _json_last(words: list[str]) -> list[str]:
     rest = [word for word in words[:command] if word != "--json"] + words[command:]
     end = rest.index("--") if "--" in rest else len(rest)
     return [*rest[:end], "--json", *rest[end:]]
+
+
+def _nowhere() -> TextIO:
+    """In place of a stream that was closed before the command began (`>&-`): Python has None there."""
+    return Path(os.devnull).open("w", encoding="utf-8")
 
 
 def _unwritten(error: Exception) -> bool:

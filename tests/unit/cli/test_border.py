@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shlex
 import subprocess
 import sys
 from io import BytesIO, TextIOWrapper
@@ -171,6 +172,18 @@ def test_output_that_cannot_be_written_is_said_in_one_line() -> None:
         told = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert told.returncode == 1
     assert told.stderr == "the output cannot be written: [Errno 28] No space left on device\n"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_command_whose_output_is_closed_does_its_work(home: Path, closed: str) -> None:
+    """Given no stdout or no stderr at all, as a job of cron may have it, when a command is done, then the exit code says so."""
+    command = f"{shlex.quote(sys.executable)} -m tidemark.cli.main check"
+    told = subprocess.run(["/bin/sh", "-c", f"{command} {closed}"], capture_output=True, check=False)
+    assert (told.returncode, told.stderr) == (0, b"")
+    (home / "contracts" / "orders.yaml").write_text("topic: orders\nsurprise: 1\n")
+    told = subprocess.run(["/bin/sh", "-c", f"{command} {closed}"], capture_output=True, check=False)
+    assert told.returncode == 2
+    assert b"Traceback" not in told.stderr
 
 
 def test_a_terminal_that_knows_only_ascii_is_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
