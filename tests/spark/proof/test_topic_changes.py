@@ -96,6 +96,10 @@ def test_a_recreated_topic_stops_and_a_new_epoch_loads_all_of_it(lakehouse):
     assert "created again" in found[0].why
     assert "--new-epoch" in found[0].as_json()["next_step"]
     assert [each.fate for each in where_offset(lakehouse.lake, table.contract, 0, 400)] == ["not_yet"]
+    start = Target(table.iceberg().metadata.snapshots[0].snapshot_id)
+    with pytest.raises(Stopped, match="created again") as stopped:
+        rollback(lakehouse.lake, table.contract, start, ONCALL)
+    assert stopped.value.state == "topic_recreated"
     accept(lakehouse.lake, table.contract, "new-epoch", ONCALL)
     assert table.run().state == "fresh"
     assert table.ids() == [*range(100), *range(500, 530)]

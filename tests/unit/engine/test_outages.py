@@ -52,6 +52,11 @@ def test_a_session_that_another_table_lost_meanwhile_is_a_reason_to_plan_again()
         raise SessionNotSameException(errorClass="SESSION_NOT_SAME", messageParameters={})
 
 
+def test_a_snapshot_that_somebody_expired_while_it_was_read_is_a_reason_to_plan_again():
+    with pytest.raises(Overtaken), named("shop.orders"):
+        raise RuntimeError("IllegalArgumentException: Cannot find snapshot with ID 17")
+
+
 def test_a_broker_that_stalls_under_a_read_is_an_outage():
     says = "java.util.concurrent.TimeoutException: Cannot fetch record for offset 3 in 30000 milliseconds"
     with pytest.raises(Outage) as stopped, named("shop.orders"):

@@ -102,9 +102,15 @@ _WIDER_PARTITIONS = (
 )
 LOST_RACE = ("CommitFailed", "older than last sequence number")
 """A commit did not happen because the table has changed since it was looked at; PyIceberg says it in two ways."""
-_OVERTAKEN = (*LOST_RACE, "TableAlreadyExists", "TABLE_OR_VIEW_ALREADY_EXISTS", "SESSION_NOT_SAME")
-"""Another writer was faster, or the session that all tables share was made anew on behalf of another one; not a state,
-the plan is made again."""
+_OVERTAKEN = (
+    *LOST_RACE,
+    "TableAlreadyExists",
+    "TABLE_OR_VIEW_ALREADY_EXISTS",
+    "SESSION_NOT_SAME",
+    "Cannot find snapshot with ID",
+)
+"""Another writer or expirer was faster, or the session that all tables share was made anew on behalf of another one:
+not a state, the plan is made again."""
 
 
 KAFKA_DENIES = {

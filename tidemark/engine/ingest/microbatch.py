@@ -160,7 +160,8 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
             receipt = publish(lake, plan.attempt, mine, ledger, lambda: same_topic(lake, plan))
         except Overtaken:
             if change:
-                quarantine.undo(lake, change)
+                with suppress(Exception):  # what stays is repaired before the next receipt
+                    quarantine.undo(lake, change)
             raise
     with suppress(Exception):  # what it takes away says nothing any more, for the ledger has moved
         forget(lake, plan.state)

@@ -129,7 +129,7 @@ def undo(lake: Lake, change: Change) -> None:
     Between that attempt's last look at main and its change, the winner may have published its rows as something else.
     """
     table = load(lake.catalog, change.quarantine)
-    if table is None:
+    if table is None or table.metadata.snapshot_by_id(change.before) is None:  # expired meanwhile
         return
     with suppress(CommitFailedException):
         commit(

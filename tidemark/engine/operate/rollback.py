@@ -16,7 +16,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from tidemark import __version__
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Refused
+from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.guard import Topic, examine, expired_ranges
 from tidemark.domain.ledger.ledger import (
     Entry,
@@ -217,7 +217,7 @@ def _find(contract: Contract, chain: Sequence[Snapshot], target: Target, halves:
 
 
 def _check_kafka(contract: Contract, step: _Step, topic: Topic) -> None:
-    """Raises Refused when what the rollback takes away could not be read again."""
+    """Raises Refused when what it takes away could not be read again, Stopped when the topic is another one."""
     if step.old.epoch != step.ledger.epoch:
         raise Refused(
             f"the target lies in epoch {step.old.epoch} of the topic, the table is in epoch {step.ledger.epoch}: its "
@@ -228,13 +228,14 @@ def _check_kafka(contract: Contract, step: _Step, topic: Topic) -> None:
     finding = examine(step.old, topic)
     if finding is None:
         return
-    lost = expired_ranges(step.old, topic) if finding.state == "offsets_expired" else {}
+    if finding.state != "offsets_expired":
+        raise Stopped(finding.state, contract.table, finding.detail, topic=contract.topic, **finding.fields)
     raise Refused(
         f"Kafka no longer has what would have to be read again: {finding.detail}",
         next_step="name a newer state, whose offsets Kafka still has",
         table=contract.table,
         found=finding.state,
-        ranges={str(p): list(r) for p, r in lost.items()},
+        ranges={str(p): list(r) for p, r in expired_ranges(step.old, topic).items()},
     )
 
 
