@@ -147,7 +147,7 @@ def test_the_table_is_the_map_after_every_merge(lakehouse, monkeypatch, format_v
     ("order", "deletes"),
     [
         (["ts"], "hard"),
-        (["ts", "_kafka.timestamp"], "soft"),
+        pytest.param(["ts", "_kafka.timestamp"], "soft", marks=pytest.mark.long),
         pytest.param(["ts", "_kafka.timestamp"], "hard", marks=pytest.mark.long),
         pytest.param(["ts"], "soft", marks=pytest.mark.long),
     ],

@@ -166,7 +166,7 @@ KEY = {"type": "record", "name": "Key", "namespace": "shop", "fields": [{"name":
 UNKNOWN = "__debezium_unavailable_value"
 
 
-@pytest.mark.parametrize("format_version", [3, 2])
+@pytest.mark.parametrize("format_version", [3, pytest.param(2, marks=pytest.mark.long)])
 def test_debeziums_json_is_a_variant_through_merges_and_compaction(lakehouse, topic, format_version):
     """Given Json columns, values that the connector did not know and documents no VARIANT keeps, when merged and compacted, then state is exact; as text where the upsert table is of format 2."""
     keys = lakehouse.cluster.register(f"{topic.name}-key", KEY)
