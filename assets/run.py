@@ -77,10 +77,7 @@ def run_tables(
                 continue
             left.pop(outcome.table, None)
             changed = _show_evolution(context, lake, contract)
-            judged = evaluations if make_work is None else merge_evaluations
-            yield from said(context, judged(contract, outcome))
-            yield from said(context, _still_late(context, contract, outcome))
-            yield from said(context, waiting(context.instance, contract, outcome))
+            yield from said(context, _found(context, contract, outcome, merged=make_work is not None))
             if outcome.stopped:
                 stopped.append(outcome)
                 context.log.error("%s stopped: %s", outcome.table, outcome.state)
@@ -124,6 +121,15 @@ def _without_a_place(context: dg.AssetExecutionContext, contract: Contract, outc
     else:
         context.log.info("%s: %s has neither records nor a schema yet", outcome.table, contract.topic)
     return True
+
+
+def _found(
+    context: dg.AssetExecutionContext, contract: Contract, outcome: Outcome, *, merged: bool
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """What the run itself has found out about a table."""
+    yield from (merge_evaluations if merged else evaluations)(contract, outcome)
+    yield from _still_late(context, contract, outcome)
+    yield from waiting(context.instance, contract, outcome)
 
 
 def _still_late(

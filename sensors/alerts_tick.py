@@ -15,6 +15,7 @@ from pydantic import ConfigDict, TypeAdapter
 from assets.last_runs import errors_of
 from assets.names import table_key, table_of
 from jobs.operations import OF_VERB
+from sensors.cursor import Moment
 from tidemark.domain.alerts import Alert, message, stopped
 from tidemark.domain.config.units import counted
 
@@ -36,8 +37,8 @@ class Cursor:
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
-    since: float
-    checked: float
+    since: Moment
+    checked: Moment
     red: dict[str, str] = field(default_factory=dict)
     stopped: dict[str, tuple[str, float, float]] = field(default_factory=dict)
 
@@ -45,12 +46,10 @@ class Cursor:
     def of(cls, text: str | None) -> "Cursor":
         """What the sensor remembers; nothing, or what cannot be read, means from now on."""
         try:
-            found = TypeAdapter(cls).validate_json(text or "", strict=True)
-            datetime.fromtimestamp(found.since, UTC)
-        except (ValueError, OverflowError, OSError):
+            return TypeAdapter(cls).validate_json(text or "", strict=True)
+        except ValueError:
             now = datetime.now(UTC).timestamp()
             return cls(now, now)
-        return found
 
     def to_json(self) -> str:
         """For the sensor's cursor."""

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from tidemark.domain.cadence.freshness import GRADES, Grade
 from tidemark.domain.cadence.lag import Sighting, prune
@@ -19,6 +21,8 @@ from tidemark.domain.cadence.request import Trouble
 from tidemark.domain.ledger.offsets import Offsets, waiting
 from tidemark.domain.states import STATES, State
 
+Moment = Annotated[float, Field(ge=0, le=253_402_300_799)]
+"""Seconds since 1970, before the year 10000: what a cursor has for a time otherwise cannot be read."""
 VERSION = 1
 PLAIN = 2_000
 """Longer cursors are compressed."""

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from assets.names import ROLE_TAG, table_of
 from resources.lake import LakeResource
+from sensors.cursor import Moment
 from tidemark.domain.secrets import redact_text
 from tidemark.engine.config import discovery
 from tidemark.engine.openlineage import Activity, Source, Speaker
@@ -38,7 +39,7 @@ class Cursor:
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
-    since: float
+    since: Moment
     begun: list[str] = field(default_factory=list)
     telling: str = ""
     told: int = 0
@@ -47,11 +48,9 @@ class Cursor:
     def of(cls, text: str | None) -> "Cursor":
         """What the sensor remembers; nothing, or what cannot be read, means from now on."""
         try:
-            found = TypeAdapter(cls).validate_json(text or "", strict=True)
-            datetime.fromtimestamp(found.since, UTC)
-        except (ValueError, OverflowError, OSError):
+            return TypeAdapter(cls).validate_json(text or "", strict=True)
+        except ValueError:
             return cls(datetime.now(UTC).timestamp())
-        return found
 
     def to_json(self) -> str:
         """For the sensor's cursor."""
