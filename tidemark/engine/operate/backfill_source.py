@@ -63,10 +63,16 @@ def open_source(lake: Lake, source: Source, snapshot: int | None = None) -> Open
     if source.kind == "table":
         loaded = load(lake.catalog, source.name)
         head = snapshot or (loaded.metadata.current_snapshot_id if loaded else None)
-        if head is None:
+        if loaded is None or head is None:
             raise Refused(
                 f"there is nothing to load in table {source.name}",
                 next_step="mend --source table:namespace.name",
+                table=source.name,
+            )
+        if loaded.metadata.snapshot_by_id(head) is None:
+            raise Refused(
+                f"snapshot {head} of table {source.name}, which this backfill reads, was expired",
+                next_step="tidemark backfill TABLE --abort, and begin anew",
                 table=source.name,
             )
         rows = spark.sql(f"SELECT * FROM {lake.identifier(source.name)} VERSION AS OF {head}")

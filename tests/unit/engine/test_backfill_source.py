@@ -1,0 +1,32 @@
+"""A backfill reads its source at one snapshot from beginning to end, and says so when that is gone."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from tidemark.domain.errors import Refused
+from tidemark.domain.ledger.backfill import Source
+from tidemark.engine.operate.backfill_source import open_source
+
+ROWS = pa.table({"id": pa.array([1], pa.int64())})
+
+
+def test_a_source_whose_snapshot_is_gone_is_no_race(tmp_path: Any) -> None:
+    """Given a snapshot that the plan names and somebody has expired, or the table dropped, then no repetition helps, and the remedy says what does."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("old")
+    table = catalog.create_table("old.orders", ROWS.schema)
+    for _ in range(2):
+        table.append(ROWS)
+    gone = table.metadata.snapshots[0].snapshot_id
+    table.maintenance.expire_snapshots().by_id(gone).commit()
+    source = Source(kind="table", name="old.orders")
+    lake: Any = SimpleNamespace(catalog=catalog, spark=lambda: None)
+    with pytest.raises(Refused, match=rf"snapshot {gone} of table old\.orders"):
+        open_source(lake, source, gone)
+    catalog.drop_table("old.orders")
+    with pytest.raises(Refused, match=r"nothing to load in table old\.orders"):
+        open_source(lake, source, gone)
