@@ -115,7 +115,7 @@ class Overtaken(TidemarkError):
     """The table is not what the plan named: main is elsewhere (the stage was dropped), or its schema is another."""
 
     def __init__(self, table: str, planned: int | None = None, found: int | None = None) -> None:
-        moved = f"main moved from snapshot {planned} to {found} while the batch was staged"
+        moved = f"main moved from snapshot {planned} to {found} meanwhile"
         super().__init__(
             f"{table}: {moved if planned else 'someone else changed the table in the same moment'}",
             next_step="plan again",

@@ -114,6 +114,28 @@ def test_a_reconciliation_beside_the_ingest_finds_no_topic_that_goes_back(lakeho
     assert (found.sound, found.records) == (True, 10)
 
 
+def test_a_reconciliation_beside_a_rewrite_and_an_expiry_is_overtaken(lakehouse):
+    """Given a table that somebody rewrites and expires while its topic is counted, when its rows are read, then it is no failure of the table, and the next look finds all."""
+    topic = lakehouse.cluster.topic("expired_beside", 1)
+    topic.send(range(4))
+    table = lakehouse.table(topic)
+    table.run()
+
+    def rewritten(_done, _all):
+        topic.send(range(4, 8))
+        table.run()
+        old = "older_than => TIMESTAMP '2100-01-01', retain_last => 1"
+        for call in (
+            f"rewrite_data_files(table => '{table.name}', options => map('rewrite-all', 'true'))",
+            f"expire_snapshots(table => '{table.name}', {old})",
+        ):
+            lakehouse.spark().sql(f"CALL lake.system.{call}")
+
+    with pytest.raises(Overtaken, match="main moved"):
+        reconcile(lakehouse.lake, table.contract, rewritten)
+    assert reconcile(lakehouse.lake, table.contract).sound
+
+
 def test_a_look_beside_the_ingest_finds_no_topic_that_goes_back(lakehouse, meanwhile, monkeypatch):
     """Given records that come and are published between the look at the topic and that at the table, then the table is fresh."""
     topic = lakehouse.cluster.topic("looked", 1)

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
+import grpc
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -55,6 +56,16 @@ def test_a_session_that_another_table_lost_meanwhile_is_a_reason_to_plan_again()
 def test_a_snapshot_that_somebody_expired_while_it_was_read_is_a_reason_to_plan_again():
     with pytest.raises(Overtaken), named("shop.orders"):
         raise RuntimeError("IllegalArgumentException: Cannot find snapshot with ID 17")
+
+
+def test_what_grpc_raises_is_told_without_its_debugging():
+    """Given a Spark server that nobody answers for, when a call of Spark Connect fails, then its details are told, in one line."""
+    with grpc.insecure_channel("127.0.0.1:1") as channel:
+        with pytest.raises(Outage) as outage, named("shop.orders"):
+            channel.unary_unary("/spark.connect.SparkConnectService/Config")(b"")
+    assert outage.value.state == "spark_down"
+    assert "Spark Connect: failed to connect" in outage.value.message
+    assert "debug_error_string" not in outage.value.message
 
 
 def test_a_broker_that_stalls_under_a_read_is_an_outage():

@@ -3,6 +3,7 @@
 A lost answer is an outage too: the outcome is unknown and the table must be looked at.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -214,5 +215,7 @@ def named(table: str, *, topic: str = "?", cluster: str = "main") -> Iterator[No
 
 def _first_lines(error: Exception) -> str:
     text = f"{type(error).__name__}: {error}"
+    if of_grpc := re.search(r'^\s*details = "(.*)"$', text, re.MULTILINE):
+        return f"Spark Connect: {of_grpc[1]}"
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     return " ".join(lines)[:600]

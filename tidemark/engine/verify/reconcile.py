@@ -96,6 +96,7 @@ def reconcile(
     Raises:
         Refused: the table was never loaded.
         Stopped: the topic is no longer the one that was read; there is nothing to compare with.
+        Overtaken: someone rewrote the table and expired what was being read.
         Outage: Kafka, the catalog or the store does not answer.
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
@@ -112,9 +113,15 @@ def reconcile(
             p: OffsetRange(min(max(ledger.start.get(p, 0), o - (newest or o)), o), o)
             for p, o in ledger.next.items()
         }
-        for window in windows(covered, MARKS):
-            work.compare(window)
-        work.count_beyond()
+        try:
+            for window in windows(covered, MARKS):
+                work.compare(window)
+            work.count_beyond()
+        except FileNotFoundError as error:
+            now = lake.state(contract.table).head
+            if now != state.head:  # rewritten, and what it was made of expired
+                raise Overtaken(contract.table, state.head, now) from error
+            raise
         for each in work.counts.values():
             totals = ledger.totals.get(each.partition, Counts())
             each.settle(totals.skipped, totals.tombstones)
