@@ -41,7 +41,7 @@ def ingest_assets(
     def ingest(
         context: dg.AssetExecutionContext, config: IngestConfig, lake: LakeResource
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
-        from assets.run import run_tables  # noqa: PLC0415 - only a step pays for the engine's imports
+        from assets.lane_run import run_tables  # noqa: PLC0415 - only a step pays for the engine's imports
 
         if not context.selected_asset_keys:
             context.log.warning(

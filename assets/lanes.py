@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from assets.quality import ingest_checks
-from tidemark.domain.cadence.events import run_length
+from tidemark.domain.cadence.event_budget import run_length
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.config.units import format_duration

@@ -37,7 +37,7 @@ def _kind(kind: Asset, contracts: Sequence[Contract]) -> dg.AssetsDefinition:
     def maintain_kind(
         context: dg.AssetExecutionContext, lake: LakeResource
     ) -> Iterator[dg.MaterializeResult[None]]:
-        from assets.upkeep import maintain_tables  # noqa: PLC0415 - only a step pays for the engine's imports
+        from assets.maintenance_run import maintain_tables  # noqa: PLC0415 - only a step pays for the engine's imports
 
         chosen = sorted(".".join(key.path[1:-1]) for key in context.selected_asset_keys)
         yield from maintain_tables(context, lake, kind, [by_table[table] for table in chosen])
@@ -55,7 +55,7 @@ def health_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecksDefinitio
     def files_of_tables(
         context: dg.AssetCheckExecutionContext, lake: LakeResource
     ) -> Iterator[dg.AssetCheckResult]:
-        from assets.upkeep import judge_files  # noqa: PLC0415
+        from assets.maintenance_run import judge_files  # noqa: PLC0415
 
         chosen = sorted(table_of(key.asset_key) for key in context.selected_asset_check_keys)
         yield from judge_files(context.instance, lake, [by_table[table] for table in chosen])

@@ -44,7 +44,7 @@ def mart_assets(
         pool=MARTS_POOL,
     )
     def build_marts(context: dg.AssetExecutionContext, config: Build, lake: LakeResource) -> Iterator[Told]:
-        from assets.marts_build import build  # noqa: PLC0415 - only this step pays for dbt's imports
+        from assets.marts_run import build  # noqa: PLC0415 - only this step pays for dbt's imports
 
         yield from build(context, lake, by_table, contracts, full_refresh=config.full_refresh)
 

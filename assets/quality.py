@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.checks import evaluation
+from assets.freshness import evaluation
 from assets.names import EVENT_TIME, QUARANTINE_RATE, RECONCILIATION, table_key
 from tidemark.domain.cadence.freshness import judge
 from tidemark.domain.cadence.lag import Lag

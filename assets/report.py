@@ -1,6 +1,6 @@
 """From an outcome of the engine to what Dagster shows: numbers where it can plot them, text where it cannot.
 
-Snapshot ids are text: they do not fit into the numbers of a browser. Events are kept small (domain/cadence/events.py):
+Snapshot ids are text: they do not fit into the numbers of a browser. Events are kept small (domain/cadence/event_budget.py):
 offsets and state of a result are in `tidemark/outcome`, fates that are rare are left out at zero.
 """
 
@@ -12,9 +12,9 @@ import dagster as dg
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
 from assets.column_lineage import from_append, from_topic
-from assets.exact import readable
 from assets.names import table_key
 from assets.repeated import repeated
+from assets.snapshot_ids import ids_as_text
 from assets.specs import column_schema
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
@@ -41,7 +41,7 @@ def result(
     if state is not None and is_upsert_table(contract):
         metadata["delete_files"] = state.delete_files
         metadata["share_deleted"] = round(state.delete_rows / max(1, state.rows), 4)
-    metadata["tidemark/outcome"] = dg.MetadataValue.json(readable(outcome.as_json()))
+    metadata["tidemark/outcome"] = dg.MetadataValue.json(ids_as_text(outcome.as_json()))
     if state is not None:
         metadata["dagster/row_count"] = state.live_rows
     if state is not None and columns is not None:
@@ -118,8 +118,8 @@ def failure(stopped: Sequence[Outcome]) -> dg.Failure:
     return dg.Failure(
         description="\n".join(lines),
         metadata={
-            **{table: dg.MetadataValue.json(readable(error)) for table, error in errors.items()},
-            "tidemark/outcomes": dg.MetadataValue.json(readable([each.as_json() for each in stopped])),
+            **{table: dg.MetadataValue.json(ids_as_text(error)) for table, error in errors.items()},
+            "tidemark/outcomes": dg.MetadataValue.json(ids_as_text([each.as_json() for each in stopped])),
         },
         allow_retries=False,
     )

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.checks import SightingsOf
+from assets.freshness import SightingsOf
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 

@@ -30,7 +30,7 @@ def schema_assets(contracts: Sequence[Contract]) -> dg.AssetsDefinition | None:
     def evolve_schemas(
         context: dg.AssetExecutionContext, lake: LakeResource
     ) -> Iterator[dg.MaterializeResult[None]]:
-        from assets.evolution import evolve_tables  # noqa: PLC0415 - only a step pays for the engine's imports
+        from assets.schema_run import evolve_tables  # noqa: PLC0415 - only a step pays for the engine's imports
 
         chosen = sorted(table_of(key, drop=1) for key in context.selected_asset_keys)
         yield from evolve_tables(context, lake, [by_table[table] for table in chosen])

@@ -3,8 +3,8 @@
 import dagster as dg
 from pydantic import Field
 
-from assets.exact import readable
 from assets.names import VERB_TAG
+from assets.snapshot_ids import ids_as_text
 from jobs.backfill import PROGRESS
 from jobs.operations import SignedConfig, shown_failure, signed
 from resources.lake import LakeResource
@@ -36,7 +36,7 @@ def drill_platform(context: dg.OpExecutionContext, config: Drill, lake: LakeReso
             operation = drill(opened, config.scenarios, config.cluster, signature, say).as_json()
     except TidemarkError as error:
         raise shown_failure(error) from error
-    context.add_output_metadata({"tidemark/operation": dg.MetadataValue.json(readable(operation))})
+    context.add_output_metadata({"tidemark/operation": dg.MetadataValue.json(ids_as_text(operation))})
 
 
 def drill_job() -> dg.JobDefinition:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import Field
 
-from assets.exact import readable
 from assets.launchpad import Launchpad
 from assets.names import VERB_TAG, table_key
+from assets.snapshot_ids import ids_as_text
 from resources.lake import LakeResource
 from tidemark.domain.config.upsert import is_upsert_table
 from tidemark.domain.errors import TidemarkError
@@ -117,7 +117,7 @@ def approve_table(context: dg.OpExecutionContext, config: Approve, lake: LakeRes
 def _show_what_waits(context: dg.OpExecutionContext, table: str, resource: LakeResource) -> None:
     """The checks of what waits for a review, which an approval has made untrue."""
     from assets.drift import evaluation as drift  # noqa: PLC0415
-    from assets.evolution import reviewed  # noqa: PLC0415
+    from assets.schema_run import reviewed  # noqa: PLC0415
 
     contract = resource.configuration.any_table(table)
     if is_upsert_table(contract):
@@ -158,7 +158,7 @@ def change_table(
                 operation = change(lake, contract, signature).as_json()
     except TidemarkError as error:
         raise shown_failure(error) from error
-    metadata = {"tidemark/operation": dg.MetadataValue.json(readable(operation))}
+    metadata = {"tidemark/operation": dg.MetadataValue.json(ids_as_text(operation))}
     context.add_output_metadata(metadata)
     if not config.dry_run:
         context.log_event(dg.AssetObservation(table_key(config.table), metadata=metadata))
@@ -167,7 +167,9 @@ def change_table(
 def shown_failure(error: TidemarkError) -> dg.Failure:
     """The failure of a run with the error's fields, from which the command line makes the error again."""
     return dg.Failure(
-        str(error), metadata={OF_VERB: dg.MetadataValue.json(readable(error.as_json()))}, allow_retries=False
+        str(error),
+        metadata={OF_VERB: dg.MetadataValue.json(ids_as_text(error.as_json()))},
+        allow_retries=False,
     )
 
 

@@ -11,19 +11,19 @@ from typing import Any
 
 import dagster as dg
 
-from assets.checks import freshness_checks, merge_freshness_checks
 from assets.drift import drift_checks
+from assets.freshness import freshness_checks, merge_freshness_checks
 from assets.ingest import ingest_assets
+from assets.kafka_checks import watch_checks
 from assets.maintenance import health_checks, maintenance_assets
 from assets.schema import schema_assets
 from assets.specs import located, quarantine_spec, topic_specs
 from assets.upsert import upsert_assets
-from assets.watch import watch_checks
 from jobs.backfill import backfill_job
 from jobs.drill import drill_job, drill_schedule
 from jobs.ingest import ingest_job
 from jobs.maintain import maintain_job
-from jobs.maintenance import maintenance_schedules
+from jobs.maintenance_schedules import maintenance_schedules
 from jobs.operations import operator_jobs
 from jobs.recovery import recovery_jobs
 from jobs.schema import schema_schedule
@@ -32,7 +32,7 @@ from orchestration.governance import governance
 from resources.lake import LakeResource, configuration_of, places_now
 from sensors.kafka_lag import lag_sensor
 from sensors.new_topics import new_topics
-from sensors.sighted import recorded_sightings
+from sensors.recorded_sightings import recorded_sightings
 from sensors.upsert_lag import upsert_sensor
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract

@@ -10,7 +10,7 @@ from jobs.marts import marts_job, marts_sensor
 from jobs.review import review_schedule
 from sensors.alerts import alert_sensor
 from sensors.lineage import lineage_sensor
-from sensors.sighted import recorded_sightings
+from sensors.recorded_sightings import recorded_sightings
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.config.upsert import currents

@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.data_version import extract_data_version_from_entry
 
-from assets.checks import evaluation
+from assets.freshness import evaluation
 from assets.names import table_key, topic_key
 from assets.report import published
 from sensors.tick import READS, Tick

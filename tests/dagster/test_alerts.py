@@ -7,7 +7,7 @@ from threading import Thread
 import dagster as dg
 import pytest
 
-import assets.run
+import assets.lane_run
 from assets.names import REVIEW, schema_key, table_key
 from orchestration.definitions import build_defs
 from tidemark.domain.alerts import WEBHOOK
@@ -89,7 +89,7 @@ def test_a_stop_and_a_red_check_are_told_once_and_not_before_the_webhook_takes_t
 ):
     defs = build_defs(where=where)
     cursor, _ = tick(defs, instance, None)
-    monkeypatch.setattr(assets.run, "run_tables", stops)
+    monkeypatch.setattr(assets.lane_run, "run_tables", stops)
     job = defs.resolve_job_def("ingest")
     job.execute_in_process(instance=instance, asset_selection=[table_key("web.clicks")], raise_on_error=False)
     instance.report_runless_asset_event(
@@ -132,7 +132,7 @@ def test_a_table_that_is_tried_again_and_stops_again_is_told_once_a_day(
             metadata = {"web.clicks": dg.MetadataValue.json(value)}
             raise dg.Failure("web.clicks", metadata=metadata, allow_retries=False)
 
-        monkeypatch.setattr(assets.run, "run_tables", stop)
+        monkeypatch.setattr(assets.lane_run, "run_tables", stop)
         job.execute_in_process(instance=instance, asset_selection=[clicks], raise_on_error=False)
         cursor, _ = tick(defs, instance, cursor)
         return [each["state"] for body in webhook.bodies[before:] for each in body["alerts"]]
@@ -154,7 +154,7 @@ def test_a_newline_behind_the_address_is_none_of_it_and_one_within_is_a_reason(
     where, webhook, instance, monkeypatch
 ):
     """Given an address from a mounted secret, which ends in a newline, then alerts arrive; one that can be none stops nothing."""
-    monkeypatch.setattr(assets.run, "run_tables", stops)
+    monkeypatch.setattr(assets.lane_run, "run_tables", stops)
     defs = build_defs(where=where)
     cursor, _ = tick(defs, instance, None)
     defs.resolve_job_def("ingest").execute_in_process(

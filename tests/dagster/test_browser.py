@@ -17,11 +17,11 @@ from dagster._core.definitions.run_request import InstigatorType
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteRepositoryOrigin
 from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, ScheduleInstigatorData
 
-import assets.run
-from assets.evolution import _review
+import assets.lane_run
 from assets.names import table_key
 from assets.quality import evaluations
 from assets.report import failure, quarantine_landed, result
+from assets.schema_run import _review
 from orchestration.definitions import build_defs
 from orchestration.instance import prepare_dagster_home
 from tidemark.cli.dagster_services import DagsterServices
@@ -108,7 +108,7 @@ def ui(where, monkeypatch):
     monkeypatch.setenv("DAGSTER_HOME", str(home))
     discovery.update(where.home, lambda seen: seen.with_columns("shop.orders", COLUMNS))
     defs = build_defs(where=where)
-    monkeypatch.setattr(assets.run, "run_tables", stopped)
+    monkeypatch.setattr(assets.lane_run, "run_tables", stopped)
     with DagsterInstance.from_config(str(home)) as instance:
         failed = defs.resolve_job_def("ingest").execute_in_process(
             instance=instance, asset_selection=[table_key("shop.orders")], raise_on_error=False

@@ -14,13 +14,13 @@ from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._core.storage.tags import PARENT_RUN_ID_TAG, SCHEDULE_NAME_TAG
 from dagster._serdes import serialize_value
 
-import assets.run as run_module
-from assets import last_runs, watching
+import assets.lane_run as run_module
+from assets import kafka_checks_run, last_runs
 from assets.handover import Handover
 from assets.names import STOPPED_TAG, pool_of
 from assets.report import observation
 from sensors import runs
-from tidemark.domain.cadence.events import report_period, run_length
+from tidemark.domain.cadence.event_budget import report_period, run_length
 from tidemark.domain.columns.types import LONG, Field, Struct
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import Topic
@@ -28,7 +28,7 @@ from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.quality_results import RuleResult, Sample
 from tidemark.domain.outcome import Commit, Outcome, Tally
 from tidemark.engine.config import discovery
-from tidemark.engine.lane.table import Standing
+from tidemark.engine.lane.serving import Standing
 
 ORDERS = AssetKey(["shop", "orders"])
 SENSOR = {"tidemark/trigger": "sensor", "tidemark/lane": "default"}
@@ -106,7 +106,7 @@ class FakeWork:
 def run(defs, instance, lake, monkeypatch):
     """Runs tables of the default lane in this process."""
     monkeypatch.setattr(run_module, "LakeWork", FakeWork)
-    monkeypatch.setattr(watching, "kept_for", lambda _cluster, topics: dict.fromkeys(topics))
+    monkeypatch.setattr(kafka_checks_run, "kept_for", lambda _cluster, topics: dict.fromkeys(topics))
     FakeWork.waiting, FakeWork.trouble, FakeWork.quality = {}, {}, {}
     lake.ends |= {"orders": {0: 10}, "clicks": {0: 10}}
     lake.tables |= {"shop.orders": {"next": {0: 10}}, "web.clicks": {"next": {0: 10}}}

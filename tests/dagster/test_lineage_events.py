@@ -9,9 +9,9 @@ from threading import Thread
 import dagster as dg
 import pytest
 
-import assets.marts_build
-import assets.run
-import assets.upkeep
+import assets.lane_run
+import assets.maintenance_run
+import assets.marts_run
 import resources.lake
 import sensors.lineage_tick
 import tidemark.review.collect
@@ -74,7 +74,7 @@ def defs(where, receiver):
 
 
 def half_a_run(context, *_args, **_how):
-    """What assets.run does of which one table succeeds and one stops."""
+    """What assets.lane_run does of which one table succeeds and one stops."""
     yield dg.MaterializeResult(
         asset_key=table_key("shop.orders"),
         metadata={"rows_written": 9, "dagster/row_count": 99, "bytes": 4096},
@@ -95,7 +95,7 @@ def tick(defs, instance, cursor):
 
 
 def run(defs, instance, monkeypatch):
-    monkeypatch.setattr(assets.run, "run_tables", half_a_run)
+    monkeypatch.setattr(assets.lane_run, "run_tables", half_a_run)
     job = defs.resolve_job_def("ingest")
     keys = [table_key("shop.orders"), table_key("web.clicks")]
     return job.execute_in_process(instance=instance, asset_selection=keys, raise_on_error=False)
@@ -215,12 +215,12 @@ def done(context, *_args, **_how):
 
 def test_merges_marts_and_maintenance_are_told_as_what_they_are(sample, instance, receiver, monkeypatch):
     """Given one run of each kind, then each is an activity of its kind, from its real inputs to its table."""
-    monkeypatch.setattr(assets.run, "run_tables", done)
-    monkeypatch.setattr(assets.marts_build, "build", done)
+    monkeypatch.setattr(assets.lane_run, "run_tables", done)
+    monkeypatch.setattr(assets.marts_run, "build", done)
     gains = lambda _lake, contract, kinds: [Gain(contract.table, kinds[0], acted=True, reason="", numbers={})]  # noqa: E731
-    monkeypatch.setattr(assets.upkeep, "maintain", gains)
+    monkeypatch.setattr(assets.maintenance_run, "maintain", gains)
     monkeypatch.setattr(
-        assets.upkeep,
+        assets.maintenance_run,
         "reconciled",
         lambda _lake, contract: {
             "asset_key": table_key(contract.table),

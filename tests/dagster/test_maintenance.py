@@ -5,8 +5,8 @@ import pytest
 from dagster import DagsterRunStatus
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
+from assets.maintenance_run import judge_files
 from assets.names import HEALTH, MAINTENANCE_POOL
-from assets.upkeep import judge_files
 from tidemark.domain.errors import Outage
 from tidemark.domain.maintenance.gain import ASSETS, Gain
 from tidemark.engine.maintain import maintain as maintain_module
@@ -29,8 +29,8 @@ def found(monkeypatch):
             if contract.table == "web.clicks":
                 yield Gain("web.clicks_quarantine", kind, acted=False, reason="x", error={"kind": "Outage"})
 
-    monkeypatch.setattr("assets.upkeep.maintain", maintain)
-    monkeypatch.setattr("assets.upkeep.relieve", lambda *_: iter(()))
+    monkeypatch.setattr("assets.maintenance_run.maintain", maintain)
+    monkeypatch.setattr("assets.maintenance_run.relieve", lambda *_: iter(()))
     return asked
 
 
@@ -58,7 +58,7 @@ def test_only_the_schedule_of_compaction_relieves_tables_full_of_snapshots(
         if contract.table == "shop.orders":
             yield Gain(contract.table, "snapshot_expiry", acted=True, reason="9", numbers={"seconds": 5.0})
 
-    monkeypatch.setattr("assets.upkeep.relieve", relieve)
+    monkeypatch.setattr("assets.maintenance_run.relieve", relieve)
 
     def shown(**how):
         result = run(defs, instance, "compaction", **how)
@@ -88,7 +88,7 @@ def test_retention_and_expiry_keep_their_own_numbers_and_show_their_plans(defs, 
             contract.quarantine_table, "snapshot_expiry", acted=True, reason="1", numbers=numbers, plan=plan
         )
 
-    monkeypatch.setattr("assets.upkeep.maintain", maintain)
+    monkeypatch.setattr("assets.maintenance_run.maintain", maintain)
     key = dg.AssetKey(["maintenance", "shop", "orders", "snapshot_expiry"])
     result = run(defs, instance, "snapshot_expiry", asset_selection=[key])
     (made,) = result.asset_materializations_for_node("maintain_snapshot_expiry")
@@ -112,7 +112,7 @@ def test_the_files_check_passes_warns_and_fails(resource, lake, instance, monkey
         faults = ("99% of rows deleted",) if contract.table == "shop.orders" else ()
         return Health({"data_files": 9.0}, faults)
 
-    monkeypatch.setattr("assets.upkeep.health", health)
+    monkeypatch.setattr("assets.maintenance_run.health", health)
     audit, orders, clicks = sorted(
         judge_files(instance, resource, lake.configuration.contracts), key=lambda found: found.asset_key.path
     )
@@ -129,7 +129,7 @@ def test_the_files_check_passes_warns_and_fails(resource, lake, instance, monkey
 
 
 def test_the_daily_job_judges_the_files_of_every_table(defs, instance, lake, found, monkeypatch):
-    monkeypatch.setattr("assets.upkeep.health", lambda *_: Health({"data_files": 9.0}, ()))
+    monkeypatch.setattr("assets.maintenance_run.health", lambda *_: Health({"data_files": 9.0}, ()))
     result = run(defs, instance, "snapshot_expiry")
     judged = [
         ".".join(e.asset_key.path) for e in result.get_asset_check_evaluations() if e.check_name == HEALTH

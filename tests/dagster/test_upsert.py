@@ -14,10 +14,10 @@ from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 from pyiceberg.catalog.sql import SqlCatalog
 
 import resources.lake as configuration_module
-import sensors.merge_tick as tick_module
-from assets.evolution import run_evolved
+import sensors.upsert_lag_tick as tick_module
 from assets.names import LANE_TAG, pool_filter, pool_of, schema_key
 from assets.report import result
+from assets.schema_run import run_evolved
 from orchestration.definitions import build_defs
 from resources.lake import configuration_of
 from sensors.cursor import Cache, dump, parse

@@ -11,7 +11,7 @@ from typing import Any, cast
 import dagster as dg
 import yaml
 
-from assets.exact import exact
+from assets.snapshot_ids import ids_as_numbers
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.in_dagster import config_of, dagster_instance, execute, interrupted
 from tidemark.cli.output import console, print_json
@@ -92,7 +92,7 @@ def _operation(result: dg.ExecuteInProcessResult, verb: str) -> Mapping[str, Any
         if event.is_successful_output:
             told = event.step_output_data.metadata.get("tidemark/operation")
             if told is not None:
-                return cast("Mapping[str, Any]", exact(told.value))
+                return cast("Mapping[str, Any]", ids_as_numbers(told.value))
         if event.is_step_failure:
             raise _error(event)
     raise TidemarkError("the job ended without a word", next_step="the same command with --debug shows why")
@@ -106,7 +106,7 @@ def _error(event: dg.DagsterEvent) -> TidemarkError:
         cause = (wrapper.cause or wrapper) if wrapper else None
         why = cause.message.strip() if cause else "the job failed"
         return TidemarkError(why, next_step="try again with --debug", state="failed")
-    fields = dict(cast("Mapping[str, Any]", exact(told.value)))
+    fields = dict(cast("Mapping[str, Any]", ids_as_numbers(told.value)))
     kind, message, next_step = (fields.pop(key, "") for key in ("kind", "message", "next_step"))
     return remade(kind, message, next_step, fields)
 

@@ -10,8 +10,8 @@ import dagster as dg
 import typer
 from rich.table import Table as RichTable
 
-from assets.exact import exact
 from assets.names import table_key
+from assets.snapshot_ids import ids_as_numbers
 from jobs.ingest import INGEST
 from jobs.upsert import MERGE
 from tidemark.cli.border import FINDING, INTERRUPTED
@@ -124,11 +124,11 @@ def _told(event: dg.DagsterEvent) -> Iterator[Outcome]:
         outcome = event.materialization.metadata.get("tidemark/outcome")
         if outcome is not None:
             waits = event.materialization.metadata.get("lag_records")
-            yield _unless_paused(exact(outcome.value), waits.value if waits else 0)
+            yield _unless_paused(ids_as_numbers(outcome.value), waits.value if waits else 0)
     elif event.is_step_failure and event.step_failure_data.user_failure_data:
         stopped = event.step_failure_data.user_failure_data.metadata.get("tidemark/outcomes")
         if stopped is not None:
-            yield from exact(stopped.value)
+            yield from ids_as_numbers(stopped.value)
 
 
 def ended_early(events: Sequence[dg.DagsterEvent]) -> str | None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 from topics import ORDER, order
 
-from assets.evolution import _review
+from assets.schema_run import _review
 from tidemark.engine.look.status import Hint, judge
 from tidemark.engine.look.tables import look
 from tidemark.engine.operate.accept import accept

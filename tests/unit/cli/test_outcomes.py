@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
-from assets.exact import readable
+from assets.snapshot_ids import ids_as_text
 from tidemark.cli.border import FINDING, INTERRUPTED, report
 from tidemark.cli.change import _operation, remade
 from tidemark.cli.main import app
@@ -30,7 +30,7 @@ def events(*, stopped: bool, crashed: bool = False) -> Any:
         specs=[dg.AssetSpec(key, skippable=True) for key in (["shop", "orders"], ["shop", "bad"])]
     )
     def ingest() -> Iterator[dg.MaterializeResult[None]]:
-        shown = {"tidemark/outcome": readable(good)}
+        shown = {"tidemark/outcome": ids_as_text(good)}
         yield dg.MaterializeResult(asset_key=["shop", "orders"], metadata=shown)
         if crashed:
             raise RuntimeError("out of memory")

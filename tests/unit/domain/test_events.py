@@ -5,7 +5,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.cadence.events import OBSERVATIONS_A_DAY, RESULTS_A_DAY, report_period, run_length
+from tidemark.domain.cadence.event_budget import OBSERVATIONS_A_DAY, RESULTS_A_DAY, report_period, run_length
 
 DAY = timedelta(days=1)
 

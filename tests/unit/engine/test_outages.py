@@ -60,9 +60,12 @@ def test_a_snapshot_that_somebody_expired_while_it_was_read_is_a_reason_to_plan_
 
 def test_what_grpc_raises_is_told_without_its_debugging():
     """Given a Spark server that nobody answers for, when a call of Spark Connect fails, then its details are told, in one line."""
-    with grpc.insecure_channel("127.0.0.1:1") as channel:
-        with pytest.raises(Outage) as outage, named("shop.orders"):
-            channel.unary_unary("/spark.connect.SparkConnectService/Config")(b"")
+    with (
+        grpc.insecure_channel("127.0.0.1:1") as channel,
+        pytest.raises(Outage) as outage,
+        named("shop.orders"),
+    ):
+        channel.unary_unary("/spark.connect.SparkConnectService/Config")(b"")
     assert outage.value.state == "spark_down"
     assert "Spark Connect: failed to connect" in outage.value.message
     assert "debug_error_string" not in outage.value.message

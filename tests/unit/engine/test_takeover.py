@@ -25,9 +25,9 @@ from tidemark.engine.merge.table import prepare
 from tidemark.engine.schema.evolve import Approval, begin_rename, finish
 from tidemark.engine.schema.history import history
 from tidemark.engine.table import takeover
+from tidemark.engine.table.absent import gone
 from tidemark.engine.table.folder import taken_folder
 from tidemark.engine.table.takeover import adoption, releases, rename, renaming
-from tidemark.engine.table.unloaded import gone
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 

@@ -38,7 +38,7 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.decode.records import decode
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.audit import audit
-from tidemark.engine.ingest.group import tell_group
+from tidemark.engine.ingest.consumer_group import tell_group
 from tidemark.engine.ingest.held import forget, hold_back
 from tidemark.engine.ingest.observe import second_look
 from tidemark.engine.ingest.plan import Limits, Plan, make_plan, require_same_topic

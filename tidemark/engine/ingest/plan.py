@@ -25,8 +25,8 @@ from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_colum
 from tidemark.engine.schema.keys import key_decoding, required_columns
 from tidemark.engine.schema.writer import Writer
 from tidemark.engine.schema.writers import VARIANT_FORMAT, TopicSchemas, read_schemas
+from tidemark.engine.table.absent import lost
 from tidemark.engine.table.branch import Attempt
-from tidemark.engine.table.unloaded import lost
 
 MANY_VERSIONS = 16
 """Of a subject; up to so many are looked for in every batch."""

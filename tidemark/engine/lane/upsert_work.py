@@ -12,7 +12,7 @@ from tidemark.domain.outcome import Commit, Outcome, Tally
 from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.access.outages import named
 from tidemark.engine.lane.merge_catch_up import merge_up, merged_outcome
-from tidemark.engine.lane.table import Standing
+from tidemark.engine.lane.serving import Standing
 from tidemark.engine.merge.merge import merge_once
 from tidemark.engine.merge.state import Pair, read_pair
 

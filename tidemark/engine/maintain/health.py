@@ -8,8 +8,8 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
 from tidemark.engine.maintain.maintain import is_foreign, tables_of
+from tidemark.engine.table.absent import gone
 from tidemark.engine.table.layout import read_layout
-from tidemark.engine.table.unloaded import gone
 
 SLACK = 2
 """Maintenance runs now and then: only what is this many times beyond its threshold is a finding."""

@@ -18,9 +18,9 @@ from tidemark.engine.maintain.expire import expire
 from tidemark.engine.maintain.expire_rows import expire_rows
 from tidemark.engine.maintain.named_snapshots import named_snapshots
 from tidemark.engine.maintain.orphans import remove_orphans
+from tidemark.engine.table.absent import gone
 from tidemark.engine.table.lease import Held
 from tidemark.engine.table.operations import Operation, Signature, logged
-from tidemark.engine.table.unloaded import gone
 from tidemark.engine.table.unlogged import log_what_died
 
 BUDGET = timedelta(minutes=10)

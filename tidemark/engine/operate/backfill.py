@@ -43,11 +43,11 @@ from tidemark.engine.operate.backfill_shadow import (
 from tidemark.engine.operate.backfill_source import check_time
 from tidemark.engine.operate.replay_plan import persistent
 from tidemark.engine.schema.evolve import value_columns
+from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.lease import existing
 from tidemark.engine.table.operations import Operation, Signature, finish, logged
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.settle import settle
-from tidemark.engine.table.unloaded import unloaded
 from tidemark.engine.table.unlogged import log_what_died
 
 ABORTING = "tidemark.backfill-aborting"

@@ -7,9 +7,9 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import PAUSED, RESUMED, TableState
+from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.operations import Operation, Signature, finish, logged
 from tidemark.engine.table.properties import set_properties
-from tidemark.engine.table.unloaded import unloaded
 from tidemark.engine.table.unlogged import log_what_died
 
 _PROPERTY: Mapping[str, str] = {"pause": PAUSED, "resume": RESUMED}

@@ -37,10 +37,10 @@ from tidemark.engine.ingest.stage import Staged
 from tidemark.engine.schema.evolve import refused_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
+from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.branch import branch_identifier
 from tidemark.engine.table.publish import publish
 from tidemark.engine.table.settle import settle, settle_published
-from tidemark.engine.table.unloaded import unloaded
 
 ATTEMPTS = 6
 T = TypeVar("T")

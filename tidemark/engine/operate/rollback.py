@@ -47,12 +47,12 @@ from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.look.headroom import compacted
 from tidemark.engine.operate.replaced import rows_within, waiting
 from tidemark.engine.operate.replay_plan import now_us, persistent
+from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.branch import Attempt, dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish
 from tidemark.engine.table.settle import settle, settle_published
-from tidemark.engine.table.unloaded import unloaded
 from tidemark.engine.table.unlogged import act_of, log_what_died
 
 

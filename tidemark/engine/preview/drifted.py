@@ -7,7 +7,7 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.preview.foresee import with_adoption
 from tidemark.engine.schema.evolve import plan_evolution, value_columns, writer_columns
 from tidemark.engine.schema.writers import read_schemas
-from tidemark.engine.table.unloaded import gone
+from tidemark.engine.table.absent import gone
 
 
 def drifted(lake: Lake, contract: Contract) -> Drift | None:

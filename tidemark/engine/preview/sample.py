@@ -19,7 +19,7 @@ from tidemark.engine.ingest.observe import grouped
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quarantine_rows import quarantined_rows
 from tidemark.engine.ingest.read import read_ranges
-from tidemark.engine.preview.newest import newest
+from tidemark.engine.preview.newest_offsets import newest
 from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding, key_fault
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas

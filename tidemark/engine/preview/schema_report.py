@@ -10,7 +10,7 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.access.shape import fields
 from tidemark.engine.access.table_state import load, read_state
 from tidemark.engine.schema.history import history
-from tidemark.engine.table.unloaded import unloaded
+from tidemark.engine.table.absent import unloaded
 
 
 def schema_report(lake: Lake, contract: Contract) -> dict[str, Any]:

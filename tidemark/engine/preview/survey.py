@@ -23,7 +23,7 @@ from tidemark.engine.decode.shipped.connect_json import opened
 from tidemark.engine.decode.shipped.debezium_json import META
 from tidemark.engine.decode.shipped.json_values import JsonFault, parse
 from tidemark.engine.preview.json_inference import infer
-from tidemark.engine.preview.newest import newest
+from tidemark.engine.preview.newest_offsets import newest
 from tidemark.engine.preview.record_types import Typed, events_for, framed, told, typed
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 

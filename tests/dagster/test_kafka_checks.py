@@ -15,7 +15,7 @@ from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatu
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from pyiceberg.catalog.memory import InMemoryCatalog
 
-from assets import watching
+from assets import kafka_checks_run
 from assets.names import DRIFT, HEADROOM, HEALTH, KAFKA_RECONCILIATION, table_key
 from assets.quality import evaluations
 from sensors.cursor import Cache, Entry, dump
@@ -62,7 +62,7 @@ def headroom(lake, monkeypatch):
 
         lake.ends["orders"], lake.tables["shop.orders"] = {0: end}, {"next": {0: 10}}
         monkeypatch.setattr(tables, "headrooms", lambda _cluster, wanted: dict.fromkeys(wanted, left))
-        monkeypatch.setattr(watching, "kept_for", answer)
+        monkeypatch.setattr(kafka_checks_run, "kept_for", answer)
 
     return says
 
@@ -112,16 +112,16 @@ def test_headroom_asks_each_cluster_once_and_reads_no_quarantine(lake, headroom,
     lake.ends["clicks"], lake.tables["web.clicks"] = {0: 15}, {"next": {0: 10}}
     asked = []
     monkeypatch.setattr(
-        watching, "kept_for", lambda _, topics: asked.append(topics) or dict.fromkeys(topics, 100.0)
+        kafka_checks_run, "kept_for", lambda _, topics: asked.append(topics) or dict.fromkeys(topics, 100.0)
     )
     monkeypatch.setattr(tables, "unresolved", lambda *_: pytest.fail("a scan of a quarantine"))
     chosen = [each for each in lake.configuration.contracts if each.cluster == "main"]
-    assert [each.passed for each in watching.judged_headrooms(lake, chosen)] == [True, True]
+    assert [each.passed for each in kafka_checks_run.judged_headrooms(lake, chosen)] == [True, True]
     assert asked == [["clicks", "orders"]]
 
 
 def test_reconciliation_plots_what_it_counted_and_says_what_to_do(check, monkeypatch):
-    monkeypatch.setattr(watching, "reconcile", lambda *_args, **_how: SOUND)
+    monkeypatch.setattr(kafka_checks_run, "reconcile", lambda *_args, **_how: SOUND)
     found = check(KAFKA_RECONCILIATION)
     assert found.passed
     assert {n: found.metadata[n].value for n in ("kafka_records", "rows", "quarantined", "gaps")} == {
@@ -131,13 +131,13 @@ def test_reconciliation_plots_what_it_counted_and_says_what_to_do(check, monkeyp
         "gaps": 0,
     }
     lost = replace(SOUND, counts=(Count(0, 0, 9, 9, 8, 0, missing=1, gaps=[(4, 5)]),))
-    monkeypatch.setattr(watching, "reconcile", lambda *_args, **_how: lost)
+    monkeypatch.setattr(kafka_checks_run, "reconcile", lambda *_args, **_how: lost)
     found = check(KAFKA_RECONCILIATION)
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert found.description.startswith("1 offsets of Kafka are in no place, 0 are there twice")
     assert found.metadata["next"].value == "tidemark reconcile shop.orders"
     aborted = replace(SOUND, counts=(Count(0, 0, 9, 9, 8, 0, unknown=[(4, 6)]),))
-    monkeypatch.setattr(watching, "reconcile", lambda *_args, **_how: aborted)
+    monkeypatch.setattr(kafka_checks_run, "reconcile", lambda *_args, **_how: aborted)
     assert check(KAFKA_RECONCILIATION).description.endswith(", 2 rows have no record in Kafka")
 
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_compared_is_no_loss(check, monkeypatch):
         def raised(*_args, **_how):
             raise error
 
-        monkeypatch.setattr(watching, "reconcile", raised)
+        monkeypatch.setattr(kafka_checks_run, "reconcile", raised)
 
     refuse(Refused("never loaded", next_step="", table="shop.orders"))
     assert check(KAFKA_RECONCILIATION).passed
@@ -171,8 +171,8 @@ def test_a_compaction_that_acted_is_followed_by_a_reconciliation(defs, instance,
         for kind in kinds:
             yield Gain(contract.table, kind, acted=contract.table == "shop.orders", reason="", numbers={})
 
-    monkeypatch.setattr("assets.upkeep.maintain", maintain)
-    monkeypatch.setattr(watching, "reconcile", lambda *_args, **_how: SOUND)
+    monkeypatch.setattr("assets.maintenance_run.maintain", maintain)
+    monkeypatch.setattr(kafka_checks_run, "reconcile", lambda *_args, **_how: SOUND)
     result = defs.resolve_job_def("compaction").execute_in_process(instance=instance)
     logged = instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
     found = [each.dagster_event.asset_check_evaluation_data for each in logged]

@@ -6,9 +6,9 @@ from typing import Any
 import dagster as dg
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
+from assets.kafka_checks_run import reconciled
 from assets.last_runs import knowing
 from assets.names import HEALTH, maintenance_key, table_key
-from assets.watching import reconciled
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError

@@ -33,7 +33,7 @@ def _headroom_checks(contracts: Sequence[Contract]) -> dg.AssetChecksDefinition:
         can_subset=True,
     )
     def headroom(context: dg.AssetCheckExecutionContext, lake: LakeResource) -> Iterator[dg.AssetCheckResult]:
-        from assets.watching import judged_headrooms  # noqa: PLC0415 - only a step pays for the clients' imports
+        from assets.kafka_checks_run import judged_headrooms  # noqa: PLC0415 - only a step pays for the clients' imports
 
         with lake.open() as opened:
             for found in judged_headrooms(opened, _chosen(context, by_table)):
@@ -59,8 +59,8 @@ def _reconciliation_checks(contracts: Sequence[Contract]) -> dg.AssetChecksDefin
     def kafka_reconciliation(
         context: dg.AssetCheckExecutionContext, lake: LakeResource
     ) -> Iterator[dg.AssetCheckResult]:
+        from assets.kafka_checks_run import reconciled  # noqa: PLC0415
         from assets.last_runs import knowing  # noqa: PLC0415
-        from assets.watching import reconciled  # noqa: PLC0415
 
         with lake.open() as opened:
             known = knowing(opened, context.instance)

@@ -12,7 +12,6 @@ from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 from assets.check_results import Told, said
 from assets.drift import evaluation as drift
-from assets.evolution import run_evolved, waiting
 from assets.handover import Handover
 from assets.lanes import run_length_of
 from assets.last_runs import loaded_before
@@ -20,8 +19,9 @@ from assets.names import DRIFT, FRESHNESS, HEADROOM, STOPPED_TAG, by_sensor, tab
 from assets.quality import evaluations, merge_evaluations, unchanged_freshness
 from assets.repeated import newest, repeated, still_failed
 from assets.report import failure, observation, quarantine_landed, result, untold
+from assets.schema_run import run_evolved, waiting
 from resources.lake import LakeResource
-from tidemark.domain.cadence.events import report_period
+from tidemark.domain.cadence.event_budget import report_period
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.config.upsert import is_upsert_table

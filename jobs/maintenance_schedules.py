@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import dagster as dg
 
+from assets.kafka_checks import check_keys
 from assets.names import HEALTH, KAFKA_RECONCILIATION, maintenance_key
-from assets.watch import check_keys
 from jobs.scheduled import scheduled
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import MaintenanceSchedules

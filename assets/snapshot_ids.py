@@ -7,20 +7,20 @@ _IDS = ("snapshot", "planned", "found")
 """What the names of fields with snapshot ids have in them."""
 
 
-def readable(value: Any) -> Any:
+def ids_as_text(value: Any) -> Any:
     """JSON without numbers that a browser would round."""
     if isinstance(value, dict):
-        return {name: readable(each) for name, each in value.items()}
+        return {name: ids_as_text(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [readable(each) for each in value]
+        return [ids_as_text(each) for each in value]
     return str(value) if type(value) is int and abs(value) > _ROUNDED else value
 
 
-def exact(value: Any, name: str = "") -> Any:
-    """What `readable` was given: ids are numbers again."""
+def ids_as_numbers(value: Any, name: str = "") -> Any:
+    """What `ids_as_text` was given: ids are numbers again."""
     if isinstance(value, dict):
-        return {key: exact(each, key) for key, each in value.items()}
+        return {key: ids_as_numbers(each, key) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [exact(each, name) for each in value]
+        return [ids_as_numbers(each, name) for each in value]
     is_id = isinstance(value, str) and value.isdecimal() and any(each in name for each in _IDS)
     return int(value) if is_id else value

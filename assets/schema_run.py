@@ -11,10 +11,10 @@ import dagster as dg
 
 from assets.check_results import as_result
 from assets.drift import evaluation
+from assets.kafka_checks_run import judged_headrooms
 from assets.last_runs import knowing
 from assets.names import COMPATIBILITY, REVIEW, SCHEMA_EVOLUTION, schema_key
 from assets.news import News
-from assets.watching import judged_headrooms
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.config.upsert import is_upsert_table
@@ -24,7 +24,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.preview.foresee import compatibility_findings, evolve_now
 from tidemark.engine.schema.evolve import Evolution
 from tidemark.engine.schema.history import history
-from tidemark.engine.table.unloaded import gone
+from tidemark.engine.table.absent import gone
 
 
 def evolve_tables(

@@ -11,12 +11,12 @@ from functools import cached_property
 
 import dagster as dg
 
-from assets.checks import evaluation
+from assets.freshness import evaluation
 from assets.names import pool_of
 from resources.lake import LakeResource
-from sensors.answer import requested
 from sensors.cursor import dump, parse
 from sensors.dead_runs import bury
+from sensors.kafka_lag_tick import requested
 from sensors.observations import results_of_the_dead
 from sensors.on_disk import runnable
 from sensors.runs import ended, operated, under_way

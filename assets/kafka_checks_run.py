@@ -1,4 +1,4 @@
-"""What the checks of assets/watch.py find: figures that the UI plots, and words that say what to do."""
+"""What the checks of assets/kafka_checks.py find: figures that the UI plots, and words that say what to do."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -24,7 +24,7 @@ from sensors.observations import freshness_changes, results_of_the_dead, topic_o
 from sensors.on_disk import runnable
 from sensors.runs import attempts
 from sensors.tick import Tick
-from tidemark.domain.cadence.events import report_period
+from tidemark.domain.cadence.event_budget import report_period
 from tidemark.domain.cadence.request import Ask
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
