@@ -1,7 +1,8 @@
 """From an outcome of the engine to what Dagster shows: numbers where it can plot them, text where it cannot.
 
-Snapshot ids are text: they do not fit into the numbers of a browser. Events are kept small (domain/cadence/event_budget.py):
-offsets and state of a result are in `tidemark/outcome`, fates that are rare are left out at zero.
+Snapshot ids are text: they do not fit into the numbers of a browser. Events are kept small
+(domain/cadence/event_budget.py): offsets and state of a result are in `tidemark/outcome`, fates that are rare are left
+out at zero.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -33,7 +33,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import Places, load_from_environment, places
 from tidemark.engine.lane.catch_up import catch_up
-from tidemark.engine.table.create import prepare
+from tidemark.engine.table.first_load import prepare
 from tidemark.services.stack import Stack
 
 RECORDS = 1_000_000

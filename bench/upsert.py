@@ -26,7 +26,8 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.table.branch import Attempt, open_branch
-from tidemark.engine.table.create import base_properties, create
+from tidemark.engine.table.create import create
+from tidemark.engine.table.first_load import base_properties
 from tidemark.engine.table.publish import publish
 from tidemark.services.stack import Stack
 

@@ -20,7 +20,8 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.maintain.maintain import maintain
-from tidemark.engine.table.create import base_properties, create
+from tidemark.engine.table.create import create
+from tidemark.engine.table.first_load import base_properties
 
 EVERY = 10
 READS = 15

@@ -34,7 +34,8 @@ from tidemark.engine.config.configuration import load_from_environment
 from tidemark.engine.ingest.microbatch import microbatch as one_batch
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.merge.merge import merge_once
-from tidemark.engine.table.create import base_properties, create
+from tidemark.engine.table.create import create
+from tidemark.engine.table.first_load import base_properties
 from tidemark.services.stack import Stack
 
 INTERVAL = "2ms"

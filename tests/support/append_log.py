@@ -17,7 +17,8 @@ from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Entry, Kind, Ledger
 from tidemark.domain.ledger.replay import replayed
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.table.branch import Attempt, branch_head, open_branch
-from tidemark.engine.table.create import base_properties, create
+from tidemark.engine.table.create import create
+from tidemark.engine.table.first_load import base_properties
 from tidemark.engine.table.publish import publish
 
 

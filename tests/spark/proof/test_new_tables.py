@@ -20,8 +20,8 @@ from tidemark.domain.columns.types import (
     decimal,
     table_columns,
 )
-from tidemark.engine.table.create import base_properties
-from tidemark.engine.table.new_table import create
+from tidemark.engine.table.create import create
+from tidemark.engine.table.first_load import base_properties
 
 COLUMNS = table_columns(
     Struct(

@@ -12,7 +12,7 @@ from tidemark.engine.access.table_state import read_state
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.merge import memory
-from tidemark.engine.table.create import publish_receipt
+from tidemark.engine.table.publish import publish_receipt
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 COLUMNS = Struct((Field("id", LONG), Field("v", STRING), Field("ts", LONG), KAFKA_COLUMN))

@@ -22,7 +22,7 @@ from tidemark.engine.schema.history import unfinished
 from tidemark.engine.schema.keys import key_decoding
 from tidemark.engine.schema.subjects import subject_of
 from tidemark.engine.schema.writers import TopicSchemas
-from tidemark.engine.table.create import prepare, require_read
+from tidemark.engine.table.first_load import prepare, require_read
 from tidemark.engine.table.publish import tag_receipt
 from tidemark.engine.table.settle import settle
 from tidemark.engine.table.takeover import why_not_anew

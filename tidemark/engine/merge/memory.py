@@ -15,7 +15,7 @@ from tidemark.domain.config.upsert import DELETED_FOR_DAYS, Current
 from tidemark.domain.errors import Stopped
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, ancestors, is_compaction, load, summary_of
-from tidemark.engine.table.create import base_properties
+from tidemark.engine.table.first_load import base_properties
 
 ATTEMPT = "tidemark.attempt"
 _COLUMNS = (

@@ -25,8 +25,9 @@ from tidemark.engine.access.shape import schema_fields
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState
 from tidemark.engine.schema.by_hand import reviewed
 from tidemark.engine.schema.evolve import apply_changes, held_by
-from tidemark.engine.table.create import base_properties, publish_receipt
-from tidemark.engine.table.new_table import create
+from tidemark.engine.table.create import create
+from tidemark.engine.table.first_load import base_properties
+from tidemark.engine.table.publish import publish_receipt
 
 KEYS = "tidemark.keys"
 ORDER = "tidemark.order-by"

@@ -29,10 +29,11 @@ from tidemark.engine.operate.replay_plan import now_us
 from tidemark.engine.schema.evolve import SETTLED, settled_ids
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.absent import unloaded
-from tidemark.engine.table.create import first_epoch, first_ledger, prepare, publish_receipt
+from tidemark.engine.table.first_load import first_epoch, first_ledger, prepare
 from tidemark.engine.table.folder import folder_fault
 from tidemark.engine.table.operations import Operation, Signature, finish, logged
 from tidemark.engine.table.properties import set_properties
+from tidemark.engine.table.publish import publish_receipt
 from tidemark.engine.table.settle import settle, settle_published
 from tidemark.engine.table.start import starting_offsets
 from tidemark.engine.table.unlogged import act_of, log_died, log_what_died

@@ -16,8 +16,8 @@ from tidemark.engine.merge.state import Pair, next_step, read_pair
 from tidemark.engine.merge.table import prepare
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.table.absent import unloaded
-from tidemark.engine.table.create import publish_receipt
 from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.publish import publish_receipt
 from tidemark.engine.table.unlogged import act_of, log_died, log_what_died
 
 

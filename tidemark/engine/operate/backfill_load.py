@@ -33,10 +33,10 @@ from tidemark.engine.table.branch import (
     dropped_on_failure,
     open_branch,
 )
-from tidemark.engine.table.create import base_properties, create_as_own, first_ledger, publish_receipt
-from tidemark.engine.table.new_table import create
+from tidemark.engine.table.create import create
+from tidemark.engine.table.first_load import base_properties, create_as_own, first_ledger
 from tidemark.engine.table.properties import set_properties
-from tidemark.engine.table.publish import publish
+from tidemark.engine.table.publish import publish, publish_receipt
 
 _FOLLOWS = SchemaChanges(add_column="apply", widen_type="apply", incompatible="review")
 

@@ -23,7 +23,7 @@ from tidemark.engine.preview.newest_offsets import newest
 from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding, key_fault
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
-from tidemark.engine.table.create import first_ledger
+from tidemark.engine.table.first_load import first_ledger
 
 FATES = ("written", "quarantined", "tombstones", "skipped", "waiting")
 _PLURAL = {"tombstone": "tombstones", "uncovered": "waiting"}

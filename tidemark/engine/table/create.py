@@ -1,238 +1,143 @@
-"""How a table comes to be: created from the contract, or an existing one adopted when its columns fit.
+"""Making a new table: one commit by PyIceberg, or statements of Spark where it does not write the format."""
 
-A first load begins with an empty receipt that pins the starting offsets; it is published like any commit, so of two
-first loads at once exactly one wins.
-"""
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import count
 
-from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
-from uuid import uuid4
+from pyiceberg.exceptions import TableAlreadyExistsError
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionSpec
+from pyiceberg.partitioning import PartitionField as IcebergPartition
+from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
+from pyiceberg.transforms import IdentityTransform, parse_transform
 
-from tidemark import __version__
-from tidemark.domain.columns.coverage import covers
-from tidemark.domain.columns.layout import layout_faults
-from tidemark.domain.columns.spark_types import is_read, quoted_text
-from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY, Struct, table_columns
+from tidemark.domain.columns.names import all_names
+from tidemark.domain.columns.partitioning import PartitionField, column_parts
+from tidemark.domain.columns.spark_types import columns_ddl, property_list, quoted_name, quoted_text
+from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Stopped
-from tidemark.domain.ledger.guard import Topic
-from tidemark.domain.ledger.ledger import Kind, Ledger, batch_id, branch_name
-from tidemark.domain.ledger.merge_ledger import MergeLedger
-from tidemark.domain.plan.contract_record import RECORD, record_text
-from tidemark.domain.plan.meanings import MEANINGS, known, told
-from tidemark.domain.plan.table_properties import BASE, asked_for, governance
+from tidemark.domain.plan.table_properties import COMMENT
+from tidemark.engine.access.iceberg_types import iceberg_fields
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import OWNED, TableState, load
-from tidemark.engine.table.branch import Attempt
-from tidemark.engine.table.new_table import create
-from tidemark.engine.table.properties import set_properties
-from tidemark.engine.table.publish import publish_alone
-from tidemark.engine.table.start import starting_offsets
+from tidemark.engine.access.namespace import make_namespace
+from tidemark.engine.table.branch import LAST_WRITABLE_FORMAT
+from tidemark.engine.table.folder import folder_fault
 
-CLUSTER = "tidemark.cluster"
-DECLARED_IN = "tidemark.contract-file"
-"""The file that declared the table when it was made: by it a renamed table is recognised."""
+_SUFFIXES = {"identity": "", "truncate": "_trunc"}
+"""Of partition fields, after the column's name, as Spark names them; `_` and the transform for all others."""
 
 
-def prepare(
+def create(
     lake: Lake,
     contract: Contract,
-    topic: Topic,
     columns: Struct,
-    run_id: str,
-    *,
-    act: str | None = None,
+    properties: Mapping[str, str | None],
+    identifiers: Sequence[str] = (),
 ) -> None:
-    """Bring table and first receipt into being; what is there already is left as it is. `act`: as for `publish`.
+    """Create the contract's table with `columns` as they are, partitioned and sorted as it says, unless it is there.
+
+    `properties` that are None are left out; `identifiers` are required columns that tell rows apart.
 
     Raises:
-        Stopped: `table_incompatible` when a table of this name exists and its columns do not fit, `ledger_missing` when
-            it has rows of this very topic.
-        Overtaken: another run is doing the same; plan again.
+        Outage: `spark_down`: nothing is begun that could not go on.
+        Stopped: `misconfigured`: another table's files lie in the folder of this name.
     """
-    state = lake.state(contract.table)
-    if not state.exists:
-        _create(lake, contract, topic, columns)
-    elif not state.owned:
-        _check_fit(state, contract, columns)
-        _check_unread(lake, state, contract)
-    state = lake.state(contract.table)
-    if state.ledger is None:
-        start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
-        ledger = first_ledger(contract, topic, start, run_id, epoch=first_epoch(lake, contract, start))
-        publish_receipt(lake, contract, state, ledger, act=act)
-    if not state.owned:
-        kept = {key: text for key, text in state.properties.items() if key == MEANINGS}
-        set_properties(lake, contract.table, {**_own_properties(lake, contract, topic, columns), **kept})
+    if fault := folder_fault(lake, contract.table):
+        raise fault
+    lake.require_spark()
+    make_namespace(lake.catalog, contract.namespace)
+    said = {key: value for key, value in properties.items() if value is not None}
+    if contract.format_version <= LAST_WRITABLE_FORMAT:
+        _by_pyiceberg(lake, contract, columns, said, identifiers)
+    else:
+        for statement in _statements(lake, contract, columns, said, identifiers):
+            lake.spark().sql(statement)
 
 
-def require_read(table: str, columns: Struct) -> None:
-    """Raises Stopped(`table_incompatible`) where Spark would read no row because of a column that others added."""
-    unread = [f"{field.name} ({field.type})" for field in columns.fields if not is_read(field.type)]
-    if unread:
-        why = f"Spark reads no table with a column of such a type: {', '.join(unread)}. Drop it."
-        raise Stopped("table_incompatible", table, why)
-
-
-def first_epoch(lake: Lake, contract: Contract, start: Mapping[int, int], least: int = 0) -> int:
-    """The epoch of a first load from `start`, `least` or later where the quarantine of an earlier life is still there.
-
-    What waits in it is replaced as its offsets are read again. Where some are not, all of it stays as another epoch's:
-    this one's ledger has never counted those records, and cannot give them up.
-    """
-    table = load(lake.catalog, contract.quarantine_table)
-    if table is None or table.metadata.current_snapshot_id is None:
-        return least
-    again = " OR ".join(f"(partition = {p} AND offset >= {o})" for p, o in sorted(start.items())) or "false"
-    left = f"max(CASE WHEN resolved_at IS NULL AND NOT ({again}) THEN epoch END)"
-    [(newest, unread)] = (
-        lake.spark()
-        .sql(f"SELECT max(epoch), {left} FROM {lake.identifier(contract.quarantine_table)}")
-        .collect()
-    )
-    return least if newest is None else max(least, newest + (unread == newest))
-
-
-def first_ledger(
-    contract: Contract,
-    topic: Topic,
-    start: Mapping[int, int],
-    run_id: str,
-    *,
-    epoch: int = 0,
-    kind: Kind = "first",
-) -> Ledger:
-    """The ledger of an epoch that has read nothing yet."""
-    return Ledger(
-        kind=kind,
-        cluster_id=topic.cluster_id,
-        topic_id=topic.topic_id,
-        topic=contract.topic,
-        epoch=epoch,
-        start=dict(start),
-        from_=dict(start),
-        next=dict(start),
-        run_id=run_id,
-        contract=contract.digest,
-        tidemark=__version__,
-        attempt=uuid4().hex[:8],
-        batch_id=batch_id(contract.table, epoch, {}),
-    )
-
-
-def publish_receipt(
+def _by_pyiceberg(
     lake: Lake,
     contract: Contract,
-    state: TableState,
-    ledger: Ledger | MergeLedger,
-    *,
-    act: str | None = None,
-) -> int:
-    """Publish an empty receipt on top of the planned head; returns its snapshot id. `act`: as for `publish`.
-
-    Raises:
-        Overtaken: main is no longer `state.head`.
-    """
-    attempt = Attempt(contract.table, branch_name(ledger.batch_id, ledger.attempt), state.head)
-    return publish_alone(lake, attempt, ledger, act=act)
-
-
-def _create(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> None:
-    faults = layout_faults(
-        table_columns(columns), contract.partitioning, contract.sort_by, contract.event_time
-    )
-    if faults:
-        raise Stopped("misconfigured", contract.table, "; ".join(faults))
-    create_as_own(lake, contract, topic, columns)
-
-
-def create_as_own(
-    lake: Lake,
-    contract: Contract,
-    topic: Topic,
     columns: Struct,
-    says: Mapping[str, str | None] | None = None,
+    properties: Mapping[str, str],
+    identifiers: Sequence[str],
 ) -> None:
-    """Create the contract's table with its descriptions and properties; `says` go before these, None leaves one out."""
-    properties = {**_properties(lake, contract, topic, columns), **(says or {})}
-    create(lake, contract, _described(contract, columns), properties)
-
-
-def _described(contract: Contract, columns: Struct) -> Struct:
-    """Columns with the contract's descriptions over those of the registry."""
-    notes = {name: note.description for name, note in contract.columns.items() if note.description}
-    return Struct(tuple(replace(f, doc=notes.get(f.name) or f.doc) for f in table_columns(columns).fields))
-
-
-def _properties(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> dict[str, str | None]:
-    return {
-        **base_properties(contract),
-        **_own_properties(lake, contract, topic, columns),
-        **asked_for(contract),
-    }
-
-
-def base_properties(contract: Contract) -> dict[str, str]:
-    """What every table that rows are loaded into begins with."""
-    statistics = {
-        f"write.metadata.metrics.column._kafka.{column}": "full"
-        for column in ("partition", "offset", "epoch", "timestamp")
-    }
-    return {
-        "format-version": str(contract.format_version),
-        **BASE,
-        **statistics,
-    }
-
-
-def contract_file(lake: Lake, contract: Contract) -> str:
-    """The file that declares a table, as an absolute path; empty when none does."""
-    origin = lake.configuration.origins.get(contract.table, {}).get("topic")
-    return str(Path(origin.file).absolute()) if origin and origin.file else ""
-
-
-def _own_properties(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> dict[str, str]:
-    known = {
-        OWNED: contract.topic,
-        DECLARED_IN: contract_file(lake, contract),
-        CLUSTER: contract.cluster,
-        "tidemark.cluster-id": topic.cluster_id,
-        TYPE_RULES_PROPERTY: str(TYPE_RULES),
-        MEANINGS: told(columns),
-        RECORD: record_text(contract),
-        **governance(contract),
-    }
-    return {key: value for key, value in known.items() if value}
-
-
-def _check_unread(lake: Lake, state: TableState, contract: Contract) -> None:
-    """Raises Stopped(`ledger_missing`) when the table is a copy of one that was loaded: all would be there twice."""
-    if state.ledger is not None or state.head is None:
-        return
-    topic = f"_kafka.topic = {quoted_text(contract.topic)} AND _kafka.epoch >= 0"
-    rows = lake.spark().sql(f"SELECT 1 FROM {lake.identifier(contract.table)} WHERE {topic} LIMIT 1")
-    if not rows.isEmpty():
-        raise Stopped(
-            "ledger_missing",
+    listed = iceberg_fields(columns.fields, count(1))
+    keys = [each.field_id for each in listed if each.name in identifiers]
+    schema = Schema(*listed, identifier_field_ids=keys)
+    with suppress(TableAlreadyExistsError):
+        lake.catalog.create_table(
             contract.table,
-            f"It has rows of topic {contract.topic}, and nothing says up to which offset: somebody wrote it anew.",
-            topic=contract.topic,
+            schema,
+            partition_spec=_spec(schema, contract.partitioning, all_names(columns)),
+            sort_order=_order(schema, contract.sort_by),
+            properties={**({COMMENT: contract.description} if contract.description else {}), **properties},
         )
 
 
-def _check_fit(state: TableState, contract: Contract, columns: Struct) -> None:
-    differences = covers(known(state.columns or Struct(()), state.properties), table_columns(columns))
-    if differences:
-        listed = "; ".join(
-            f"{d.dotted}: {d.kind}, found {d.ends[0]}, wanted {d.ends[1]}" for d in differences
+def _spec(schema: Schema, wanted: Sequence[PartitionField], columns: Collection[str]) -> PartitionSpec:
+    return PartitionSpec(
+        *(
+            IcebergPartition(
+                source_id=_field_id(schema, each.column),
+                field_id=PARTITION_FIELD_ID_START + at,
+                transform=parse_transform(each.iceberg),
+                name=each.free_name(_name(each), columns),
+            )
+            for at, each in enumerate(wanted)
         )
-        raise Stopped(
-            "table_incompatible",
-            contract.table,
-            f"It was not made by Tidemark and lacks: {listed}.",
-            differences=[
-                {"path": d.dotted, "kind": d.kind, "found": str(d.found), "wanted": str(d.wanted)}
-                for d in differences
-            ],
+    )
+
+
+def _name(field: PartitionField) -> str:
+    return _dotted(field.column) + _SUFFIXES.get(field.transform, f"_{field.transform}")
+
+
+def _order(schema: Schema, columns: Sequence[str]) -> SortOrder:
+    return SortOrder(
+        *(
+            SortField(
+                source_id=_field_id(schema, each),
+                transform=IdentityTransform(),
+                direction=SortDirection.ASC,
+                null_order=NullOrder.NULLS_FIRST,
+            )
+            for each in columns
         )
+    )
+
+
+def _field_id(schema: Schema, column: str) -> int:
+    return schema.find_field(_dotted(column)).field_id
+
+
+def _dotted(column: str) -> str:
+    return ".".join(column_parts(column))
+
+
+def _statements(
+    lake: Lake,
+    contract: Contract,
+    columns: Struct,
+    properties: Mapping[str, str],
+    identifiers: Sequence[str],
+) -> Iterator[str]:
+    """The same in Spark SQL."""
+    identifier = lake.identifier(contract.table)
+    names = all_names(columns)
+    renamed = [each for each in contract.partitioning if each.free_name(_name(each), names) != _name(each)]
+    partitions = ", ".join(each.spark_sql() for each in contract.partitioning if each not in renamed)
+    yield (
+        f"CREATE TABLE IF NOT EXISTS {identifier} ({columns_ddl(columns)}) "
+        f"USING iceberg {f'PARTITIONED BY ({partitions})' if partitions else ''} "
+        f"{f'COMMENT {quoted_text(contract.description)}' if contract.description else ''} "
+        f"TBLPROPERTIES ({property_list(properties)})"
+    )
+    for each in renamed:  # CREATE TABLE has no words for a name
+        name = quoted_name(each.free_name(_name(each), names))
+        yield f"ALTER TABLE {identifier} ADD PARTITION FIELD {each.spark_sql()} AS {name}"
+    if contract.sort_by:
+        order = ", ".join(quoted_name(*column_parts(column)) for column in contract.sort_by)
+        yield f"ALTER TABLE {identifier} WRITE LOCALLY ORDERED BY {order}"
+    if identifiers:
+        keys = ", ".join(quoted_name(name) for name in identifiers)
+        yield f"ALTER TABLE {identifier} SET IDENTIFIER FIELDS {keys}"

@@ -20,12 +20,13 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
+from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
-from tidemark.domain.ledger.ledger import ACT_PROPERTY, LEDGER_PROPERTY, LEDGER_TAG, Ledger
+from tidemark.domain.ledger.ledger import ACT_PROPERTY, LEDGER_PROPERTY, LEDGER_TAG, Ledger, branch_name
 from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
-from tidemark.engine.access.table_state import ancestors, summary_of
+from tidemark.engine.access.table_state import TableState, ancestors, summary_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.table.branch import (
     Attempt,
@@ -114,6 +115,23 @@ def publish_alone(
     made = open_branch(lake, attempt)
     with dropped_on_failure(lake, attempt):
         return publish(lake, attempt, made, ledger, act=act)
+
+
+def publish_receipt(
+    lake: Lake,
+    contract: Contract,
+    state: TableState,
+    ledger: Ledger | MergeLedger,
+    *,
+    act: str | None = None,
+) -> int:
+    """Publish an empty receipt on top of the planned head; returns its snapshot id. `act`: as for `publish`.
+
+    Raises:
+        Overtaken: main is no longer `state.head`.
+    """
+    attempt = Attempt(contract.table, branch_name(ledger.batch_id, ledger.attempt), state.head)
+    return publish_alone(lake, attempt, ledger, act=act)
 
 
 @dataclass(frozen=True, slots=True)

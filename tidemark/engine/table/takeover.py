@@ -24,7 +24,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.namespace import listed, make_namespace
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState, load, read_state
-from tidemark.engine.table.create import CLUSTER, DECLARED_IN, contract_file
+from tidemark.engine.table.first_load import CLUSTER, DECLARED_IN, contract_file
 from tidemark.engine.table.folder import folder_fault, give_up, taken_folder
 from tidemark.engine.table.properties import set_properties
 

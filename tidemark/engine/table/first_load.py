@@ -1,0 +1,219 @@
+"""How a table comes to be: created from the contract, or an existing one adopted when its columns fit.
+
+A first load begins with an empty receipt that pins the starting offsets; it is published like any commit, so of two
+first loads at once exactly one wins.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+from tidemark import __version__
+from tidemark.domain.columns.coverage import covers
+from tidemark.domain.columns.layout import layout_faults
+from tidemark.domain.columns.spark_types import is_read, quoted_text
+from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY, Struct, table_columns
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Stopped
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import Kind, Ledger, batch_id
+from tidemark.domain.plan.contract_record import RECORD, record_text
+from tidemark.domain.plan.meanings import MEANINGS, known, told
+from tidemark.domain.plan.table_properties import BASE, asked_for, governance
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import OWNED, TableState, load
+from tidemark.engine.table.create import create
+from tidemark.engine.table.properties import set_properties
+from tidemark.engine.table.publish import publish_receipt
+from tidemark.engine.table.start import starting_offsets
+
+CLUSTER = "tidemark.cluster"
+DECLARED_IN = "tidemark.contract-file"
+"""The file that declared the table when it was made: by it a renamed table is recognised."""
+
+
+def prepare(
+    lake: Lake,
+    contract: Contract,
+    topic: Topic,
+    columns: Struct,
+    run_id: str,
+    *,
+    act: str | None = None,
+) -> None:
+    """Bring table and first receipt into being; what is there already is left as it is. `act`: as for `publish`.
+
+    Raises:
+        Stopped: `table_incompatible` when a table of this name exists and its columns do not fit, `ledger_missing` when
+            it has rows of this very topic.
+        Overtaken: another run is doing the same; plan again.
+    """
+    state = lake.state(contract.table)
+    if not state.exists:
+        _create(lake, contract, topic, columns)
+    elif not state.owned:
+        _check_fit(state, contract, columns)
+        _check_unread(lake, state, contract)
+    state = lake.state(contract.table)
+    if state.ledger is None:
+        start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
+        ledger = first_ledger(contract, topic, start, run_id, epoch=first_epoch(lake, contract, start))
+        publish_receipt(lake, contract, state, ledger, act=act)
+    if not state.owned:
+        kept = {key: text for key, text in state.properties.items() if key == MEANINGS}
+        set_properties(lake, contract.table, {**_own_properties(lake, contract, topic, columns), **kept})
+
+
+def require_read(table: str, columns: Struct) -> None:
+    """Raises Stopped(`table_incompatible`) where Spark would read no row because of a column that others added."""
+    unread = [f"{field.name} ({field.type})" for field in columns.fields if not is_read(field.type)]
+    if unread:
+        why = f"Spark reads no table with a column of such a type: {', '.join(unread)}. Drop it."
+        raise Stopped("table_incompatible", table, why)
+
+
+def first_epoch(lake: Lake, contract: Contract, start: Mapping[int, int], least: int = 0) -> int:
+    """The epoch of a first load from `start`, `least` or later where the quarantine of an earlier life is still there.
+
+    What waits in it is replaced as its offsets are read again. Where some are not, all of it stays as another epoch's:
+    this one's ledger has never counted those records, and cannot give them up.
+    """
+    table = load(lake.catalog, contract.quarantine_table)
+    if table is None or table.metadata.current_snapshot_id is None:
+        return least
+    again = " OR ".join(f"(partition = {p} AND offset >= {o})" for p, o in sorted(start.items())) or "false"
+    left = f"max(CASE WHEN resolved_at IS NULL AND NOT ({again}) THEN epoch END)"
+    [(newest, unread)] = (
+        lake.spark()
+        .sql(f"SELECT max(epoch), {left} FROM {lake.identifier(contract.quarantine_table)}")
+        .collect()
+    )
+    return least if newest is None else max(least, newest + (unread == newest))
+
+
+def first_ledger(
+    contract: Contract,
+    topic: Topic,
+    start: Mapping[int, int],
+    run_id: str,
+    *,
+    epoch: int = 0,
+    kind: Kind = "first",
+) -> Ledger:
+    """The ledger of an epoch that has read nothing yet."""
+    return Ledger(
+        kind=kind,
+        cluster_id=topic.cluster_id,
+        topic_id=topic.topic_id,
+        topic=contract.topic,
+        epoch=epoch,
+        start=dict(start),
+        from_=dict(start),
+        next=dict(start),
+        run_id=run_id,
+        contract=contract.digest,
+        tidemark=__version__,
+        attempt=uuid4().hex[:8],
+        batch_id=batch_id(contract.table, epoch, {}),
+    )
+
+
+def _create(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> None:
+    faults = layout_faults(
+        table_columns(columns), contract.partitioning, contract.sort_by, contract.event_time
+    )
+    if faults:
+        raise Stopped("misconfigured", contract.table, "; ".join(faults))
+    create_as_own(lake, contract, topic, columns)
+
+
+def create_as_own(
+    lake: Lake,
+    contract: Contract,
+    topic: Topic,
+    columns: Struct,
+    says: Mapping[str, str | None] | None = None,
+) -> None:
+    """Create the contract's table with its descriptions and properties; `says` go before these, None leaves one out."""
+    properties = {**_properties(lake, contract, topic, columns), **(says or {})}
+    create(lake, contract, _described(contract, columns), properties)
+
+
+def _described(contract: Contract, columns: Struct) -> Struct:
+    """Columns with the contract's descriptions over those of the registry."""
+    notes = {name: note.description for name, note in contract.columns.items() if note.description}
+    return Struct(tuple(replace(f, doc=notes.get(f.name) or f.doc) for f in table_columns(columns).fields))
+
+
+def _properties(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> dict[str, str | None]:
+    return {
+        **base_properties(contract),
+        **_own_properties(lake, contract, topic, columns),
+        **asked_for(contract),
+    }
+
+
+def base_properties(contract: Contract) -> dict[str, str]:
+    """What every table that rows are loaded into begins with."""
+    statistics = {
+        f"write.metadata.metrics.column._kafka.{column}": "full"
+        for column in ("partition", "offset", "epoch", "timestamp")
+    }
+    return {
+        "format-version": str(contract.format_version),
+        **BASE,
+        **statistics,
+    }
+
+
+def contract_file(lake: Lake, contract: Contract) -> str:
+    """The file that declares a table, as an absolute path; empty when none does."""
+    origin = lake.configuration.origins.get(contract.table, {}).get("topic")
+    return str(Path(origin.file).absolute()) if origin and origin.file else ""
+
+
+def _own_properties(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> dict[str, str]:
+    known = {
+        OWNED: contract.topic,
+        DECLARED_IN: contract_file(lake, contract),
+        CLUSTER: contract.cluster,
+        "tidemark.cluster-id": topic.cluster_id,
+        TYPE_RULES_PROPERTY: str(TYPE_RULES),
+        MEANINGS: told(columns),
+        RECORD: record_text(contract),
+        **governance(contract),
+    }
+    return {key: value for key, value in known.items() if value}
+
+
+def _check_unread(lake: Lake, state: TableState, contract: Contract) -> None:
+    """Raises Stopped(`ledger_missing`) when the table is a copy of one that was loaded: all would be there twice."""
+    if state.ledger is not None or state.head is None:
+        return
+    topic = f"_kafka.topic = {quoted_text(contract.topic)} AND _kafka.epoch >= 0"
+    rows = lake.spark().sql(f"SELECT 1 FROM {lake.identifier(contract.table)} WHERE {topic} LIMIT 1")
+    if not rows.isEmpty():
+        raise Stopped(
+            "ledger_missing",
+            contract.table,
+            f"It has rows of topic {contract.topic}, and nothing says up to which offset: somebody wrote it anew.",
+            topic=contract.topic,
+        )
+
+
+def _check_fit(state: TableState, contract: Contract, columns: Struct) -> None:
+    differences = covers(known(state.columns or Struct(()), state.properties), table_columns(columns))
+    if differences:
+        listed = "; ".join(
+            f"{d.dotted}: {d.kind}, found {d.ends[0]}, wanted {d.ends[1]}" for d in differences
+        )
+        raise Stopped(
+            "table_incompatible",
+            contract.table,
+            f"It was not made by Tidemark and lacks: {listed}.",
+            differences=[
+                {"path": d.dotted, "kind": d.kind, "found": str(d.found), "wanted": str(d.wanted)}
+                for d in differences
+            ],
+        )
