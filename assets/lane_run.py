@@ -30,11 +30,11 @@ from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.config.discovery import read, update
-from tidemark.engine.lane.append_work import LakeWork
+from tidemark.engine.lane.append_work import AppendWork
 from tidemark.engine.lane.serve import Report, catch_up_all, serve
-from tidemark.engine.lane.upsert_work import MergeWork
+from tidemark.engine.lane.upsert_work import UpsertWork
 
-TableWork = LakeWork | MergeWork
+TableWork = AppendWork | UpsertWork
 MakeWork = Callable[[Lake, str, set[str], Event], TableWork]
 
 
@@ -67,7 +67,7 @@ def run_tables(
         resource.open() as lake,
         _told_if_ended(context, lake, left),
         closing(
-            _reports(context, lake, lane, chosen, pool, make_work or LakeWork, first_seen or {})
+            _reports(context, lake, lane, chosen, pool, make_work or AppendWork, first_seen or {})
         ) as reports,
     ):
         for report in reports:

@@ -26,7 +26,7 @@ from tidemark.domain.lineage.marts import Mart
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import default_session
 from tidemark.engine.config import discovery
-from tidemark.engine.look.corrections import Standing, note, standings
+from tidemark.engine.look.corrections import MartStanding, note, standings
 from tidemark.engine.marts import digest_of, project_folder
 
 _OURS = frozenset({"dagster/column_schema", "dagster/column_lineage"})
@@ -80,12 +80,12 @@ def build(
                 yield as_result(event)
 
 
-def _made_anew(chosen: Sequence[Mart], before: Mapping[str, Standing]) -> list[str]:
+def _made_anew(chosen: Sequence[Mart], before: Mapping[str, MartStanding]) -> list[str]:
     names = [each.model for each in chosen if before[each.table].stale and before[each.table].anew]
     return ["--vars", json.dumps({"made_anew": names})] if names else []
 
 
-def _followed(lake: Lake, table: str, before: Standing, *, full_refresh: bool) -> dg.AssetCheckResult:
+def _followed(lake: Lake, table: str, before: MartStanding, *, full_refresh: bool) -> dg.AssetCheckResult:
     """What the mart is made of now is noted on it, unless it could not follow what was undone."""
     left = {} if full_refresh else before.left
     if not left:

@@ -39,8 +39,8 @@ def upsert_assets(
         context: dg.AssetExecutionContext, lake: LakeResource
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
         from assets.lane_run import run_tables  # noqa: PLC0415 - only a step pays for the engine's imports
-        from tidemark.engine.lane.upsert_work import MergeWork  # noqa: PLC0415
+        from tidemark.engine.lane.upsert_work import UpsertWork  # noqa: PLC0415
 
-        yield from run_tables(context, lake, lane, by_key, pool, MergeWork)
+        yield from run_tables(context, lake, lane, by_key, pool, UpsertWork)
 
     return merge

@@ -105,7 +105,7 @@ class FakeWork:
 @pytest.fixture
 def run(defs, instance, lake, monkeypatch):
     """Runs tables of the default lane in this process."""
-    monkeypatch.setattr(run_module, "LakeWork", FakeWork)
+    monkeypatch.setattr(run_module, "AppendWork", FakeWork)
     monkeypatch.setattr(kafka_checks_run, "kept_for", lambda _cluster, topics: dict.fromkeys(topics))
     FakeWork.waiting, FakeWork.trouble, FakeWork.quality = {}, {}, {}
     lake.ends |= {"orders": {0: 10}, "clicks": {0: 10}}

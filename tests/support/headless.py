@@ -167,7 +167,7 @@ def run(tables: Sequence[str]) -> int:
     from tidemark.engine.access.lake import Lake  # noqa: PLC0415
     from tidemark.engine.config.configuration import load  # noqa: PLC0415
     from tidemark.engine.lane.catch_up import catch_up  # noqa: PLC0415 - the tests' own process starts without them
-    from tidemark.engine.lane.upsert_work import MergeWork  # noqa: PLC0415
+    from tidemark.engine.lane.upsert_work import UpsertWork  # noqa: PLC0415
 
     home = Path(os.environ["TIDEMARK_HOME"])
     configuration = load(None, Path(os.environ["TIDEMARK_CONTRACTS"]), environ=os.environ, home=home)
@@ -181,7 +181,7 @@ def run(tables: Sequence[str]) -> int:
         print(json.dumps([change(lake, contract, run_id, **verbs[0]) for contract in wanted], default=str))
         return 0
     outcomes = [catch_up(lake, contract, run_id).as_json() for contract in wanted]
-    merging = MergeWork(lake, run_id, (), Event())
+    merging = UpsertWork(lake, run_id, (), Event())
     upserts = [each.contract for name, each in merging.tables.items() if name in tables]
     outcomes += [merging.catch_up(each).as_json() for each in upserts]
     print(json.dumps(outcomes))

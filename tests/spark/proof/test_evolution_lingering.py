@@ -8,7 +8,7 @@ from datetime import timedelta
 from topics import ORDER, Topic, order
 
 from tidemark.domain.config.platform import Lane
-from tidemark.engine.lane.append_work import LakeWork
+from tidemark.engine.lane.append_work import AppendWork
 from tidemark.engine.lane.serve import serve
 from tidemark.engine.schema.history import history
 from tidemark.engine.verify.reconcile import reconcile
@@ -45,7 +45,7 @@ def test_columns_appear_while_a_run_lingers_and_no_record_is_there_twice(lakehou
     loose = lakehouse.table(documents, target_lag="1s", format_version=3)
     stop = threading.Event()
     reports = serve(
-        LakeWork(lakehouse.open_lake(), "lingers", (), stop),
+        AppendWork(lakehouse.open_lake(), "lingers", (), stop),
         [avro.contract, loose.contract],
         Lane(poll="1s", linger="1m"),
         report_every=timedelta(0),

@@ -10,7 +10,7 @@ from tidemark.domain.config.platform import Lane
 from tidemark.engine.lane import merge_catch_up, upsert_work
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.lane.serve import serve
-from tidemark.engine.lane.upsert_work import MergeWork
+from tidemark.engine.lane.upsert_work import UpsertWork
 from tidemark.engine.merge import batch, stage
 from tidemark.engine.merge import plan as plan_module
 from tidemark.engine.operate.replay import replay
@@ -34,7 +34,7 @@ def test_one_run_merges_all_due_tables_at_once_and_what_comes_later_too(lakehous
     monkeypatch.setattr(upsert_work, "merge_once", together)
     stop = threading.Event()
     reports = serve(
-        MergeWork(lakehouse.open_lake(), "test", (), stop),
+        UpsertWork(lakehouse.open_lake(), "test", (), stop),
         [made.current.contract for made in several],
         Lane(poll="1s", linger="1m"),
         report_every=timedelta(0),

@@ -16,7 +16,7 @@ from tidemark.engine.lane.serving import Standing
 
 
 @dataclass(frozen=True, slots=True)
-class LakeWork:
+class AppendWork:
     """`Work` of serve.py over one Lake; `known` are the tables that were loaded before by Dagster's records."""
 
     lake: Lake

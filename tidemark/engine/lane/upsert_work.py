@@ -17,7 +17,7 @@ from tidemark.engine.merge.merge import merge_once
 from tidemark.engine.merge.state import Pair, read_pair
 
 
-class MergeWork:
+class UpsertWork:
     """Upsert tables over one Lake; `known` are those that were made before by Dagster's records."""
 
     def __init__(self, lake: Lake, run_id: str, known: Collection[str], stop: Event) -> None:

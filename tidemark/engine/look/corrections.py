@@ -23,7 +23,7 @@ MADE_OF = "tidemark.made-of"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MartStanding:
     """A mart before its build. `heads`: what it will be made of; `stale`: table -> why; `anew`: it can be helped."""
 
     heads: Mapping[str, str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Standing:
 
 def standings(
     lake: Lake, chosen: Sequence[Mart], marts: Mapping[str, Mart], contracts: Sequence[Contract]
-) -> dict[str, Standing]:
+) -> dict[str, MartStanding]:
     """How the chosen marts stand, by table; tables of other systems are left out."""
     merged = currents(contracts)
     known = {each.table for each in contracts} | merged.keys()
@@ -62,7 +62,7 @@ def note(lake: Lake, mart: str, heads: Mapping[str, str]) -> None:
         set_properties(lake, mart, {MADE_OF: json.dumps(dict(heads), sort_keys=True)})
 
 
-def _standing(lake: Lake, mart: str, tables: Collection[str], merged: Collection[str]) -> Standing:
+def _standing(lake: Lake, mart: str, tables: Collection[str], merged: Collection[str]) -> MartStanding:
     made = load(lake.catalog, mart)
     before = _noted(made.properties) if made else {}
     heads: dict[str, str] = {}
@@ -78,7 +78,7 @@ def _standing(lake: Lake, mart: str, tables: Collection[str], merged: Collection
         why = _corrected(metadata, before.get(table), merged=table in merged) if made else None
         if why is not None:
             stale[table] = why
-    return Standing(heads, stale, anew=whole)
+    return MartStanding(heads, stale, anew=whole)
 
 
 def _corrected(metadata: TableMetadata, before: str | None, *, merged: bool) -> str | None:
