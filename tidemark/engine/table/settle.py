@@ -25,7 +25,14 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.access.spark import temp_view
 from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
-from tidemark.engine.table.branch import Attempt, drop_branch, main_at, open_branch, ref_at
+from tidemark.engine.table.branch import (
+    Attempt,
+    branch_identifier,
+    drop_branch,
+    main_at,
+    open_branch,
+    ref_at,
+)
 from tidemark.engine.table.races import was_overtaken
 
 SETTLED = "tidemark.settled"
@@ -120,7 +127,7 @@ def _publish(lake: Lake, attempt: Attempt, asked: Settlement) -> bool:
 
 def _change(lake: Lake, attempt: Attempt, asked: Settlement) -> None:
     spark = lake.spark()
-    target = f"{lake.identifier(attempt.table)}.`branch_{attempt.branch}`"
+    target = branch_identifier(lake, attempt)
     waits = "resolved_by = NULL, resolved_at = NULL"
     if asked.dropped:
         listed = ", ".join(map(quoted_text, asked.dropped))
