@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 
 from tidemark.domain.columns.layout import TIMES, resolve
 from tidemark.domain.columns.partitioning import column_parts, expected_partitions
+from tidemark.domain.columns.spark_types import quoted_name
 from tidemark.domain.columns.types import KAFKA_COLUMN, Primitive
 from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY
@@ -54,7 +55,7 @@ class Staged:
 def stage(lake: Lake, plan: Plan, decoded: DataFrame) -> Staged:
     """Write the good rows of `decoded` to the open attempt branch."""
     observation = Observed(f"batch {plan.batch_id} {plan.attempt_id}")
-    names = [f"`{f.name.replace('`', '``')}`" for f in plan.columns.fields]
+    names = [quoted_name(f.name) for f in plan.columns.fields]
     several, event_time = plan.contract.event is not None, _event_time(plan)
     seen = decoded.drop(VALUE, DETAIL)  # else counting would copy the bytes of every record
     counted = observed(seen, plan.ranges, observation, event_time, plan.row_rules, several_types=several)

@@ -114,7 +114,6 @@ def _merge(lake: Lake, plan: MergePlan, batch: Batch, *, truncates: bool) -> Non
     """One MERGE on the key alone: wherever the row lies, it is found, and moves when its partition changes."""
     shape = plan.shape
     rows = batch.winners.where(F.col("action").isin("update", "delete"))
-    columns = [f"`{name}`" for name in _columns(shape)]
     keys = " AND ".join(f"t.{quoted_name(*path)} = s.{_KEY}.k{n}" for n, path in enumerate(plan.current.keys))
     on = f"{keys} AND {batch.pruned}" if batch.pruned and not truncates else keys
     rest = ""
@@ -127,16 +126,14 @@ def _merge(lake: Lake, plan: MergePlan, batch: Batch, *, truncates: bool) -> Non
         rows.sparkSession.sql(
             f"MERGE INTO {branch_identifier(lake, plan.attempt)} t USING (SELECT {hint} * FROM {view}) s ON {on} "
             f"WHEN MATCHED AND s.{_ACTION} = 'delete' THEN DELETE "
-            f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{c} = s.{c}' for c in columns)} {rest}"
+            f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{c} = s.{c}' for c in _columns(shape))} {rest}"
         )
 
 
 def _insert(lake: Lake, plan: MergePlan, batch: Batch, winners: DataFrame) -> None:
     rows = _rows(winners.where(F.col("action") == "insert"), plan.shape)
     spread = bool(plan.state.partition_fields) and not batch.small
-    writer = rows.select(*(f"`{name}`" for name in _columns(plan.shape))).writeTo(
-        branch_identifier(lake, plan.attempt)
-    )
+    writer = rows.select(*_columns(plan.shape)).writeTo(branch_identifier(lake, plan.attempt))
     writer = writer.option("distribution-mode", "hash" if spread else "none")
     writer.option("fanout-enabled", str(not spread).lower()).append()
 
@@ -144,7 +141,7 @@ def _insert(lake: Lake, plan: MergePlan, batch: Batch, winners: DataFrame) -> No
 def _rewrite(lake: Lake, plan: MergePlan, winners: DataFrame) -> None:
     """The whole table anew, in one snapshot."""
     rows = _rows(winners.where(F.col("action") == "insert"), plan.shape)
-    chosen = rows.select(*(f"`{name}`" for name in _columns(plan.shape)))
+    chosen = rows.select(*_columns(plan.shape))
     chosen.writeTo(branch_identifier(lake, plan.attempt)).overwrite(F.lit(True))
 
 
@@ -157,7 +154,7 @@ def _rows(winners: DataFrame, shape: Shape) -> DataFrame:
 
 
 def _columns(shape: Shape) -> list[str]:
-    return [field.name.replace("`", "``") for field in shape.columns.fields]
+    return [quoted_name(field.name) for field in shape.columns.fields]
 
 
 def _others_before(lake: Lake, plan: MergePlan, batch: Batch) -> int:
