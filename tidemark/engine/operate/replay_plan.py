@@ -88,11 +88,9 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
         settle(lake, contract, state.ledger)
         take_back_doubled(lake, contract, state, state.ledger)
     schemas = read_schemas(lake, contract, frozenset(state.ledger.others))
-    if dry_run:
-        refused = refused_ids(contract, state, schemas)
-    else:
+    if not dry_run:
         state = evolved(lake, contract, state, schemas, run_id)
-        refused = refused_ids(contract, state, schemas)
+    refused = refused_ids(contract, state, schemas)
     if schemas.framing == "bare":
         require_covered(contract, state, schemas)
     check_rules(lake, contract, table_columns(value_columns(state)))
