@@ -1,13 +1,15 @@
-"""Conditions on Spark columns put together, however many there are.
+"""Conditions for Spark put together, on its columns or as SQL, however many there are.
 
-One that holds the next, as in `a | b | c …`, nests as deep as there are; Spark Connect takes no expression of more than
-a hundred levels.
+A column that holds the next, as in `a | b | c …`, nests as deep as there are; Spark Connect takes no expression of more
+than a hundred levels.
 """
 
 from collections.abc import Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
+
+from tidemark.domain.ledger.offsets import Ranges
 
 
 def any_of(conditions: Sequence[Column]) -> Column:
@@ -16,3 +18,12 @@ def any_of(conditions: Sequence[Column]) -> Column:
     if not middle:
         return conditions[0] if conditions else F.lit(False)
     return any_of(conditions[:middle]) | any_of(conditions[middle:])
+
+
+def rows_within(epoch: int, ranges: Ranges) -> str:
+    """The rows of a table inside `ranges` of an epoch, as SQL."""
+    parts = " OR ".join(
+        f"(_kafka.partition = {p} AND _kafka.offset >= {r.start} AND _kafka.offset < {r.end})"
+        for p, r in ranges.items()
+    )
+    return f"_kafka.epoch = {epoch} AND ({parts or 'false'})"

@@ -16,6 +16,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.ingest.plan import Plan
@@ -115,13 +116,9 @@ def _in_table(
     if not offsets:
         return []
     spark, table = lake.spark(), lake.identifier(state.table)
-    near = " OR ".join(
-        f"(_kafka.partition = {p} AND _kafka.offset >= {each.start} AND _kafka.offset < {each.end})"
-        for p, each in _ranges(ledger).items()
-    )
     rows = spark.sql(
         f"SELECT _kafka.partition AS p, _kafka.offset AS o FROM {table} VERSION AS OF {state.head} "
-        f"WHERE _kafka.epoch = {ledger.epoch} AND ({near})"
+        f"WHERE {rows_within(ledger.epoch, _ranges(ledger))}"
     )
     asked = spark.createDataFrame(list(offsets), "p int, o bigint")
     return sorted({(row["p"], row["o"]) for row in rows.join(F.broadcast(asked), ["p", "o"]).collect()})

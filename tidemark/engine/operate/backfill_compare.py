@@ -12,11 +12,11 @@ from tidemark.domain.columns.spark_types import quoted_name
 from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.backfill import Backfill, Source
+from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.operate.backfill_shadow import Window, fit, shadow_rows
 from tidemark.engine.operate.backfill_source import Opened, time_of
-from tidemark.engine.operate.replaced import rows_within
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.head_rows import head_rows
 from tidemark.engine.verify.compare import NONE, Figures, figures, figures_of, prints_of

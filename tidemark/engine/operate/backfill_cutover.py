@@ -17,6 +17,7 @@ from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Cutover, Placemen
 from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Counts, add_up, batch_id
 from tidemark.domain.ledger.settlement import Settlement
+from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import ledger_of, load, receipts
 from tidemark.engine.ingest import quarantine
@@ -32,7 +33,6 @@ from tidemark.engine.operate.replaced import (
     places_of,
     places_within,
     refuse_loss,
-    rows_within,
     waiting,
 )
 from tidemark.engine.operate.replay_plan import (

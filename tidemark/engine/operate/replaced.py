@@ -12,6 +12,7 @@ from tidemark.domain.formats.debezium import CDC
 from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.offsets import OffsetRange, Ranges
 from tidemark.domain.ledger.replay import counted_before
+from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.ingest import quarantine
@@ -29,15 +30,6 @@ class Rows(NamedTuple):
 
 NO_ROWS = Rows()
 _PLACE = ("partition", "offset")
-
-
-def rows_within(epoch: int, ranges: Ranges) -> str:
-    """The rows of a table inside `ranges` of an epoch, as SQL."""
-    parts = " OR ".join(
-        f"(_kafka.partition = {p} AND _kafka.offset >= {r.start} AND _kafka.offset < {r.end})"
-        for p, r in ranges.items()
-    )
-    return f"_kafka.epoch = {epoch} AND ({parts or 'false'})"
 
 
 def counted_rows(lake: Lake, contract: Contract, target: str, where: str) -> dict[int, Rows]:

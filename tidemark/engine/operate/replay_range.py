@@ -15,6 +15,7 @@ from tidemark.domain.ledger.ledger import Counts, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.domain.maintenance.retention import FIRST, expired_before
+from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.decode.records import FATE, VALUE, decode
@@ -33,7 +34,6 @@ from tidemark.engine.operate.replaced import (
     places_of,
     places_within,
     refuse_loss,
-    rows_within,
     waiting,
 )
 from tidemark.engine.operate.replay_plan import (

@@ -27,6 +27,7 @@ from tidemark.domain.ledger.ledger import (
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.replay import rewound
 from tidemark.domain.ledger.settlement import Settlement, taken_back
+from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import (
@@ -45,7 +46,7 @@ from tidemark.engine.access.table_state import (
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.look.headroom import compacted
-from tidemark.engine.operate.replaced import rows_within, waiting
+from tidemark.engine.operate.replaced import waiting
 from tidemark.engine.operate.replay_plan import now_us, persistent
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.branch import Attempt, dropped_on_failure, open_branch
