@@ -20,6 +20,11 @@ def any_of(conditions: Sequence[Column]) -> Column:
     return any_of(conditions[:middle]) | any_of(conditions[middle:])
 
 
+def within(ranges: Ranges, partition: Column, offset: Column) -> Column:
+    """Whether a place lies inside `ranges`."""
+    return any_of([(partition == p) & (offset >= r.start) & (offset < r.end) for p, r in ranges.items()])
+
+
 def rows_within(epoch: int, ranges: Ranges) -> str:
     """The rows of a table inside `ranges` of an epoch, as SQL."""
     parts = " OR ".join(

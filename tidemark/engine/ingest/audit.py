@@ -6,7 +6,7 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.evidence import Group, counts_of
 from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.offsets import Ranges
-from tidemark.engine.access.conditions import any_of
+from tidemark.engine.access.conditions import within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.stage import Staged
@@ -32,18 +32,12 @@ def _recounted(
     lake: Lake, staged: Staged, groups: list[Group], epoch: int, ranges: Ranges
 ) -> dict[int, Counts]:
     """Observed counts may be too high after a repeated task; rows on the branch, each offset once, are the truth."""
-    inside = any_of(
-        [
-            (F.col("p") == p) & (F.col("o") >= each.start) & (F.col("o") < each.end)
-            for p, each in ranges.items()
-        ]
-    )
     rows = (
         lake.spark()
         .table(branch_identifier(lake, staged.attempt))
         .where(F.col("_kafka.epoch") == epoch)
         .select(F.col("_kafka.partition").alias("p"), F.col("_kafka.offset").alias("o"))
-        .where(inside)
+        .where(within(ranges, F.col("p"), F.col("o")))
         .groupBy("p")
         .agg(F.count("*").alias("n"), F.count_distinct("o").alias("distinct"))
         .collect()

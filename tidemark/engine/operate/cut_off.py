@@ -13,7 +13,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import OffsetRange, Ranges
-from tidemark.engine.access.conditions import any_of
+from tidemark.engine.access.conditions import within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.ingest.read import read_ranges
@@ -74,6 +74,5 @@ def _read(lake: Lake, contract: Contract, state: TableState, windows: Ranges) ->
     if held is not None and held.metadata.current_snapshot_id is not None:
         waits = lake.spark().table(lake.identifier(contract.quarantine_table))
         found = found.union(waits.select("epoch", *_RECORD))
-    partition, offset = F.col("partition"), F.col("offset")
-    within = any_of([(partition == p) & offset.between(r.start, r.end - 1) for p, r in windows.items()])
-    return found.where((F.col("epoch") >= 0) & within)
+    inside = within(windows, F.col("partition"), F.col("offset"))
+    return found.where((F.col("epoch") >= 0) & inside)

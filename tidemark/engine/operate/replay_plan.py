@@ -23,7 +23,7 @@ from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.ledger.replay import Runs, replayed
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.domain.times import moment
-from tidemark.engine.access.conditions import any_of
+from tidemark.engine.access.conditions import within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
@@ -155,9 +155,8 @@ def check_each_once(lake: Lake, plan: Plan, *, only: int | None = None) -> None:
         Stopped: `failed`: it does not; nothing was published.
     """
     partition, offset, epoch = (F.col(f"_kafka.{name}") for name in ("partition", "offset", "epoch"))
-    within = any_of([(partition == p) & offset.between(r.start, r.end - 1) for p, r in plan.ranges.items()])
     whole = lake.spark().table(branch_identifier(lake, plan.attempt))
-    rows = whole.where((epoch == plan.ledger.epoch) & within)
+    rows = whole.where((epoch == plan.ledger.epoch) & within(plan.ranges, partition, offset))
     places = F.struct("_kafka.partition", "_kafka.offset")
     found = rows.agg(F.count("*").alias("n"), F.count_distinct(places).alias("places")).collect()[0]
     if found["n"] != found["places"] or (only is not None and found["n"] != only):
