@@ -41,7 +41,7 @@ from tidemark.engine.ingest.audit import audit
 from tidemark.engine.ingest.consumer_group import tell_group
 from tidemark.engine.ingest.held import forget, hold_back
 from tidemark.engine.ingest.observe import second_look
-from tidemark.engine.ingest.plan import Limits, Plan, make_plan, require_same_topic
+from tidemark.engine.ingest.plan import Limits, Plan, make_plan, require_topic_of
 from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import repair
 from tidemark.engine.ingest.quarantine_rows import exact_causes, quarantined_rows
@@ -157,7 +157,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
         ledger = plan.ledger.after(plan.ranges, counts, _entry(plan, staged, groups, run_id))
         mine = made | {staged.snapshot_id}
         try:
-            receipt = publish(lake, plan.attempt, mine, ledger, lambda: same_topic(lake, plan))
+            receipt = publish(lake, plan.attempt, mine, ledger, lambda: require_topic_of(lake, plan))
         except Overtaken:
             if change:
                 with suppress(Exception):  # what stays is repaired before the next receipt
@@ -301,13 +301,3 @@ def _publish_quarantine(lake: Lake, plan: Plan, groups: list[Group], run_id: str
     return quarantine.replace_within(
         lake, contract.quarantine_table, rows, epoch=epoch, ranges=plan.ranges, expected=expected
     )
-
-
-def same_topic(lake: Lake, plan: Plan) -> None:
-    """Raises Stopped when the topic is no longer the one that was read.
-
-    A log start that has moved on meanwhile is no reason: Spark fails when it misses a record, and these were read.
-    """
-    now = lake.topic(plan.contract)
-    then = replace(now, log_start={**now.log_start, **plan.topic.log_start})
-    require_same_topic(plan.contract, plan.ledger, then, "It changed while the batch was staged. ")

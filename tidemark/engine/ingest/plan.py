@@ -238,6 +238,16 @@ def require_same_topic(contract: Contract, ledger: Ledger, topic: Topic, when: s
         )
 
 
+def require_topic_of(lake: Lake, plan: Plan) -> None:
+    """Raises Stopped when the topic is no longer the one that was read.
+
+    A log start that has moved on meanwhile is no reason: Spark fails when it misses a record, and these were read.
+    """
+    now = lake.topic(plan.contract)
+    then = replace(now, log_start={**now.log_start, **plan.topic.log_start})
+    require_same_topic(plan.contract, plan.ledger, then, "It changed while the batch was staged. ")
+
+
 def _below(topic: Topic, ledger: Ledger, goal: Offsets | None) -> Topic:
     """The topic as far as records below `goal` are still to be read: a log start that moves elsewhere loses none."""
     if goal is None:

@@ -21,9 +21,8 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.decode.records import FATE, VALUE, decode
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.audit import audit
-from tidemark.engine.ingest.microbatch import same_topic
 from tidemark.engine.ingest.observe import grouped, second_look
-from tidemark.engine.ingest.plan import Plan
+from tidemark.engine.ingest.plan import Plan, require_topic_of
 from tidemark.engine.ingest.quarantine_rows import explained_rows
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.stage import stage
@@ -190,7 +189,7 @@ def _replace(
         staged.evidence,
         Change(before, counts, settlement.resolved, truncates(groups), reread=True),
         settlement,
-        lambda: same_topic(lake, plan),
+        lambda: require_topic_of(lake, plan),
     )
     replaced = {
         f"before_{name}": n for name, n in add_up(before.values())._asdict().items() if name != "read"
