@@ -39,7 +39,7 @@ _MEND = {
 
 
 def ingest_checks(contract: Contract) -> list[dg.AssetCheckSpec]:
-    """One per rule of the contract, and two that every table has."""
+    """One per rule of the contract, two that every table has, and that of the event time."""
     key, limits = table_key(contract.table), contract.quarantine
     return [
         dg.AssetCheckSpec(

@@ -1,7 +1,7 @@
 """When a table is due. Pure: the clock and what was seen come in as values.
 
-`first_seen` is Tidemark's own clock when an end offset beyond the ledger was first seen; record timestamps never
-decide (docs/concepts.md, Two clocks).
+`Sighting.at` is Tidemark's own clock when end offsets were seen; the first beyond the ledger decides, record timestamps
+never do (docs/concepts.md, Two clocks).
 """
 
 from dataclasses import dataclass

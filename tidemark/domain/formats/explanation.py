@@ -1,4 +1,8 @@
-"""Why a record could not become a row: a cause (docs/types.md) and the words for a person."""
+"""Why a record could not become a row: the causes (docs/types.md), and what carries one with the words for a person.
+
+The words are where the fault is found: `avro_explain`, `json_values`, `protobuf_faults`, and `quarantine_rows` for what
+no look at the value explains.
+"""
 
 from dataclasses import dataclass
 from typing import Literal, get_args

@@ -1,4 +1,4 @@
-"""What a run of a lane does to the real lake."""
+"""What a run of a lane does for append tables: `Work` of serve.py."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress

@@ -34,7 +34,8 @@ _DAY_MINUTES = 1_440
 class Attempt:
     """A branch that belongs to one attempt alone, created at main's planned `head` (None: there is no snapshot yet).
 
-    That of a rollback begins at `target`, an ancestor of the head. Where nothing is staged it may be main itself.
+    That of a rollback, or of a merge that goes back, begins at `target`, an ancestor of the head. Where nothing is
+    staged it may be main itself.
     """
 
     table: str
