@@ -77,7 +77,7 @@ def run_tables(
                 continue
             left.pop(outcome.table, None)
             changed = _show_evolution(context, lake, contract)
-            yield from said(context, _found(context, contract, outcome, merged=make_work is not None))
+            yield from said(context, _found(context, contract, outcome))
             if outcome.stopped:
                 stopped.append(outcome)
                 context.log.error("%s stopped: %s", outcome.table, outcome.state)
@@ -124,10 +124,10 @@ def _without_a_place(context: dg.AssetExecutionContext, contract: Contract, outc
 
 
 def _found(
-    context: dg.AssetExecutionContext, contract: Contract, outcome: Outcome, *, merged: bool
+    context: dg.AssetExecutionContext, contract: Contract, outcome: Outcome
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """What the run itself has found out about a table."""
-    yield from (merge_evaluations if merged else evaluations)(contract, outcome)
+    yield from (merge_evaluations if is_upsert_table(contract) else evaluations)(contract, outcome)
     yield from _still_late(context, contract, outcome)
     yield from waiting(context.instance, contract, outcome)
 
