@@ -29,8 +29,8 @@ class ServiceFailed(ServiceError):
         )
 
 
-def _last_words(log: Path, lines: int = 8) -> str:
+def _last_words(log: Path) -> str:
     if not log.exists():
         return ""
-    text = log.read_text(errors="replace").splitlines()[-lines:]
+    text = log.read_text(errors="replace").splitlines()[-8:]
     return "".join(f"\n  {line[:300]}" for line in text)

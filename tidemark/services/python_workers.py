@@ -30,8 +30,8 @@ def prepare() -> None:
     gc.freeze()
 
 
-def leave_when_idle(seconds: float = IDLE) -> None:
-    """End this process once it has had no worker for `seconds`; Spark starts it again when it needs one.
+def leave_when_idle() -> None:
+    """End this process once it has had no worker for `IDLE`; Spark starts it again when it needs one.
 
     Spark starts a daemon for each session, and ends none of them before itself: 120 MB for every run that has decoded
     JSON or Protobuf.
@@ -48,14 +48,14 @@ def leave_when_idle(seconds: float = IDLE) -> None:
         workers.difference_update([pid for pid in workers if not _alive(pid)])
         if workers:
             busy = time.monotonic()
-        elif time.monotonic() - busy > seconds:
+        elif time.monotonic() - busy > IDLE:
             os._exit(0)
 
     os.fork = counted
     signal.signal(
         signal.SIGALRM, look
     )  # a timer is not inherited by what is forked, and needs no thread beside a fork
-    signal.setitimer(signal.ITIMER_REAL, seconds / 10, seconds / 10)
+    signal.setitimer(signal.ITIMER_REAL, IDLE / 10, IDLE / 10)
 
 
 def _alive(pid: int) -> bool:

@@ -63,10 +63,10 @@ class Stack:
             rehearsal.begin(self.home, java, self._extras)
         return self.status()
 
-    def down(self, on_progress: OnProgress = silent) -> dict[str, Any]:
+    def down(self) -> dict[str, Any]:
         """Stop everything that belongs to this home, whoever started it; data stays."""
         if self.home.exists():
-            with self._alone(on_progress), ThreadPoolExecutor(len(self._services)) as pool:
+            with self._alone(silent), ThreadPoolExecutor(len(self._services)) as pool:
                 for future in [pool.submit(stop, self._mark(each)) for each in self._services]:
                     future.result()
                 rehearsal.end(self.home)

@@ -6,8 +6,9 @@ import time
 
 DAEMON = """
 import os, select, time
-from tidemark.services.python_workers import leave_when_idle
-leave_when_idle(0.5)
+from tidemark.services import python_workers
+python_workers.IDLE = 0.5
+python_workers.leave_when_idle()
 if os.fork() == 0:
     time.sleep({busy})
     os._exit(0)

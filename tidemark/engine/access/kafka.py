@@ -77,17 +77,14 @@ class KafkaAdmin:
             raise self._translated(error) from error
         return {name: len(t.partitions) for name, t in listed.items() if not name.startswith("__")}
 
-    def describe(self, topics: Sequence[str], *, whole: bool = True) -> dict[str, Topic]:
+    def describe(self, topics: Sequence[str]) -> dict[str, Topic]:
         """The topics as they are now; a topic that does not exist is absent.
-
-        With `whole` false only the read_committed end is asked for, and log start and high watermark repeat it: one
-        request per leader instead of three, enough to notice lag.
 
         Raises:
             Outage: `kafka_down`.
             Stopped: `permission_denied`.
         """
-        found = self.describe_each(topics, whole=whole)
+        found = self.describe_each(topics)
         for answer in found.values():
             if not isinstance(answer, Topic):
                 raise answer
@@ -97,6 +94,9 @@ class KafkaAdmin:
         self, topics: Sequence[str], *, whole: bool = True
     ) -> dict[str, Topic | Outage | Stopped]:
         """The same, and for a topic that is refused, or has no leader, why: it hides no other topic.
+
+        With `whole` false only the read_committed end is asked for, and log start and high watermark repeat it: one
+        request per leader instead of three, enough to notice lag.
 
         Raises:
             Outage: the cluster does not answer.

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, error_fields, state_of
 from tidemark.domain.ledger.offsets import total, waiting
-from tidemark.domain.outcome import Commit, Outcome, Tally
+from tidemark.domain.outcome import Outcome, Tally
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.access.outages import named
@@ -27,7 +27,6 @@ def catch_up(
     *,
     known: bool = False,
     stop: Callable[[], bool] = lambda: False,
-    on_commit: Callable[[Commit], None] = lambda _: None,
 ) -> Outcome:
     """Publish until the end offsets seen at the start are reached, or `stop` says so. Errors are in the outcome."""
     began, tally = time.perf_counter(), Tally()
@@ -42,7 +41,6 @@ def catch_up(
                 if commit is None:
                     break
                 tally.add(commit)
-                on_commit(commit)
     except Exception as found:  # noqa: BLE001 - one table must never take another with it
         error = found
     return summarise(lake, contract, tally, seconds=time.perf_counter() - began, error=error)
