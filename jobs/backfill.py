@@ -5,8 +5,7 @@ import logging
 import dagster as dg
 from pydantic import Field
 
-from assets.names import VERB_TAG
-from jobs.operations import Verb, change_table
+from jobs.operations import Verb, change_table, verb_job
 from jobs.recovery import moment_of
 from resources.lake import LakeResource
 
@@ -66,6 +65,4 @@ def backfill_table(context: dg.OpExecutionContext, config: Backfill, lake: LakeR
 
 def backfill_job() -> dg.JobDefinition:
     """The job `backfill`."""
-    return dg.GraphDefinition(
-        name="backfill", description=backfill_table.description, node_defs=[backfill_table]
-    ).to_job(tags={VERB_TAG: "backfill"})
+    return verb_job("backfill", backfill_table)

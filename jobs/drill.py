@@ -3,10 +3,9 @@
 import dagster as dg
 from pydantic import Field
 
-from assets.names import VERB_TAG
 from assets.snapshot_ids import ids_as_text
 from jobs.backfill import PROGRESS
-from jobs.operations import SignedConfig, shown_failure, signed
+from jobs.operations import SignedConfig, shown_failure, signed, verb_job
 from resources.lake import LakeResource
 from tidemark.domain.errors import TidemarkError
 
@@ -41,9 +40,7 @@ def drill_platform(context: dg.OpExecutionContext, config: Drill, lake: LakeReso
 
 def drill_job() -> dg.JobDefinition:
     """The job `drill`."""
-    return dg.GraphDefinition(
-        name="drill", description=drill_platform.description, node_defs=[drill_platform]
-    ).to_job(tags={VERB_TAG: "drill"})
+    return verb_job("drill", drill_platform)
 
 
 def drill_schedule(job: dg.JobDefinition) -> dg.ScheduleDefinition:

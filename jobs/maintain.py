@@ -3,8 +3,8 @@
 import dagster as dg
 from pydantic import Field
 
-from assets.names import MAINTENANCE_POOL, VERB_TAG
-from jobs.operations import Verb, change_table
+from assets.names import MAINTENANCE_POOL
+from jobs.operations import Verb, change_table, verb_job
 from resources.lake import LakeResource
 from tidemark.domain.maintenance.gain import ASSETS, Asset
 
@@ -38,6 +38,4 @@ def maintain_table(context: dg.OpExecutionContext, config: Maintain, lake: LakeR
 
 def maintain_job() -> dg.JobDefinition:
     """The job `maintain`."""
-    return dg.GraphDefinition(
-        name="maintain", description=maintain_table.description, node_defs=[maintain_table]
-    ).to_job(tags={VERB_TAG: "maintain"})
+    return verb_job("maintain", maintain_table)

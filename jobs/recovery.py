@@ -9,8 +9,8 @@ import dagster as dg
 from pydantic import Field
 
 from assets.corrections import corrected
-from assets.names import CORRECTED, VERB_TAG, table_key
-from jobs.operations import Verb, change_table
+from assets.names import CORRECTED, table_key
+from jobs.operations import Verb, change_table, verb_job
 from resources.lake import LakeResource
 from tidemark.domain.config.naming import RESERVED_NAMESPACES
 from tidemark.domain.errors import Refused
@@ -65,12 +65,7 @@ def recovery_jobs(assets: Assets) -> list[dg.JobDefinition]:
         if spec.name == CORRECTED
     }
     ops = {"replay": replay_table, "rollback": _rollback_op(lambda table: downstream(assets, table), marts)}
-    return [
-        dg.GraphDefinition(name=verb, description=op.description, node_defs=[op]).to_job(
-            tags={VERB_TAG: verb}
-        )
-        for verb, op in ops.items()
-    ]
+    return [verb_job(verb, op) for verb, op in ops.items()]
 
 
 def _rollback_op(stale: Callable[[str], list[str]], marts: AbstractSet[str]) -> dg.OpDefinition:
