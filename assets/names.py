@@ -37,6 +37,8 @@ COMPATIBILITY = "registry_compatibility"
 ALLOWED = "tagged_columns_are_allowed"
 CORRECTED = "follows_corrections"
 """The last two of marts, the two before them of `schema/…` assets, all others of tables."""
+OF_LOOKS = (DRIFT, HEALTH, HEADROOM, KAFKA_RECONCILIATION)
+"""Those of tables that no batch judges; a new check that no batch judges goes in here."""
 NEWEST = 1_000_000
 """Offsets of a partition that `kafka_reconciliation` compares; `tidemark reconcile` compares all."""
 

@@ -10,7 +10,7 @@ import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster_shared.record import replace
 
-from assets.names import DRIFT, FRESHNESS, HEADROOM, HEALTH, KAFKA_RECONCILIATION, table_key
+from assets.names import FRESHNESS, OF_LOOKS, table_key
 from assets.quality import ingest_checks
 from tidemark.domain.config.contract import Contract
 
@@ -23,7 +23,7 @@ def repeated(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """The newest evaluation of each check of the table that was ever evaluated, but for those that are `known`."""
     names = [each.name for each in ingest_checks(contract)]
-    every = (*names, FRESHNESS, DRIFT, HEALTH, HEADROOM, KAFKA_RECONCILIATION)
+    every = (*names, FRESHNESS, *OF_LOOKS)
     return newest(instance, contract, [name for name in every if name not in known])
 
 
@@ -31,8 +31,7 @@ def still_failed(
     instance: dg.DagsterInstance, contract: Contract, mended: Collection[str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """The newest evaluations that failed of checks that no batch judges, but for what this run has `mended`."""
-    every = (DRIFT, HEALTH, HEADROOM, KAFKA_RECONCILIATION)
-    keys = [dg.AssetCheckKey(table_key(contract.table), name) for name in every if name not in mended]
+    keys = [dg.AssetCheckKey(table_key(contract.table), name) for name in OF_LOOKS if name not in mended]
     last = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
     names = [key.name for key, found in last.items() if found.status in _NOT_PASSED]
     return (each for each in newest(instance, contract, names) if not each.passed)
