@@ -1,8 +1,11 @@
 """What a check found, told as a result of the step that was asked for it, or as an event by whoever else found out."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import dagster as dg
+
+from assets.names import table_of
+from tidemark.domain.config.contract import Contract
 
 Told = dg.MaterializeResult[None] | dg.AssetCheckResult
 """What the steps of tables and marts put out."""
@@ -17,6 +20,12 @@ def said(
             yield as_result(each)
         else:
             context.log_event(each)
+
+
+def chosen(context: dg.AssetCheckExecutionContext, by_table: Mapping[str, Contract]) -> list[Contract]:
+    """The contracts of the checks that the run selects of this step, in the order of their keys."""
+    keys = sorted(context.selected_asset_check_keys, key=str)
+    return [by_table[table_of(key.asset_key)] for key in keys]
 
 
 def as_result(found: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:

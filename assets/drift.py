@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.check_results import as_result
-from assets.names import DRIFT, table_key, table_of
+from assets.check_results import as_result, chosen
+from assets.names import DRIFT, table_key
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Stopped
@@ -34,8 +34,8 @@ def drift_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecksDefinition
 
         with lake.open() as opened:
             known = knowing(opened, context.instance)
-            for key in sorted(context.selected_asset_check_keys, key=str):
-                yield as_result(evaluation(known, by_table[table_of(key.asset_key)]))
+            for contract in chosen(context, by_table):
+                yield as_result(evaluation(known, contract))
 
     return [drift_of_tables]
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.names import FRESHNESS, table_key, table_of
+from assets.check_results import chosen
+from assets.names import FRESHNESS, table_key
 from resources.lake import LakeResource
 from tidemark.domain.cadence.freshness import Judgement
 from tidemark.domain.cadence.lag import Lag, Sighting
@@ -39,8 +40,7 @@ def freshness_checks(
     ) -> Iterator[dg.AssetCheckResult]:
         seen = sightings(context.instance)
         with lake.open() as opened:
-            for key in sorted(context.selected_asset_check_keys, key=str):
-                contract = by_table[table_of(key.asset_key)]
+            for contract in chosen(context, by_table):
                 yield _result(opened, contract, seen.get(contract.table, ()))
 
     return freshness
@@ -62,15 +62,15 @@ def merge_freshness_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecks
         from tidemark.engine.look.upserts import waits  # noqa: PLC0415 - only a step pays for the clients' imports
 
         with lake.open() as opened:
-            for key in sorted(context.selected_asset_check_keys, key=str):
-                contract = by_table[table_of(key.asset_key)]
+            for contract in chosen(context, by_table):
+                key = table_key(contract.table)
                 try:
                     lag, found = waits(opened, contract, datetime.now(UTC))
                 except (Outage, Stopped) as error:
                     metadata = {"state": error.state, "error": str(error)}
-                    yield dg.AssetCheckResult(asset_key=key.asset_key, passed=False, metadata=metadata)
+                    yield dg.AssetCheckResult(asset_key=key, passed=False, metadata=metadata)
                     continue
-                yield dg.AssetCheckResult(asset_key=key.asset_key, **_judged(contract, found, _lagging(lag)))
+                yield dg.AssetCheckResult(asset_key=key, **_judged(contract, found, _lagging(lag)))
 
     return [upsert_freshness]
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from assets.check_results import as_result
-from assets.names import HEADROOM, KAFKA_RECONCILIATION, NEWEST, table_key, table_of
+from assets.check_results import as_result, chosen
+from assets.names import HEADROOM, KAFKA_RECONCILIATION, NEWEST, table_key
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 
@@ -36,7 +36,7 @@ def _headroom_checks(contracts: Sequence[Contract]) -> dg.AssetChecksDefinition:
         from assets.kafka_checks_run import judged_headrooms  # noqa: PLC0415 - only a step pays for the clients' imports
 
         with lake.open() as opened:
-            for found in judged_headrooms(opened, _chosen(context, by_table)):
+            for found in judged_headrooms(opened, chosen(context, by_table)):
                 yield as_result(found)
 
     return headroom
@@ -64,12 +64,7 @@ def _reconciliation_checks(contracts: Sequence[Contract]) -> dg.AssetChecksDefin
 
         with lake.open() as opened:
             known = knowing(opened, context.instance)
-            for contract in _chosen(context, by_table):
+            for contract in chosen(context, by_table):
                 yield as_result(reconciled(known, contract))
 
     return kafka_reconciliation
-
-
-def _chosen(context: dg.AssetCheckExecutionContext, by_table: dict[str, Contract]) -> list[Contract]:
-    keys = sorted(context.selected_asset_check_keys, key=str)
-    return [by_table[table_of(key.asset_key)] for key in keys]
