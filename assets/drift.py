@@ -35,12 +35,12 @@ def drift_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecksDefinition
         with lake.open() as opened:
             known = knowing(opened, context.instance)
             for contract in chosen(context, by_table):
-                yield as_result(evaluation(known, contract))
+                yield as_result(drift_evaluation(known, contract))
 
     return [drift_of_tables]
 
 
-def evaluation(lake: "Lake", contract: Contract) -> dg.AssetCheckEvaluation:
+def drift_evaluation(lake: "Lake", contract: Contract) -> dg.AssetCheckEvaluation:
     """The check of one table. Never raises for a service."""
     return dg.AssetCheckEvaluation(
         asset_key=table_key(contract.table), check_name=DRIFT, **_judged(lake, contract)

@@ -79,7 +79,9 @@ def _lagging(lag: Lag) -> dict[str, Any]:
     return {"lag_seconds": round(lag.seconds, 1), "lag_records": lag.records}
 
 
-def evaluation(contract: Contract, found: Judgement, lag: Lag | None = None) -> dg.AssetCheckEvaluation:
+def freshness_evaluation(
+    contract: Contract, found: Judgement, lag: Lag | None = None
+) -> dg.AssetCheckEvaluation:
     """The check as the sensor evaluates it, by the age of the oldest unpublished record where it is known."""
     return dg.AssetCheckEvaluation(
         check_name=FRESHNESS,

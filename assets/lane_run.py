@@ -11,7 +11,7 @@ import dagster as dg
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 from assets.check_results import Told, said
-from assets.drift import evaluation as drift
+from assets.drift import drift_evaluation
 from assets.handover import Handover
 from assets.lanes import run_length_of
 from assets.last_runs import loaded_before
@@ -173,7 +173,7 @@ def _what_rows_leave_true(
     mended = [name for name, done in ((HEADROOM, not outcome.lag_records), (DRIFT, changed)) if done]
     yield from still_failed(context.instance, contract, mended)
     if changed and not is_upsert_table(contract):
-        yield drift(lake, contract)
+        yield drift_evaluation(lake, contract)
 
 
 def _show_evolution(context: dg.AssetExecutionContext, lake: Lake, contract: Contract) -> bool:

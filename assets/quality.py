@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.freshness import evaluation
+from assets.freshness import freshness_evaluation
 from assets.names import EVENT_TIME, QUARANTINE_RATE, RECONCILIATION, table_key
 from tidemark.domain.cadence.freshness import judge
 from tidemark.domain.cadence.lag import Lag
@@ -95,7 +95,7 @@ def unchanged_freshness(contract: Contract, since: datetime | None) -> dg.AssetC
 def _freshness(contract: Contract, quiet: float | None = 0.0) -> dg.AssetCheckEvaluation:
     """Dagster shows a check as not evaluated once its table was materialized again: so each run says it, too."""
     lag = Lag(0, 0.0)
-    return evaluation(contract, judge(lag, contract.freshness, quiet=quiet, staged=False), lag)
+    return freshness_evaluation(contract, judge(lag, contract.freshness, quiet=quiet, staged=False), lag)
 
 
 def _event_time_spec(contract: Contract) -> dg.AssetCheckSpec:

@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 from assets.check_results import as_result
-from assets.drift import evaluation
+from assets.drift import drift_evaluation
 from assets.kafka_checks_run import judged_headrooms
 from assets.last_runs import knowing
 from assets.names import COMPATIBILITY, REVIEW, SCHEMA_EVOLUTION, schema_key
@@ -89,7 +89,7 @@ def _looks(lake: Lake, contracts: Sequence[Contract], run_id: str) -> Iterator[_
                 continue
             made = _made(lake, contract, found) if found else None
             checks = _checks(lake, contract, found) if found else []
-            yield _Look(evaluation(lake, contract), made, checks, changed=bool(found and found.done))
+            yield _Look(drift_evaluation(lake, contract), made, checks, changed=bool(found and found.done))
         except TidemarkError as error:
             failed[contract.table] = str(error)
     if failed:

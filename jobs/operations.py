@@ -116,7 +116,7 @@ def approve_table(context: dg.OpExecutionContext, config: Approve, lake: LakeRes
 
 def _show_what_waits(context: dg.OpExecutionContext, table: str, resource: LakeResource) -> None:
     """The checks of what waits for a review, which an approval has made untrue."""
-    from assets.drift import evaluation as drift  # noqa: PLC0415
+    from assets.drift import drift_evaluation  # noqa: PLC0415
     from assets.schema_run import reviewed  # noqa: PLC0415
 
     contract = resource.configuration.any_table(table)
@@ -124,7 +124,7 @@ def _show_what_waits(context: dg.OpExecutionContext, table: str, resource: LakeR
         return
     try:
         with resource.open() as lake:
-            found = [reviewed(lake, contract, context.run_id), drift(lake, contract)]
+            found = [reviewed(lake, contract, context.run_id), drift_evaluation(lake, contract)]
     except TidemarkError as error:
         context.log.warning("%s: what waits for a review is not known now: %s", table, error)
         return

@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.data_version import extract_data_version_from_entry
 
-from assets.freshness import evaluation
+from assets.freshness import freshness_evaluation
 from assets.names import table_key, topic_key
 from assets.report import published
 from sensors.tick import READS, Tick
@@ -47,7 +47,7 @@ def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvalua
             found = judge_unseen(contract.cluster, (tick.now - since).total_seconds(), contract.freshness)
             if found.grade not in {"fresh", entry.grade}:
                 entry.grade = found.grade
-                yield evaluation(contract, found)
+                yield freshness_evaluation(contract, found)
             continue
         if lag is None or entry.committed is None or entry.read_at != tick.now:
             continue  # what a run has committed since the last reading would count as lag
@@ -57,7 +57,7 @@ def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvalua
             found = of_paused(found)
         if found.grade != entry.grade:
             entry.grade = found.grade
-            yield evaluation(contract, found, lag)
+            yield freshness_evaluation(contract, found, lag)
 
 
 def results_of_the_dead(

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import dagster as dg
 
-from assets.freshness import evaluation
+from assets.freshness import freshness_evaluation
 from assets.names import pool_of
 from resources.lake import LakeResource
 from sensors.cursor import dump, parse
@@ -144,7 +144,7 @@ def freshness_changes(tick: MergeTick) -> Iterator[dg.AssetCheckEvaluation]:
             found = of_paused(found)
         if found.grade != entry.grade:
             entry.grade = found.grade
-            yield evaluation(contract, found, lag)
+            yield freshness_evaluation(contract, found, lag)
 
 
 def read_pairs(lake: Lake, tables: Sequence[Contract]) -> Mapping[str, Pair | Stopped | Outage]:
