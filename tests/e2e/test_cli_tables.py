@@ -14,6 +14,8 @@ from topics import ORDER, Topic
 from tidemark.engine.look import sightings
 
 POISON = [(None, b"no order", 0)]
+OUT_OF_REACH = "http://127.0.0.1:9"
+"""A proxy for the world outside, which has no say in what listens here."""
 
 
 def test_from_a_topic_to_a_table_that_is_fresh_and_reconciled(lakehouse):
@@ -26,7 +28,7 @@ def test_from_a_topic_to_a_table_that_is_fresh_and_reconciled(lakehouse):
     code, (before,) = cli(lakehouse, "status", table.name)
     assert (code, before["state"], before["lag_records"]) == (0, "lagging", 104)
 
-    code, (outcome,) = cli(lakehouse, "run", table.name)
+    code, (outcome,) = cli(lakehouse, "run", table.name, http_proxy=OUT_OF_REACH)
     assert (code, outcome["state"], outcome["error"], outcome["table"]) == (0, "fresh", None, table.name)
     assert outcome["rows"] == {
         "read": 104,

@@ -22,7 +22,7 @@ def test_the_tour_goes_right_from_an_empty_home_and_nothing_runs_afterwards(tmp_
     }
     told = subprocess.run(
         [TIDEMARK, "demo", "--script"],
-        env={**environ, "TIDEMARK_HOME": str(home), "COLUMNS": "200"},
+        env={**environ, "TIDEMARK_HOME": str(home), "COLUMNS": "200", "http_proxy": "http://127.0.0.1:9"},
         capture_output=True,
         text=True,
         timeout=WAIT,

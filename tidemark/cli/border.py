@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 from tidemark.domain.errors import Interrupted, Outage, Overtaken, Refused, Stopped, TidemarkError
 from tidemark.domain.states import OUTAGES
 from tidemark.services.errors import DownloadFailed, ServiceFailed
+from tidemark.services.ports import without_proxy
 
 FINDING = 1
 BAD_USE = 2
@@ -46,6 +47,7 @@ class Commands(TyperGroup):
         **extra: Any,
     ) -> Any:
         """Run a command and end the process with its exit code."""
+        without_proxy(os.environ)
         words = list(sys.argv[1:] if args is None else args)
         if "--debug" in words:
             words.remove("--debug")

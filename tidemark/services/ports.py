@@ -4,13 +4,19 @@ import json
 import secrets
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 5.0
 """Seconds. A killed server counts as dead as soon as its first thread is; its sockets close with its last."""
 LOWEST, HIGHEST = 20000, 32000  # below the ports that the system gives to outgoing connections
+
+
+def without_proxy(environ: MutableMapping[str, str]) -> None:
+    """A proxy that the environment names is not asked for what listens on this machine: registry, Spark, Dagster."""
+    spared = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    environ["no_proxy"] = environ["NO_PROXY"] = ",".join(filter(None, (spared, LOOPBACK, "localhost")))
 
 
 def is_free(port: int) -> bool:

@@ -1,6 +1,6 @@
 import socket
 
-from tidemark.services.ports import LOOPBACK, Ports, accepts, is_free
+from tidemark.services.ports import LOOPBACK, Ports, accepts, is_free, without_proxy
 
 
 def taken():
@@ -43,3 +43,12 @@ def test_a_file_that_makes_no_sense_is_as_good_as_none(tmp_path):
     assert "kafka" not in ports
     ports.settle(["kafka"])
     assert ports["kafka"] > 0
+
+
+def test_what_listens_here_is_asked_without_a_proxy_and_what_was_spared_stays_so():
+    for before in ({}, {"no_proxy": ""}, {"NO_PROXY": "intra.example"}):
+        environ = dict(before)
+        without_proxy(environ)
+        spared = environ["no_proxy"].split(",")
+        assert {LOOPBACK, "localhost", *before.get("NO_PROXY", LOOPBACK).split(",")} == set(spared)
+        assert environ["NO_PROXY"] == environ["no_proxy"]
