@@ -16,7 +16,7 @@ from pathlib import Path
 
 import tidemark
 from tidemark.services.download import fetch
-from tidemark.services.errors import ServiceFailed
+from tidemark.services.errors import ServiceError, ServiceFailed
 from tidemark.services.java import find_java
 from tidemark.services.manifest import cache_dir, classpath
 
@@ -69,6 +69,15 @@ def _compile(java: Path, sources: Sequence[Path], beside: Sequence[Path], jar: P
             made.replace(jar)
 
 
+def main() -> None:
+    """For whoever runs a Spark server: the path of the jar, else what is missing, exit code 2."""
+    try:
+        fetch(("spark", "compiler"))
+        sys.stdout.write(f"{own_jar(find_java())}\n")
+    except ServiceError as error:
+        sys.stderr.write(f"{error}\n")
+        raise SystemExit(2) from None
+
+
 if __name__ == "__main__":
-    fetch(("spark", "compiler"))
-    sys.stdout.write(f"{own_jar(find_java())}\n")
+    main()
