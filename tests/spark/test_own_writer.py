@@ -316,3 +316,26 @@ def test_rows_that_are_suddenly_large_do_not_wait_in_numbers(
         "count(distinct id)", "sum(length(text))", "count_if(left(text, 1) = chr(97 + id % 26))"
     )
     assert tuple(found.first()) == (3101, 2832 * 10 + 269 * 6_000_000, 3101)
+
+
+def test_files_that_could_not_be_closed_are_no_part_of_what_is_open(
+    spark: SparkSession, written: dict[str, Table], stack: dict[str, Any]
+) -> None:
+    """Iceberg closes no file after one that fails: what the others held is given back with their task.
+
+    Else the server would soon take its memory for full, and cut every later file into row groups of a few rows.
+    """
+    catalog = load_catalog(stack["catalog"]["name"], **stack["catalog"]["properties"])
+    for table in ("unclosed", "afterwards"):
+        spark.sql(
+            f"CREATE TABLE lake.writers.{table} (slot STRING, text STRING) PARTITIONED BY (slot) "
+            "TBLPROPERTIES ('write.distribution-mode' = 'none', 'write.spark.fanout.enabled' = 'true')"
+        )
+    text = "repeat(md5(string(id)), 1000) AS text FROM range(0, 2560, 1, 1)"
+    for _ in range(12):
+        with pytest.raises(Exception, match="File name too long"):
+            spark.sql(f"SELECT repeat(chr(97 + id % 32), 300) AS slot, {text}").writeTo(
+                "lake.writers.unclosed"
+            ).append()
+    spark.sql(f"SELECT 'one' AS slot, {text}").writeTo("lake.writers.afterwards").append()
+    assert pq.read_metadata(file_of(catalog.load_table("writers.afterwards"))).num_row_groups == 1

@@ -54,6 +54,7 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
   private final Nested.Struct row;
   private final Limits limits;
   private final Leaf[] leaves;
+  private final Memory memory;
   private final InternalRow[] waiting = new InternalRow[TOGETHER];
   private ColumnChunkPageWriteStore pages;
   private ParquetFileWriter writer;
@@ -63,7 +64,6 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
   private long rows; // of this row group
   private int ordinal;
   private long buffered; // bytes of this row group at the last look
-  private long held; // bytes in memory at the last look
   private boolean closed;
 
   ColumnarWriter(
@@ -93,7 +93,7 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
     row.leaves(found::add);
     this.leaves = found.toArray(new Leaf[0]);
     startRowGroup();
-    Memory.opened();
+    this.memory = Memory.opened();
   }
 
   @Override
@@ -134,13 +134,13 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
         buffered += leaf.buffered();
         now += leaf.held();
       }
-      holds(now);
-      if (Memory.isShort(held)) {
+      memory.holds(now);
+      if (memory.isShort()) {
         endRowGroup();
         for (Leaf leaf : leaves) {
           leaf.shrink();
         }
-        holds(0);
+        memory.holds(0);
         startRowGroup();
       } else if (buffered >= settings.rowGroupBytes()) {
         endRowGroup();
@@ -149,11 +149,6 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
     } catch (IOException error) {
       throw new UncheckedIOException("Failed to write pages of " + output.location(), error);
     }
-  }
-
-  private void holds(long bytes) {
-    Memory.changed(bytes - held);
-    held = bytes;
   }
 
   private void startRowGroup() {
@@ -242,7 +237,7 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
         writer.end(metadata);
       }
     } finally {
-      Memory.closed(held);
+      memory.close();
       compressor.release();
     }
   }

@@ -60,14 +60,16 @@ public final class RecordsExec extends SparkPlan implements CodegenSupport {
 
   /**
    * Whether values are objects of their own from the first operator on. Others fill the bytes of their rows anew for each
-   * row, and texts, lists and structs of such a row lie in these.
+   * row, and texts, lists and structs of such a row lie in these; so do operators whose code is no part of this stage.
    */
   private static boolean lasts(SparkPlan plan) {
     if (plan instanceof BatchScanExec read) {
       return read.scan() instanceof RangeScan ranges && ranges.valuesLast();
     }
-    boolean passes =
-        plan instanceof ProjectExec || plan instanceof FilterExec || plan instanceof InputAdapter;
+    if (plan instanceof InputAdapter beside) {
+      return beside.child() instanceof BatchScanExec && lasts(beside.child());
+    }
+    boolean passes = plan instanceof ProjectExec || plan instanceof FilterExec;
     return plan instanceof RangeExec || passes && lasts(asJava(plan.children()).get(0));
   }
 
