@@ -269,6 +269,38 @@ def test_a_backfill_that_never_made_its_shadow_leaves_no_tag(lakehouse, monkeypa
     assert set(lakehouse.catalog.load_table(sink).metadata.refs) == {"main"}
 
 
+def test_a_published_backfill_is_cleared_up_without_its_source(lakehouse, monkeypatch):
+    """Given a cutover that died when the tag on its source was gone and the shadow was not, when the source is dropped, then the repetition clears up."""
+    topic = lakehouse.cluster.topic("cleared", 1)
+    topic.send([7200])
+    table = lakehouse.table(topic, event_time="at")
+    table.run()
+    sink = sink_of(lakehouse, table)
+    span = {"source": f"table:{sink}", "since": DAY, "until": DAY + timedelta(days=5)}
+
+    def dies(*_):
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(operating, "drop_shadow", dies)
+        with pytest.raises(Died):
+            done(table, **span, cutover=True)
+    head = table.head
+    lakehouse.catalog.drop_table(sink)
+    with pytest.raises(Refused, match="is published already"):
+        done(table, abort=True)
+    with pytest.raises(Refused, match="another backfill"):
+        done(table, **{**span, "source": "table:old.other"}, cutover=True)
+    dry = backfill(lakehouse.lake, table.contract, Asked(cutover=True), replace(ADA, dry_run=True))
+    seen = dry.as_json()["arguments"]
+    assert (seen["step"], seen["resumes"], seen["receipt"]) == ("cutover", True, head)
+    assert lakehouse.catalog.table_exists(f"{table.name}_backfill")
+    told = done(table, cutover=True)
+    assert (told["cutover"]["rows"], told["receipt"], table.head) == (120, head, head)
+    assert not lakehouse.catalog.table_exists(f"{table.name}_backfill")
+    assert done(table, **span, cutover=True)["already_there"]
+
+
 def test_rows_from_elsewhere_never_come_to_feed_an_upsert_table(lakehouse):
     """Given rows of another table that are loaded, when the contract gains an upsert table, then they are not published and can be dropped."""
     topic = lakehouse.cluster.topic("upserting", 1)

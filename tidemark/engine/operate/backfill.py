@@ -27,6 +27,7 @@ from tidemark.engine.operate.backfill_plan import (
     Asked,
     Work,
     check_elsewhere,
+    opened_again,
     require_shadow,
     source_of,
     work_of,
@@ -163,17 +164,18 @@ def _go_on(
     asked: Asked,
     signature: Signature,
 ) -> tuple[dict[str, Any], int | None]:
-    work = work_of(lake, contract, target, source, found[1] if found else None, asked)
-    work = replace(work, shadow=found[0].uuid if found else None)
+    work = work_of(lake, contract, target, source, found, asked)
     receipt = published(lake, contract, cutover_id(contract, work.shadow)) if found else None
-    if receipt is None:
-        check_elsewhere(lake, work)
+    if receipt is not None and signature.dry_run:
+        return {**work.told, "step": "cutover", "receipt": receipt, "resumes": True}, target.head
+    if receipt is not None:  # the source may have gone since
+        return _finished(lake, work, receipt, signature), receipt
+    work = opened_again(lake, work) if found else work
+    check_elsewhere(lake, work)
     if signature.dry_run:
-        shadow_state = found[0] if found and asked.cutover and receipt is None else None
+        shadow_state = found[0] if found and asked.cutover else None
         seen = _foreseen(work) if shadow_state is None else _publishable(lake, work, shadow_state)
         return {**work.told, **seen, "resumes": found is not None}, target.head
-    if receipt is not None:
-        return _finished(lake, work, receipt, signature), receipt
     read_as = source_contract(lake, contract, work.source)
     shadow = shadow_contract(read_as, work.plan, asked.max_records)
     uuid = persistent(contract, partial(begin, lake, work, shadow, signature.run_id))

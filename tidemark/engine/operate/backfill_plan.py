@@ -1,6 +1,6 @@
 """What a backfill will load, pinned before anything is loaded: offsets of Kafka, or windows of rows."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -75,10 +75,16 @@ class Work:
 
 
 def work_of(
-    lake: Lake, contract: Contract, target: TableState, source: Source, plan: Backfill | None, asked: Asked
+    lake: Lake,
+    contract: Contract,
+    target: TableState,
+    source: Source,
+    found: tuple[TableState, Backfill] | None,
+    asked: Asked,
 ) -> Work:
-    """What is under way, which the command must not contradict; else what it asks for, pinned now."""
-    if plan is not None:
+    """What is under way, not opened yet, which the command must not contradict; else what it asks for, pinned now."""
+    if found is not None:
+        state, plan = found
         said = [asked.since in {None, plan.since}, asked.until in {None, plan.until}]
         if not all(said) or (asked.source and str(source) != plan.source):
             raise Refused(
@@ -87,15 +93,7 @@ def work_of(
                 next_step=f"tidemark backfill {contract.table} goes on with it, --abort drops it",
                 table=contract.table,
             )
-        source = source_of(lake, contract, plan)
-        opened = None if source.records else open_source(lake, source, plan.snapshot)
-        if opened is not None and opened.files != plan.files:
-            raise Refused(
-                f"{source} has {opened.files} files now, {plan.files} when the load began",
-                next_step=f"tidemark backfill {contract.table} --abort --reason …, then the backfill anew",
-                table=contract.table,
-            )
-        return Work(contract, target, source, plan, opened)
+        return Work(contract, target, source_of(lake, contract, plan), plan, None, state.uuid)
     if asked.cutover and asked.since is None and asked.until is None:
         raise Refused(
             f"nothing of a backfill of {contract.table} is loaded that could be published",
@@ -110,6 +108,20 @@ def work_of(
         )
     made = _of_records if source.records else _of_rows
     return made(lake, contract, target, source, asked)
+
+
+def opened_again(lake: Lake, work: Work) -> Work:
+    """What is under way, with its source's rows, if it has rows. Raises Refused when they are not those of then."""
+    if work.source.records:
+        return work
+    opened = open_source(lake, work.source, work.plan.snapshot)
+    if opened.files != work.plan.files:
+        raise Refused(
+            f"{work.source} has {opened.files} files now, {work.plan.files} when the load began",
+            next_step=f"tidemark backfill {work.contract.table} --abort --reason …, then the backfill anew",
+            table=work.contract.table,
+        )
+    return replace(work, opened=opened)
 
 
 def require_shadow(work: Work, state: TableState) -> None:
