@@ -73,7 +73,10 @@ CONTRACT = {
     "Upsert.partition_by": "Default: as the append table.",
     "Upsert.sort_by": "Default: as the append table.",
     "Upsert.format_version": "Default: as the append table.",
-    "Upsert.target_lag": "Default: as the append table. Above `freshness.warn` it is judged by two and ten of these.",
+    "Upsert.target_lag": (
+        "Default: as the append table. `freshness.warn` is then two of these at least, up to `fail`; "
+        "`fail` is ten at least where one is above `warn`."
+    ),
     "QualityRule.name": "Of the asset check and of the cause; default: check and columns.",
     "QualityRule.check": "One of the named checks; or `sql`.",
     "QualityRule.sql": "A condition over the columns of a row; broken when it is false.",

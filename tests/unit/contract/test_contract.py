@@ -173,10 +173,25 @@ def test_an_upsert_table_is_late_by_its_own_target_lag(installation):
     assert contract.freshness.fail == timedelta(minutes=10)
     limits = merged.contract.freshness
     assert (limits.warn, limits.fail) == (timedelta(hours=2), timedelta(hours=10))
-    said = "freshness: {warn: 2m, fail: 5m}\nupsert: {keys: [id], target_lag: 2m}"
-    (merged,) = currents([installation.contract(f"topic: orders\n{said}").only()]).values()
+
+
+@pytest.mark.parametrize(
+    ("says", "lag", "warn", "fail"),
+    [
+        ("", 2, 4, 10),
+        ("freshness: {warn: 2m, fail: 5m}", 1, 2, 5),
+        ("freshness: {warn: 2m, fail: 5m}", 2, 4, 5),
+        ("freshness: {warn: 2m, fail: 3m}", 2, 3, 3),
+    ],
+)
+def test_an_upsert_table_keeps_the_limits_of_its_contract_and_is_not_warned_of_while_it_waits_its_turn(
+    installation, says, lag, warn, fail
+):
+    """Given a target lag within `warn`, then `fail` is the contract's, and `warn` leaves room above the lag, as far as `fail`."""
+    contract = installation.contract(f"topic: orders\n{says}\nupsert: {{keys: [id], target_lag: {lag}m}}")
+    (merged,) = currents([contract.only()]).values()
     limits = merged.contract.freshness
-    assert (limits.warn, limits.fail) == (timedelta(minutes=2), timedelta(minutes=5)), "as the contract says"
+    assert (limits.warn, limits.fail) == (timedelta(minutes=warn), timedelta(minutes=fail))
 
 
 @pytest.mark.parametrize("said", ["{keys: [id], table: }", "[id]"])

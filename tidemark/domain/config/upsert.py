@@ -50,13 +50,12 @@ class Current:
 
     @property
     def _freshness(self) -> Freshness:
-        """The append table's limits, or those of its own target lag where that is above the first of them."""
+        """The append table's limits; `warn` leaves room above its own target lag, `fail` where that is above `warn`."""
         lag, limits = self.upsert.target_lag, self.append.freshness
-        if lag is None or limits.warn is None or limits.fail is None or lag <= limits.warn:
+        if lag is None or limits.warn is None or limits.fail is None:
             return limits
-        return limits.model_copy(
-            update={"warn": FRESH_WARN * lag, "fail": max(limits.fail, FRESH_FAIL * lag)}
-        )
+        fail = limits.fail if lag <= limits.warn else max(limits.fail, FRESH_FAIL * lag)
+        return limits.model_copy(update={"warn": min(max(limits.warn, FRESH_WARN * lag), fail), "fail": fail})
 
     @property
     def memory(self) -> str:
