@@ -28,7 +28,22 @@ def test_one_line_is_a_whole_contract(installation):
 
 @pytest.mark.parametrize(
     "written",
-    ["1_000", "1.50", "+12", "-0", "1.10", "007", "1_0.5", "1.5e+3", "NO", "12_", "1__0", "1_.5", "1__0.5"],
+    [
+        "1_000",
+        "1.50",
+        "+12",
+        "-0",
+        "1.10",
+        "007",
+        "1_0.5",
+        "1.5e+3",
+        "NO",
+        "12_",
+        "1__0",
+        "1_.5",
+        "1__0.5",
+        "1.0e-9999999999999999999",
+    ],
 )
 def test_what_is_text_is_what_was_written(installation, written):
     """Given a password or a tag without quotes that looks like a number, then none of its digits is lost."""

@@ -81,7 +81,9 @@ def test_documents_are_read_with_and_without_a_schema_id(lake):
     assert glimpse(lake, CONTRACT, framed(b'{"a": 1}'), 9) == {"decoded": {"a": 1}}
 
 
-@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "0.10000000000000000000001"])
+@pytest.mark.parametrize(
+    "number", ["NaN", "-Infinity", "1e999", "0.10000000000000000000001", "1e-9999999999999999999"]
+)
 def test_a_number_that_json_or_a_float_does_not_have_is_shown_as_it_was_written(lake, number):
     found = glimpse(lake, CONTRACT, f'{{"a": {number}, "b": 1.5}}'.encode(), None)
     assert found == {"decoded": {"a": number, "b": 1.5}}

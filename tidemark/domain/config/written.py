@@ -1,7 +1,15 @@
 """Numbers of a file that Python would spell otherwise than the file does."""
 
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Self
+
+
+def is_exact(near: float, text: str) -> bool:
+    """Whether `text` is just this float; with an exponent that is too far for any arithmetic it is none."""
+    try:
+        return Decimal(repr(near)) == Decimal(text)
+    except InvalidOperation:
+        return False
 
 
 class Written:
@@ -34,5 +42,5 @@ class Broken(Written, float):
         plain = text.replace("_", "")
         made = super().__new__(cls, plain)
         made.text = text
-        made.digits = float(made) if Decimal(repr(float(made))) == Decimal(plain) else plain
+        made.digits = float(made) if is_exact(float(made), plain) else plain
         return made

@@ -1,9 +1,9 @@
 """JSON for people to look at: what no float is exactly stays the text that it was, so that JSON can tell it again."""
 
 import json
-from decimal import Decimal
-from math import isfinite
 from typing import Any
+
+from tidemark.domain.config.written import is_exact
 
 
 def read_exactly(text: str | bytes) -> Any:
@@ -18,4 +18,4 @@ def read_exactly(text: str | bytes) -> Any:
 
 def _number(text: str) -> float | str:
     near = float(text)
-    return near if isfinite(near) and Decimal(repr(near)) == Decimal(text) else text
+    return near if is_exact(near, text) else text
