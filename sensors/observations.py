@@ -65,14 +65,21 @@ def results_of_the_dead(
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
     """What runs have published that were killed, or stopped at the table, before they told of it: marts wait for that.
 
-    A result would hide that a table has stopped, so that is told when a run is asked for that will say so again.
+    A result would hide that a table has stopped, so that is told when a run is asked for that will say so again. A
+    catalog that is down is not asked on: one that hangs would use up the tick's time.
     """
+    if tick.catalog_down:
+        return
     for contract in [each for each in tick.contracts if _is_due(tick, decision, each.table)][:READS]:
-        with suppress(Outage, Stopped):
+        try:
             state = tick.lake.state(contract.table)
-            tick.cache.entry(contract.table).owed = False
-            if state.receipt is not None and _told(tick.instance, contract) != str(state.receipt):
-                yield from published(tick.instance, contract, state)
+        except Stopped:
+            continue
+        except Outage:
+            return
+        tick.cache.entry(contract.table).owed = False
+        if state.receipt is not None and _told(tick.instance, contract) != str(state.receipt):
+            yield from published(tick.instance, contract, state)
 
 
 def _is_due(tick: Tick, decision: Ask, table: str) -> bool:

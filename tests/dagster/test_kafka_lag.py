@@ -11,6 +11,8 @@ from assets.names import STOPPED_TAG, TRIGGER_TAG, VERB_TAG, VERBS
 from sensors import tick as ticks
 from sensors.cursor import Cache, parse
 from sensors.kafka_lag import lag_sensor
+from sensors.observations import results_of_the_dead
+from tidemark.domain.cadence.request import Ask
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
@@ -362,6 +364,22 @@ def test_what_a_stopped_table_has_published_is_told_when_a_run_looks_again(
     assert made.tags["dagster/data_version"] == "2"
     after = events[events.index(made) + 1]
     assert (after.check_name, after.passed) == ("files", False)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_catalog_that_is_down_is_not_asked_for_each_result_that_is_owed(lake, instance, known):
+    """Given tables whose results are owed, one of them stopped, when the catalog goes down, then it is asked once more at most: were it hanging, the tick would never end."""
+    served = lake.configuration.contracts
+    made = ticks.Tick(lake, instance, "default", Lane(), served, Cache(), catalog_down=known)
+    for contract in served:
+        made.cache.entry(contract.table).owed = True
+    lake.down["catalog"] = True
+    assert list(results_of_the_dead(made, Ask((), (), ""))) == []
+    assert len(lake.reads) == (0 if known else 1)
+    del lake.down["catalog"]
+    lake.tables |= {each.table: Stopped("ledger_missing", each.table, "") for each in served[:-1]}
+    made.catalog_down = False
+    assert len(list(results_of_the_dead(made, Ask((), (), "")))) == 1
 
 
 def made_by(ticked):
