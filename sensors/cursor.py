@@ -56,6 +56,12 @@ class Entry:
     staged: bool = False
     """Of this tick's reading alone; not kept."""
 
+    def mark_trouble(self) -> None:
+        """Let the trouble that a run has told of keep how the table looked when it was first read since."""
+        trouble = self.trouble
+        if trouble and not trouble.mark:
+            self.trouble = Trouble(trouble.state, trouble.failures, trouble.since, self.mark)
+
 
 @dataclass(slots=True)
 class Cache:

@@ -52,8 +52,7 @@ class Tick:
         pool = pool_of(self.lane_name)
         runs = under_way(self.instance, pool, names)
         self._take_in(ended(self.instance, pool, names, self.cache.runs_until))
-        self._look_at_topics()
-        self._read_tables()
+        self._look()
         seen = [self._seen(contract) for contract in self.contracts if self._answers(contract)]
         decision = ask(seen, runs, self.now)
         if self.catalog_down and decision.tables:
@@ -75,6 +74,10 @@ class Tick:
                 entry.trouble = Trouble(state, failures, run.at) if state else None
                 entry.tried = run.at
                 entry.owed = entry.owed or not run.well
+
+    def _look(self) -> None:
+        self._look_at_topics()
+        self._read_tables()
 
     def _look_at_topics(self) -> None:
         by_cluster: dict[str, set[str]] = defaultdict(set)
@@ -137,9 +140,7 @@ class Tick:
             entry.mark = f"{state.uuid}|{state.head}|{sorted(state.properties.items())}"
         entry.mark = mark_of(contract, self._topic_id(contract), entry.mark)
         entry.read_at = self.now
-        trouble = entry.trouble
-        if trouble and not trouble.mark:
-            entry.trouble = Trouble(trouble.state, trouble.failures, trouble.since, entry.mark)
+        entry.mark_trouble()
 
     def _topic_id(self, contract: Contract) -> str | None:
         topic = self.topics.get(contract.cluster, {}).get(contract.topic)

@@ -23,7 +23,7 @@ from sensors.runs import ended, operated, under_way
 from sensors.tick import READ_EVERY, READS, Tick
 from tidemark.domain.cadence.freshness import of_paused
 from tidemark.domain.cadence.lag import Sighting
-from tidemark.domain.cadence.request import Trouble, mark_of
+from tidemark.domain.cadence.request import mark_of
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.config.upsert import currents
@@ -47,7 +47,7 @@ class MergeTick(Tick):
     later: int = 0
     """Tables whose turn is in one of the next ticks."""
 
-    def _look_at_topics(self) -> None:
+    def _look(self) -> None:
         written = self._written()
         due = [each for each in self.contracts if self._may_be_behind(each, written)]
         self.quiet = len(self.contracts) - len(due)
@@ -103,9 +103,6 @@ class MergeTick(Tick):
     def _operated(self) -> datetime | None:
         return operated(self.instance, self.now - 2 * READ_EVERY)
 
-    def _read_tables(self) -> None:
-        """Everything was read together with the append tables."""
-
     def _take(self, contract: Contract, found: "Pair | Stopped") -> None:
         entry = self.cache.entry(contract.table)
         if isinstance(found, Pair):
@@ -128,9 +125,7 @@ class MergeTick(Tick):
             mark = f"{found.state.uuid}|{found.state.head}|{sorted(found.state.properties.items())}"
         level = isinstance(found, Pair) and entry.exists and not found.behind and not entry.paused
         entry.mark, entry.read_at = mark_of(contract, None, mark), self.now if level else None
-        trouble = entry.trouble
-        if trouble and not trouble.mark:
-            entry.trouble = Trouble(trouble.state, trouble.failures, trouble.since, entry.mark)
+        entry.mark_trouble()
 
 
 def freshness_changes(tick: MergeTick) -> Iterator[dg.AssetCheckEvaluation]:
