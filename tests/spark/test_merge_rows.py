@@ -24,8 +24,8 @@ from tidemark.domain.columns.types import (
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import current_of, upsert_columns
 from tidemark.engine.access.spark import checkpointed, connect
-from tidemark.engine.merge.orderless import DELETE, KEY, KIND, NEW, ORIGIN, STORED
-from tidemark.engine.merge.rows import ROW, events, reduced, remembered, to_remember
+from tidemark.engine.merge.event import DELETE, KEY, KIND, NEW, ORIGIN, ROW, STORED
+from tidemark.engine.merge.rows import events, reduced, remembered, to_remember
 from tidemark.engine.merge.shape import Shape
 from tidemark.engine.merge.unknown import is_unknown, may_be_unknown
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tidemark.engine.merge.orderless import DELETE, NEW, UPSERT
+from tidemark.engine.merge.event import DELETE, NEW, UPSERT
 from tidemark.engine.merge.tally import GROUPS, Tally, seen
 
 

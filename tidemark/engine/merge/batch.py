@@ -20,9 +20,7 @@ from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import checkpointed
 from tidemark.engine.access.table_state import load
-from tidemark.engine.merge.memory import read_memory
-from tidemark.engine.merge.newest import decided_by_place, newest_only, reach, told_by_place
-from tidemark.engine.merge.orderless import (
+from tidemark.engine.merge.event import (
     AFTER,
     ERASED,
     KEY,
@@ -31,14 +29,16 @@ from tidemark.engine.merge.orderless import (
     ORDER,
     PLACE,
     RETOLD,
+    ROW,
     STORED,
     TRUNCATE,
     UNDONE,
     UNTOLD,
 )
+from tidemark.engine.merge.memory import read_memory
+from tidemark.engine.merge.newest import decided_by_place, newest_only, reach, told_by_place
 from tidemark.engine.merge.plan import MergePlan
 from tidemark.engine.merge.rows import (
-    ROW,
     events,
     key_columns,
     null_key,

@@ -10,8 +10,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
-from tidemark.engine.merge.orderless import KEY, PLACE
-from tidemark.engine.merge.rows import CAME, key_parts
+from tidemark.engine.merge.event import CAME, KEY, PLACE
+from tidemark.engine.merge.rows import key_parts
 from tidemark.engine.merge.shape import Shape
 
 MANY = 100_000

@@ -8,13 +8,19 @@ the answer does not depend on how events are cut into batches.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
-KEY, ORDER, PLACE, KIND, ORIGIN, AFTER = "k", "o", "at", "kind", "origin", "after"
-UPSERT, DELETE, TRUNCATE = "upsert", "delete", "truncate"
-UNDONE, RETOLD, UNTOLD, ERASED, REMEMBERED, STORED, NEW = range(7)
-"""Where an event comes from; among equals the later one wins. UNDONE: a stored row that no longer counts. RETOLD: one
-of which only the values count that no event tells, for retention may have taken who did. UNTOLD: one that stays unless
-anything is known of its key. ERASED: one that a truncation took, and that stays, marked (soft deletes)."""
-GONE = (UNDONE, RETOLD, UNTOLD, ERASED)
+from tidemark.engine.merge.event import (
+    AFTER,
+    DELETE,
+    GONE,
+    KEY,
+    KIND,
+    NEW,
+    ORDER,
+    ORIGIN,
+    PLACE,
+    REMEMBERED,
+    STORED,
+)
 
 SEAT, TAKES, ACTS, BURIED, OTHERS = "seat", "takes", "acts", "buried", "others"
 

@@ -14,10 +14,9 @@ from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, ColumnType, ListType, MapType, Primitive, Struct
 from tidemark.domain.config.upsert import SOFT_COLUMN, Current
 from tidemark.engine.access.conditions import any_of
-from tidemark.engine.merge.orderless import (
-    ACTS,
+from tidemark.engine.merge.event import (
     AFTER,
-    BURIED,
+    CAME,
     DELETE,
     ERASED,
     GONE,
@@ -26,25 +25,20 @@ from tidemark.engine.merge.orderless import (
     NEW,
     ORDER,
     ORIGIN,
-    OTHERS,
     PLACE,
     REMEMBERED,
     RETOLD,
-    SEAT,
+    ROW,
     STORED,
-    TAKES,
     TRUNCATE,
     UNTOLD,
     UPSERT,
-    with_memory,
-    with_seats,
 )
+from tidemark.engine.merge.orderless import ACTS, BURIED, OTHERS, SEAT, TAKES, with_memory, with_seats
 from tidemark.engine.merge.shape import Shape
 from tidemark.engine.merge.unknown import is_unknown
 
-ROW, CAME = "r", "came"
-"""What a row holds; how many new events an event stands for."""
-_PLACE = ("epoch", "partition", "offset", "timestamp")
+_PLACE_FIELDS = ("epoch", "partition", "offset", "timestamp")
 _PLACE_TYPE = "struct<epoch: int, partition: int, offset: bigint, timestamp: timestamp>"
 
 
@@ -68,7 +62,7 @@ def events(rows: DataFrame, shape: Shape, found: Struct, origin: Column, *, whol
     return rows.select(
         key_columns(shape).alias(KEY),
         F.when(~gone, _order(shape, kind.isNotNull())).alias(ORDER),
-        F.when(~gone, F.struct(*(kafka[name].alias(name) for name in _PLACE))).alias(PLACE),
+        F.when(~gone, F.struct(*(kafka[name].alias(name) for name in _PLACE_FIELDS))).alias(PLACE),
         F.when(gone, DELETE).otherwise(kind.otherwise(UPSERT)).alias(KIND),
         origin.alias(ORIGIN),
         (origin == NEW).cast("bigint").alias(CAME),
@@ -120,7 +114,7 @@ def remembered(rows: DataFrame, shape: Shape) -> DataFrame:
     return rows.select(
         F.from_json("key", shape.key_type(), _JSON).alias(KEY),
         F.when(position.isNotNull(), order).alias(ORDER),
-        F.struct(*(F.col(name) for name in _PLACE)).alias(PLACE),
+        F.struct(*(F.col(name) for name in _PLACE_FIELDS)).alias(PLACE),
         F.lit(DELETE).alias(KIND),
         F.lit(REMEMBERED).alias(ORIGIN),
         F.lit(0).cast("bigint").alias(CAME),
@@ -145,7 +139,7 @@ def to_remember(winners: DataFrame, shape: Shape) -> DataFrame:
     return found.select(
         F.to_json(KEY, _JSON).alias("key"),
         F.to_json("position", _JSON).alias("position"),
-        *(F.col(PLACE)[name].alias(name) for name in _PLACE),
+        *(F.col(PLACE)[name].alias(name) for name in _PLACE_FIELDS),
         F.current_timestamp().alias("at"),
     )
 
@@ -289,7 +283,7 @@ def _mark(shape: Shape) -> Column:
     if shape.has_cdc:  # a tombstone says nothing of the delete that it follows
         parts[CDC] = F.coalesce(row[CDC], F.col("said"))
     if shape.current.by_source:  # a remembered delete brings its place alone
-        place: dict[tuple[str, ...], Column] = {(name,): F.col(PLACE)[name] for name in _PLACE}
+        place: dict[tuple[str, ...], Column] = {(name,): F.col(PLACE)[name] for name in _PLACE_FIELDS}
         kafka = _with_parts(last[KAFKA_COLUMN.name], KAFKA_COLUMN.type, place)
         parts[KAFKA_COLUMN.name] = F.when(row.isNull(), kafka).otherwise(parts[KAFKA_COLUMN.name])
     order = list(zip(shape.current.order, shape.order_names, strict=True))

@@ -16,10 +16,10 @@ from tidemark.engine.access.table_state import summary_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.observe import Observed
 from tidemark.engine.merge.batch import Batch, target
+from tidemark.engine.merge.event import DELETE, KEY, KIND, ROW
 from tidemark.engine.merge.memory import remember
-from tidemark.engine.merge.orderless import DELETE, KEY, KIND
 from tidemark.engine.merge.plan import MergePlan
-from tidemark.engine.merge.rows import ROW, to_remember
+from tidemark.engine.merge.rows import to_remember
 from tidemark.engine.merge.shape import Shape
 from tidemark.engine.merge.tally import Tally, counted, counting, seen
 from tidemark.engine.table.branch import branch_head, branch_identifier

@@ -11,7 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from tidemark.domain.ledger.merge_ledger import Changes
 from tidemark.engine.ingest.observe import Observed
 from tidemark.engine.merge.batch import Batch
-from tidemark.engine.merge.orderless import DELETE, KIND, NEW, ORIGIN, OTHERS, UPSERT
+from tidemark.engine.merge.event import DELETE, KIND, NEW, ORIGIN, UPSERT
+from tidemark.engine.merge.orderless import OTHERS
 
 _NONE_STORED = {"stored": False, "marked": False, "others": 0}
 GROUPS: Mapping[str, Mapping[str, Any]] = {
