@@ -26,7 +26,7 @@ class Commit:
     files: int
     bytes: int
     at: datetime
-    future_timestamps: int = 0
+    ahead: int = 0
     watermark: datetime | None = None
     late: int = 0
     quality: Mapping[str, RuleResult] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class Tally:
         self.late += commit.late
         self.quality = add_results(self.quality, commit.quality)
         self.unrouted += commit.unrouted
-        self.ahead += commit.future_timestamps
+        self.ahead += commit.ahead
         for cause, count in commit.causes.items():
             self.causes[cause] = self.causes.get(cause, 0) + count
         self.schema_ids |= commit.schema_ids

@@ -24,7 +24,7 @@ class Evidence:
     `tombstones`, `skipped` (truncates left out) and `unrouted` are counted per partition only where a topic has
     several record types.
     `max_timestamp` is in Unix milliseconds; records dated more than an hour ahead are left out and counted in
-    `future`. `watermark` is the newest event time in Unix microseconds, `late` the rows before the last watermark.
+    `ahead`. `watermark` is the newest event time in Unix microseconds, `late` the rows before the last watermark.
     `rules`: what the rules that are judged while decoding came to.
     """
 
@@ -32,7 +32,7 @@ class Evidence:
     unwritten: int = 0
     schema_ids: frozenset[int] = frozenset()
     max_timestamp: int | None = None
-    future: int = 0
+    ahead: int = 0
     watermark: int | None = None
     late: int = 0
     rules: Mapping[str, RuleResult] = field(default_factory=dict)

@@ -178,7 +178,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
         files=staged.files,
         bytes=staged.bytes,
         at=datetime.now(UTC),
-        future_timestamps=staged.evidence.future,
+        ahead=staged.evidence.ahead,
         watermark=ledger.watermark,
         late=staged.evidence.late,
         quality=quality,

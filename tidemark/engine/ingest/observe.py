@@ -56,7 +56,7 @@ def observed(
     sane = F.col("_kafka.timestamp") <= _varying(F.current_timestamp() + F.expr(FUTURE))
     metrics: list[Column] = [
         _count(fate != "written").alias("unwritten"),
-        _count(~sane).alias("future"),
+        _count(~sane).alias("ahead"),
         F.max(F.when(sane, F.unix_millis(F.col("_kafka.timestamp")))).alias("max_timestamp"),
         F.collect_set(F.col("_kafka.schema_id")).alias("schema_ids"),
     ]
@@ -91,7 +91,7 @@ def evidence(observation: Observed, partitions: Iterable[int], rules: Rules | No
         unwritten=seen["unwritten"],
         schema_ids=frozenset(seen["schema_ids"] or ()),
         max_timestamp=seen["max_timestamp"],
-        future=seen["future"],
+        ahead=seen["ahead"],
         watermark=seen.get("watermark"),
         late=seen.get("late", 0),
         rules=rule_results(rules, seen) if rules else {},
