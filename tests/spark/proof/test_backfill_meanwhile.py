@@ -329,7 +329,7 @@ def test_a_merge_in_the_moment_of_a_cutover_does_not_hide_what_that_brings(lakeh
     table.run()
     table = lakehouse.table(topic, **said)
     span = {"source": f"table:{sink_of(lakehouse, table)}", "since": DAY, "until": DAY + timedelta(days=5)}
-    meanwhile(publishing, "finish", lambda: merge_up(lakehouse.lake, current, "test"))
+    meanwhile(publishing, "publish_and_settle", lambda: merge_up(lakehouse.lake, current, "test"))
     assert done(table, **span, cutover=True)["cutover"]["rows"] == 120
     assert read_pair(lakehouse.lake, current).elsewhere
     topic.send([7201])

@@ -35,7 +35,7 @@ def catch_up(
         with named(contract.table, topic=contract.topic, cluster=contract.cluster):
             goal = lake.topic(contract).end
             while not stop():
-                commit = persistent(
+                commit = through_outages(
                     lake, lambda: microbatch(lake, contract, run_id, known=known, goal=goal), stop
                 )
                 if commit is None:
@@ -46,7 +46,7 @@ def catch_up(
     return summarise(lake, contract, tally, seconds=time.perf_counter() - began, error=error)
 
 
-def persistent(
+def through_outages(
     lake: Lake, attempt: Callable[[], Found | None], stop: Callable[[], bool] = lambda: False
 ) -> Found | None:
     """`attempt`, which plans from the truth, again after an outage; a lost Spark session is made anew.

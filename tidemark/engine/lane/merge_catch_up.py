@@ -12,7 +12,7 @@ from tidemark.domain.outcome import Outcome, Tally
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.lane.catch_up import persistent
+from tidemark.engine.lane.catch_up import through_outages
 from tidemark.engine.merge.merge import merge_once
 from tidemark.engine.merge.state import Pair, read_pair
 
@@ -29,9 +29,11 @@ def merge_up(
     began, tally = time.perf_counter(), Tally()
     error: Exception | None = None
     try:
-        goal = persistent(lake, lambda: _end(lake, current), stop)
+        goal = through_outages(lake, lambda: _end(lake, current), stop)
         while not stop():
-            commit = persistent(lake, lambda: merge_once(lake, current, run_id, known=known, goal=goal), stop)
+            commit = through_outages(
+                lake, lambda: merge_once(lake, current, run_id, known=known, goal=goal), stop
+            )
             if commit is None:
                 break
             tally.add(commit)

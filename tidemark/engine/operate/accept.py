@@ -31,7 +31,7 @@ from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.first_load import first_epoch, first_ledger, prepare
 from tidemark.engine.table.folder import folder_fault
-from tidemark.engine.table.operations import Operation, Signature, finish, logged
+from tidemark.engine.table.operations import Operation, Signature, log_unfinished_act, logged
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish_receipt
 from tidemark.engine.table.settle import settle, settle_published
@@ -197,7 +197,7 @@ def _died(lake: Lake, contract: Contract, what: Acceptance) -> Operation | None:
         return log_died(lake, contract.table, "accept", what=what)
     state = _unledgered(lake, contract)
     says = json.loads(state.properties.get(ACCEPTED, "{}"))
-    return finish(lake, says, "accept", contract.table, state.head, what=what)
+    return log_unfinished_act(lake, says, "accept", contract.table, state.head, what=what)
 
 
 def _kept(

@@ -24,8 +24,7 @@ from tidemark.engine.schema.evolve import (
 )
 from tidemark.engine.schema.history import history, is_rest
 from tidemark.engine.schema.writers import read_schemas
-from tidemark.engine.table.operations import Operation, Signature, logged
-from tidemark.engine.table.operations import finish as finish_operation
+from tidemark.engine.table.operations import Operation, Signature, log_unfinished_act, logged
 from tidemark.engine.table.takeover import rename, renaming
 from tidemark.engine.table.unlogged import log_what_died
 
@@ -107,7 +106,7 @@ def _died(
         return None
     for entry in reversed(history(finish(lake, contract, state, waits))):
         if entry["plan"] == plan and entry["by"] != "contract":
-            return finish_operation(
+            return log_unfinished_act(
                 lake, entry, "approve", state.table, state.head, plan=plan, changes=entry["changes"]
             )
     return None

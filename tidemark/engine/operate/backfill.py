@@ -42,11 +42,11 @@ from tidemark.engine.operate.backfill_shadow import (
     windows,
 )
 from tidemark.engine.operate.backfill_source import check_time
-from tidemark.engine.operate.replay_plan import persistent
+from tidemark.engine.operate.replay_plan import until_not_overtaken
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.lease import existing
-from tidemark.engine.table.operations import Operation, Signature, finish, logged
+from tidemark.engine.table.operations import Operation, Signature, log_unfinished_act, logged
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.settle import settle
 from tidemark.engine.table.unlogged import log_what_died
@@ -102,7 +102,7 @@ def _died(lake: Lake, contract: Contract, target: TableState, signature: Signatu
     if signature.dry_run or not text:
         return None
     says = json.loads(text)
-    done = finish(lake, says, "backfill", contract.table, target.head, **says["told"])
+    done = log_unfinished_act(lake, says, "backfill", contract.table, target.head, **says["told"])
     _forget_abort(lake, contract, target)
     return done
 
@@ -178,7 +178,7 @@ def _go_on(
         return {**work.told, **seen, "resumes": found is not None}, target.head
     read_as = source_contract(lake, contract, work.source)
     shadow = shadow_contract(read_as, work.plan, asked.max_records)
-    uuid = persistent(contract, partial(begin, lake, work, shadow, signature.run_id))
+    uuid = until_not_overtaken(contract, partial(begin, lake, work, shadow, signature.run_id))
     work = replace(work, shadow=uuid)
     hold(lake, contract, work.source, work.plan, asked.pace.say)
     loaded_now = _load(lake, work, shadow, signature.run_id, asked.pace)
@@ -194,7 +194,7 @@ def _go_on(
         next_step = f"{_remedy(work)}, then {cutover}" if why else cutover
         left = _left(work, lake.state(shadow.table))
         return {**told, **left, "step": "load", "next_step": next_step}, target.head
-    receipt = persistent(contract, partial(_publish, lake, work, signature))
+    receipt = until_not_overtaken(contract, partial(_publish, lake, work, signature))
     return {**told, **_finished(lake, work, receipt, signature)}, receipt
 
 

@@ -40,10 +40,10 @@ from tidemark.engine.operate.replay_plan import (
     Change,
     Ground,
     check_each_once,
-    finish,
     ground,
     judge_replay,
     now_us,
+    publish_and_settle,
 )
 from tidemark.engine.table.branch import branch_head, branch_identifier, dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Signature
@@ -159,7 +159,7 @@ def _replace(
     def unchanged() -> None:
         require_shadow(work, lake.state(contract.table + SHADOW, ledger=False))
 
-    return finish(lake, plan, written, evidence, change, settlement, unchanged, says)
+    return publish_and_settle(lake, plan, written, evidence, change, settlement, unchanged, says)
 
 
 def _settlement(plan: Plan, planned: Backfill, run_id: str) -> Settlement:

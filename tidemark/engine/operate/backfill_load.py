@@ -24,7 +24,7 @@ from tidemark.engine.ingest.microbatch import microbatch
 from tidemark.engine.operate.backfill_pace import Pace
 from tidemark.engine.operate.backfill_plan import Work, require_shadow
 from tidemark.engine.operate.backfill_source import window_rows
-from tidemark.engine.operate.replay_plan import persistent
+from tidemark.engine.operate.replay_plan import until_not_overtaken
 from tidemark.engine.schema.evolve import REMOVED, SETTLED, apply_changes, value_columns
 from tidemark.engine.table.branch import (
     Attempt,
@@ -143,7 +143,7 @@ def load_rows(lake: Lake, work: Work, shadow: Contract, run_id: str, pace: Pace)
     done, began = 0, time.monotonic()
     while True:
         try:
-            rows = persistent(shadow, lambda: _next_window(lake, work, shadow, run_id))
+            rows = until_not_overtaken(shadow, lambda: _next_window(lake, work, shadow, run_id))
         except Stopped:
             require_shadow(work, lake.state(shadow.table, ledger=False))
             raise

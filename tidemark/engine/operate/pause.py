@@ -8,7 +8,7 @@ from tidemark.domain.errors import Refused
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import PAUSED, RESUMED, TableState
 from tidemark.engine.table.absent import unloaded
-from tidemark.engine.table.operations import Operation, Signature, finish, logged
+from tidemark.engine.table.operations import Operation, Signature, log_unfinished_act, logged
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.unlogged import log_what_died
 
@@ -71,7 +71,7 @@ def _died(
     text = state.properties.get(_PROPERTY[verb], "")
     if signature.dry_run or not text.startswith("{"):
         return None
-    return finish(lake, json.loads(text), verb, contract.table, state.head)
+    return log_unfinished_act(lake, json.loads(text), verb, contract.table, state.head)
 
 
 def _change(lake: Lake, contract: Contract, state: TableState, verb: str, signature: Signature) -> Operation:

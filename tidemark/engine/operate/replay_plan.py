@@ -98,7 +98,7 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
     return Ground(contract, state, state.ledger, schemas, refused, key)  # type: ignore[arg-type]
 
 
-def persistent(contract: Contract, attempt: Callable[[], T]) -> T:
+def until_not_overtaken(contract: Contract, attempt: Callable[[], T]) -> T:
     """Try until nobody comes between; each attempt plans from the truth.
 
     Raises:
@@ -186,7 +186,7 @@ UNCOUNTED = Change({}, {}, {}, {})
 """Rows of elsewhere: the ledger knows no offsets of theirs."""
 
 
-def finish(
+def publish_and_settle(
     lake: Lake,
     plan: Plan,
     written: frozenset[int],

@@ -37,11 +37,11 @@ from tidemark.engine.operate.replay_plan import (
     Ground,
     check_each_once,
     check_staged,
-    finish,
     ground,
     judge_replay,
     now_us,
-    persistent,
+    publish_and_settle,
+    until_not_overtaken,
 )
 from tidemark.engine.table.branch import dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
@@ -128,7 +128,7 @@ def replay_quarantine(
             _check_selection(lake, contract, selection, state.ledger)
         before = state.head
         total = _Tally()
-        while persistent(contract, lambda: _attempt(lake, contract, selection, signature, total)):
+        while until_not_overtaken(contract, lambda: _attempt(lake, contract, selection, signature, total)):
             pass
         return logged(
             lake,
@@ -312,7 +312,7 @@ def _publish(
             resolved=dict(leaving),
         )
         before = {p: Counts(read=c.read, quarantined=c.read) for p, c in after.items()}
-        return finish(
+        return publish_and_settle(
             lake,
             plan,
             made | {staged.snapshot_id},

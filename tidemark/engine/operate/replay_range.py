@@ -39,11 +39,11 @@ from tidemark.engine.operate.replay_plan import (
     Change,
     Ground,
     check_each_once,
-    finish,
     ground,
     judge_replay,
     now_us,
-    persistent,
+    publish_and_settle,
+    until_not_overtaken,
 )
 from tidemark.engine.table.branch import branch_head, branch_identifier, dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
@@ -66,7 +66,9 @@ def replay_range(
         if not signature.dry_run:
             log_what_died(lake, contract.table)
         wanted = {partition: OffsetRange(start, end)} if 0 <= start < end else {}
-        found, before, after = persistent(contract, lambda: _attempt(lake, contract, wanted, signature))
+        found, before, after = until_not_overtaken(
+            contract, lambda: _attempt(lake, contract, wanted, signature)
+        )
         return logged(
             lake,
             signature,
@@ -182,7 +184,7 @@ def _replace(
         resolved={p: [(r.start, r.end)] for p, r in plan.ranges.items()},
         revealed=revealed,
     )
-    receipt = finish(
+    receipt = publish_and_settle(
         lake,
         replace(plan, act=_act(plan, signature)),
         frozenset(int(i) for i in (*written, staged.snapshot_id) if i is not None),

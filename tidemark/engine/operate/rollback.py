@@ -47,7 +47,7 @@ from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.look.headroom import compacted
 from tidemark.engine.operate.replaced import waiting
-from tidemark.engine.operate.replay_plan import now_us, persistent
+from tidemark.engine.operate.replay_plan import now_us, until_not_overtaken
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.branch import Attempt, dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
@@ -116,7 +116,9 @@ def rollback(
             log_what_died(lake, contract.table)
         target.require_one(contract.table)
         before = _stands(lake, contract).head
-        step, after = persistent(contract, lambda: _attempt(lake, contract, target, signature, downstream))
+        step, after = until_not_overtaken(
+            contract, lambda: _attempt(lake, contract, target, signature, downstream)
+        )
         return logged(
             lake,
             signature,

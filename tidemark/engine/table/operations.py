@@ -44,7 +44,7 @@ class Signature:
     authenticated: str | None = None
 
     def as_note(self) -> str:
-        """What a table property says of the act, for whoever finds that it was never logged (`finish`)."""
+        """What a table property says of the act, for whoever finds that it was never logged."""
         says = {
             "by": self.by,
             "reason": self.reason,
@@ -118,7 +118,7 @@ def logged(
 def record(lake: Lake, operation: Operation) -> None:
     """Append one line to the log; creates it on first use. What a run has done to a table is in it once.
 
-    The change was made before: whoever repeats a verb that died here finds it by its run and calls `finish`.
+    The change was made before: whoever repeats a verb that died here finds it by its run (`log_unfinished_act`).
     """
     pause_point("unrecorded")
     make_namespace(lake.catalog, lake.platform.default_namespace)
@@ -150,7 +150,7 @@ def _append(lake: Lake, operation: Operation) -> None:
     log.append(pa.Table.from_pylist([row], schema=_SCHEMA.as_arrow()))
 
 
-def finish(
+def log_unfinished_act(
     lake: Lake, says: Mapping[str, Any], verb: str, table: str, snapshot: int | None, **arguments: Any
 ) -> Operation | None:
     """The operation of an act that died between its change and its row, which is written now; None when it was logged.
