@@ -33,7 +33,7 @@ def asked(monkeypatch):
 
     for name in ("compact", "expire", "expire_rows", "remove_orphans"):
         monkeypatch.setattr(module, name, work)
-    monkeypatch.setattr(module, "log_what_died", lambda _lake, _table: None)
+    monkeypatch.setattr(module, "log_missing_acts", lambda _lake, _table: None)
     return found
 
 

@@ -21,7 +21,7 @@ from tidemark.engine.maintain.orphans import remove_orphans
 from tidemark.engine.table.absent import gone
 from tidemark.engine.table.lease import Held
 from tidemark.engine.table.operations import Operation, Signature, logged
-from tidemark.engine.table.unlogged import log_what_died
+from tidemark.engine.table.unlogged import log_missing_acts
 
 BUDGET = timedelta(minutes=10)
 """After so long with one table nothing further is begun on it; what is left goes on next time."""
@@ -158,7 +158,7 @@ def _expiry(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]:
 
 def _expired(lake: Lake, contract: Contract, table: str, until: float, *, dry_run: bool = False) -> Gain:
     if not dry_run:
-        log_what_died(lake, table)  # its receipt may go
+        log_missing_acts(lake, table)  # its receipt may go
     named = partial(named_snapshots, lake, contract, table)
     return expire(lake, table, contract.maintenance.snapshots, named, until=until, dry_run=dry_run)
 

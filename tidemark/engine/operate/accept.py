@@ -36,7 +36,7 @@ from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish_receipt
 from tidemark.engine.table.settle import settle, settle_published
 from tidemark.engine.table.start import starting_offsets
-from tidemark.engine.table.unlogged import act_of, log_died, log_what_died
+from tidemark.engine.table.unlogged import act_of, log_missing_act, log_missing_acts
 
 _NEW_EPOCH: frozenset[State] = frozenset(
     {"topic_recreated", "cluster_changed", "partitions_shrunk", "offsets_regressed"}
@@ -58,7 +58,7 @@ def accept(lake: Lake, contract: Contract, what: Acceptance, signature: Signatur
             raise
         operation = died
     if not signature.dry_run:
-        log_what_died(lake, contract.table)
+        log_missing_acts(lake, contract.table)
     return operation
 
 
@@ -194,7 +194,7 @@ _ACCEPTANCES: dict[Acceptance, Callable[[Lake, Contract, Signature], Operation]]
 def _died(lake: Lake, contract: Contract, what: Acceptance) -> Operation | None:
     """The same acceptance of a run that died before it was logged: receipt or table tells of it; it is logged now."""
     if what != "quarantine-batch":
-        return log_died(lake, contract.table, "accept", what=what)
+        return log_missing_act(lake, contract.table, "accept", what=what)
     state = _unledgered(lake, contract)
     says = json.loads(state.properties.get(ACCEPTED, "{}"))
     return log_unfinished_act(lake, says, "accept", contract.table, state.head, what=what)

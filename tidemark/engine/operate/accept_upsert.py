@@ -18,7 +18,7 @@ from tidemark.engine.operate.accept import accept
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.publish import publish_receipt
-from tidemark.engine.table.unlogged import act_of, log_died, log_what_died
+from tidemark.engine.table.unlogged import act_of, log_missing_act, log_missing_acts
 
 
 def accept_either(lake: Lake, contract: Contract, what: Acceptance, signature: Signature) -> Operation:
@@ -44,12 +44,12 @@ def accept_upsert(lake: Lake, current: Current, what: Acceptance, signature: Sig
     try:
         operation = _first_load(lake, current, what, signature)
     except Refused:
-        died = None if signature.dry_run else log_died(lake, table, "accept", what=what)
+        died = None if signature.dry_run else log_missing_act(lake, table, "accept", what=what)
         if died is None:
             raise
         operation = died
     if not signature.dry_run:
-        log_what_died(lake, table)
+        log_missing_acts(lake, table)
     return operation
 
 

@@ -26,7 +26,7 @@ from tidemark.engine.schema.history import history, is_rest
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.operations import Operation, Signature, log_unfinished_act, logged
 from tidemark.engine.table.takeover import rename, renaming
-from tidemark.engine.table.unlogged import log_what_died
+from tidemark.engine.table.unlogged import log_missing_acts
 
 LOOKS = 3
 """Times that the table may change under an approval, which is then asked for again."""
@@ -76,7 +76,7 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
                 finish(lake, contract, lake.state(contract.table))
             else:
                 evolve(lake, contract, state, schemas, run_id=signature.run_id, approval=approval)
-            log_what_died(lake, contract.table)
+            log_missing_acts(lake, contract.table)
         return _logged(lake, state, waits, signature)
 
 

@@ -49,7 +49,7 @@ from tidemark.engine.table.lease import existing
 from tidemark.engine.table.operations import Operation, Signature, log_unfinished_act, logged
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.settle import settle
-from tidemark.engine.table.unlogged import log_what_died
+from tidemark.engine.table.unlogged import log_missing_acts
 
 ABORTING = "tidemark.backfill-aborting"
 """Property of the table while a backfill is dropped: who does it, until that is logged."""
@@ -67,7 +67,7 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         asked.require_sense(contract.table)
         if not signature.dry_run:
-            log_what_died(lake, contract.table)
+            log_missing_acts(lake, contract.table)
         target = lake.state(contract.table)
         if target.ledger is None:
             raise unloaded(lake, contract.table)

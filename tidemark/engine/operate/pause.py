@@ -10,7 +10,7 @@ from tidemark.engine.access.table_state import PAUSED, RESUMED, TableState
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.operations import Operation, Signature, log_unfinished_act, logged
 from tidemark.engine.table.properties import set_properties
-from tidemark.engine.table.unlogged import log_what_died
+from tidemark.engine.table.unlogged import log_missing_acts
 
 _PROPERTY: Mapping[str, str] = {"pause": PAUSED, "resume": RESUMED}
 
@@ -23,7 +23,7 @@ def pause(lake: Lake, contract: Contract, signature: Signature) -> Operation:
     """
     state = _existing(lake, contract)
     if not signature.dry_run:
-        log_what_died(lake, contract.table)
+        log_missing_acts(lake, contract.table)
     if state.paused:
         died = _died(lake, contract, state, "pause", signature)
         if died is not None:
@@ -44,7 +44,7 @@ def resume(lake: Lake, contract: Contract, signature: Signature) -> Operation:
     """
     state = _existing(lake, contract)
     if not signature.dry_run:
-        log_what_died(lake, contract.table)
+        log_missing_acts(lake, contract.table)
     if not state.paused:
         died = _died(lake, contract, state, "resume", signature)
         if died is not None:

@@ -46,7 +46,7 @@ from tidemark.engine.operate.replay_plan import (
 from tidemark.engine.table.branch import dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.races import or_overtaken
-from tidemark.engine.table.unlogged import act_of, log_what_died
+from tidemark.engine.table.unlogged import act_of, log_missing_acts
 
 MOST_RUNS = 5_000
 """Runs of offsets that one receipt names; a replay that needs more is made in several commits."""
@@ -122,7 +122,7 @@ def replay_quarantine(
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         if not signature.dry_run:
-            log_what_died(lake, contract.table)
+            log_missing_acts(lake, contract.table)
         state = lake.state(contract.table)
         if state.ledger is not None:
             _check_selection(lake, contract, selection, state.ledger)

@@ -47,7 +47,7 @@ from tidemark.engine.operate.replay_plan import (
 )
 from tidemark.engine.table.branch import branch_head, branch_identifier, dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
-from tidemark.engine.table.unlogged import act_of, log_what_died
+from tidemark.engine.table.unlogged import act_of, log_missing_acts
 
 _OTHER_RULES = frozenset({"min_rows", "unique"})
 """Rules about a batch: a range is part of one, or has records of many. `unique` within the table is judged."""
@@ -64,7 +64,7 @@ def replay_range(
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         if not signature.dry_run:
-            log_what_died(lake, contract.table)
+            log_missing_acts(lake, contract.table)
         wanted = {partition: OffsetRange(start, end)} if 0 <= start < end else {}
         found, before, after = until_not_overtaken(
             contract, lambda: _attempt(lake, contract, wanted, signature)

@@ -54,7 +54,7 @@ from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish
 from tidemark.engine.table.settle import settle, settle_published
-from tidemark.engine.table.unlogged import act_of, log_what_died
+from tidemark.engine.table.unlogged import act_of, log_missing_acts
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def rollback(
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         if not signature.dry_run:
-            log_what_died(lake, contract.table)
+            log_missing_acts(lake, contract.table)
         target.require_one(contract.table)
         before = _stands(lake, contract).head
         step, after = until_not_overtaken(

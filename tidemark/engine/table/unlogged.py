@@ -23,33 +23,32 @@ MOST = 50
 
 
 def act_of(signature: Signature, verb: str, before: int | None, **arguments: Any) -> str:
-    """What the receipt of an act says, for `log_what_died`."""
+    """What the receipt of an act says, for `log_missing_acts`."""
     asked = {"verb": verb, "before": before, "arguments": arguments}
     return json.dumps({**json.loads(signature.as_note()), **asked}, sort_keys=True, default=str)
 
 
-def log_what_died(lake: Lake, table: str) -> None:
+def log_missing_acts(lake: Lake, table: str) -> None:
     """Log the acts of a table that took place and are not in the log, each once, oldest first."""
-    loaded = load(lake.catalog, table)
-    acts = _acts(loaded, OWN_TIME) if loaded else {}
-    missing = acts.keys() - logged_runs(lake, acts) if acts else set()
-    for run_id, (says, receipt) in reversed(acts.items()):
-        if run_id in missing:
-            record(lake, _operation(table, says, receipt))
+    for operation in reversed(_missing(lake, table, OWN_TIME)):
+        record(lake, operation)
 
 
-def log_died(lake: Lake, table: str, verb: str, **arguments: Any) -> Operation | None:
+def log_missing_act(lake: Lake, table: str, verb: str, **arguments: Any) -> Operation | None:
     """Log the newest act of these arguments that is not in the log, for somebody repeats it; None if there is none."""
-    loaded = load(lake.catalog, table)
-    acts = _acts(loaded, own_time=timedelta(0)) if loaded else {}
-    missing = acts.keys() - logged_runs(lake, acts) if acts else set()
-    for run_id, (says, receipt) in acts.items():
-        same = says["verb"] == verb and arguments.items() <= says["arguments"].items()
-        if run_id in missing and same:
-            operation = _operation(table, says, receipt)
+    for operation in _missing(lake, table, own_time=timedelta(0)):
+        if operation.verb == verb and arguments.items() <= operation.arguments.items():
             record(lake, operation)
             return operation
     return None
+
+
+def _missing(lake: Lake, table: str, own_time: timedelta) -> list[Operation]:
+    """The acts that are not in the log, newest first; without those of runs that may still be at work."""
+    loaded = load(lake.catalog, table)
+    acts = _acts(loaded, own_time) if loaded else {}
+    known = logged_runs(lake, acts) if acts else frozenset()
+    return [_operation(table, *act) for run_id, act in acts.items() if run_id not in known]
 
 
 def _acts(table: Table, own_time: timedelta) -> dict[str, tuple[Mapping[str, Any], Snapshot]]:
