@@ -26,7 +26,7 @@ from tidemark.domain.config.upsert import current_of, upsert_columns
 from tidemark.engine.access.spark import checkpointed, connect
 from tidemark.engine.merge.event import DELETE, KEY, KIND, NEW, ORIGIN, ROW, STORED
 from tidemark.engine.merge.rows import events, reduced, remembered, to_remember
-from tidemark.engine.merge.shape import Shape
+from tidemark.engine.merge.shape import UpsertColumns
 from tidemark.engine.merge.unknown import is_unknown, may_be_unknown
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -82,7 +82,7 @@ def test_merges_equal_the_log_replayed_into_a_map(spark, order_by, deletes, enve
         upsert={"keys": ["log", "id"], "order_by": order_by, "deletes": deletes, "table": "s.t_current"},
     )
     what = current_of(contract)
-    shape = Shape(what, upsert_columns(what, COLUMNS))
+    shape = UpsertColumns(what, upsert_columns(what, COLUMNS))
 
     def differing(logs):
         return differences(spark, shape, logs, by_source=by_source, by_time=by_time, unknowns=unknowns)
@@ -197,7 +197,7 @@ def test_a_mark_keeps_the_values_that_its_row_did_not_know(spark):
         upsert={"keys": ["log", "id"], "deletes": "soft", "table": "s.t_current"},
     )
     what = current_of(contract)
-    shape = Shape(what, upsert_columns(what, COLUMNS))
+    shape = UpsertColumns(what, upsert_columns(what, COLUMNS))
     values = ["big", WORDS, None, None, WORDS]
     log = [row_of(0, Event(1, 0, n, None, value)) for n, value in enumerate(values)]
     apart: dict = {}

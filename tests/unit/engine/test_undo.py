@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from tidemark.engine.ingest.quarantine import Change, undo
+from tidemark.engine.ingest.quarantine import QuarantineCommit, undo
 
 ROWS = pa.table({"offset": pa.array([1], pa.int64())})
 QUARANTINE = "shop.orders_quarantine"
@@ -24,5 +24,5 @@ def test_a_change_is_taken_back_unless_what_was_before_is_expired(tmp_path: Any,
     if expired:
         table.maintenance.expire_snapshots().by_id(before).commit()
     lake: Any = SimpleNamespace(catalog=catalog)
-    undo(lake, Change(QUARANTINE, before, after))
+    undo(lake, QuarantineCommit(QUARANTINE, before, after))
     assert catalog.load_table(QUARANTINE).metadata.current_snapshot_id == (after if expired else before)

@@ -286,7 +286,9 @@ def _hold_back_flood(
     )
 
 
-def _publish_quarantine(lake: Lake, plan: Plan, groups: list[Group], run_id: str) -> quarantine.Change | None:
+def _publish_quarantine(
+    lake: Lake, plan: Plan, groups: list[Group], run_id: str
+) -> quarantine.QuarantineCommit | None:
     contract, epoch = plan.contract, plan.ledger.epoch
     expected = sum(g.count for g in groups if g.fate == "quarantined")
     if not expected and not quarantine.leftovers(lake, contract.quarantine_table, epoch, plan.ranges):

@@ -66,7 +66,7 @@ def leftovers(lake: Lake, quarantine: str, epoch: int, ranges: Ranges) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class QuarantineCommit:
     """One commit of ours to a quarantine table: from snapshot `before` to `after`."""
 
     quarantine: str
@@ -76,7 +76,7 @@ class Change:
 
 def replace_within(
     lake: Lake, quarantine: str, rows: DataFrame | None, *, epoch: int, ranges: Ranges, expected: int
-) -> Change | None:
+) -> QuarantineCommit | None:
     """Publish `rows` and remove what else is unresolved inside `ranges`, in one commit.
 
     Rows beyond stay untouched: they belong to an attempt that may publish next. Returns the change where it can be
@@ -104,7 +104,7 @@ def replace_within(
     pause_point("quarantined")
     if before is None or after is None or after.parent_snapshot_id != before.snapshot_id:
         return None
-    return Change(quarantine, before.snapshot_id, after.snapshot_id)
+    return QuarantineCommit(quarantine, before.snapshot_id, after.snapshot_id)
 
 
 def hide(lake: Lake, contract: Contract, rows: DataFrame, staged: str, expected: int, told: str) -> None:
@@ -123,7 +123,7 @@ def hide(lake: Lake, contract: Contract, rows: DataFrame, staged: str, expected:
         raise Stopped("failed", name, f"{found} rows are staged, {told}.")
 
 
-def undo(lake: Lake, change: Change) -> None:
+def undo(lake: Lake, change: QuarantineCommit) -> None:
     """Take back what an overtaken attempt has changed, unless another has changed the table since.
 
     Between that attempt's last look at main and its change, the winner may have published its rows as something else.

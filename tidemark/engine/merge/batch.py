@@ -47,7 +47,7 @@ from tidemark.engine.merge.rows import (
     remembered,
     taken_alone,
 )
-from tidemark.engine.merge.shape import Shape
+from tidemark.engine.merge.shape import UpsertColumns
 from tidemark.engine.table.head_rows import head_rows
 
 FEW = 200
@@ -150,7 +150,7 @@ def _append(lake: Lake, plan: MergePlan, condition: str, snapshot: int | None = 
     return reader.table(lake.identifier(plan.current.append.table)).where(condition)
 
 
-def _facts(fresh: DataFrame, shape: Shape) -> Mapping[str, Any]:
+def _facts(fresh: DataFrame, shape: UpsertColumns) -> Mapping[str, Any]:
     """One look at the events: how many, which truncate, how far the keys reach."""
     at = F.col(PLACE)
     truncates = F.col(KIND) == TRUNCATE
@@ -334,12 +334,12 @@ def _remembered(
     return found.withColumns({name: F.when(~taken, F.col(name)) for name in (ORDER, AFTER)})
 
 
-def _prunable(shape: Shape) -> list[tuple[int, tuple[str, ...]]]:
+def _prunable(shape: UpsertColumns) -> list[tuple[int, tuple[str, ...]]]:
     """Keys by which files can be left out: their number and path."""
     return [(n, path) for n, path in enumerate(shape.current.keys) if str(shape.type_of(*path)) in _COUNTED]
 
 
-def _pruned(shape: Shape, fresh: DataFrame, facts: Mapping[str, Any]) -> str:
+def _pruned(shape: UpsertColumns, fresh: DataFrame, facts: Mapping[str, Any]) -> str:
     """Conditions that the stored rows of these keys fulfil, so that other files and partitions are not read."""
     conditions = []
     for n, path in _prunable(shape):

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 
 from tidemark.engine.merge.event import CAME, KEY, PLACE
 from tidemark.engine.merge.rows import key_parts
-from tidemark.engine.merge.shape import Shape
+from tidemark.engine.merge.shape import UpsertColumns
 
 MANY = 100_000
 """Events from which a look at their places costs less than what it saves."""
@@ -22,7 +22,7 @@ _BITS = {"epoch": 9, "offset": 40, "partition": 14}
 """Bits of a place: one number, greater for what is newer."""
 
 
-def decided_by_place(shape: Shape) -> bool:
+def decided_by_place(shape: UpsertColumns) -> bool:
     """Whether nothing but the place tells the newest event of a key, and none takes anything from older ones."""
     return shape.current.by_offset and not shape.blends
 
@@ -36,7 +36,7 @@ def reach() -> list[Column]:
     ]
 
 
-def told_by_place(shape: Shape, facts: Mapping[str, Any], *, alone: bool) -> bool:
+def told_by_place(shape: UpsertColumns, facts: Mapping[str, Any], *, alone: bool) -> bool:
     """Whether it pays to reduce places first.
 
     Not where rows are stored and few events are superseded: these are sent to the others of their key anyway.
@@ -48,7 +48,7 @@ def told_by_place(shape: Shape, facts: Mapping[str, Any], *, alone: bool) -> boo
     return bool(facts["keys"] <= (HELD if alone else min(HELD, facts["n"] // 2)))
 
 
-def newest_only(fresh: DataFrame, shape: Shape) -> DataFrame:
+def newest_only(fresh: DataFrame, shape: UpsertColumns) -> DataFrame:
     """The newest of new events of each key, with the number of all; several where one place is there several times."""
     at = F.col(PLACE)
     place = (

@@ -15,7 +15,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
 from tidemark.engine.merge.lacking import lacking, still_accepted
-from tidemark.engine.merge.shape import Shape
+from tidemark.engine.merge.shape import UpsertColumns
 from tidemark.engine.merge.state import Pair, next_step, read_pair
 from tidemark.engine.merge.table import prepare
 from tidemark.engine.table.branch import Attempt
@@ -64,11 +64,11 @@ class MergePlan:
         return self.after.memory if self.after else 0
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> UpsertColumns:
         """The columns of the table."""
         if self.state.columns is None:
             raise ValueError("the upsert table does not exist")
-        return Shape(self.current, self.state.columns)
+        return UpsertColumns(self.current, self.state.columns)
 
     def ledger(
         self, changes: Changes, truncated: Mapping[int, Truncation], memory: int | None, at: datetime | None

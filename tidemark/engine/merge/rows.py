@@ -35,14 +35,16 @@ from tidemark.engine.merge.event import (
     UPSERT,
 )
 from tidemark.engine.merge.orderless import ACTS, BURIED, OTHERS, SEAT, TAKES, with_memory, with_seats
-from tidemark.engine.merge.shape import Shape
+from tidemark.engine.merge.shape import UpsertColumns
 from tidemark.engine.merge.unknown import is_unknown
 
 _PLACE_FIELDS = ("epoch", "partition", "offset", "timestamp")
 _PLACE_TYPE = "struct<epoch: int, partition: int, offset: bigint, timestamp: timestamp>"
 
 
-def events(rows: DataFrame, shape: Shape, found: Struct, origin: Column, *, whole: bool = True) -> DataFrame:
+def events(
+    rows: DataFrame, shape: UpsertColumns, found: Struct, origin: Column, *, whole: bool = True
+) -> DataFrame:
     """Rows of the append or the upsert table, with the columns `found`, as events.
 
     Not `whole`: without the values of columns, which only a new row brings.
@@ -71,19 +73,19 @@ def events(rows: DataFrame, shape: Shape, found: Struct, origin: Column, *, whol
     )
 
 
-def _after(shape: Shape, place: Column | None = None) -> list[Column]:
+def _after(shape: UpsertColumns, place: Column | None = None) -> list[Column]:
     """The place of the event that a delete without an order took; where no column of the source decides, none does."""
     known = F.lit(None) if place is None else place
     return [known.cast(_PLACE_TYPE).alias(AFTER)] if shape.current.by_source else []
 
 
-def key_columns(shape: Shape) -> Column:
+def key_columns(shape: UpsertColumns) -> Column:
     """The key as one struct of k0, k1 …"""
     parts = [F.col(quoted_name(*path)).alias(f"k{n}") for n, path in enumerate(shape.current.keys)]
     return F.struct(*parts).cast(shape.key_type())
 
 
-def key_parts(shape: Shape) -> list[Column]:
+def key_parts(shape: UpsertColumns) -> list[Column]:
     """The parts of an event's key as columns."""
     return [F.col(KEY)[f"k{n}"].alias(f"k{n}") for n in range(len(shape.current.keys))]
 
@@ -94,7 +96,7 @@ def null_key(current: Current) -> Column:
     return (F.col(KIND) != TRUNCATE) & missing
 
 
-def present(rows: DataFrame, shape: Shape) -> DataFrame:
+def present(rows: DataFrame, shape: UpsertColumns) -> DataFrame:
     """Rows of the upsert table that are older than whatever came: that they are there is all that counts of them."""
     return rows.select(
         key_columns(shape).alias(KEY),
@@ -107,7 +109,7 @@ def present(rows: DataFrame, shape: Shape) -> DataFrame:
     )
 
 
-def remembered(rows: DataFrame, shape: Shape) -> DataFrame:
+def remembered(rows: DataFrame, shape: UpsertColumns) -> DataFrame:
     """Rows of the memory of hard deletes as events."""
     position = F.from_json("position", f"{shape.order_type()[:-1]}, after: {_PLACE_TYPE}>", _JSON)
     order = F.struct(*(position[name].alias(name) for name in shape.order_names))
@@ -123,12 +125,12 @@ def remembered(rows: DataFrame, shape: Shape) -> DataFrame:
     )
 
 
-def _no_row(shape: Shape) -> Column:
+def _no_row(shape: UpsertColumns) -> Column:
     row = ", ".join(f"{quoted_name(name)}: {spark_ddl(kind)}" for name, kind in shape.fields)
     return F.lit(None).cast(f"struct<{row}>").alias(ROW)
 
 
-def to_remember(winners: DataFrame, shape: Shape) -> DataFrame:
+def to_remember(winners: DataFrame, shape: UpsertColumns) -> DataFrame:
     """What the memory must hold of winners: new deletes, and the places of others that may yet take what comes late."""
     deletes = winners.where((F.col(KIND) == DELETE) & (F.col(ORIGIN) == NEW))
     others = winners.select(KEY, F.explode(OTHERS).alias(PLACE))
@@ -144,7 +146,7 @@ def to_remember(winners: DataFrame, shape: Shape) -> DataFrame:
     )
 
 
-def reduced(found: DataFrame, shape: Shape) -> DataFrame:
+def reduced(found: DataFrame, shape: UpsertColumns) -> DataFrame:
     """The newest event of each key, and what it means for the table.
 
     Adds to an event's columns: stored (a row is there), marked (and it is marked as deleted), news (new events of
@@ -207,11 +209,11 @@ def taken_alone(found: DataFrame) -> DataFrame:
     )
 
 
-def _acts(shape: Shape) -> Column:
+def _acts(shape: UpsertColumns) -> Column:
     return F.col(ACTS if shape.current.by_source else ORIGIN)
 
 
-def _others(shape: Shape) -> list[Column]:
+def _others(shape: UpsertColumns) -> list[Column]:
     """Where a column of the source decides, what must be remembered beside the winner."""
     if not shape.current.by_source:
         return []
@@ -220,7 +222,7 @@ def _others(shape: Shape) -> list[Column]:
     return [F.col(AFTER), others.alias(OTHERS)]
 
 
-def _folds(shape: Shape) -> Iterator[tuple[str, Column]]:
+def _folds(shape: UpsertColumns) -> Iterator[tuple[str, Column]]:
     """What a winner may take from older events, newest first.
 
     A value that it, or the row that it marks, did not know is the last one told since the delete before; a stored row
@@ -253,7 +255,7 @@ def _first(value: Column) -> Column:
     return F.first(value, ignorenulls=True)
 
 
-def _content(shape: Shape) -> Column:
+def _content(shape: UpsertColumns) -> Column:
     """The winner's row; values that it did not know are those known before, a mark keeps the row that it marks."""
     if not shape.holding and not shape.current.soft:
         return F.col(ROW)
@@ -262,7 +264,7 @@ def _content(shape: Shape) -> Column:
     return F.when(F.col(KIND) == DELETE, _mark(shape)).otherwise(content) if shape.current.soft else content
 
 
-def _known(row: Column, shape: Shape) -> dict[str, Column]:
+def _known(row: Column, shape: UpsertColumns) -> dict[str, Column]:
     """Its values, with those told before in place of those that it did not know."""
     parts = {name: row[name] for name, _ in shape.fields}
     for number, name in enumerate(shape.holding):
@@ -271,7 +273,7 @@ def _known(row: Column, shape: Shape) -> dict[str, Column]:
     return parts
 
 
-def _mark(shape: Shape) -> Column:
+def _mark(shape: UpsertColumns) -> Column:
     """The last row, with place and order of the delete: what is older than the delete stays out."""
     row, last = F.col(ROW), F.col("last")
     parts = {
@@ -308,7 +310,7 @@ def _with_parts(value: Column, kind: ColumnType, parts: Mapping[tuple[str, ...],
     return F.struct(*fields)
 
 
-def _action(shape: Shape) -> Column:
+def _action(shape: UpsertColumns) -> Column:
     origin, stored = _acts(shape), F.col("stored")
     written = F.when(stored, "update").otherwise("insert")
     erased = F.when(stored, "delete")
@@ -321,7 +323,7 @@ def _action(shape: Shape) -> Column:
     return F.when(origin == NEW, new).when(~origin.isin(STORED, UNTOLD, ERASED), erased)
 
 
-def _order(shape: Shape, deletes: Column) -> Column:
+def _order(shape: UpsertColumns, deletes: Column) -> Column:
     """The order of a row, with NULL where a column is; a delete has one only if it tells a column of the source."""
     paths = shape.current.order
     parts = [F.col(quoted_name(*path)).alias(f"o{n}") for n, path in enumerate(paths)]

@@ -13,7 +13,7 @@ from tidemark.engine.merge.unknown import may_be_unknown
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class UpsertColumns:
     """The columns of the upsert table and what must be known of them."""
 
     current: Current

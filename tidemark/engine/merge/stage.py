@@ -20,7 +20,7 @@ from tidemark.engine.merge.event import DELETE, KEY, KIND, ROW
 from tidemark.engine.merge.memory import remember
 from tidemark.engine.merge.plan import MergePlan
 from tidemark.engine.merge.rows import to_remember
-from tidemark.engine.merge.shape import Shape
+from tidemark.engine.merge.shape import UpsertColumns
 from tidemark.engine.merge.tally import Tally, counted, counting, seen
 from tidemark.engine.table.branch import branch_head, branch_identifier
 
@@ -145,7 +145,7 @@ def _rewrite(lake: Lake, plan: MergePlan, winners: DataFrame) -> None:
     chosen.writeTo(branch_identifier(lake, plan.attempt)).overwrite(F.lit(True))
 
 
-def _rows(winners: DataFrame, shape: Shape) -> DataFrame:
+def _rows(winners: DataFrame, shape: UpsertColumns) -> DataFrame:
     """Winners as rows of the table, with key and action beside them."""
     values = [F.col(ROW)[name].alias(name) for name, _ in shape.fields]
     if shape.current.soft:
@@ -153,7 +153,7 @@ def _rows(winners: DataFrame, shape: Shape) -> DataFrame:
     return winners.select(*values, F.col(KEY).alias(_KEY), F.col("action").alias(_ACTION))
 
 
-def _columns(shape: Shape) -> list[str]:
+def _columns(shape: UpsertColumns) -> list[str]:
     return [quoted_name(field.name) for field in shape.columns.fields]
 
 

@@ -37,8 +37,8 @@ from tidemark.engine.operate.replaced import (
 )
 from tidemark.engine.operate.replay_plan import (
     UNCOUNTED,
-    Change,
     Ground,
+    Recount,
     check_each_once,
     ground,
     judge_replay,
@@ -120,7 +120,7 @@ def _replace(
         check_each_once(lake, _of_epoch(plan, planned.epoch), only=staged.rows)
     judge_replay(lake, plan, staged, frozenset({"min_rows", "unique"}), "backfill other times")
     waits = waiting(lake, contract, planned.epoch, placed.within)
-    change = UNCOUNTED
+    recount = UNCOUNTED
     if source.kind == "own":
         after, inner = _counts(placed, loaded)
         new = counted_rows(lake, contract, target, within)
@@ -130,7 +130,7 @@ def _replace(
         _keep_every_record(lake, plan, placed, waits)
         touched = {p: [(r.start, r.end)] for p, r in plan.ranges.items()}
         shadow = lake.state(contract.table + SHADOW).ledger
-        change = Change(before, after, touched, shadow.truncates if shadow else {}, reread=True)
+        recount = Recount(before, after, touched, shadow.truncates if shadow else {}, reread=True)
     revealed = _hide_quarantined(lake, plan, source, planned, loaded, signature.run_id)
     settlement = _settlement(plan, planned, signature.run_id).model_copy(
         update={
@@ -159,7 +159,7 @@ def _replace(
     def unchanged() -> None:
         require_shadow(work, lake.state(contract.table + SHADOW, ledger=False))
 
-    return publish_and_settle(lake, plan, written, evidence, change, settlement, unchanged, says)
+    return publish_and_settle(lake, plan, written, evidence, recount, settlement, unchanged, says)
 
 
 def _settlement(plan: Plan, planned: Backfill, run_id: str) -> Settlement:

@@ -169,7 +169,7 @@ def check_each_once(lake: Lake, plan: Plan, *, only: int | None = None) -> None:
         )
 
 
-class Change(NamedTuple):
+class Recount(NamedTuple):
     """What a replay does, by partition: counts before and after, the offsets, and the last truncate that is no row.
 
     `reread`: the table's own topic was read again.
@@ -182,7 +182,7 @@ class Change(NamedTuple):
     reread: bool = False
 
 
-UNCOUNTED = Change({}, {}, {}, {})
+UNCOUNTED = Recount({}, {}, {}, {})
 """Rows of elsewhere: the ledger knows no offsets of theirs."""
 
 
@@ -191,7 +191,7 @@ def publish_and_settle(
     plan: Plan,
     written: frozenset[int],
     evidence: Evidence,
-    change: Change,
+    recount: Recount,
     settlement: Settlement,
     unchanged: Callable[[], None] | None = None,
     says: Mapping[str, str] | None = None,
@@ -212,16 +212,16 @@ def publish_and_settle(
         schema_ids=evidence.schema_ids,
         max_timestamp=moment(evidence.max_timestamp),
         watermark=moment(evidence.watermark, per_second=1_000_000),
-        truncates=change.truncates,
+        truncates=recount.truncates,
     )
     ledger = replayed(
         plan.ledger,
-        change.before,
-        change.after,
-        change.touched,
+        recount.before,
+        recount.after,
+        recount.touched,
         settlement,
         entry,
-        reread=change.reread,
+        reread=recount.reread,
     )
     receipt = publish(lake, plan.attempt, written, ledger, unchanged, act=plan.act, says=says)
     settle_published(lake, plan.contract, ledger)

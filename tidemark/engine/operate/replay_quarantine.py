@@ -33,8 +33,8 @@ from tidemark.engine.ingest.quarantine_rows import explained_rows
 from tidemark.engine.ingest.stage import stage
 from tidemark.engine.look.quarantined import causes
 from tidemark.engine.operate.replay_plan import (
-    Change,
     Ground,
+    Recount,
     check_each_once,
     check_staged,
     ground,
@@ -317,7 +317,7 @@ def _publish(
             plan,
             made | {staged.snapshot_id},
             staged.evidence,
-            Change(before, after, spans, fates.truncates),
+            Recount(before, after, spans, fates.truncates),
             settlement,
         )
 

@@ -36,8 +36,8 @@ from tidemark.engine.operate.replaced import (
     waiting,
 )
 from tidemark.engine.operate.replay_plan import (
-    Change,
     Ground,
+    Recount,
     check_each_once,
     ground,
     judge_replay,
@@ -189,7 +189,7 @@ def _replace(
         replace(plan, act=_act(plan, signature)),
         frozenset(int(i) for i in (*written, staged.snapshot_id) if i is not None),
         staged.evidence,
-        Change(before, counts, settlement.resolved, truncates(groups), reread=True),
+        Recount(before, counts, settlement.resolved, truncates(groups), reread=True),
         settlement,
         lambda: require_topic_of(lake, plan),
     )
