@@ -5,7 +5,8 @@ Nothing here is needed: with no instance, or one that does not answer, there are
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from tidemark.engine.config.configuration import places
@@ -31,6 +32,12 @@ def hints(home: Path, tables: Sequence[str]) -> Mapping[str, Hint]:
         return {}
 
 
-def loaded(table: str) -> bool:
-    """Whether some run has loaded the table, as far as Dagster knows."""
-    return any(each.loaded for each in hints(places(os.environ).home, [table]).values())
+def loaded(tables: Sequence[str]) -> Callable[[str], bool]:
+    """Whether some run has loaded one of `tables`, as far as Dagster knows; it is asked once, when first needed."""
+
+    @cache
+    def known() -> frozenset[str]:
+        found = hints(places(os.environ).home, tables)
+        return frozenset(table for table, each in found.items() if each.loaded)
+
+    return lambda table: table in known()

@@ -12,6 +12,7 @@ from tidemark.cli.apart import each_apart
 from tidemark.cli.border import FINDING
 from tidemark.cli.choice import chosen_both
 from tidemark.cli.contracts import load_contracts
+from tidemark.cli.dagster_records import loaded
 from tidemark.cli.output import console, print_json, show_error
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.engine.access.lake import Lake
@@ -25,6 +26,7 @@ def plan(tables: Sequence[str], *, sample: int, as_json: bool) -> None:
     configuration = load_contracts()
     lake = Lake(configuration)
     contracts, upserts = chosen_both(configuration, tables)
+    lake.loaded = loaded([each.table for each in contracts])
     asked: list[Callable[[], Foresight]] = [
         partial(foresee, lake, contract, sample=sample) for contract in contracts
     ]

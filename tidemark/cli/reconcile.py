@@ -32,7 +32,7 @@ def reconcile(table: str, *, as_json: bool) -> None:
     configuration = load_contracts()
     contract = configuration.contract(table)
     lake = Lake(configuration)
-    lake.loaded = loaded
+    lake.loaded = loaded([table])
     with _progress(as_json=as_json) as show:
         found = compare(lake, contract, show)
     if as_json:

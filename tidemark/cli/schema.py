@@ -17,7 +17,7 @@ def schema(table: str, *, as_json: bool) -> None:
     """Columns with ids and comments, layout, and the history of changes."""
     configuration = load_contracts()
     lake = Lake(configuration)
-    lake.loaded = loaded
+    lake.loaded = loaded([table])
     found = schema_report(lake, configuration.contract(table))
     if as_json:
         print_json(found)

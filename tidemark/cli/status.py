@@ -17,7 +17,7 @@ from tidemark.cli.apart import each_apart
 from tidemark.cli.border import FINDING
 from tidemark.cli.choice import chosen, chosen_both
 from tidemark.cli.contracts import load_contracts
-from tidemark.cli.dagster_records import hints
+from tidemark.cli.dagster_records import hints, loaded
 from tidemark.cli.output import age, ago, console, number, print_json, show_error, state_text
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.units import counted
@@ -32,6 +32,7 @@ from tidemark.engine.look.quarantined import Cause, causes
 from tidemark.engine.look.status import Facts, Status, judge, waiting_records
 from tidemark.engine.look.tables import hinted, look
 from tidemark.engine.look.upserts import upsert_statuses
+from tidemark.engine.table.absent import not_new
 
 _SPARE = ("files", "stream", "headroom", "rows", "published", "quarantined")
 """Columns that a narrow terminal goes without, the first ones first; --json has them all."""
@@ -172,10 +173,9 @@ def quarantine(tables: Sequence[str], *, as_json: bool) -> None:
         Stopped, Outage: no table can be seen.
     """
     configuration = load_contracts()
-    lake = Lake(configuration)
-    seen_ones, unknown = each_apart(
-        partial(_causes, lake, contract) for contract in chosen(configuration, tables)
-    )
+    lake, contracts = Lake(configuration), chosen(configuration, tables)
+    lake.loaded = loaded([each.table for each in contracts])
+    seen_ones, unknown = each_apart(partial(_causes, lake, contract) for contract in contracts)
     if unknown and not seen_ones:
         raise unknown[0]
     found = list(chain.from_iterable(seen_ones))
@@ -190,9 +190,11 @@ def quarantine(tables: Sequence[str], *, as_json: bool) -> None:
 
 
 def _causes(lake: Lake, contract: Contract) -> list[Cause]:
-    ledger = lake.state(contract.table, ledger=False).ledger
     with named(contract.table):
-        return causes(lake, contract.table, contract.quarantine_table, ledger)
+        state = lake.state(contract.table, ledger=False)
+        if not state.exists and (why := not_new(lake, contract)):
+            raise why
+        return causes(lake, contract.table, contract.quarantine_table, state.ledger)
 
 
 def _unknown(error: Stopped | Outage) -> Mapping[str, Any]:

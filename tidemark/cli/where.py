@@ -12,6 +12,7 @@ import yaml
 from tidemark.cli.apart import each_apart
 from tidemark.cli.border import FINDING
 from tidemark.cli.contracts import load_contracts
+from tidemark.cli.dagster_records import loaded
 from tidemark.cli.output import console, print_json, show_error
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Refused, Stopped
@@ -40,6 +41,7 @@ def where(topic: str, place: str | None, key: str | None, *, as_json: bool) -> N
             next_step="tidemark check",
         )
     lake, wanted = Lake(configuration), None if key is None else _keys(key)
+    lake.loaded = loaded([each.table for each in fed])
     found, unknown = each_apart(partial(_answers, lake, each, place, wanted) for each in fed)
     if unknown and not found:
         raise unknown[0]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from dagster import AssetKey, AssetMaterialization, DagsterInstance
 from pyiceberg.catalog.sql import SqlCatalog
 from typer.testing import CliRunner
 
@@ -98,3 +99,22 @@ def test_a_table_that_cannot_be_seen_hides_no_other(
     lose("known")
     told = CliRunner().invoke(app, [*words, "--json"])
     assert (told.exit_code, json.loads(told.stdout)["error"]["state"]) == (1, "table_missing")
+
+
+def test_a_table_that_was_loaded_and_is_not_there_is_told_as_a_run_tells_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a table that no run has loaded yet, when a plan, the quarantine or a record is asked for, then nothing is wrong with it; once Dagster knows of a load, it is missing."""
+    monkeypatch.setattr(kafka, "TIMEOUT", 0.5)  # no broker is there
+    (home / "contracts" / "asks.yaml").unlink()
+    folder = home / "home" / "dagster"
+    folder.mkdir(parents=True)
+    (folder / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(folder))
+    asked = (["plan"], ["status", "--quarantine"], ["where", "known", "0:5"])
+    assert [CliRunner().invoke(app, words).exit_code for words in asked] == [0, 0, 0]
+    with DagsterInstance.get() as instance:
+        instance.report_runless_asset_event(AssetMaterialization(AssetKey(["shop", "known"])))
+    for words in asked:
+        told = CliRunner().invoke(app, [*words, "--json"])
+        assert (told.exit_code, "table_missing" in told.stdout) == (1, True), words

@@ -27,6 +27,7 @@ class Lake:
         self.catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
         self.platform = SimpleNamespace(catalog=SimpleNamespace(type="sql", name="lake"))
         self.configuration = SimpleNamespace(contracts=(), origins={})
+        self.loaded = lambda _: False
 
     def state(self, table: str, *, ledger: bool = True) -> Any:
         return read_state(self.catalog, table, required=ledger)

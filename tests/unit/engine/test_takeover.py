@@ -25,7 +25,7 @@ from tidemark.engine.merge.table import prepare
 from tidemark.engine.schema.evolve import Approval, begin_rename, finish
 from tidemark.engine.schema.history import history
 from tidemark.engine.table import takeover
-from tidemark.engine.table.absent import gone
+from tidemark.engine.table.absent import gone, not_new
 from tidemark.engine.table.folder import taken_folder
 from tidemark.engine.table.takeover import adoption, releases, rename, renaming
 
@@ -101,7 +101,10 @@ class TestATableThatTheContractNamesAnew:
         lake.catalog.create_table("shop.orders_quarantine", ROWS.schema)
         now = contract("sales.orders")
         lake.declare(now)
+        lake.loaded = lambda _: False
         plan = renaming(lake, now)
+        assert not_new(lake, now).fields["plan"] == plan.id, "by this name no run has loaded it"
+        assert not_new(lake, contract("sales.clicks", topic="clicks")) is None
         [change] = plan.changes
         assert (plan.verdict, change.kind, change.old, change.new) == (
             "review",

@@ -25,6 +25,7 @@ from tidemark.engine.schema.evolve import Evolution, evolve, plan_evolution, val
 from tidemark.engine.schema.keys import key_fault
 from tidemark.engine.schema.subjects import subjects_of
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
+from tidemark.engine.table.absent import gone
 from tidemark.engine.table.folder import folder_fault
 from tidemark.engine.table.takeover import adoption, releases, renaming
 
@@ -79,6 +80,8 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
         moved = None if state.exists else renaming(lake, contract)
         if moved is not None:
             return _complete(lake, contract, of_plan(moved))
+        if not state.exists and (missing := gone(lake, contract.table)):
+            raise missing
         plan: SchemaPlan | None = None
         if not state.exists:
             found, columns = _new_table(lake, contract, schemas), schemas.wanted()

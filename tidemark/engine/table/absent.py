@@ -24,6 +24,11 @@ def gone(lake: Lake, table: str) -> Stopped | None:
     return lost(lake, contract) if contract else Stopped("table_missing", table, _LOADED)
 
 
+def not_new(lake: Lake, contract: Contract) -> Stopped | None:
+    """Why a table is not there that no run may simply make: it is `gone`, or was only renamed (`why_not_anew`)."""
+    return gone(lake, contract.table) or why_not_anew(lake, contract)
+
+
 def lost(lake: Lake, contract: Contract) -> Stopped:
     """Of a table that runs have loaded: what keeps it from being made anew, else `table_missing`."""
     missing = Stopped("table_missing", contract.table, _LOADED, topic=contract.topic)

@@ -24,14 +24,8 @@ from tidemark.domain.states import remedy
 from tidemark.domain.times import iso
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import (
-    TableState,
-    ancestors,
-    is_receipt,
-    ledger_of,
-    load,
-    made_at,
-)
+from tidemark.engine.access.table_state import TableState, ancestors, is_receipt, ledger_of, load, made_at
+from tidemark.engine.table.absent import not_new
 from tidemark.engine.table.settle import pending
 from tidemark.engine.table.standing import NEEDED, OPEN, require_columns, standing
 from tidemark.engine.verify.glimpse import glimpse, is_skipped
@@ -194,6 +188,8 @@ def _place(row: dict[str, Any]) -> tuple[int, int, int]:
 def _look(lake: Lake, contract: Contract) -> _Table:
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         state = lake.state(contract.table, ledger=False)
+        if not state.exists and (why := not_new(lake, contract)):
+            raise why
         loaded = load(lake.catalog, contract.table)
         chain = ancestors(loaded.metadata, state.head) if loaded else ()
         receipts = [(s.snapshot_id, made_at(s), ledger_of(s, contract.table)) for s in chain if is_receipt(s)]
