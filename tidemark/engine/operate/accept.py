@@ -277,9 +277,10 @@ def _unledgered(lake: Lake, contract: Contract) -> TableState:
     try:
         return lake.state(contract.table)
     except Stopped as stopped:
-        if stopped.state != "ledger_missing":
+        state = lake.state(contract.table, ledger=False)
+        if stopped.state != "ledger_missing" or state.ledger is not None:  # main is at half of a commit
             raise
-        return lake.state(contract.table, ledger=False)
+        return state
 
 
 def _unused_epoch(lake: Lake, contract: Contract, state: TableState) -> int:

@@ -1,0 +1,65 @@
+"""Rule: an act that is refused names the step that helps, and one that took place is logged, whatever came between."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Stopped
+from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY, Ledger
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import OWNED
+from tidemark.engine.config.configuration import load
+from tidemark.engine.operate.accept import accept
+from tidemark.engine.table.operations import Signature
+
+ANN = Signature("ann", "it was so", "run-1")
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
+RECEIPT = {LEDGER_PROPERTY: Ledger(cluster_id="c", topic_id="t", topic="orders", next={0: 2}).to_json()}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A table shop.orders that nothing was written to yet, with an upsert table in its contract; no service runs."""
+    (tmp_path / "contracts").mkdir()
+    (tmp_path / "contracts" / "orders.yaml").write_text(
+        "topic: orders\ntable: shop.orders\nvalue: {format: json, fields: {id: bigint}}\nupsert: {keys: [id]}\n"
+    )
+    platform = tmp_path / "platform.yaml"
+    platform.write_text(
+        "kafka: {main: {bootstrap.servers: '127.0.0.1:1'}}\nspark: {remote: 'sc://127.0.0.1:1'}\n"
+        f"catalog: {{type: sql, uri: 'sqlite:///{tmp_path}/c.db', warehouse: 'file://{tmp_path}'}}\n"
+    )
+    made = Lake(load(platform, tmp_path / "contracts", environ={}, home=tmp_path))
+    made.catalog.create_namespace("shop")
+    made.catalog.create_table("shop.orders", ROWS.schema, properties={OWNED: "orders"})
+    return made
+
+
+@pytest.fixture
+def contract(lake: Lake) -> Contract:
+    return lake.configuration.contract("shop.orders")
+
+
+def _append(lake: Lake, summary: dict[str, str]) -> None:
+    lake.catalog.load_table("shop.orders").append(ROWS, snapshot_properties=summary)
+
+
+def _stopped(act: Callable[..., Any], *asked: Any) -> Stopped:
+    with pytest.raises(Stopped) as stopped:
+        act(*asked)
+    return stopped.value
+
+
+def test_a_first_load_of_a_table_at_half_of_a_commit_is_not_what_helps(
+    lake: Lake, contract: Contract
+) -> None:
+    """Given main at rows whose receipt came later, when a first load is accepted, then it stops as a run does, with the rollback as its step."""
+    for summary in (RECEIPT, {BATCH_PROPERTY: "b"}):
+        _append(lake, summary)
+    told = _stopped(accept, lake, contract, "first-load", ANN)
+    assert told.message == _stopped(lake.state, "shop.orders").message
+    assert told.next_step.startswith("tidemark rollback shop.orders --snapshot ")
