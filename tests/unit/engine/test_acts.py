@@ -8,12 +8,14 @@ import pyarrow as pa
 import pytest
 
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import currents
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY, Ledger
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import OWNED
 from tidemark.engine.config.configuration import load
 from tidemark.engine.operate.accept import accept
+from tidemark.engine.operate.accept_upsert import accept_upsert
 from tidemark.engine.table.operations import Signature
 
 ANN = Signature("ann", "it was so", "run-1")
@@ -63,3 +65,11 @@ def test_a_first_load_of_a_table_at_half_of_a_commit_is_not_what_helps(
     told = _stopped(accept, lake, contract, "first-load", ANN)
     assert told.message == _stopped(lake.state, "shop.orders").message
     assert told.next_step.startswith("tidemark rollback shop.orders --snapshot ")
+
+
+def test_a_first_load_of_an_upsert_table_stops_as_its_append_table_does(lake: Lake) -> None:
+    """Given an append table whose ledger is gone, when its upsert table is accepted, then that is told, and not that it was never loaded."""
+    _append(lake, {})
+    current = currents(lake.configuration.contracts)["shop.orders_current"]
+    told = _stopped(accept_upsert, lake, current, "first-load", ANN)
+    assert (told.state, told.table) == ("ledger_missing", "shop.orders")

@@ -38,6 +38,7 @@ def accept_upsert(lake: Lake, current: Current, what: Acceptance, signature: Sig
 
     Raises:
         Refused: the table is in no such state, or the acceptance is one of the append table; nothing was changed.
+        Stopped: the append table has lost its ledger, or is gone.
         Overtaken: a merge published in the same moment; ask again.
     """
     table = current.contract.table
@@ -63,6 +64,7 @@ def _first_load(lake: Lake, current: Current, what: Acceptance, signature: Signa
         )
     pair = read_pair(lake, current, ledger=False)
     if pair.append is None:
+        lake.state(append)  # stops where it is there without its ledger
         raise unloaded(lake, append)
     state = pair.state
     lost = state.head is not None and state.merged is None
