@@ -10,6 +10,7 @@ from dying import dying_at
 from topics import ORDER, order
 
 import tidemark.engine.ingest.plan as planning
+import tidemark.engine.ingest.quarantine as quarantining
 import tidemark.engine.look.tables as looking
 import tidemark.engine.operate.accept as accepting
 import tidemark.engine.operate.replay_quarantine as replaying
@@ -17,8 +18,11 @@ import tidemark.engine.verify.reconcile as reconciling
 from tidemark.domain.errors import Overtaken
 from tidemark.engine.look.status import lag_of, state_of
 from tidemark.engine.operate.accept import accept
+from tidemark.engine.operate.pause import resume
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
+from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.table.operations import Signature
+from tidemark.engine.table.settle import settle
 from tidemark.engine.verify.reconcile import reconcile
 
 ADA = Signature("ada", "a test")
@@ -45,6 +49,30 @@ def test_records_that_wait_for_a_review_say_so_when_another_run_publishes_all_be
     outcome = table.run()
     assert (states, table.ids()) == (["schema_review"], [0, 1, 2, 3, 5])
     assert (outcome.state, outcome.lag_records) == ("schema_review", 1)
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_an_earlier_rollback_takes_nothing_from_a_quarantine_that_was_made_after_it(
+    lakehouse, meanwhile, empty
+):
+    """Given a rollback of a table whose quarantine is not there, or has never held a row, when a run meets the first bad record and another begins just before its receipt, then that record stays in quarantine."""
+    topic = lakehouse.cluster.topic("rewound", 1)
+    topic.send(range(4))
+    table = lakehouse.table(topic, quarantine={"fail": 1.0})
+    table.run()
+    target = table.head
+    topic.send(range(4, 8))
+    table.run()
+    if empty:
+        quarantining.ensure(lakehouse.lake, table.contract)
+    rollback(lakehouse.lake, table.contract, Target(target), ADA)
+    resume(lakehouse.lake, table.contract, ADA)
+    topic.send_raw([(b"bad", b"no magic byte", 0)])
+    ledger = lakehouse.lake.state(table.name).ledger
+    meanwhile(quarantining, "pause_point", lambda: settle(lakehouse.lake, table.contract, ledger))
+    assert table.run().rows.quarantined == 1
+    assert (table.ids(), table.causes()) == (list(range(8)), {"no_magic_byte": 1})
+    table.holds_everything()
 
 
 @pytest.mark.parametrize("resolves", ["record-gap", "new-epoch"])

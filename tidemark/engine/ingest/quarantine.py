@@ -25,7 +25,9 @@ from tidemark.engine.access.spark import temp_view
 from tidemark.engine.access.table_state import OWNED, load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.table.branch import main_at, ref_at
+from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.races import or_overtaken
+from tidemark.engine.table.settle import SETTLED
 
 COLUMNS = (
     "topic string, epoch int, partition int, offset bigint, timestamp timestamp, timestamp_type int, key binary, "
@@ -35,11 +37,21 @@ COLUMNS = (
 
 
 def ensure(lake: Lake, contract: Contract) -> None:
-    """Create the quarantine table of a contract when it is not there; that of a backfill's shadow is marked like it."""
+    """Create the quarantine table of a contract when it is not there; that of a backfill's shadow is marked like it.
+
+    What the newest receipt asks of it, a rollback's say, is nothing to one that has no rows yet, and settled with that.
+    """
     quarantine, backfill = contract.quarantine_table, contract.table_properties.get(BACKFILL)
-    if load(lake.catalog, quarantine) is not None:
+    there = load(lake.catalog, quarantine)
+    if there is not None and there.metadata.current_snapshot_id is not None:
+        return
+    ledger = lake.state(contract.table, ledger=False).ledger
+    settled = {SETTLED: ledger.settlement.id} if ledger and ledger.settlement else {}
+    if there is not None:
+        set_properties(lake, quarantine, settled)
         return
     keep = {
+        **settled,
         OWNED: contract.topic,
         **({BACKFILL: backfill} if backfill else {}),
         "format-version": "2",
