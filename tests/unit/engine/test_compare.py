@@ -34,6 +34,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Any:
     [
         (Wanted(by="email", since=NOON), "need a time, and email is none"),
         (Wanted(until=NOON), "need a time, and no such column"),
+        (Wanted(by="at", since=NOON, until=NOON), "--from .* --to .* is nothing"),
         (Wanted(ignore=frozenset({"emial"})), "neither table has a column emial; did you mean email"),
     ],
 )

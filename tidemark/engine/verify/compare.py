@@ -252,7 +252,8 @@ def _require_meaning(one: _Opened, other: _Opened, wanted: Wanted) -> None:
     """Nothing that was asked for is passed over, or left to Spark to choke on.
 
     Raises:
-        Refused: an ignored column is in neither table; `since` or `until` without a time to hold them against.
+        Refused: an ignored column is in neither table; `since` or `until` without a time to hold them against, or with
+            none between them.
     """
     names = {*one.rows.schema.names, *other.rows.schema.names}
     unknown = sorted(wanted.ignore - names)
@@ -272,6 +273,13 @@ def _require_meaning(one: _Opened, other: _Opened, wanted: Wanted) -> None:
         raise Refused(
             f"--from and --to need a time, and {why}",
             next_step="--by names a column of times",
+            table=one.table,
+            other=other.table,
+        )
+    if wanted.since and wanted.until and wanted.since >= wanted.until:
+        raise Refused(
+            f"--from {wanted.since.isoformat()} --to {wanted.until.isoformat()} is nothing",
+            next_step="--from and --to name two times, the first before the second",
             table=one.table,
             other=other.table,
         )
