@@ -10,12 +10,14 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, Message
 from typer.testing import CliRunner
 
 from tidemark.cli.border import report
 from tidemark.cli.main import app
 from tidemark.cli.output import print_json
 from tidemark.domain.errors import Outage, Refused, Stopped, TidemarkError
+from tidemark.engine.verify.committed import _at_end
 from tidemark.services.errors import JavaMissing, ServiceFailed
 
 HEAVY = {
@@ -120,6 +122,13 @@ def test_a_broken_contract_names_file_and_line_and_exits_with_2(home: Path) -> N
 def test_exit_codes(error: Exception, code: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert report(error, as_json=True) == code
     assert {"kind", "message", "next_step"} <= json.loads(capsys.readouterr().out)["error"].keys()
+
+
+def test_records_that_kafka_deletes_while_they_are_counted_are_no_bad_use() -> None:
+    late = Message(topic="orders", error=KafkaError(KafkaError.OFFSET_OUT_OF_RANGE))
+    with pytest.raises(TidemarkError, match="Kafka deleted records of orders") as deleted:
+        _at_end(late)
+    assert report(deleted.value, as_json=True) == 1
 
 
 def test_a_traceback_is_shown_only_when_asked_for(

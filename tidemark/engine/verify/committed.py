@@ -40,7 +40,7 @@ def read_committed(
     Raises:
         Outage: `kafka_down`.
         Stopped: `permission_denied`.
-        TidemarkError: Kafka deleted records while they were read.
+        TidemarkError: `failed`: Kafka deleted records while they were read.
     """
     open_ones = {p: each for p, each in ranges.items() if len(each)}
     if not open_ones:
@@ -103,7 +103,9 @@ def _at_end(message: Message) -> int:
         return int(message.offset() or 0)
     if code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
         raise TidemarkError(
-            f"Kafka deleted records of {message.topic()} while they were counted", next_step="count again"
+            f"Kafka deleted records of {message.topic()} while they were counted",
+            next_step="count again",
+            state="failed",
         )
     if code in {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}:
         raise Stopped("permission_denied", "-", str(error))
