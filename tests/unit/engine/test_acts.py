@@ -1,6 +1,7 @@
 """Rule: an act that is refused names the step that helps, and one that took place is logged, whatever came between."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +10,35 @@ import pytest
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import currents
-from tidemark.domain.errors import Stopped
+from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY, Ledger
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import OWNED
+from tidemark.engine.access.table_state import OWNED, PAUSED
 from tidemark.engine.config.configuration import load
+from tidemark.engine.look import headroom
+from tidemark.engine.operate import rollback as rolling
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.accept_upsert import accept_upsert
+from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.table.operations import Signature
 
 ANN = Signature("ann", "it was so", "run-1")
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 RECEIPT = {LEDGER_PROPERTY: Ledger(cluster_id="c", topic_id="t", topic="orders", next={0: 2}).to_json()}
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Properties of tables are set without it."""
+    monkeypatch.setattr(rolling, "set_properties", _set)
+
+
+def _set(lake: Lake, table: str, properties: Mapping[str, str | None]) -> None:
+    with lake.catalog.load_table(table).transaction() as transaction:
+        there = transaction.table_metadata.properties
+        transaction.remove_properties(*(k for k, text in properties.items() if text is None and k in there))
+        transaction.set_properties({k: text for k, text in properties.items() if text is not None})
 
 
 @pytest.fixture
@@ -73,3 +91,18 @@ def test_a_first_load_of_an_upsert_table_stops_as_its_append_table_does(lake: La
     current = currents(lake.configuration.contracts)["shop.orders_current"]
     told = _stopped(accept_upsert, lake, current, "first-load", ANN)
     assert (told.state, told.table) == ("ledger_missing", "shop.orders")
+
+
+def test_a_rollback_that_fails_on_its_way_leaves_no_word_of_one_that_took_place(
+    lake: Lake, contract: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given two loads, when the rollback of one finds no Spark, then the table is paused for it, and nothing says that it was rolled back."""
+    monkeypatch.setattr(headroom, "TIMEOUT", 0.5)  # no broker is there
+    monkeypatch.setattr(lake, "topic", lambda _: Topic("orders", "c", "t", {0: 0}, {0: 2}, {0: 2}))
+    for _ in range(2):
+        _append(lake, RECEIPT)
+    first = lake.catalog.load_table("shop.orders").metadata.snapshots[0].snapshot_id
+    with pytest.raises(Outage, match="spark_down"):
+        rollback(lake, contract, Target(first), ANN)
+    said = json.loads(lake.state("shop.orders").properties[PAUSED])["reason"]
+    assert said == f"for a rollback to snapshot {first}: it was so"

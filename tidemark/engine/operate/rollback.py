@@ -304,7 +304,7 @@ def _publish(lake: Lake, contract: Contract, step: _Step, run_id: str, act: str)
 def _says(signature: Signature, target: Target) -> str:
     at = datetime.now(UTC).isoformat(timespec="seconds")
     return json.dumps(
-        {"by": signature.by, "reason": f"rolled back to {target}: {signature.reason}", "at": at}
+        {"by": signature.by, "reason": f"for a rollback to {target}: {signature.reason}", "at": at}
     )
 
 
