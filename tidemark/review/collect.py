@@ -9,7 +9,6 @@ from typing import Any
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import currents
-from tidemark.domain.ledger.backfill import CUTOVER
 from tidemark.domain.lineage.column_lineage import (
     Exposure,
     Lineage,
@@ -34,7 +33,7 @@ from tidemark.engine.preview.foresee import foresee
 from tidemark.engine.schema.history import history
 from tidemark.engine.table.operations import log_table
 from tidemark.review.promises import promises
-from tidemark.review.receipts import Receipt, fates_of, receipts_of, recovery_of, snapshots_of
+from tidemark.review.receipts import Receipt, cutover_of, fates_of, receipts_of, recovery_of, snapshots_of
 
 OPERATIONS = 50
 """Newest lines of the operations log that are shown."""
@@ -68,7 +67,7 @@ class Review:
     why: str = ""
     """What stopped the table, in the words of its last run or of the state; empty where it goes on."""
     cutover: Mapping[str, Any] | None = None
-    """The last backfill that was published, as the table itself says."""
+    """The last backfill that was published, as the table itself says, and not rolled back."""
     unasked: Mapping[str, State] = field(default_factory=dict)
     """Of `table`, `quarantine` and `operations` what could not be read, by the state of what holds it."""
 
@@ -172,7 +171,7 @@ def _review(
         current=current,
         waits=waits.as_json() if waits else None,
         why=why(facts, status.state),
-        cutover=_plain(state.properties.get(CUTOVER)) or None if state else None,
+        cutover=asked(lambda: cutover_of(table.metadata, contract.table))[0] if table else None,
         unasked={part: fault for part, fault in faults.items() if fault},
     )
 

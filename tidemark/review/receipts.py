@@ -1,5 +1,6 @@
 """What the table's own snapshots tell: batches over time, maintenance, and where it can be recovered to."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,8 +10,16 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
 from tidemark.domain.errors import Stopped
+from tidemark.domain.ledger.backfill import CUTOVER
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Ledger, add_up
-from tidemark.engine.access.table_state import ancestors, made_at, summary_of
+from tidemark.engine.access.table_state import (
+    ancestors,
+    is_receipt,
+    is_undone,
+    ledger_of,
+    made_at,
+    summary_of,
+)
 from tidemark.engine.verify.provenance import others_since
 
 KEPT = 400
@@ -102,6 +111,21 @@ def recovery_of(receipts: list[Receipt]) -> dict[str, Any] | None:
         "oldest_snapshot_id": oldest.snapshot_id,
         "oldest_at": oldest.at.isoformat(),
     }
+
+
+def cutover_of(metadata: TableMetadata, table: str) -> Mapping[str, Any] | None:
+    """The last backfill that was published, as the table says, unless it was rolled back.
+
+    Raises:
+        Stopped: `misconfigured`: a newer Tidemark wrote a ledger.
+    """
+    said = json.loads(metadata.properties.get(CUTOVER, "{}"))
+    if not said:
+        return None
+    written = filter(is_receipt, metadata.snapshots)
+    own = [each for each in written if ledger_of(each, table).batch_id == said["batch_id"]]
+    undone = bool(own) and all(is_undone(metadata, each.snapshot_id) for each in own)
+    return None if undone else said
 
 
 def fates_of(receipts: list[Receipt]) -> list[dict[str, Any]]:
