@@ -19,7 +19,7 @@ from tidemark.domain.cadence.freshness import GRADES, Grade
 from tidemark.domain.cadence.lag import Sighting, prune
 from tidemark.domain.cadence.request import Trouble
 from tidemark.domain.ledger.offsets import Offsets, waiting
-from tidemark.domain.states import STATES, State
+from tidemark.domain.states import OUTAGES, STATES, State
 
 Moment = Annotated[float, Field(ge=0, le=253_402_300_799)]
 """Seconds since 1970, before the year 10000: what a cursor has for a time otherwise cannot be read."""
@@ -55,6 +55,11 @@ class Entry:
     """A run did not end well, and may have published here without telling."""
     staged: bool = False
     """Of this tick's reading alone; not kept."""
+
+    @property
+    def lost(self) -> bool:
+        """It could not be looked at: an outage, of its own or of all."""
+        return self.fault in OUTAGES
 
     def mark_trouble(self) -> None:
         """Let the trouble that a run has told of keep how the table looked when it was first read since."""

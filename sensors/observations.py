@@ -49,7 +49,7 @@ def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvalua
                 entry.grade = found.grade
                 yield freshness_evaluation(contract, found)
             continue
-        if lag is None or entry.committed is None or entry.read_at != tick.now:
+        if lag is None or entry.committed is None or entry.fault or entry.read_at != tick.now:
             continue  # what a run has committed since the last reading would count as lag
         quiet = (tick.now - entry.active).total_seconds() if entry.active else None
         found = judge(lag, contract.freshness, quiet=quiet, staged=entry.staged)
@@ -85,7 +85,7 @@ def results_of_the_dead(
 def _is_due(tick: Tick, decision: Ask, table: str) -> bool:
     entry = tick.cache.entry(table)
     stopped = entry.trouble is not None and entry.trouble.state != "failed"
-    return entry.owed and (not stopped or table in decision.tables)
+    return entry.owed and not (tick.catalog_down or entry.lost) and (not stopped or table in decision.tables)
 
 
 def _told(instance: dg.DagsterInstance, contract: Contract) -> str | None:

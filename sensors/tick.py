@@ -26,6 +26,8 @@ READ_TROUBLED_EVERY = timedelta(seconds=10)
 """A stopped or paused table: someone may be mending it."""
 READS = 40
 """Tables read in one tick at most, so that a lost cursor does not exhaust the tick's time."""
+OUTAGES_ASKED = 2
+"""Tables that are asked for in vain in one tick at most: each may take a whole timeout."""
 
 
 @dataclass(slots=True)
@@ -101,16 +103,43 @@ class Tick:
             self.down += some(list(said), said.__getitem__)
 
     def _read_tables(self) -> None:
-        turn = ceil(len(self.contracts) * self.lane.poll / READ_EVERY) + 1
-        stale = sorted(self._stale(), key=lambda each: (each[0], each[1].table))
-        pressing = [each for each in stale if each[0] < self.now - 2 * READ_EVERY]
-        for _, contract in stale[: min(READS, max(turn, len(pressing)))]:
+        """No table holds up another one."""
+        outages: dict[str, Outage] = {}
+        read = 0
+        for contract in self._to_read():
             try:
                 self._read(contract)
+                read += 1
             except Outage as outage:
-                self.catalog_down = True
-                self.down.append(f"the catalog is {outage.state}: {outage.fields.get('detail', '')}")
-                return
+                outages[contract.table] = outage
+                if len(outages) == OUTAGES_ASKED:
+                    break
+        self._lose(outages, others=read > 0)
+
+    def _to_read(self) -> Sequence[Contract]:
+        """Those that could not be read last time come last, after one that shows whether the catalog answers."""
+        turn = ceil(len(self.contracts) * self.lane.poll / READ_EVERY) + 1
+        stale = sorted(self._stale(), key=lambda each: (each[0], each[1].table))
+        well = [each for each in self.contracts if not self.cache.entry(each.table).lost]
+        due = [each for each in stale if not self.cache.entry(each[1].table).lost]
+        pressing = [each for each in due if each[0] < self.now - 2 * READ_EVERY]
+        chosen = [each for _, each in due[: min(READS, max(turn, len(pressing)))]]
+        if not chosen and len(well) < len(self.contracts):
+            chosen = well[:1]
+        again = [each for _, each in stale if self.cache.entry(each.table).lost]
+        return [*chosen, *again][:READS]
+
+    def _lose(self, outages: Mapping[str, Outage], *, others: bool) -> None:
+        """Tables that could not be read are held back; where no other could be read either, it is the catalog."""
+        for table, outage in outages.items():
+            entry = self.cache.entry(table)
+            entry.fault, entry.read_at = outage.state, self.now
+        self.catalog_down = bool(outages) and not others
+        said = {t: f"{each.state}: {each.fields.get('detail', '')}" for t, each in outages.items()}
+        if self.catalog_down:
+            self.down.append(f"the catalog is {next(iter(said.values()))}")
+        else:
+            self.down += some(list(said), lambda table: f"{table} is {said[table]}")
 
     def _stale(self) -> Iterator[tuple[datetime, Contract]]:
         """Tables to read again, with the time of their last reading; the epoch where a run may have changed them."""

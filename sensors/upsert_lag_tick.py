@@ -20,7 +20,7 @@ from sensors.kafka_lag_tick import requested
 from sensors.observations import results_of_the_dead
 from sensors.on_disk import runnable
 from sensors.runs import ended, operated, under_way
-from sensors.tick import READ_EVERY, READS, Tick
+from sensors.tick import OUTAGES_ASKED, READ_EVERY, READS, Tick
 from tidemark.domain.cadence.freshness import of_paused
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.cadence.request import mark_of
@@ -51,15 +51,14 @@ class MergeTick(Tick):
         written = self._written()
         due = [each for each in self.contracts if self._may_be_behind(each, written)]
         self.quiet = len(self.contracts) - len(due)
-        asked = self._in_turn(due)
+        asked = sorted(self._in_turn(due), key=self._lost_last)
         pairs = read_pairs(self.lake, asked)
+        outages = {table: found for table, found in pairs.items() if isinstance(found, Outage)}
+        self._lose(outages, others=len(pairs) > len(outages))
         loaded = []
         for contract in asked:
-            found = pairs[contract.table]
-            if isinstance(found, Outage):
-                if not self.catalog_down:
-                    self.down.append(f"the catalog is {found.state}: {found.fields.get('detail', '')}")
-                self.catalog_down = True
+            found = pairs.get(contract.table)
+            if found is None or isinstance(found, Outage):
                 continue
             if isinstance(found, Pair):
                 topic = as_topic(found)
@@ -81,6 +80,10 @@ class MergeTick(Tick):
         self.cache.turn = turn[-1].table
         return turn
 
+    def _lost_last(self, contract: Contract) -> tuple[bool, datetime]:
+        entry = self.cache.entry(contract.table)
+        return entry.lost, (entry.lost and entry.read_at) or self.now
+
     def _written(self) -> Mapping[str, datetime]:
         """By append table, when a run of its lane last had it in hand, as far back as a look may be."""
         since = self.now - 2 * READ_EVERY
@@ -94,7 +97,7 @@ class MergeTick(Tick):
 
     def _may_be_behind(self, contract: Contract, written: Mapping[str, datetime]) -> bool:
         entry = self.cache.entry(contract.table)
-        if entry.read_at is None or entry.trouble or self.now - entry.read_at >= READ_EVERY:
+        if entry.read_at is None or entry.trouble or entry.lost or self.now - entry.read_at >= READ_EVERY:
             return True
         acts = (written.get(contract.topic), entry.tried, self._operated)
         return any(at >= entry.read_at for at in acts if at is not None)
@@ -143,12 +146,12 @@ def freshness_changes(tick: MergeTick) -> Iterator[dg.AssetCheckEvaluation]:
 
 
 def read_pairs(lake: Lake, tables: Sequence[Contract]) -> Mapping[str, Pair | Stopped | Outage]:
-    """What both tables say, by upsert table, or the state that asking ended in. After an outage no more are asked."""
+    """What both tables say, by upsert table, or the state that asking ended in. After outages no more are asked."""
     known, down = currents(lake.configuration.contracts), list[Outage]()
 
-    def ask(contract: Contract) -> Pair | Stopped | Outage:
-        if down:
-            return down[0]
+    def ask(contract: Contract) -> Pair | Stopped | Outage | None:
+        if len(down) >= OUTAGES_ASKED:
+            return None
         try:
             with named(contract.table):
                 return read_pair(lake, known[contract.table])
@@ -159,7 +162,8 @@ def read_pairs(lake: Lake, tables: Sequence[Contract]) -> Mapping[str, Pair | St
             return outage
 
     with ThreadPoolExecutor(PARALLEL) as pool:
-        return dict(zip([each.table for each in tables], pool.map(ask, tables), strict=True))
+        found = zip([each.table for each in tables], pool.map(ask, tables), strict=True)
+        return {table: each for table, each in found if each is not None}
 
 
 def answer(

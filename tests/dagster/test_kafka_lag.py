@@ -278,6 +278,47 @@ def test_a_catalog_that_is_down_is_a_reason_to_skip(tick, lake):
     assert "the catalog is catalog_down" in found.skip_message
 
 
+def test_a_table_that_cannot_be_read_holds_up_no_other(tick, lake):
+    """Given a table whose metadata lies in a bucket that is gone, when records of another wait, then they are asked for, and the first one says why it is not; healed it goes on."""
+    tick()
+    lake.ends |= {"orders": {0: 25}, "clicks": {0: 25}}
+    lake.tables["shop.orders"] = Outage("store_down", "shop.orders", "NoSuchBucket")
+    for later in (70, 100, 130, 160):
+        found = tick(later=later)
+        assert "web.clicks: 15 records wait" in found.skip_message
+        assert "shop.orders is store_down: NoSuchBucket" in found.skip_message
+    assert "shop.orders: store_down, looked at again in a moment" in found.skip_message
+    (request,) = tick(later=600).run_requests
+    assert tables_of(request) == ["web/clicks"]
+    loaded(lake, "shop.orders", 10, 25)
+    (request,) = tick(later=630).run_requests
+    assert tables_of(request) == ["shop/orders", "web/clicks"]
+
+
+def test_a_catalog_that_is_down_is_asked_for_two_tables_in_a_tick(lake, instance):
+    """Given 5 tables whose records are due, when the catalog goes down, then no tick asks it more than twice nor asks for a run, and when it is back all are asked for."""
+    names = [f"t{n}" for n in range(5)]
+    contracts = [Contract.model_validate({"topic": n, "table": f"shop.{n}"}) for n in names]
+    for name in names:
+        loaded(lake, f"shop.{name}", 10, 25)
+    cache, began = Cache(), datetime.now(UTC)
+
+    def decide(later):
+        made = ticks.Tick(
+            lake, instance, "default", Lane(), contracts, cache, began + timedelta(seconds=later)
+        )
+        return made.decide()
+
+    assert decide(0).tables == ()
+    lake.down["catalog"] = True
+    for later in range(65, 200, 5):
+        lake.reads.clear()
+        assert decide(later).tables == ()
+        assert len(lake.reads) <= 2
+    del lake.down["catalog"]
+    assert len(decide(211).tables) == 5
+
+
 def test_an_outage_heals_by_itself_with_a_growing_pause(tick, lake, instance, run_of):
     tick()
     lake.ends["orders"] = {0: 25}

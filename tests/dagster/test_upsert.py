@@ -20,6 +20,7 @@ from assets.report import result
 from assets.schema_run import run_evolved
 from orchestration.definitions import build_defs
 from resources.lake import configuration_of
+from sensors import tick as ticks
 from sensors.cursor import Cache, dump, parse
 from sensors.tick import READS
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
@@ -356,13 +357,13 @@ def very_many(instance, monkeypatch):
     lake = SimpleNamespace(configuration=SimpleNamespace(contracts=contracts))
     tables = [each.contract for each in currents(contracts).values()]
 
-    def tick(cache: Cache, answer):
+    def tick(cache: Cache, answer, among: int = 100):
         def read(_lake, current):
             asked.append(current.contract.table)
             return answer(current)
 
         monkeypatch.setattr(tick_module, "read_pair", read)
-        made = tick_module.MergeTick(lake, instance, "default_upsert", Lane(), tables, cache)
+        made = tick_module.MergeTick(lake, instance, "default_upsert", Lane(), tables[:among], cache)
         return made, made.decide()
 
     return tick, asked
@@ -380,8 +381,30 @@ def test_very_many_upsert_tables_are_looked_at_in_turn(very_many):
     assert set(Counter(asked).values()) == {2}
 
 
+def test_tables_that_cannot_be_read_hold_up_no_other(very_many):
+    """Given 10 of 30 tables whose metadata cannot be read, first by name, when the others are due, then those are asked for before long, and the first ones are told of."""
+    tick, asked = very_many
+    ledger = Ledger(cluster_id="c", topic_id="t", topic="t", next={0: 9})
+    history = AppendHistory("u", 2, (2,), (AppendReceipt(2, datetime.now(UTC), ledger),))
+
+    def answer(current):
+        if current.contract.table < "shop.t10":
+            raise Outage("store_down", current.contract.table, "NoSuchBucket")
+        return Pair(current, history, TableState("x", exists=False), Struct(()))
+
+    cache, due = Cache(), set[str]()
+    for _ in range(6):
+        asked.clear()
+        made, decision = tick(cache, answer, among=30)
+        due |= set(decision.tables)
+        cache = parse(dump(made.cache))
+    assert sorted(due) == [f"shop.t{n}_now" for n in range(10, 30)]
+    assert len([each for each in asked if each < "shop.t10"]) <= tick_module.PARALLEL
+    assert made.down[0].endswith("is store_down: NoSuchBucket")
+
+
 def test_a_catalog_that_is_down_is_asked_for_a_few_tables_and_told_of_once(very_many):
-    """Given a catalog that answers nobody, when 100 tables are to be looked at, then the tick gives up with the first of them and says why once."""
+    """Given a catalog that answers nobody, when 100 tables are to be looked at, then the tick gives up with the first of them, which are asked for at once, and says why once."""
     tick, asked = very_many
 
     def down(current):
@@ -389,7 +412,7 @@ def test_a_catalog_that_is_down_is_asked_for_a_few_tables_and_told_of_once(very_
         raise Outage("catalog_down", current.contract.table, "database is locked")
 
     made, decision = tick(Cache(), down)
-    assert len(asked) <= tick_module.PARALLEL
+    assert len(asked) < tick_module.PARALLEL + ticks.OUTAGES_ASKED
     assert made.down == ["the catalog is catalog_down: database is locked"]
     assert not decision.tables
 

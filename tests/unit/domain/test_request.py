@@ -68,6 +68,13 @@ def test_who_may_soon_have_records_is_served_along_even_from_a_run_that_will_mak
     assert asked.tables == ("shop.active", "shop.late", "shop.waiting")
 
 
+def test_a_table_that_cannot_be_looked_at_is_asked_for_by_nobody_and_drawn_into_no_run():
+    lost = seen("lost", ago=100, fault="store_down")
+    asked = decision(lost, seen("late", ago=100))
+    assert asked.tables == ("shop.late",)
+    assert decision(lost).reason == "shop.lost: store_down, looked at again in a moment"
+
+
 def test_a_table_in_trouble_is_tried_again_without_tables_that_are_well():
     """Given a stopped table whose time has come beside one that is served well, when nothing else is due, then its run is its own."""
     again = seen("again", trouble=Trouble("schema_review", 1, NOON - timedelta(hours=1), "m"), mark="m")

@@ -119,6 +119,8 @@ def held_back(seen: Seen, now: datetime) -> str | None:
     """Why a table is not asked for, however much waits; None when it may be."""
     if seen.paused:
         return "paused"
+    if seen.fault in OUTAGES:
+        return f"{seen.fault}, looked at again in a moment"
     trouble = seen.trouble
     if trouble is None or (trouble.mark and trouble.mark != seen.mark):
         return None
