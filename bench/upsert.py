@@ -20,7 +20,7 @@ import psutil
 
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, STRING, Field, Struct
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment
@@ -77,7 +77,7 @@ def plain(lake: Lake, contract: Contract, target: str, start: int) -> None:
 def measure(lake: Lake, stack: dict[str, Any], version: int, rows: int, changed: int) -> dict[str, float]:
     """Seconds by shape."""
     contract = contract_of(version)
-    current = current_of(contract)
+    current = upsert_table_of(contract)
     create(lake, contract, VALUES, {**base_properties(contract), "tidemark.topic": contract.topic})
     append(lake, contract, "n", 0, rows)
     _, first = cost(stack, lambda: merge_up(lake, current, "bench"))

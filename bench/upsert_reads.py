@@ -15,7 +15,7 @@ from typing import Any
 
 from upsert import TIMES_CHANGED, VALUES, append, beside, contract_of
 
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment
 from tidemark.engine.lane.merge_catch_up import merge_up
@@ -31,7 +31,7 @@ READ = 2.0
 
 def measure(lake: Lake, version: int, rows: int, merges: int, changed: int) -> None:
     contract = contract_of(version)
-    current = current_of(contract)
+    current = upsert_table_of(contract)
     table = current.contract.table
     create(lake, contract, VALUES, {**base_properties(contract), "tidemark.topic": contract.topic})
     append(lake, contract, "n", 0, rows)

@@ -36,7 +36,7 @@ from sensors.recorded_sightings import recorded_sightings
 from sensors.upsert_lag import upsert_sensor
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import currents
+from tidemark.domain.config.upsert import upsert_tables
 from tidemark.engine.config import discovery
 from tidemark.engine.config.configuration import Places
 from tidemark.engine.config.discovery import Discovery
@@ -63,8 +63,8 @@ def _tables(configuration: Configuration, seen: Discovery) -> dg.Definitions:
     """Topics, append and upsert tables: their assets and checks, what runs them and what keeps them."""
     platform, contracts = configuration.platform, configuration.contracts
     catalog, lanes = platform.catalog.name, platform.lanes
-    upserts = [each.contract for each in currents(contracts).values()]
-    topics = {table: each.append.topic for table, each in currents(contracts).items()}
+    upserts = [each.contract for each in upsert_tables(contracts).values()]
+    topics = {table: each.append.topic for table, each in upsert_tables(contracts).items()}
     columns = {each.table: seen.columns(each.table) for each in (*contracts, *upserts)}
     by_lane, merged, served = _by_lane(contracts), _by_lane(upserts), seen.digests()
     schemas = schema_assets(contracts)

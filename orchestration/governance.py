@@ -13,7 +13,7 @@ from sensors.lineage import lineage_sensor
 from sensors.recorded_sightings import recorded_sightings
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
-from tidemark.domain.config.upsert import currents
+from tidemark.domain.config.upsert import upsert_tables
 from tidemark.engine.config.discovery import Discovery
 from tidemark.engine.marts import read_project
 
@@ -22,7 +22,7 @@ def governance(platform: Platform, contracts: Sequence[Contract], seen: Discover
     """Marts whose sources are there, and the sensors that tell others."""
     project = read_project()
     marts = project.marts_for(contracts) if project else []
-    tables = [*(each.table for each in contracts), *currents(contracts), *(each.table for each in marts)]
+    tables = [*(each.table for each in contracts), *upsert_tables(contracts), *(each.table for each in marts)]
     columns = {table: seen.columns(table) for table in tables}
     built = mart_assets(marts, contracts, platform.catalog.name, columns)
     review = review_asset(contracts, recorded_sightings)

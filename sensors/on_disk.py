@@ -9,7 +9,7 @@ from assets.names import table_key, upsert_lane
 from resources.lake import LakeResource, on_disk
 from tidemark.domain.cadence.request import Ask
 from tidemark.domain.config.configuration import Configuration
-from tidemark.domain.config.upsert import currents
+from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import ConfigurationError
 
 _SHOWN = 3
@@ -26,7 +26,7 @@ def runnable(
     fresh = _not_loaded(context, found)
     if not decision.tables:
         return decision, fresh
-    upserts = [each.contract for each in currents(found.contracts).values()]
+    upserts = [each.contract for each in upsert_tables(found.contracts).values()]
     served = {each.table for each in found.contracts if each.lane == lane}
     served |= {each.table for each in upserts if upsert_lane(each.lane) == lane}
     gone = [table for table in decision.tables if table not in served]
@@ -56,7 +56,7 @@ def _not_loaded(context: dg.SensorEvaluationContext, found: Configuration) -> st
     if context.repository_def is None:
         return None
     graph = context.repository_def.asset_graph
-    tables = [*(each.table for each in found.contracts), *currents(found.contracts)]
+    tables = [*(each.table for each in found.contracts), *upsert_tables(found.contracts)]
     fresh = [table for table in tables if not graph.has(table_key(table))]
     return f"{_named(fresh)}: a new contract on disk, reload the definitions" if fresh else None
 

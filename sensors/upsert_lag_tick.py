@@ -26,7 +26,7 @@ from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.cadence.request import mark_of
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
-from tidemark.domain.config.upsert import currents
+from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import Outage, Stopped, TidemarkError
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
@@ -147,7 +147,7 @@ def freshness_changes(tick: MergeTick) -> Iterator[dg.AssetCheckEvaluation]:
 
 def read_pairs(lake: Lake, tables: Sequence[Contract]) -> Mapping[str, Pair | Stopped | Outage]:
     """What both tables say, by upsert table, or the state that asking ended in. After outages no more are asked."""
-    known, down = currents(lake.configuration.contracts), list[Outage]()
+    known, down = upsert_tables(lake.configuration.contracts), list[Outage]()
 
     def ask(contract: Contract) -> Pair | Stopped | Outage | None:
         if len(down) >= OUTAGES_ASKED:

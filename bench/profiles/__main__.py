@@ -28,7 +28,7 @@ from bench.sidebyside.peers.tidemark import CLI, Tidemark, declared
 from bench.sidebyside.report import RESULTS, machine
 from bench.sidebyside.workload import WORKLOADS
 from bench.upsert import VALUES, append, contract_of
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment
 from tidemark.engine.ingest.microbatch import microbatch as one_batch
@@ -163,7 +163,7 @@ def merge(place: Ground, given: argparse.Namespace) -> Profiled:
     """A thousand changed keys into a table of `--records` rows, so many times; appending them is not sampled."""
     with served(place, []) as found:
         lake, contract = Lake(load_from_environment()), contract_of(2)
-        current, offset, step = current_of(contract), given.records, given.records // CHANGED
+        current, offset, step = upsert_table_of(contract), given.records, given.records // CHANGED
         create(lake, contract, VALUES, {**base_properties(contract), "tidemark.topic": contract.topic})
         append(lake, contract, "n", 0, given.records)
         merge_up(lake, current, "profile")

@@ -26,7 +26,7 @@ from sensors.tick import READS
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane, Spark
-from tidemark.domain.config.upsert import SOFT_COLUMN, currents
+from tidemark.domain.config.upsert import SOFT_COLUMN, upsert_tables
 from tidemark.domain.errors import Outage
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger
@@ -145,7 +145,7 @@ def test_without_upsert_there_is_neither_job_nor_sensor(defs):
 
 
 def pair(where, *, merged, end, waited, kind="append"):
-    current = currents(configuration_of(where).contracts)["shop.payments_current"]
+    current = upsert_tables(configuration_of(where).contracts)["shop.payments_current"]
     touched = {0: [(1, 2)]} if kind == "replay" else {}
     ledger = Ledger(
         cluster_id="c", topic_id="t", topic="payments", kind=kind, next=end or {}, reloaded=touched
@@ -202,7 +202,7 @@ def test_a_replay_or_a_rollback_that_leaves_the_offsets_is_merged(ticking, upser
 @pytest.mark.parametrize(("append", "told"), [("schema_review", "schema_review"), ("fresh", "fresh")])
 def test_a_table_that_is_not_there_stands_as_its_append_table(upserting, monkeypatch, append, told):
     """Given neither table, under a new name say, when status is asked, then the upsert table is no fresher than the other."""
-    current = currents(configuration_of(upserting).contracts)[CURRENT_TABLE]
+    current = upsert_tables(configuration_of(upserting).contracts)[CURRENT_TABLE]
     found = Pair(current, None, TableState(CURRENT_TABLE, exists=False), Struct(()))
     monkeypatch.setattr(upserts_module, "read_pair", lambda *_: found)
     lake = SimpleNamespace(platform=configuration_of(upserting).platform)
@@ -355,7 +355,7 @@ def very_many(instance, monkeypatch):
     )
     contracts = [Contract.model_validate(each) for each in written]
     lake = SimpleNamespace(configuration=SimpleNamespace(contracts=contracts))
-    tables = [each.contract for each in currents(contracts).values()]
+    tables = [each.contract for each in upsert_tables(contracts).values()]
 
     def tick(cache: Cache, answer, among: int = 100):
         def read(_lake, current):
@@ -419,7 +419,7 @@ def test_a_catalog_that_is_down_is_asked_for_a_few_tables_and_told_of_once(very_
 
 def test_a_merge_shows_its_rows_and_where_columns_come_from(upserting):
 
-    contract = currents(configuration_of(upserting).contracts)["shop.payments_current"].contract
+    contract = upsert_tables(configuration_of(upserting).contracts)["shop.payments_current"].contract
     outcome = Outcome(
         contract.table,
         "fresh",
@@ -444,7 +444,7 @@ def test_a_merge_shows_its_rows_and_where_columns_come_from(upserting):
 def test_what_a_merge_changes_about_its_table_is_shown_on_the_schema_asset_of_the_append_table(
     upserting, with_upsert, lake
 ):
-    contract = currents(configuration_of(upserting).contracts)["shop.payments_current"].contract
+    contract = upsert_tables(configuration_of(upserting).contracts)["shop.payments_current"].contract
     entry = {"plan": "abc", "run_id": "r1", "changes": [{}, {}]}
     known = {HISTORY: json.dumps([{**entry, "run_id": "other"}, entry])}
     lake.tables[contract.table] = {"next": {0: 1}, "properties": known}

@@ -22,7 +22,7 @@ from tidemark.domain.columns.types import (
     Struct,
 )
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import current_of, upsert_columns
+from tidemark.domain.config.upsert import upsert_columns, upsert_table_of
 from tidemark.engine.access.spark import checkpointed, connect
 from tidemark.engine.merge.event import DELETE, KEY, KIND, NEW, ORIGIN, ROW, STORED
 from tidemark.engine.merge.rows import events, reduced, remembered, to_remember
@@ -81,7 +81,7 @@ def test_merges_equal_the_log_replayed_into_a_map(spark, order_by, deletes, enve
         value={"format": "json", "envelope": envelope},
         upsert={"keys": ["log", "id"], "order_by": order_by, "deletes": deletes, "table": "s.t_current"},
     )
-    what = current_of(contract)
+    what = upsert_table_of(contract)
     shape = UpsertColumns(what, upsert_columns(what, COLUMNS))
 
     def differing(logs):
@@ -196,7 +196,7 @@ def test_a_mark_keeps_the_values_that_its_row_did_not_know(spark):
         value={"format": "json", "envelope": "debezium_flat"},
         upsert={"keys": ["log", "id"], "deletes": "soft", "table": "s.t_current"},
     )
-    what = current_of(contract)
+    what = upsert_table_of(contract)
     shape = UpsertColumns(what, upsert_columns(what, COLUMNS))
     values = ["big", WORDS, None, None, WORDS]
     log = [row_of(0, Event(1, 0, n, None, value)) for n, value in enumerate(values)]

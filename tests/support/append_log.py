@@ -12,7 +12,7 @@ import yaml
 from tidemark.domain.columns.spark_types import columns_ddl
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import Current, current_of
+from tidemark.domain.config.upsert import UpsertTable, upsert_table_of
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Entry, Kind, Ledger
 from tidemark.domain.ledger.replay import replayed
 from tidemark.domain.ledger.settlement import Settlement
@@ -43,8 +43,8 @@ class AppendLog:
         )
 
     @property
-    def current(self) -> Current:
-        found = current_of(self.contract)
+    def current(self) -> UpsertTable:
+        found = upsert_table_of(self.contract)
         assert found
         return found
 

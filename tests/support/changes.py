@@ -13,7 +13,7 @@ import oracle
 from lakehouse import Lakehouse
 from topics import Topic
 
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.maintain.maintain import maintain
@@ -38,7 +38,7 @@ class Changes:
             upsert={"keys": ["id"]},
             **contract,
         )
-        self.current = current_of(self.append.contract)
+        self.current = upsert_table_of(self.append.contract)
         self.model: dict[int, int] = {}
         self._random = random.Random(11)
         self._sent = 0

@@ -5,7 +5,7 @@ import uuid
 
 from topics import Topic
 
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.lane.merge_catch_up import merge_up
 
 FIELDS = {"id": "bigint", "region": "string", "v": "string", "ts": "bigint"}
@@ -26,7 +26,7 @@ class Upserted:
             "upsert": {"keys": ["id"], **upsert},
         }
         self.declare()
-        self.current = current_of(self.append.contract)
+        self.current = upsert_table_of(self.append.contract)
         self.name = self.current.contract.table
 
     def declare(self, **more):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import Current, currents
+from tidemark.domain.config.upsert import UpsertTable, upsert_tables
 from tidemark.domain.errors import Refused
 from tidemark.engine.config.configuration import Configuration
 
@@ -28,14 +28,14 @@ def chosen(configuration: Configuration, tables: Sequence[str]) -> list[Contract
 
 def chosen_both(
     configuration: Configuration, tables: Sequence[str]
-) -> tuple[list[Contract], dict[str, Current]]:
+) -> tuple[list[Contract], dict[str, UpsertTable]]:
     """Append tables, and upsert tables by name: those that are named, and those of append tables that are.
 
     Raises:
         Refused: as `chosen`.
     """
-    known = currents(configuration.contracts)
+    known = upsert_tables(configuration.contracts)
     named = {table: known[table] for table in tables if table in known}
     others = [table for table in tables if table not in named]
     contracts = chosen(configuration, others) if others or not tables else []
-    return contracts, {**currents(contracts), **named}
+    return contracts, {**upsert_tables(contracts), **named}

@@ -27,7 +27,7 @@ from openlineage.client.facet_v2 import (
 from tidemark import __version__
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
-from tidemark.domain.config.upsert import currents
+from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.lineage.column_lineage import Origin, topic_fields, upsert_fields
 from tidemark.domain.secrets import without_login
 from tidemark.engine.config.discovery import Discovery
@@ -68,7 +68,7 @@ class Speaker:
     def __init__(self, platform: Platform, contracts: Sequence[Contract], seen: Discovery) -> None:
         self._platform = platform
         self._contracts = {each.table: each for each in contracts}
-        self._upserts = {table: each.contract for table, each in currents(contracts).items()}
+        self._upserts = {table: each.contract for table, each in upsert_tables(contracts).items()}
         self._seen = seen
         self._client: OpenLineageClient | None = None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import currents
+from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.lineage.column_lineage import (
     Exposure,
     Lineage,
@@ -121,7 +121,7 @@ def reviews(
     facts = hinted(lake, facts, hints([each.contract.table for each in facts]))
     project = read_project()
     marts = project.marts_for(lake.configuration.contracts) if project else []
-    upserts = currents(contracts)
+    upserts = upsert_tables(contracts)
     now, lanes = datetime.now(UTC), lake.platform.lanes
     stands = {e.contract.table: judge(e, poll=lanes[e.contract.lane].poll, now=now) for e in facts}
     merged = upsert_statuses(

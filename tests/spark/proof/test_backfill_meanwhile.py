@@ -11,7 +11,7 @@ import tidemark.engine.ingest.microbatch as ingesting
 import tidemark.engine.operate.backfill as operating
 import tidemark.engine.operate.backfill_cutover as publishing
 import tidemark.engine.operate.backfill_load as loading
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import BACKFILL, Backfill
 from tidemark.engine.lane.merge_catch_up import merge_up
@@ -324,7 +324,7 @@ def test_a_merge_in_the_moment_of_a_cutover_does_not_hide_what_that_brings(lakeh
     topic = lakehouse.cluster.topic("hidden", 1)
     said = {"event_time": "at", "key": {"format": "string", "fields": ["id"]}}
     table = lakehouse.table(topic, **said, upsert={"keys": ["id"]})
-    current = current_of(table.contract)
+    current = upsert_table_of(table.contract)
     topic.send([7200])
     table.run()
     table = lakehouse.table(topic, **said)

@@ -5,7 +5,7 @@ import json
 import pytest
 from lakehouse import Table
 
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.maintenance import compaction
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.maintain.maintain import maintain
@@ -31,7 +31,7 @@ def test_all_that_spark_does_to_a_table_finds_it_where_catalog_and_namespace_are
         "upsert: {keys: [id], order_by: [ts]}\nquarantine: {fail: 1}\nkey: {format: string, fields: [id]}\n"
     )
     table = Table(lakehouse, topic, f"lake.{topic.name}")
-    current = current_of(table.contract)
+    current = upsert_table_of(table.contract)
 
     def came(*events):
         rows = [(str(i).encode(), told(i, v, ts), 0) for i, v, ts in events]

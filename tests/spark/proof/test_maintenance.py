@@ -15,7 +15,7 @@ from pyiceberg.table.update import SetSnapshotRefUpdate
 from topics import order
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.domain.maintenance import compaction
@@ -248,7 +248,7 @@ def test_an_upsert_table_is_maintained_with_its_topic_and_nothing_unmerged_goes(
     """Given old records, merged up to the second batch, when maintained between merges, then the map is right, deletes are merged away, the named snapshot stays, and only merged rows go with age."""
     topic = lakehouse.cluster.topic("mapped", 1)
     table = lakehouse.table(topic, upsert=["customer"], retention={"append": "30d"}, maintenance=SOON)
-    current = current_of(table.contract)
+    current = upsert_table_of(table.contract)
     old = int(time.time() * 1000) - 40 * DAY_MS
 
     def batch(first, age=old):

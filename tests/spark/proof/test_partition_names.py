@@ -5,7 +5,7 @@ import uuid
 import pytest
 from topics import Topic
 
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.preview.foresee import foresee
 
@@ -48,7 +48,7 @@ def test_the_partition_field_of_a_table_that_has_the_column_gives_way(lakehouse,
     later = lakehouse.table(
         topic, f"{topic.name}_later", format_version=format_version, partition_by=["day(at)"]
     )
-    current = current_of(table.contract)
+    current = upsert_table_of(table.contract)
     assert merge_up(lakehouse.lake, current, "test").error is None
     send(topic, BOTH, 3)
     for each in (table, later):
@@ -102,7 +102,7 @@ def test_a_column_that_the_contract_declares_under_the_name_of_a_partition_is_to
 def test_an_upsert_table_that_alone_is_partitioned_names_the_column(lakehouse, topic):
     send(topic, PLAIN, 0)
     table = lakehouse.table(topic, upsert={"keys": ["id"], "partition_by": ["day(at)"]})
-    current = current_of(table.contract)
+    current = upsert_table_of(table.contract)
     assert table.run().state == "fresh"
     assert merge_up(lakehouse.lake, current, "test").error is None
     send(topic, BOTH, 1)

@@ -8,7 +8,7 @@ import pytest
 from lakehouse import Table
 from topics import ORDER, order
 
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.plan.proposal import propose
 from tidemark.engine.lane.merge_catch_up import merge_up
@@ -75,7 +75,7 @@ def test_a_table_renamed_in_the_contract_is_renamed_once_approved_and_goes_on(la
     topic.send_raw([(None, b"poison", 0)])
     old = lakehouse.table(topic, quarantine={"fail": 0.5}, upsert=["id"])
     old.run()
-    merge_up(lakehouse.lake, current_of(old.contract), "test")
+    merge_up(lakehouse.lake, upsert_table_of(old.contract), "test")
     new = lakehouse.table(topic, f"{topic.name}_now", quarantine={"fail": 0.5}, upsert=["id"])
     (lakehouse.contracts / f"{new.name}.yaml").rename(lakehouse.contracts / f"{old.name}.yaml")
     topic.send(range(20, 30))
@@ -91,10 +91,10 @@ def test_a_table_renamed_in_the_contract_is_renamed_once_approved_and_goes_on(la
     assert new.run(lake=lake).state == "fresh"
     assert new.ids() == list(range(30))
     assert new.holds_everything().quarantined == 1
-    merged = merge_up(lake, current_of(new.contract), "test")
+    merged = merge_up(lake, upsert_table_of(new.contract), "test")
     assert (merged.state, merged.changes.read, merged.changes.inserted) == ("fresh", 10, 10)
     assert lakehouse.catalog.load_table(f"{new.name}_current").scan().count() == 30
-    assert foresee_upsert(lake, current_of(new.contract)).changes == ()
+    assert foresee_upsert(lake, upsert_table_of(new.contract)).changes == ()
     told = schema_report(lake, new.contract)
     assert [(e["by"], e["changes"][0]["kind"]) for e in told["history"]] == [("ann", "rename")]
     assert {c["path"]: c["type"] for c in told["columns"]}["amount"] == "double"

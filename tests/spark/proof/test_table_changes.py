@@ -7,7 +7,7 @@ from topics import ORDER, order
 
 from tidemark.domain.columns.spark_types import columns_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.operate.accept import Signature, accept
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
@@ -245,7 +245,7 @@ def test_columns_of_other_engines_types_are_null_and_one_that_spark_has_no_name_
     """Given a uuid and a fixed that Trino has added, when run, then they are NULL, in the upsert table too; a time stops."""
     topic = lakehouse.cluster.topic("orders")
     table = lakehouse.table(topic, upsert=["id"])
-    current = current_of(table.contract)
+    current = upsert_table_of(table.contract)
     topic.send(range(3))
     table.run()
     with table.iceberg().update_schema() as update:

@@ -12,7 +12,7 @@ from lakehouse import Run, until
 from topics import Topic
 from upserted import Upserted
 
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.table.operations import Signature
@@ -182,7 +182,7 @@ def test_columns_may_be_named_as_a_merge_names_its_own(lakehouse):
         key={"format": "string", "fields": ["id"]},
         upsert=["id"],
     )
-    current = current_of(table.contract)
+    current = upsert_table_of(table.contract)
 
     def merged(*records):
         rows = [{"id": key, **dict.fromkeys(names, value)} if value else None for key, value in records]

@@ -7,7 +7,7 @@ import pytest
 from topics import Topic
 
 from tests.support.debezium import HEARTBEAT, change, envelope_schema, framed, register
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.operate.accept_upsert import accept_upsert
@@ -103,7 +103,7 @@ class Mirror:
 
     def edit(self, **upsert):
         self._declare(upsert={"keys": ["id"], **upsert})
-        self.current = current_of(self.table.contract)
+        self.current = upsert_table_of(self.table.contract)
 
     def without_upsert(self):
         self._declare()

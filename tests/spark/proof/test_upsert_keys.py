@@ -7,7 +7,7 @@ import pytest
 from topics import Topic
 
 from tests.support.debezium import framed, register
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Refused
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.operate.accept import accept
@@ -62,12 +62,12 @@ class Tables:
             assert outcome.error is None, outcome.error["message"]
 
     def merge(self):
-        return [merge_up(self.lakehouse.lake, current_of(each.contract), "test") for each in self.both]
+        return [merge_up(self.lakehouse.lake, upsert_table_of(each.contract), "test") for each in self.both]
 
     def are_equal(self):
         for each, outcome in zip(self.both, self.merge(), strict=True):
             assert outcome.error is None, outcome.error["message"]
-            name = current_of(each.contract).contract.table
+            name = upsert_table_of(each.contract).contract.table
             rows = self.lakehouse.catalog.load_table(name).scan().to_arrow().to_pylist()
             found = {(r["region"], r["account"]["id"]): r["v"] for r in rows}
             assert found == self.expected, name
@@ -99,7 +99,7 @@ def test_keys_of_every_kind_through_a_new_topic_and_a_wider_type(lakehouse):
     assert by_kafka_key.error is None, by_kafka_key.error
     assert nested.state == "schema_review"
     assert "a key identifies rows" in nested.error["message"]
-    current = current_of(tables.both[0].contract).contract
+    current = upsert_table_of(tables.both[0].contract).contract
     plan = nested.error["plan"]
     with pytest.raises(Refused, match="may not approve"):
         approve(lakehouse.lake, current, plan, Signature("eve@shop.example", "a test", run_id="r"))
@@ -125,7 +125,7 @@ def test_dates_of_any_year_are_keys(lakehouse):
             body = text and framed(value_id, {**value, "fields": [plain, value["fields"][1]]}, row)
             topic.send_raw([(told, body, 0)])
         assert table.run().error is None
-        current = current_of(table.contract)
+        current = upsert_table_of(table.contract)
         outcome = merge_up(lakehouse.lake, current, "test")
         assert outcome.error is None, outcome.error["message"]
         rows = lakehouse.spark().sql(f"SELECT unix_date(d) AS d, v FROM {current.contract.table}").collect()
@@ -157,7 +157,7 @@ def test_columns_of_any_name_are_keys(lakehouse):
             )
             topic.send_raw([(json.dumps(key).encode(), body, 0)])
         assert table.run().error is None
-        current = current_of(table.contract)
+        current = upsert_table_of(table.contract)
         assert merge_up(lakehouse.lake, current, "test").error is None
         rows = lakehouse.spark().table(f"lake.{current.contract.table}").collect()
         return {(row["x y"], row["in, (it)"]): row["n o"] for row in rows}

@@ -8,7 +8,7 @@ from topics import Topic
 
 from tests.support import debezium
 from tidemark.domain.columns.types import STRING, VARIANT
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.operate.approve import approve
@@ -189,7 +189,7 @@ def test_debeziums_json_is_a_variant_through_merges_and_compaction(lakehouse, to
         quarantine={"fail": 1},
         maintenance={"compaction": {"min_input_files": 2}},
     )
-    current = current_of(table.contract)
+    current = upsert_table_of(table.contract)
 
     def merged(*changes):
         topic.send_raw(changes)
@@ -252,7 +252,7 @@ def test_an_upsert_table_whose_format_waits_holds_new_documents_as_text(lakehous
     ada, said = Signature("ada", "a test", run_id="r"), {"upsert": ["id"]}
     send(topic, b'{"id": 0}', schema_id=topic.register(plain, "JSON"))
     table = lakehouse.table(topic, **said)
-    current = current_of(table.contract)
+    current = upsert_table_of(table.contract)
     name = current.contract.table
 
     def merged():
@@ -266,7 +266,7 @@ def test_an_upsert_table_whose_format_waits_holds_new_documents_as_text(lakehous
     assert merged() == [None]
     table = lakehouse.table(topic, **said, format_version=3)
     lakehouse.close()  # what is opened from now on knows the contract
-    current = current_of(table.contract)
+    current = upsert_table_of(table.contract)
     approve(lakehouse.lake, table.contract, foresee(lakehouse.lake, table.contract).plan, ada)
     grown_id = topic.register(grown, "JSON")
     send(topic, b'{"id": 1, "any": {"a": [1, "x"]}}', schema_id=grown_id)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tidemark.domain.config.contract import StartConsumerGroup, StartOffsets
-from tidemark.domain.config.upsert import currents
+from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import Refused
 
 
@@ -184,7 +184,7 @@ def test_contracts_cannot_be_changed_once_loaded(installation):
 def test_an_upsert_table_is_late_by_its_own_target_lag(installation):
     """Given a merge that may wait for an hour, then the limits of the minutes in which rows are appended do not judge it."""
     contract = installation.contract("topic: orders\nupsert: {keys: [id], target_lag: 1h}").only()
-    (merged,) = currents([contract]).values()
+    (merged,) = upsert_tables([contract]).values()
     assert contract.freshness.fail == timedelta(minutes=10)
     limits = merged.contract.freshness
     assert (limits.warn, limits.fail) == (timedelta(hours=2), timedelta(hours=10))
@@ -204,7 +204,7 @@ def test_an_upsert_table_keeps_the_limits_of_its_contract_and_is_not_warned_of_w
 ):
     """Given a target lag within `warn`, then `fail` is the contract's, and `warn` leaves room above the lag, as far as `fail`."""
     contract = installation.contract(f"topic: orders\n{says}\nupsert: {{keys: [id], target_lag: {lag}m}}")
-    (merged,) = currents([contract.only()]).values()
+    (merged,) = upsert_tables([contract.only()]).values()
     limits = merged.contract.freshness
     assert (limits.warn, limits.fail) == (timedelta(minutes=warn), timedelta(minutes=fail))
 

@@ -8,7 +8,7 @@ import yaml
 from jsonschema_rs import Draft202012Validator
 
 from tidemark.cli.schemas import schemas, write
-from tidemark.domain.config.upsert import currents
+from tidemark.domain.config.upsert import upsert_tables
 from tidemark.engine.config.configuration import load
 
 ROOT = Path(__file__).parents[3]
@@ -74,7 +74,7 @@ def test_the_examples_load_and_become_the_tables_of_the_demo(tmp_path):
 
 def test_no_example_warns_while_it_keeps_its_target_lag(tmp_path):
     contracts = load(None, ROOT / "contracts", environ={}, home=tmp_path).contracts
-    for each in (*contracts, *(current.contract for current in currents(contracts).values())):
+    for each in (*contracts, *(current.contract for current in upsert_tables(contracts).values())):
         assert each.freshness.warn >= 2 * each.target_lag, each.table
 
 

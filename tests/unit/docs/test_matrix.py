@@ -33,7 +33,7 @@ from tidemark.domain.formats import protobuf_columns
 from tidemark.domain.formats.avro import parse
 from tidemark.domain.formats.debezium import avro_columns as avro_envelope
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.plan.schema_plan import SchemaPlan, WriterColumns, plan_schema
@@ -146,7 +146,7 @@ def planned(row: ChangeRow, **policy: str) -> SchemaPlan:
     writers = [writer(number, fields) for number, fields in enumerate(row.versions, 1)]
     columns = writers[0].columns
     pinned = tuple((field,) for field in row.partition_by)
-    upsert = current_of(said)
+    upsert = upsert_table_of(said)
     plan = plan_schema(said.table, columns, writers, said.schema_changes, shape=Shape(partition_sources=pinned), upsert=upsert)
     clashing = {c.schema_id for c in plan.changes if c.kind == "incompatible"}
     return with_table(plan, said, columns, made_by(said), [w for w in writers if w.id not in clashing])

@@ -18,11 +18,11 @@ from tidemark.domain.columns.types import (
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import (
     SOFT_COLUMN,
-    current_of,
-    currents,
     identifier_fields,
     upsert_columns,
     upsert_faults,
+    upsert_table_of,
+    upsert_tables,
 )
 
 COLUMNS = Struct(
@@ -39,7 +39,7 @@ COLUMNS = Struct(
 
 def current(**upsert):
     given = {"keys": ["id"], "table": "s.t_current", **upsert}
-    return current_of(
+    return upsert_table_of(
         Contract(
             topic="t", table="s.t", partition_by=["id"], sort_by=["share"], target_lag="30s", upsert=given
         )
@@ -47,8 +47,8 @@ def current(**upsert):
 
 
 def test_without_a_block_there_is_no_upsert_table():
-    assert current_of(Contract(topic="t", table="s.t")) is None
-    assert list(currents([Contract(topic="t", table="s.t"), current().append])) == ["s.t_current"]
+    assert upsert_table_of(Contract(topic="t", table="s.t")) is None
+    assert list(upsert_tables([Contract(topic="t", table="s.t"), current().append])) == ["s.t_current"]
 
 
 def test_layout_and_lag_are_those_of_the_append_table_unless_said_otherwise():

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import currents
+from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY, Ledger
@@ -88,7 +88,7 @@ def test_a_first_load_of_a_table_at_half_of_a_commit_is_not_what_helps(
 def test_a_first_load_of_an_upsert_table_stops_as_its_append_table_does(lake: Lake) -> None:
     """Given an append table whose ledger is gone, when its upsert table is accepted, then that is told, and not that it was never loaded."""
     _append(lake, {})
-    current = currents(lake.configuration.contracts)["shop.orders_current"]
+    current = upsert_tables(lake.configuration.contracts)["shop.orders_current"]
     told = _stopped(accept_upsert, lake, current, "first-load", ANN)
     assert (told.state, told.table) == ("ledger_missing", "shop.orders")
 

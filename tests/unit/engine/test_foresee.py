@@ -10,7 +10,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.access.table_state import read_state
 from tidemark.engine.preview.foresee import Foresight, foresee
@@ -69,7 +69,7 @@ def test_a_name_that_another_tables_files_lie_under_is_told_before_a_run_stops_f
 
 class TestAnUpsertTableBeforeItsFirstLoad:
     def foreseen(self, lake: Any, **upsert: Any) -> Foresight:
-        current = current_of(contract(upsert={"table": "shop.orders_current", "keys": ["id"], **upsert}))
+        current = upsert_table_of(contract(upsert={"table": "shop.orders_current", "keys": ["id"], **upsert}))
         assert current is not None
         return foresee_upsert(lake, current)
 

@@ -14,7 +14,7 @@ from pyiceberg.exceptions import ForbiddenError
 from tidemark.domain.columns.types import LONG, STRING, Field, Struct, table_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.layering import Origin
-from tidemark.domain.config.upsert import Current
+from tidemark.domain.config.upsert import UpsertTable
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.domain.plan.contract_record import RECORD, contract_edits, record_text
@@ -288,7 +288,7 @@ class TestATableThatTheContractNamesAnew:
         none = lake.state("shop.orders_current")
         with pytest.raises(Stopped, match=r"shop\.bought_current had this name before"):
             prepare(
-                lake, Current(other, other.upsert), none, table_columns(Struct((Field("id", LONG),))), "r"
+                lake, UpsertTable(other, other.upsert), none, table_columns(Struct((Field("id", LONG),))), "r"
             )
 
     def test_is_not_guessed_among_several(self, lake: Any) -> None:

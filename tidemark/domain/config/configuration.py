@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.layering import Origin
 from tidemark.domain.config.platform import Platform
-from tidemark.domain.config.upsert import currents
+from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import Problem, Refused
 from tidemark.domain.suggest import nearest
 
@@ -43,7 +43,7 @@ class Configuration:
         for contract in self.contracts:
             if contract.table == table:
                 return contract
-        made_of = currents(self.contracts).get(table)
+        made_of = upsert_tables(self.contracts).get(table)
         if made_of is not None:
             raise Refused(
                 f"{table} is merged from {made_of.append.table} and follows it: name that one",
@@ -51,7 +51,9 @@ class Configuration:
                 table=table,
                 append_table=made_of.append.table,
             )
-        meant = nearest(table, [*(contract.table for contract in self.contracts), *currents(self.contracts)])
+        meant = nearest(
+            table, [*(contract.table for contract in self.contracts), *upsert_tables(self.contracts)]
+        )
         raise Refused(
             f"no contract makes a table {table}",
             next_step=f"did you mean {meant}?" if meant else "tidemark check lists the contracts",
@@ -60,7 +62,7 @@ class Configuration:
 
     def any_table(self, table: str) -> Contract:
         """As `contract`, upsert tables by their names included."""
-        found = currents(self.contracts).get(table)
+        found = upsert_tables(self.contracts).get(table)
         return found.contract if found else self.contract(table)
 
     def lane(self, name: str) -> tuple[Contract, ...]:

@@ -24,7 +24,7 @@ MERGE_PROPERTIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Current:
+class UpsertTable:
     """The upsert block with its table's name."""
 
     append: Contract
@@ -103,23 +103,23 @@ class Current:
         return self.by_source
 
 
-def current_of(contract: Contract) -> Current | None:
+def upsert_table_of(contract: Contract) -> UpsertTable | None:
     """The upsert table of a contract, None when it has none."""
-    return Current(contract, contract.upsert) if contract.upsert else None
+    return UpsertTable(contract, contract.upsert) if contract.upsert else None
 
 
 def is_upsert_table(contract: Contract) -> bool:
-    """Whether this is `Current.contract` of an upsert table, whose topic is the append table."""
+    """Whether this is `UpsertTable.contract` of an upsert table, whose topic is the append table."""
     return contract.upsert is not None and contract.upsert.table == contract.table
 
 
-def currents(contracts: Iterable[Contract]) -> dict[str, Current]:
+def upsert_tables(contracts: Iterable[Contract]) -> dict[str, UpsertTable]:
     """Upsert table -> what it is, for all contracts that have one."""
-    found = [each for each in map(current_of, contracts) if each]
+    found = [each for each in map(upsert_table_of, contracts) if each]
     return {each.contract.table: each for each in found}
 
 
-def upsert_columns(current: Current, append: Struct) -> Struct:
+def upsert_columns(current: UpsertTable, append: Struct) -> Struct:
     """The columns of the upsert table for the append table's: required where a key can be an identifier field.
 
     One in the place of the mark of deletes is none: `upsert_faults` has told of it.
@@ -133,12 +133,12 @@ def upsert_columns(current: Current, append: Struct) -> Struct:
     return Struct((*fields, SOFT_COLUMN) if current.soft else fields)
 
 
-def _marks(current: Current, append: Struct) -> tuple[Field, ...]:
+def _marks(current: UpsertTable, append: Struct) -> tuple[Field, ...]:
     """Columns of the append table in whose place the mark of deletes would be."""
     return tuple(f for f in append.fields if current.soft and f.name.lower() == SOFT_COLUMN.name)
 
 
-def identifier_fields(current: Current, columns: Struct) -> tuple[str, ...]:
+def identifier_fields(current: UpsertTable, columns: Struct) -> tuple[str, ...]:
     """The keys that can be required: top-level, and no floating point numbers (docs/types.md)."""
     names = []
     for path in current.keys:
@@ -149,7 +149,7 @@ def identifier_fields(current: Current, columns: Struct) -> tuple[str, ...]:
     return tuple(names)
 
 
-def upsert_faults(current: Current, columns: Struct) -> list[str]:
+def upsert_faults(current: UpsertTable, columns: Struct) -> list[str]:
     """Keys and order columns that are not there or cannot be compared; one sentence each."""
     faults = []
     for what, paths in (("keys", current.upsert.keys), ("order_by", current.upsert.order_by)):

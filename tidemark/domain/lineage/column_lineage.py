@@ -11,7 +11,7 @@ from typing import Any
 from tidemark.domain.columns.partitioning import path_of
 from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import SOFT_COLUMN, currents
+from tidemark.domain.config.upsert import SOFT_COLUMN, upsert_tables
 from tidemark.domain.formats.debezium import CDC
 from tidemark.domain.formats.json_nodes import EXTRA
 
@@ -50,7 +50,7 @@ def lineage_of(columns: Mapping[str, Sequence[Mapping[str, Any]]], contracts: Se
     }
     named = {origin for made_of in told.values() for above in made_of.values() for origin in above}
     merged = {}
-    for table, each in currents(contracts).items():
+    for table, each in upsert_tables(contracts).items():
         seen = [column["name"] for column in columns.get(table, ())]
         others = [name for origin, name in sorted(named) if origin == table]
         merged[table] = upsert_fields(each.append.table, [*seen, *each.append.columns, *others])

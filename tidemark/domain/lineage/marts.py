@@ -10,7 +10,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import currents
+from tidemark.domain.config.upsert import upsert_tables
 
 FILE = "assets.json"
 
@@ -68,7 +68,7 @@ class Project(_Part):
         So a folder of contracts that has none of the sample tables has none of their marts, and a mart never takes
         the name of a contract's table, nor one that differs only by case.
         """
-        merged = {table: each.append.topic for table, each in currents(contracts).items()}
+        merged = {table: each.append.topic for table, each in upsert_tables(contracts).items()}
         fed = {each.table: each.topic for each in contracts} | merged
         own = [*(name for each in contracts for name in (each.table, each.quarantine_table)), *merged]
         taken = {name.lower() for name in own}
@@ -84,7 +84,7 @@ class Project(_Part):
 
 def downstream(contract: Contract, marts: Sequence[Mart]) -> list[str]:
     """The marts that are made of a contract's append or upsert table, at any distance."""
-    own = {contract.table, *currents([contract])}
+    own = {contract.table, *upsert_tables([contract])}
     reached = set(own)
     for _ in marts:
         reached |= {mart.table for mart in marts if reached & set(mart.upstream)}

@@ -15,7 +15,7 @@ from tidemark.domain.columns.evolution import extended
 from tidemark.domain.columns.shape import Shape
 from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Struct
 from tidemark.domain.config.contract import SchemaChanges
-from tidemark.domain.config.upsert import Current
+from tidemark.domain.config.upsert import UpsertTable
 from tidemark.domain.errors import SchemaUnsupported
 
 Kind = Literal[
@@ -148,7 +148,7 @@ def plan_schema(
     removed: frozenset[str] = frozenset(),
     settled: frozenset[int] = frozenset(),
     shape: Shape = _ANY_SHAPE,
-    upsert: Current | None = None,
+    upsert: UpsertTable | None = None,
 ) -> SchemaPlan:
     """What `columns` lack for `writers`, without those that clash: no record of theirs comes in, nor do their columns.
 
@@ -280,7 +280,7 @@ def judged_removals(
     policy: SchemaChanges,
     removed: frozenset[str],
     pinned: Iterable[tuple[str, ...]],
-    upsert: Current | None,
+    upsert: UpsertTable | None,
 ) -> list[Change]:
     """One change per column that is gone: it stays and reads NULL, and the contract may want to know."""
     needed = tuple(pinned)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from tidemark.domain.config.upsert import Current
+from tidemark.domain.config.upsert import UpsertTable
 from tidemark.domain.errors import error_fields, state_of
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import Offsets
@@ -19,7 +19,7 @@ from tidemark.engine.merge.state import Pair, read_pair
 
 def merge_up(
     lake: Lake,
-    current: Current,
+    current: UpsertTable,
     run_id: str,
     *,
     known: bool = False,
@@ -42,7 +42,7 @@ def merge_up(
     return merged_outcome(lake, current, tally, seconds=time.perf_counter() - began, error=error)
 
 
-def _end(lake: Lake, current: Current) -> Ledger | None:
+def _end(lake: Lake, current: UpsertTable) -> Ledger | None:
     """The append table's ledger; None before its first load."""
     with named(current.contract.table, topic=current.append.table, cluster=current.append.cluster):
         append = read_pair(lake, current).append
@@ -50,7 +50,7 @@ def _end(lake: Lake, current: Current) -> Ledger | None:
 
 
 def merged_outcome(
-    lake: Lake, current: Current, tally: Tally, *, seconds: float, error: Exception | None
+    lake: Lake, current: UpsertTable, tally: Tally, *, seconds: float, error: Exception | None
 ) -> Outcome:
     """The outcome of a run on one upsert table, with what both tables say now where they still answer."""
     try:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from threading import Event
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import Current, currents
+from tidemark.domain.config.upsert import UpsertTable, upsert_tables
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.outcome import Commit, Outcome, Tally
@@ -25,7 +25,7 @@ class UpsertWork:
         self.run_id = run_id
         self.known = known
         self.stop = stop
-        self.tables: Mapping[str, Current] = currents(lake.configuration.contracts)
+        self.tables: Mapping[str, UpsertTable] = upsert_tables(lake.configuration.contracts)
 
     def look(self, cluster: str, topics: Sequence[str]) -> Mapping[str, Topic | TidemarkError]:
         """The append tables as they are now, those that were loaded."""
@@ -68,7 +68,7 @@ class UpsertWork:
         with suppress(Exception):
             self.lake.spark().interruptAll()
 
-    def _pair(self, current: Current) -> Pair:
+    def _pair(self, current: UpsertTable) -> Pair:
         with named(current.contract.table):
             return read_pair(self.lake, current)
 

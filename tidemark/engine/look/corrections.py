@@ -9,7 +9,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import currents
+from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
 from tidemark.domain.lineage.corrections import Step, correction
 from tidemark.domain.lineage.marts import Mart
@@ -40,7 +40,7 @@ def standings(
     lake: Lake, chosen: Sequence[Mart], marts: Mapping[str, Mart], contracts: Sequence[Contract]
 ) -> dict[str, MartStanding]:
     """How the chosen marts stand, by table; tables of other systems are left out."""
-    merged = currents(contracts)
+    merged = upsert_tables(contracts)
     known = {each.table for each in contracts} | merged.keys()
     return {
         mart.table: _standing(lake, mart.table, sources_of(mart, marts) & known, merged) for mart in chosen

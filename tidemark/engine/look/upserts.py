@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from tidemark.domain.cadence.freshness import Judgement, judge_merge
 from tidemark.domain.cadence.lag import Lag
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import Current, currents
+from tidemark.domain.config.upsert import UpsertTable, upsert_tables
 from tidemark.domain.states import FINE, OUTAGES, State, remedy
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.listening import listens
@@ -19,7 +19,7 @@ from tidemark.engine.merge.state import Pair, read_pair
 
 def upsert_statuses(
     lake: Lake,
-    tables: Iterable[Current],
+    tables: Iterable[UpsertTable],
     ask: Callable[[Sequence[str]], Mapping[str, Hint]] = lambda _: {},
     look: Callable[[list[Contract]], list[Status]] = lambda _: [],
 ) -> list[Status]:
@@ -60,7 +60,7 @@ def waits(lake: Lake, contract: Contract, now: datetime) -> tuple[Lag, Judgement
         Stopped: `ledger_missing`.
     """
     with named(contract.table):
-        return lateness(read_pair(lake, currents(lake.configuration.contracts)[contract.table]), now)
+        return lateness(read_pair(lake, upsert_tables(lake.configuration.contracts)[contract.table]), now)
 
 
 def lateness(pair: Pair, now: datetime) -> tuple[Lag, Judgement]:
@@ -78,7 +78,7 @@ def _unmade(pair: Pair | None) -> bool:
     return pair is not None and pair.append is None and not pair.state.exists and not pair.state.paused
 
 
-def _stopped(current: Current, pair: Pair | None, told: Mapping[str, Hint]) -> State | None:
+def _stopped(current: UpsertTable, pair: Pair | None, told: Mapping[str, Hint]) -> State | None:
     """The stop state of the last run, unless something was merged since."""
     hint = told.get(current.contract.table)
     if hint is None or hint.stopped is None or pair is None or hint.stopped in FINE | OUTAGES:
@@ -88,7 +88,7 @@ def _stopped(current: Current, pair: Pair | None, told: Mapping[str, Hint]) -> S
 
 
 def _judged(
-    current: Current, pair: Pair | None, fault: State | None, now: datetime, poll: timedelta
+    current: UpsertTable, pair: Pair | None, fault: State | None, now: datetime, poll: timedelta
 ) -> Status:
     contract, state = current.contract, pair.state if pair else None
     merged = state.merged if state else None

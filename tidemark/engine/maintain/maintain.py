@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Outage, Overtaken, Stopped, TidemarkError, error_fields
 from tidemark.domain.maintenance.gain import ASSETS, Asset, Gain, Kind
 from tidemark.domain.states import OUTAGES, named_state
@@ -31,7 +31,7 @@ OVERFULL = 1.25
 
 def tables_of(contract: Contract) -> list[str]:
     """The tables that one contract stands for."""
-    current = current_of(contract)
+    current = upsert_table_of(contract)
     merged = (current.contract.table, current.memory) if current else ()
     return [contract.table, contract.quarantine_table, *merged]
 
@@ -101,7 +101,7 @@ def maintain_now(
     )
     if failed := [each for each in gains if each.error]:
         raise _not_maintained(contract, failed)
-    current = current_of(contract)
+    current = upsert_table_of(contract)
     for table in (contract.table, *([current.contract.table] if current else ())):
         if missing := gone(lake, table):
             raise missing

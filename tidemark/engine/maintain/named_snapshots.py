@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.merge import state as merge_state
@@ -31,7 +31,7 @@ def named_snapshots(lake: Lake, contract: Contract, table: str) -> Named:
     remembered: frozenset[int] = frozenset()
     if table == contract.table:
         merged = merge_state.named_snapshots(lake, contract)
-    elif (current := current_of(contract)) and table == current.memory:
+    elif (current := upsert_table_of(contract)) and table == current.memory:
         remembered = merge_state.remembered_snapshots(lake, current)
     return Named(merged | remembered | noted(loaded.metadata.properties if loaded else {}), merged)
 

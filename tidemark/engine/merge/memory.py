@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from pyspark.sql import DataFrame
 
 from tidemark.domain.columns.spark_types import property_list
-from tidemark.domain.config.upsert import DELETED_FOR_DAYS, Current
+from tidemark.domain.config.upsert import DELETED_FOR_DAYS, UpsertTable
 from tidemark.domain.errors import Stopped
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, ancestors, is_compaction, load, summary_of
@@ -23,7 +23,7 @@ _COLUMNS = (
 )
 
 
-def read_memory(lake: Lake, current: Current, snapshot: int | None) -> DataFrame | None:
+def read_memory(lake: Lake, current: UpsertTable, snapshot: int | None) -> DataFrame | None:
     """The hard deletes that are remembered as of `snapshot`, the one that the ledger names; None when there are none.
 
     Our own expiry keeps it (named_snapshots.py). If someone else's has taken it away: all that is remembered now.
@@ -36,7 +36,7 @@ def read_memory(lake: Lake, current: Current, snapshot: int | None) -> DataFrame
     return lake.spark().read.option("versionAsOf", str(pinned)).table(lake.identifier(current.memory))
 
 
-def remember(lake: Lake, current: Current, deletes: DataFrame, snapshot: int | None, attempt: str) -> int:
+def remember(lake: Lake, current: UpsertTable, deletes: DataFrame, snapshot: int | None, attempt: str) -> int:
     """Add to the memory as of `snapshot`; the new snapshot, for the ledger that is published with these deletes.
 
     What lies beyond it was remembered by an attempt that was never published, or of history that was undone.
@@ -57,7 +57,7 @@ def remember(lake: Lake, current: Current, deletes: DataFrame, snapshot: int | N
     return next(each.snapshot_id for each in snapshots if summary_of(each).get(ATTEMPT) == attempt)
 
 
-def _own(lake: Lake, current: Current) -> Table | None:
+def _own(lake: Lake, current: UpsertTable) -> Table | None:
     """The memory; None before anything was remembered.
 
     Raises:
@@ -74,7 +74,7 @@ def _own(lake: Lake, current: Current) -> Table | None:
     return table
 
 
-def _create(lake: Lake, current: Current) -> None:
+def _create(lake: Lake, current: UpsertTable) -> None:
     base = base_properties(current.contract.model_copy(update={"format_version": 2}))
     properties = {
         **{key: value for key, value in base.items() if "metrics.column" not in key},
@@ -89,7 +89,7 @@ def _create(lake: Lake, current: Current) -> None:
     )
 
 
-def _forget_others(lake: Lake, current: Current, table: Table, snapshot: int) -> None:
+def _forget_others(lake: Lake, current: UpsertTable, table: Table, snapshot: int) -> None:
     """Make `snapshot` the newest again, unless all that follows it is compaction."""
     metadata = table.metadata
     if not snapshot:

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from tidemark.domain.config.upsert import Current
+from tidemark.domain.config.upsert import UpsertTable
 from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
 from tidemark.domain.ledger.ledger import Counts, Ledger
 from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger
@@ -28,7 +28,7 @@ ATTEMPTS = 6
 
 
 def merge_once(
-    lake: Lake, current: Current, run_id: str, *, known: bool = False, goal: Ledger | None = None
+    lake: Lake, current: UpsertTable, run_id: str, *, known: bool = False, goal: Ledger | None = None
 ) -> Commit | None:
     """Publish the next merge of an upsert table, or None when everything is merged or the table is paused.
 
@@ -53,7 +53,9 @@ def merge_once(
     raise Stopped("failed", table, f"It was planned {ATTEMPTS} times in vain: {last}")
 
 
-def _attempt(lake: Lake, current: Current, run_id: str, *, known: bool, goal: Ledger | None) -> Commit | None:
+def _attempt(
+    lake: Lake, current: UpsertTable, run_id: str, *, known: bool, goal: Ledger | None
+) -> Commit | None:
     watch = Stopwatch({})
     with watch("plan"):
         plan = make_merge_plan(lake, current, run_id, known=known, goal=goal)

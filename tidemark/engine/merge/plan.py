@@ -6,7 +6,7 @@ from datetime import datetime
 from uuid import uuid4
 
 from tidemark import __version__
-from tidemark.domain.config.upsert import Current
+from tidemark.domain.config.upsert import UpsertTable
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.ledger import Ledger, branch_name
 from tidemark.domain.ledger.merge_ledger import Action, Changes, MergeLedger, Truncation, merge_id
@@ -41,7 +41,7 @@ class MergePlan:
     """An own receipt, for the action `back`."""
 
     @property
-    def current(self) -> Current:
+    def current(self) -> UpsertTable:
         """The upsert table."""
         return self.pair.current
 
@@ -107,7 +107,7 @@ class MergePlan:
 
 
 def make_merge_plan(
-    lake: Lake, current: Current, run_id: str, *, known: bool, goal: Ledger | None
+    lake: Lake, current: UpsertTable, run_id: str, *, known: bool, goal: Ledger | None
 ) -> MergePlan | None:
     """The next merge from what both tables say, or None. What lies beyond `goal` alone is no reason for one.
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from tidemark.domain.columns.names import CDC
 from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, ColumnType, ListType, MapType, Primitive, Struct
-from tidemark.domain.config.upsert import SOFT_COLUMN, Current
+from tidemark.domain.config.upsert import SOFT_COLUMN, UpsertTable
 from tidemark.engine.access.conditions import any_of
 from tidemark.engine.merge.event import (
     AFTER,
@@ -90,7 +90,7 @@ def key_parts(shape: UpsertColumns) -> list[Column]:
     return [F.col(KEY)[f"k{n}"].alias(f"k{n}") for n in range(len(shape.current.keys))]
 
 
-def null_key(current: Current) -> Column:
+def null_key(current: UpsertTable) -> Column:
     """Whether a part of the key is missing in an event that needs one."""
     missing = any_of([F.col(KEY)[f"k{n}"].isNull() for n in range(len(current.keys))])
     return (F.col(KIND) != TRUNCATE) & missing

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tidemark.domain.columns.names import CDC
 from tidemark.domain.columns.spark_types import spark_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, ColumnType, Struct
-from tidemark.domain.config.upsert import SOFT_COLUMN, Current
+from tidemark.domain.config.upsert import SOFT_COLUMN, UpsertTable
 from tidemark.domain.ledger import merge_filters
 from tidemark.domain.ledger.merge_ledger import Truncation
 from tidemark.engine.merge.unknown import may_be_unknown
@@ -16,7 +16,7 @@ from tidemark.engine.merge.unknown import may_be_unknown
 class UpsertColumns:
     """The columns of the upsert table and what must be known of them."""
 
-    current: Current
+    current: UpsertTable
     columns: Struct
 
     @property

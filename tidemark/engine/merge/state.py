@@ -9,7 +9,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import Current, current_of
+from tidemark.domain.config.upsert import UpsertTable, upsert_table_of
 from tidemark.domain.ledger.backfill import CUTOVER
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
 from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
@@ -49,7 +49,7 @@ from tidemark.engine.access.table_state import (
 class Pair:
     """Both tables at one moment; `append` is None before its first load. `columns`: of its head snapshot."""
 
-    current: Current
+    current: UpsertTable
     append: AppendHistory | None
     state: TableState
     columns: Struct
@@ -88,7 +88,7 @@ class Pair:
         return lag_since(self.state.merged, self.append) if self.append else None
 
 
-def read_pair(lake: Lake, current: Current, *, ledger: bool = True) -> Pair:
+def read_pair(lake: Lake, current: UpsertTable, *, ledger: bool = True) -> Pair:
     """Both tables as they are now.
 
     Raises:
@@ -184,7 +184,7 @@ def merged_upto(lake: Lake, contract: Contract) -> tuple[int, dict[int, int]] | 
     table has merged nothing of the append table that is there now, or must read merged rows again. Only for contracts
     with `upsert`.
     """
-    current = current_of(contract)
+    current = upsert_table_of(contract)
     if current is None:
         return None
     append = load(lake.catalog, contract.table)
@@ -200,14 +200,14 @@ def merged_upto(lake: Lake, contract: Contract) -> tuple[int, dict[int, int]] | 
 
 def named_snapshots(lake: Lake, contract: Contract) -> frozenset[int]:
     """Snapshots of the append table that its upsert table names: they tell whether history was undone."""
-    current = current_of(contract)
+    current = upsert_table_of(contract)
     if current is None:
         return frozenset()
     merged = lake.state(current.contract.table, ledger=False).merged
     return frozenset({merged.append_snapshot}) if merged else frozenset()
 
 
-def remembered_snapshots(lake: Lake, current: Current) -> frozenset[int]:
+def remembered_snapshots(lake: Lake, current: UpsertTable) -> frozenset[int]:
     """Snapshots of the memory of hard deletes that any receipt of the upsert table goes with: a rollback reads them."""
     named = (ledger.memory for _, ledger in own_receipts(lake, current.contract.table))
     return frozenset(each for each in named if each)

@@ -9,7 +9,7 @@ from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY, Struc
 from tidemark.domain.config.contract import SchemaChanges
 from tidemark.domain.config.upsert import (
     MERGE_PROPERTIES,
-    Current,
+    UpsertTable,
     identifier_fields,
     upsert_columns,
     upsert_faults,
@@ -39,7 +39,7 @@ _MADE_ANEW = (
 )
 
 
-def prepare(lake: Lake, current: Current, state: TableState, append: Struct, run_id: str) -> TableState:
+def prepare(lake: Lake, current: UpsertTable, state: TableState, append: Struct, run_id: str) -> TableState:
     """The table as it must be to hold rows with the columns `append`: made, checked, grown.
 
     Raises:
@@ -76,7 +76,7 @@ def prepare(lake: Lake, current: Current, state: TableState, append: Struct, run
     return _with_readable_head(lake, current, state)
 
 
-def _with_readable_head(lake: Lake, current: Current, state: TableState) -> TableState:
+def _with_readable_head(lake: Lake, current: UpsertTable, state: TableState) -> TableState:
     """The table with an empty receipt on top where a column that partitions it is wider than its head knows.
 
     Iceberg reads a snapshot with the columns of its time, and fills in values of partitions in their present type.
@@ -92,7 +92,7 @@ def _with_readable_head(lake: Lake, current: Current, state: TableState) -> Tabl
     return lake.state(current.contract.table)
 
 
-def columns_for(current: Current, state: TableState, append: Struct) -> Struct:
+def columns_for(current: UpsertTable, state: TableState, append: Struct) -> Struct:
     """The columns that the table has, or is made with, for the append table's.
 
     Its format may be an older one: by the contract, or until someone has approved to raise it.
@@ -101,7 +101,7 @@ def columns_for(current: Current, state: TableState, append: Struct) -> Struct:
     return held_by(version, upsert_columns(current, append))
 
 
-def plan_follow(current: Current, state: TableState, wanted: Struct) -> SchemaPlan:
+def plan_follow(current: UpsertTable, state: TableState, wanted: Struct) -> SchemaPlan:
     """What the table lacks for the append table's columns, and for what its contract says of its layout and properties.
 
     Columns that were let into the append table are let in here, keys apart.
@@ -114,14 +114,14 @@ def plan_follow(current: Current, state: TableState, wanted: Struct) -> SchemaPl
     return with_layout(guarded, contract, columns, state.shape, {**BASE, **MERGE_PROPERTIES})
 
 
-def _guarded(change: Change, current: Current) -> Change:
+def _guarded(change: Change, current: UpsertTable) -> Change:
     if change.path not in current.keys or change.kind == "incompatible":
         return change
     why = "a key identifies rows that are there already"
     return Change(change.kind, change.path, change.old, change.new, "review", why, change.schema_id)
 
 
-def _properties(current: Current) -> dict[str, str | None]:
+def _properties(current: UpsertTable) -> dict[str, str | None]:
     contract = current.contract
     return {
         **base_properties(contract),
@@ -135,7 +135,7 @@ def _properties(current: Current) -> dict[str, str | None]:
     }
 
 
-def _identity(current: Current) -> dict[str, str]:
+def _identity(current: UpsertTable) -> dict[str, str]:
     """What may not change under a table that has rows."""
     return {
         KEYS: json.dumps(list(current.upsert.keys)),
@@ -144,7 +144,7 @@ def _identity(current: Current) -> dict[str, str]:
     }
 
 
-def made_otherwise(current: Current, state: TableState) -> str:
+def made_otherwise(current: UpsertTable, state: TableState) -> str:
     """Why the table cannot be merged into: it was made for other keys, another order or other deletes. Empty if not."""
     wanted = {UPSERT_OF: current.append.table, **_identity(current)}
     other = {

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 from tidemark import __version__
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import Current, currents
+from tidemark.domain.config.upsert import UpsertTable, upsert_tables
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.merge_ledger import MergeLedger, merge_id
 from tidemark.domain.ledger.merge_plan import Rebuild
@@ -27,13 +27,13 @@ def accept_either(lake: Lake, contract: Contract, what: Acceptance, signature: S
     Raises:
         Refused: the table is not in that state; nothing was changed.
     """
-    current = currents(lake.configuration.contracts).get(contract.table)
+    current = upsert_tables(lake.configuration.contracts).get(contract.table)
     if current is not None:
         return accept_upsert(lake, current, what, signature)
     return accept(lake, contract, what, signature)
 
 
-def accept_upsert(lake: Lake, current: Current, what: Acceptance, signature: Signature) -> Operation:
+def accept_upsert(lake: Lake, current: UpsertTable, what: Acceptance, signature: Signature) -> Operation:
     """Let the next merge make the table anew, of the append rows that are there.
 
     Raises:
@@ -54,7 +54,7 @@ def accept_upsert(lake: Lake, current: Current, what: Acceptance, signature: Sig
     return operation
 
 
-def _first_load(lake: Lake, current: Current, what: Acceptance, signature: Signature) -> Operation:
+def _first_load(lake: Lake, current: UpsertTable, what: Acceptance, signature: Signature) -> Operation:
     table, append = current.contract.table, current.append.table
     if what != "first-load":
         raise Refused(

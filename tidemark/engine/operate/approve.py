@@ -4,7 +4,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import Current, currents
+from tidemark.domain.config.upsert import UpsertTable, upsert_tables
 from tidemark.domain.errors import Overtaken, Refused
 from tidemark.domain.plan.schema_plan import SchemaPlan
 from tidemark.engine.access.lake import Lake
@@ -56,7 +56,7 @@ def approve(lake: Lake, contract: Contract, plan: str, signature: Signature) -> 
 
 def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Signature) -> Operation:
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
-        upsert = currents(lake.configuration.contracts).get(contract.table)
+        upsert = upsert_tables(lake.configuration.contracts).get(contract.table)
         if upsert is not None:
             return _approve_upsert(lake, upsert, approval, signature)
         state, schemas = lake.state(contract.table), read_schemas(lake, contract)
@@ -80,7 +80,7 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
         return _logged(lake, state, waits, signature)
 
 
-def _approve_upsert(lake: Lake, upsert: Current, approval: Approval, signature: Signature) -> Operation:
+def _approve_upsert(lake: Lake, upsert: UpsertTable, approval: Approval, signature: Signature) -> Operation:
     """The same for an upsert table: its keys are not widened, nor is its format raised, without a person."""
     contract, pair = upsert.contract, read_pair(lake, upsert, ledger=False)
     waits = plan_follow(upsert, pair.state, columns_for(upsert, pair.state, pair.columns))

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from tidemark.domain.columns.layout import layout_faults
 from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
-from tidemark.domain.config.upsert import currents
+from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import Overtaken
 from tidemark.domain.lineage.marts import downstream
 from tidemark.domain.plan.comments import lost_notes
@@ -145,7 +145,7 @@ def asset(table: str) -> str:
 def _complete(lake: Lake, contract: Contract, found: Foresight) -> Foresight:
     project = read_project()
     marts = downstream(contract, project.marts_for(lake.configuration.contracts)) if project else []
-    affects = [contract.table, *currents([contract]), *marts]
+    affects = [contract.table, *upsert_tables([contract]), *marts]
     origins = lake.configuration.origins.get(contract.table, {})
     return replace(
         found,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tidemark.domain.columns.layout import layout_faults
 from tidemark.domain.columns.types import Struct, table_columns
-from tidemark.domain.config.upsert import Current, upsert_faults
+from tidemark.domain.config.upsert import UpsertTable, upsert_faults
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
@@ -15,7 +15,7 @@ from tidemark.engine.preview.foresee import Foresight, asset, created, of_plan, 
 from tidemark.engine.schema.writers import read_schemas
 
 
-def foresee_upsert(lake: Lake, current: Current) -> Foresight:
+def foresee_upsert(lake: Lake, current: UpsertTable) -> Foresight:
     """The plan of an upsert table as of now.
 
     While its append table has no rows there is nothing to do; what cannot be made of its columns is told all the same.
@@ -43,7 +43,7 @@ def foresee_upsert(lake: Lake, current: Current) -> Foresight:
         return replace(found, affects=(asset(contract.table),))
 
 
-def _before_the_first_load(lake: Lake, current: Current, state: TableState) -> Foresight:
+def _before_the_first_load(lake: Lake, current: UpsertTable, state: TableState) -> Foresight:
     append, contract = current.append, current.contract
     nothing = Foresight(contract.table, "", "nothing", ())
     wanted = None if lake.state(append.table, ledger=False).exists else read_schemas(lake, append).wanted()
@@ -56,7 +56,7 @@ def _before_the_first_load(lake: Lake, current: Current, state: TableState) -> F
     return replace(found, affects=(asset(contract.table),))
 
 
-def _faults(current: Current, append: Struct, columns: Struct) -> list[str]:
+def _faults(current: UpsertTable, append: Struct, columns: Struct) -> list[str]:
     """Why no upsert table with `columns` can be made of an append table with these."""
     said = current.contract
     layout = layout_faults(columns, said.partitioning, said.sort_by)

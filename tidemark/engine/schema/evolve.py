@@ -15,7 +15,7 @@ from tidemark.domain.columns.layout import resolve
 from tidemark.domain.columns.partitioning import quoted_parts
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct, as_text, holds_variant
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import current_of
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Refused
 from tidemark.domain.plan.meanings import known, told_after
 from tidemark.domain.plan.schema_plan import (
@@ -73,7 +73,7 @@ def plan_evolution(contract: Contract, state: TableState, schemas: TopicSchemas)
         removed=removed_paths(state),
         settled=settled,
         shape=state.shape,
-        upsert=current_of(contract),
+        upsert=upsert_table_of(contract),
     )
     clashing = {c.schema_id for c in plan.changes if c.kind == "incompatible"} | settled
     sound = [w for w in writers if w.id not in clashing]
@@ -102,7 +102,7 @@ def removing_ids(
     if schemas.plain is not None:
         return frozenset()
     columns, policy = value_columns(state), contract.schema_changes
-    pinned, upsert = state.shape.partition_sources, current_of(contract)
+    pinned, upsert = state.shape.partition_sources, upsert_table_of(contract)
     decisive = (*upsert.keys, *upsert.order) if upsert else ()
     needed = [path for path in (*pinned, *decisive) if path[0] != KAFKA_COLUMN.name]
     if policy.remove_column == "apply" and all(

@@ -15,7 +15,7 @@ from pyspark.sql.types import DateType, StructType, TimestampNTZType, TimestampT
 
 from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.configuration import Configuration
-from tidemark.domain.config.upsert import currents
+from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.quality_results import PII, hidden_columns
 from tidemark.domain.lineage.column_lineage import lineage_of, tags_of
@@ -179,7 +179,7 @@ def compare(lake: Lake, table: str, other: str, wanted: Wanted, seen: Discovery 
 
 def _hidden(configuration: Configuration, tables: Collection[str], seen: Discovery) -> frozenset[str]:
     """The columns that a contract of one of the tables tags as personal data, or that are made of such."""
-    merged = currents(configuration.contracts)
+    merged = upsert_tables(configuration.contracts)
     contracts = [each for each in configuration.contracts if each.table in tables]
     contracts += [merged[table].append for table in tables if table in merged]
     own = frozenset(path for contract in contracts for path in hidden_columns(contract))
@@ -235,7 +235,7 @@ def _completed(configuration: Configuration, one: _Opened, other: _Opened, wante
             )
     keys, times = [tuple(wanted.keys)], [wanted.by]
     for table in (one.table, other.table):
-        upsert = currents(configuration.contracts).get(table)
+        upsert = upsert_tables(configuration.contracts).get(table)
         contract = next((c for c in configuration.contracts if c.table == table), None)
         keys.append(tuple(".".join(path) for path in upsert.keys) if upsert else ())
         keys.append(tuple(contract.key.fields) if contract else ())
