@@ -33,6 +33,7 @@ from tidemark.engine.schema.writers import TopicSchemas
 
 TABLE = "shop.orders"
 SAMPLES = {
+    pa.types.is_boolean: True,
     pa.types.is_integer: 7,
     pa.types.is_floating: 1.5,
     pa.types.is_decimal: Decimal("1.25"),

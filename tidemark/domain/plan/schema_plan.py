@@ -13,7 +13,7 @@ from typing import Any, Literal
 from tidemark.domain.columns.coverage import Difference, covers
 from tidemark.domain.columns.evolution import extended
 from tidemark.domain.columns.shape import Shape
-from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Struct
+from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Primitive, Struct
 from tidemark.domain.config.contract import SchemaChanges
 from tidemark.domain.config.upsert import UpsertTable
 from tidemark.domain.errors import SchemaUnsupported
@@ -40,6 +40,7 @@ Verdict = Literal["apply", "review", "quarantine", "impossible"]
 _OF_WRITERS = frozenset({"incompatible", "remove_column"})
 _ANY_SHAPE = Shape()
 _KEEPS = "a column keeps its type, and no approval helps: declare the one that it has, or name another table"
+_NO_FIELDS = "a record without fields is a boolean, so one with fields needs another table"
 _KINDS: Mapping[str, Kind] = {
     "missing": "add_column",
     "narrower": "widen_type",
@@ -207,6 +208,8 @@ def _change(difference: Difference, writer: WriterColumns, policy: SchemaChanges
     old, new = difference.ends
     means = ": its values mean something else than those that are there" if difference.meanings else ""
     reason = f"{writer.named}{means}; the contract says {kind}: {verdict}"
+    if Primitive("boolean") in (old, new) and any(isinstance(each, Struct) for each in (old, new)):
+        reason = f"{reason}; {_NO_FIELDS}"
     if kind == "incompatible" and not writer.id:
         verdict, reason = "impossible", f"{writer.named}{means}; {_KEEPS}"
     return Change(
