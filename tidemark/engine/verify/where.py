@@ -4,12 +4,13 @@ Rows are found by PyIceberg, which skips files by their statistics on `_kafka.pa
 offsets, the receipts and the quarantine do not say, Kafka is asked for.
 """
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
-import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression, EqualTo
 from pyiceberg.table.metadata import TableMetadata
 
@@ -47,18 +48,8 @@ UNDECIDED = "its batch counted skipped records, and rows have been deleted since
 MOST = 50
 """Records of one key that are told, newest first."""
 _KAFKA = ("topic", "partition", "offset", "epoch", "timestamp", "key", "schema_id", "tombstone")
-_QUARANTINED = (
-    *NEEDED,
-    "topic",
-    "timestamp",
-    "key",
-    "value",
-    "schema_id",
-    "cause",
-    "detail",
-    "run_id",
-    "quarantined_at",
-)
+_KEPT = ("topic", "timestamp", "key", "value", "schema_id")
+_QUARANTINED = (*NEEDED, *_KEPT, "cause", "detail", "run_id", "quarantined_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +112,8 @@ def where_offset(lake: Lake, contract: Contract, partition: int, offset: int) ->
         Outage: the catalog or the store does not answer.
     """
     table = _look(lake, contract)
-    rows = _rows(lake, table, f"_kafka.partition = {partition} AND _kafka.offset = {offset}")
-    held = _quarantined(lake, table, f"partition = {partition} AND offset = {offset}")
+    rows = list(_rows(lake, table, f"_kafka.partition = {partition} AND _kafka.offset = {offset}"))
+    held = list(_quarantined(lake, table, f"partition = {partition} AND offset = {offset}"))
     place = Answer(contract.table, contract.topic, partition, offset, "unknown")
     now = table.ledger.epoch if table.ledger else 0
     if table.topic is not None and partition not in table.topic.end and not rows and not held:
@@ -167,16 +158,22 @@ def _in_epoch(
 def where_key(lake: Lake, contract: Contract, key: bytes) -> list[Answer]:
     """Every row and quarantined record of a Kafka key, newest first, among the records that were read."""
     table = _look(lake, contract)
-    held = _quarantined(lake, table, EqualTo(term="key", value=key))
-    found = [*_rows(lake, table, EqualTo(term="_kafka.key", value=key)), *(r for r in held if r[OPEN])]
-    found.sort(key=lambda row: (row["timestamp"], row["partition"], row["offset"]), reverse=True)
+    held = EqualTo(term="key", value=key)
+    waits = (row for row in _quarantined(lake, table, held) if row[OPEN])
+    found = heapq.nlargest(
+        MOST,
+        chain(_rows(lake, table, EqualTo(term="_kafka.key", value=key)), waits),
+        key=lambda row: (row["timestamp"], row["partition"], row["offset"]),
+    )
+    places = {_place(row) for row in found if OPEN not in row}
+    marks = [r for r in _quarantined(lake, table, held) if _place(r) in places] if places else []
     answers = []
-    for row in found[:MOST]:
+    for row in found:
         place = Answer(contract.table, contract.topic, row["partition"], row["offset"], "unknown")
         if OPEN in row:
             answers.append(_held(lake, table, place, row))
         else:
-            mine = [r for r in held if _place(r) == _place(row)]
+            mine = [r for r in marks if _place(r) == _place(row)]
             answers.append(_published(lake, table, place, [row], mine))
     return answers
 
@@ -198,26 +195,26 @@ def _look(lake: Lake, contract: Contract) -> _Table:
         return _Table(contract, state, topic, receipts, another(state.ledger, topic), metadata)
 
 
-def _rows(lake: Lake, table: _Table, where: str | BooleanExpression) -> list[dict[str, Any]]:
+def _rows(lake: Lake, table: _Table, where: str | BooleanExpression) -> Iterator[dict[str, Any]]:
     with named(table.contract.table):
         loaded = load(lake.catalog, table.contract.table)
         if loaded is None or table.state.head is None:
-            return []
-        found = kafka_rows(lake, table.contract.table, loaded, where, _KAFKA, table.state.head)
-        return [row for kafka in found for row in listed(kafka)]
+            return
+        for kafka in kafka_rows(lake, table.contract.table, loaded, where, _KAFKA, table.state.head):
+            yield from listed(kafka)
 
 
-def _quarantined(lake: Lake, table: _Table, where: str | BooleanExpression) -> list[dict[str, Any]]:
+def _quarantined(lake: Lake, table: _Table, where: str | BooleanExpression) -> Iterator[dict[str, Any]]:
     name = table.contract.quarantine_table
     with named(name):
         loaded = load(lake.catalog, name)
         if loaded is None or table.ledger is None or loaded.metadata.current_snapshot_id is None:
-            return []
+            return
         require_columns(loaded, name, _QUARANTINED)
         scan = loaded.scan(row_filter=where, selected_fields=_QUARANTINED)
         asked = pending(table.ledger, loaded)
-        batches: list[pa.RecordBatch] = list(scan.to_arrow_batch_reader())
-        return [row for batch in batches for row in listed(standing(batch, table.ledger, asked))]
+        for batch in scan.to_arrow_batch_reader():
+            yield from listed(standing(batch, table.ledger, asked))
 
 
 def _published(
