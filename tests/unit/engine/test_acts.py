@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from dying import dying_at
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_tables
@@ -14,14 +17,18 @@ from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY, Ledger
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import OWNED, PAUSED
+from tidemark.engine.access.table_state import HELD_BATCH, OWNED, PAUSED, RESUMED
 from tidemark.engine.config.configuration import load
 from tidemark.engine.look import headroom
+from tidemark.engine.operate import accept as accepting
+from tidemark.engine.operate import pause as pausing
 from tidemark.engine.operate import rollback as rolling
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.accept_upsert import accept_upsert
+from tidemark.engine.operate.pause import pause, resume
 from tidemark.engine.operate.rollback import Target, rollback
-from tidemark.engine.table.operations import Signature
+from tidemark.engine.table.operations import Signature, log_table
+from tidemark.engine.table.unlogged import log_missing_acts
 
 ANN = Signature("ann", "it was so", "run-1")
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
@@ -31,7 +38,8 @@ RECEIPT = {LEDGER_PROPERTY: Ledger(cluster_id="c", topic_id="t", topic="orders",
 @pytest.fixture(autouse=True)
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Properties of tables are set without it."""
-    monkeypatch.setattr(rolling, "set_properties", _set)
+    for module in (accepting, pausing, rolling):
+        monkeypatch.setattr(module, "set_properties", _set)
 
 
 def _set(lake: Lake, table: str, properties: Mapping[str, str | None]) -> None:
@@ -106,3 +114,46 @@ def test_a_rollback_that_fails_on_its_way_leaves_no_word_of_one_that_took_place(
         rollback(lake, contract, Target(first), ANN)
     said = json.loads(lake.state("shop.orders").properties[PAUSED])["reason"]
     assert said == f"for a rollback to snapshot {first}: it was so"
+
+
+def _logged(lake: Lake) -> set[tuple[str, str]]:
+    log = lake.catalog.load_table(log_table(lake)).scan().to_arrow().to_pylist()
+    assert len(log) == len({(each["verb"], each["run_id"]) for each in log}), "each once"
+    return {(each["verb"], each["by"]) for each in log}
+
+
+def test_an_act_that_died_before_its_row_is_logged_before_another_takes_its_note(
+    lake: Lake, contract: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given pauses and acceptances of a batch that each die before their row, when somebody does what replaces the note, then all are in the log."""
+    _append(lake, RECEIPT)
+    _set(lake, "shop.orders", {HELD_BATCH: "epoch 0,0:2-4"})
+    bob = Signature("bob", "me too", "run-2")
+    with dying_at(monkeypatch, "unrecorded"):
+        pause(lake, contract, ANN)
+    resume(lake, contract, bob)
+    pause(lake, contract, bob)
+    with dying_at(monkeypatch, "unrecorded"):
+        resume(lake, contract, ANN)
+    pause(lake, contract, replace(bob, run_id="run-3"))
+    with dying_at(monkeypatch, "unrecorded"):
+        accept(lake, contract, "quarantine-batch", ANN)
+    accept(lake, contract, "quarantine-batch", bob)
+    verbs = ("pause", "resume", "accept")
+    assert _logged(lake) == {(verb, by) for verb in verbs for by in ("ann", "bob")}
+
+
+@pytest.mark.parametrize("minutes", [0, 2])
+def test_an_act_that_only_the_table_tells_of_is_logged_by_whoever_acts_next(
+    lake: Lake, contract: Contract, monkeypatch: pytest.MonkeyPatch, minutes: int
+) -> None:
+    """Given a pause that died before its row, when its run can no longer be at work, then any act on the table logs it; a note by hand is none."""
+    with dying_at(monkeypatch, "unrecorded"):
+        pause(lake, contract, ANN)
+    said = json.loads(lake.state("shop.orders").properties[PAUSED])
+    at = datetime.now(UTC) - timedelta(minutes=minutes)
+    _set(lake, "shop.orders", {PAUSED: json.dumps({**said, "at": at.isoformat(timespec="seconds")})})
+    _set(lake, "shop.orders", {RESUMED: "{by hand"})
+    log_missing_acts(lake, "shop.orders")
+    assert lake.catalog.table_exists(log_table(lake)) == bool(minutes)
+    assert not minutes or _logged(lake) == {("pause", "ann")}

@@ -3,7 +3,6 @@
 Every function returns the operation as it was logged; with `dry_run` nothing is written.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
@@ -31,12 +30,12 @@ from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.first_load import first_epoch, first_ledger, prepare
 from tidemark.engine.table.folder import folder_fault
-from tidemark.engine.table.operations import Operation, Signature, log_unfinished_act, logged
+from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish_receipt
 from tidemark.engine.table.settle import settle, settle_published
 from tidemark.engine.table.start import starting_offsets
-from tidemark.engine.table.unlogged import act_of, log_missing_act, log_missing_acts
+from tidemark.engine.table.unlogged import act_of, log_missing_act, log_missing_acts, log_noted
 
 _NEW_EPOCH: frozenset[State] = frozenset(
     {"topic_recreated", "cluster_changed", "partitions_shrunk", "offsets_regressed"}
@@ -170,6 +169,8 @@ def _quarantine_batch(lake: Lake, contract: Contract, signature: Signature) -> O
     if held is None:
         raise _nothing(contract, "the last run held no batch back", "quarantine-batch")
     batch = spelled(held, ledger.epoch)
+    if not signature.dry_run:
+        log_noted(lake, state, ACCEPTED)
     return _done(
         lake,
         contract,
@@ -195,9 +196,7 @@ def _died(lake: Lake, contract: Contract, what: Acceptance) -> Operation | None:
     """The same acceptance of a run that died before it was logged: receipt or table tells of it; it is logged now."""
     if what != "quarantine-batch":
         return log_missing_act(lake, contract.table, "accept", what=what)
-    state = _unledgered(lake, contract)
-    says = json.loads(state.properties.get(ACCEPTED, "{}"))
-    return log_unfinished_act(lake, says, "accept", contract.table, state.head, what=what)
+    return log_noted(lake, _unledgered(lake, contract), ACCEPTED)
 
 
 def _kept(

@@ -1,6 +1,5 @@
 """Pause and resume: the table says so itself, so every writer and every reader sees it."""
 
-import json
 from collections.abc import Mapping
 
 from tidemark.domain.config.contract import Contract
@@ -8,9 +7,9 @@ from tidemark.domain.errors import Refused
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import PAUSED, RESUMED, TableState
 from tidemark.engine.table.absent import unloaded
-from tidemark.engine.table.operations import Operation, Signature, log_unfinished_act, logged
+from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.properties import set_properties
-from tidemark.engine.table.unlogged import log_missing_acts
+from tidemark.engine.table.unlogged import log_missing_acts, log_noted
 
 _PROPERTY: Mapping[str, str] = {"pause": PAUSED, "resume": RESUMED}
 
@@ -25,7 +24,7 @@ def pause(lake: Lake, contract: Contract, signature: Signature) -> Operation:
     if not signature.dry_run:
         log_missing_acts(lake, contract.table)
     if state.paused:
-        died = _died(lake, contract, state, "pause", signature)
+        died = _died(lake, state, "pause", signature)
         if died is not None:
             return died
         raise Refused(
@@ -46,7 +45,7 @@ def resume(lake: Lake, contract: Contract, signature: Signature) -> Operation:
     if not signature.dry_run:
         log_missing_acts(lake, contract.table)
     if not state.paused:
-        died = _died(lake, contract, state, "resume", signature)
+        died = _died(lake, state, "resume", signature)
         if died is not None:
             return died
         raise Refused(
@@ -64,18 +63,15 @@ def _existing(lake: Lake, contract: Contract) -> TableState:
     return state
 
 
-def _died(
-    lake: Lake, contract: Contract, state: TableState, verb: str, signature: Signature
-) -> Operation | None:
+def _died(lake: Lake, state: TableState, verb: str, signature: Signature) -> Operation | None:
     """The same act of a run that died before it was logged; it is, now."""
-    text = state.properties.get(_PROPERTY[verb], "")
-    if signature.dry_run or not text.startswith("{"):
-        return None
-    return log_unfinished_act(lake, json.loads(text), verb, contract.table, state.head)
+    return None if signature.dry_run else log_noted(lake, state, _PROPERTY[verb])
 
 
 def _change(lake: Lake, contract: Contract, state: TableState, verb: str, signature: Signature) -> Operation:
     if not signature.dry_run:
+        for noted in _PROPERTY.values():  # they go, and whose run died is told by nothing else
+            log_noted(lake, state, noted)
         says = signature.as_note()
         set_properties(lake, contract.table, {p: says if v == verb else None for v, p in _PROPERTY.items()})
     return logged(lake, signature, verb, contract.table, {}, state.head, state.head)

@@ -1,4 +1,4 @@
-"""Acts whose row in the operations log is missing, for their run died behind its receipt: the receipt says who asked.
+"""Acts whose row in the operations log is missing, for their run died behind its change: the table says who asked.
 
 Whoever changes the table next writes the row. A run at work is given a minute to write its own.
 """
@@ -6,7 +6,7 @@ Whoever changes the table next writes the row. A run at work is given a minute t
 import json
 import time
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyiceberg.table import Table
@@ -14,12 +14,18 @@ from pyiceberg.table.snapshots import Snapshot
 
 from tidemark.domain.ledger.ledger import ACT_PROPERTY
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import load, summary_of
-from tidemark.engine.table.operations import Operation, Signature, logged_runs, record
+from tidemark.engine.access.table_state import ACCEPTED, PAUSED, RESUMED, TableState, load, summary_of
+from tidemark.engine.table.operations import Operation, Signature, log_unfinished_act, logged_runs, record
 
 OWN_TIME = timedelta(minutes=1)
 MOST = 50
 """Acts that are looked at, newest first."""
+_NOTES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    PAUSED: ("pause", {}),
+    RESUMED: ("resume", {}),
+    ACCEPTED: ("accept", {"what": "quarantine-batch"}),
+}
+"""Properties by which a table tells of an act without a receipt: its verb and arguments."""
 
 
 def act_of(signature: Signature, verb: str, before: int | None, **arguments: Any) -> str:
@@ -32,6 +38,36 @@ def log_missing_acts(lake: Lake, table: str) -> None:
     """Log the acts of a table that took place and are not in the log, each once, oldest first."""
     for operation in reversed(_missing(lake, table, OWN_TIME)):
         record(lake, operation)
+    state = lake.state(table, ledger=False)
+    notes = _old_notes(state.properties)
+    for run_id in notes.keys() - (logged_runs(lake, notes) if notes else frozenset()):
+        log_noted(lake, state, notes[run_id])
+
+
+def log_noted(lake: Lake, state: TableState, name: str) -> Operation | None:
+    """Log the act that the property `name` tells of; None where it tells of none, or of one that is in the log."""
+    verb, arguments = _NOTES[name]
+    return log_unfinished_act(
+        lake, _noted(state.properties, name), verb, state.table, state.head, **arguments
+    )
+
+
+def _noted(properties: Mapping[str, str], name: str) -> Mapping[str, Any]:
+    """What `Signature.as_note` has left there; empty where somebody's hand has written something else."""
+    try:
+        says = json.loads(properties.get(name, ""))
+    except ValueError:
+        return {}
+    return says if isinstance(says, dict) else {}
+
+
+def _old_notes(properties: Mapping[str, str]) -> dict[str, str]:
+    """Run -> the property that tells of its act; without runs that may still be at work."""
+    until = (datetime.now(UTC) - OWN_TIME).isoformat()
+    found = ((_noted(properties, name), name) for name in _NOTES)
+    return {
+        says["run_id"]: name for says, name in found if says.get("run_id") and says.get("at", "") <= until
+    }
 
 
 def log_missing_act(lake: Lake, table: str, verb: str, **arguments: Any) -> Operation | None:
