@@ -22,6 +22,7 @@ from assets.report import failure, observation, quarantine_landed, result, untol
 from assets.schema_run import run_evolved, waiting
 from resources.lake import LakeResource
 from tidemark.domain.cadence.event_budget import report_period
+from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.config.upsert import is_upsert_table
@@ -85,7 +86,8 @@ def run_tables(
                 yield from said(
                     context, _what_rows_leave_true(context, lake, contract, outcome, changed=changed)
                 )
-                yield _result(context, resource, contract, outcome, lake.state(contract.table))
+                state = _state(context, lake, contract)
+                yield _result(context, resource, contract, outcome, state)
             elif not _without_a_place(context, contract, outcome):
                 idle.append(outcome)
         if stopped or not (by_sensor(context.run) or SCHEDULE_NAME_TAG in context.run.tags):
@@ -153,17 +155,21 @@ def _unchanged(
             "%s is paused: nothing was read. Next: tidemark resume %s", outcome.table, outcome.table
         )
     level: list[dg.AssetCheckEvaluation] = []
-    try:
-        state = lake.state(contract.table)
-        if not outcome.lag_records:
-            level.append(unchanged_freshness(contract, state.committed_at))
-        unchanged = _result(context, resource, contract, outcome, state)
-    except (Outage, Stopped) as error:
-        context.log.warning("%s: how it stands is not known now: %s", contract.table, error)
-        unchanged = result(contract, outcome, None)
+    state = _state(context, lake, contract)
+    if state is not None and not outcome.lag_records:
+        level.append(unchanged_freshness(contract, state.committed_at))
     yield from said(context, repeated(context.instance, contract, [each.check_name for each in level]))
     yield from said(context, level)
-    yield unchanged
+    yield _result(context, resource, contract, outcome, state)
+
+
+def _state(context: dg.AssetExecutionContext, lake: Lake, contract: Contract) -> TableState | None:
+    """How a table stands; that it cannot be asked takes no result from it, nor from the tables after it."""
+    try:
+        return lake.state(contract.table)
+    except (Outage, Stopped) as error:
+        context.log.warning("%s: how it stands is not known now: %s", contract.table, error)
+        return None
 
 
 def _what_rows_leave_true(
@@ -218,19 +224,18 @@ def _result(
     resource: LakeResource,
     contract: Contract,
     outcome: Outcome,
-    state: TableState,
+    state: TableState | None,
 ) -> dg.MaterializeResult[None]:
     if outcome.rows.quarantined:
         context.log_event(quarantine_landed(contract, outcome))
-    news = _news(resource.places.home, contract, state)
-    return result(contract, outcome, state, state.columns if news else None)
+    return result(contract, outcome, state, _news(resource.places.home, contract, state))
 
 
-def _news(home: Path, contract: Contract, state: TableState) -> bool:
-    """Whether the UI does not have the columns from the definitions that are loaded."""
+def _news(home: Path, contract: Contract, state: TableState | None) -> Struct | None:
+    """The columns, where the UI does not have them from the definitions that are loaded."""
+    if state is None or state.columns is None:
+        return None
     columns, table = state.columns, contract.table
-    if columns is None:
-        return False
     topic = (contract.cluster, state.ledger.topic) if state.ledger else ()
     changed = update(home, lambda seen: seen.with_columns(table, columns, state.location, topic))
-    return changed or not read(home).shown(table)
+    return columns if changed or not read(home).shown(table) else None

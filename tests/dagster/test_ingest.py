@@ -192,6 +192,26 @@ def test_what_stopped_fails_the_run_after_the_others_were_published(run, instanc
     assert json.loads(tags[STOPPED_TAG]) == {"shop.orders": "topic_recreated"}
 
 
+def test_a_catalog_that_goes_down_after_a_commit_takes_no_result_and_no_failure_from_the_run(
+    run, lake, instance, monkeypatch
+):
+    """Given a run that has published, when it ends with the catalog down, then that table has its result and the one that stopped is named with its state."""
+    summarise = FakeWork.summarise
+
+    def down(*given, **more):
+        lake.down["catalog"] = True
+        return summarise(*given, **more)
+
+    monkeypatch.setattr(FakeWork, "summarise", down)
+    FakeWork.waiting = {"shop.orders": 4}
+    FakeWork.trouble = {"web.clicks": Stopped("topic_missing", "web.clicks", "")}
+    result = run("shop.orders", "web.clicks")
+    assert materialized(result) == ["shop/orders", "shop/orders_quarantine"]
+    assert metadata_of(result, "shop.orders")["rows_written"] == 3
+    tags = instance.get_run_by_id(result.run_id).tags
+    assert json.loads(tags[STOPPED_TAG]) == {"web.clicks": "topic_missing"}
+
+
 def test_a_table_that_had_nothing_to_do_does_not_turn_red_beside_one_that_stopped(run):
     FakeWork.trouble = {"shop.orders": Stopped("topic_missing", "shop.orders", "")}
     assert materialized(run("shop.orders", "web.clicks", tags=SENSOR)) == ["web/clicks"]
