@@ -22,7 +22,7 @@ from sensors.dead_runs import bury
 from sensors.discover import discover
 from sensors.observations import freshness_changes, results_of_the_dead, topic_observations
 from sensors.on_disk import runnable
-from sensors.runs import attempts
+from sensors.runs import next_attempt, run_key
 from sensors.tick import Tick
 from tidemark.domain.cadence.event_budget import report_period
 from tidemark.domain.cadence.request import Ask
@@ -92,9 +92,9 @@ def requested(
         committed = tick.cache.entry(table).committed
         offsets[table] = sorted(committed.items()) if committed else None
     digest = digest_of(offsets)
-    return run_request(
-        tick.lane_name, decision.tables, decision.due, digest, attempts(context.instance, digest), first_seen
-    )
+    lane = tick.lane_name
+    attempt = next_attempt(context.instance, lane, digest)
+    return run_request(lane, decision.tables, decision.due, digest, attempt, first_seen)
 
 
 def run_request(
@@ -108,7 +108,7 @@ def run_request(
     """A run of `tables`; `digest` names the offsets that it starts from. `first_seen`: see `IngestConfig`."""
     named = ", ".join(due) if len(due) <= NAMED else f"{', '.join(due[:NAMED])} and {len(due) - NAMED} more"
     return dg.RunRequest(
-        run_key=f"{lane}:{digest}:{attempt}",
+        run_key=run_key(lane, digest, attempt),
         asset_selection=[table_key(table) for table in tables],
         run_config={"ops": {ingest_op(lane): {"config": {"first_seen": dict(first_seen)}}}}
         if first_seen

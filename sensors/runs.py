@@ -4,9 +4,11 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
+from dagster._core.storage.tags import RUN_KEY_TAG
 
 from assets.names import (
     OFFSETS_TAG,
@@ -82,9 +84,19 @@ def operated(instance: dg.DagsterInstance, since: datetime) -> datetime | None:
     return datetime.fromtimestamp(max(ends), UTC) if ends else None
 
 
-def attempts(instance: dg.DagsterInstance, digest: str) -> int:
-    """The runs that were launched with the very same starting offsets; `run_key` must never repeat."""
-    return instance.get_runs_count(RunsFilter(tags={OFFSETS_TAG: digest}))
+def next_attempt(instance: dg.DagsterInstance, lane: str, digest: str) -> int:
+    """Which attempt at these starting offsets is next: the first without a run, for one that has a run is skipped.
+
+    Not just how many runs there are: somebody may have deleted an older one.
+    """
+    tried = instance.get_runs_count(RunsFilter(tags={OFFSETS_TAG: digest}))
+    keys = ((n, run_key(lane, digest, n)) for n in count(tried))
+    return next(n for n, key in keys if not instance.get_runs_count(RunsFilter(tags={RUN_KEY_TAG: key})))
+
+
+def run_key(lane: str, digest: str, attempt: int) -> str:
+    """The key by which Dagster knows that a run was asked for."""
+    return f"{lane}:{digest}:{attempt}"
 
 
 def _ended(record: dg.RunRecord, lane: Collection[str]) -> Ended:

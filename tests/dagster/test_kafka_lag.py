@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 from dagster import AssetKey, DagsterRunStatus
+from dagster._core.storage.tags import RUN_KEY_TAG
 
 from assets.names import STOPPED_TAG, TRIGGER_TAG, VERB_TAG, VERBS
 from sensors import tick as ticks
@@ -175,6 +176,21 @@ def test_the_same_offsets_again_are_another_attempt(tick, lake, run_of):
     (second,) = tick(later=65).run_requests
     assert second.tags["tidemark/offsets"] == first.tags["tidemark/offsets"]
     assert (first.run_key[-2:], second.run_key[-2:]) == (":0", ":1")
+
+
+def test_a_run_that_somebody_deletes_keeps_no_table_from_being_asked_for(tick, lake, run_of, instance):
+    """Given runs with the very same offsets, when an older one is deleted, then the next has a key that none of the others has, for Dagster would skip it."""
+    lake.ends["orders"] = {0: 25}
+    tick(later=-60)
+    asked, runs = [], []
+    for _ in range(3):
+        (request,) = tick().run_requests
+        asked.append(request.run_key)
+        tags = {**request.tags, RUN_KEY_TAG: request.run_key}
+        runs.append(run_of(["shop.orders"], DagsterRunStatus.CANCELED, sensor=True, tags=tags))
+    instance.delete_run(runs[0].run_id)
+    (request,) = tick().run_requests
+    assert request.run_key not in asked
 
 
 def test_a_run_that_was_clicked_keeps_its_tables(tick, lake, run_of):
