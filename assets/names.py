@@ -6,6 +6,8 @@ from dagster._core.storage.tags import POOL_TAG_PREFIX
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.maintenance.gain import Asset
 
+LOCATION = "tidemark"
+"""The code location, as workspace.yaml and pyproject.toml name it too."""
 LANE_TAG = "tidemark/lane"
 TRIGGER_TAG = "tidemark/trigger"
 TABLES_TAG = "tidemark/tables"

@@ -1,17 +1,20 @@
 """Runs whose process is gone, and those that are to end with their code server: Dagster's records are told."""
 
 import json
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.storage.tags import GRPC_INFO_TAG
 
-from assets.names import pool_of
+from assets.names import LOCATION, pool_of
 from tidemark.engine.alive import dead, forget, is_dead, is_held
+from tidemark.services.ports import LOOPBACK
 
 BEGUN = (DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING)
 MADE = (DagsterRunStatus.NOT_STARTED, *BEGUN)
@@ -27,8 +30,8 @@ DIED = (
 def bury(instance: dg.DagsterInstance, home: Path, *, orphans: bool = False) -> None:
     """Fail the runs whose process is gone: Dagster's launcher on this machine cannot tell, and their pool waits.
 
-    With `orphans` also those that have begun and that no process here ever held: only right while nothing else of
-    this instance runs.
+    With `orphans` also those that have begun and that no process here ever held, if they are ours and the code server
+    that launched them is gone from this machine.
     """
     for record in instance.get_run_records(RunsFilter(statuses=list(MADE)), limit=100):
         run = record.dagster_run
@@ -43,11 +46,33 @@ def bury(instance: dg.DagsterInstance, home: Path, *, orphans: bool = False) -> 
 def _forsaken(record: dg.RunRecord, *, orphans: bool) -> bool:
     """Whether a run that no process here holds is nobody's. One without any event yet is young while it is made."""
     run = record.dagster_run
+    if not _is_ours(run):
+        return False
     if run.status == DagsterRunStatus.NOT_STARTED:
-        pools = (run.run_op_concurrency and run.run_op_concurrency.all_pools) or ()
-        ours = any(pool.startswith(pool_of("")) for pool in pools)
-        return ours and datetime.now(UTC) - record.create_timestamp.replace(tzinfo=UTC) > UNBEGUN
-    return orphans
+        return datetime.now(UTC) - record.create_timestamp.replace(tzinfo=UTC) > UNBEGUN
+    return orphans and _is_left_alone(_server(run))
+
+
+def _is_ours(run: dg.DagsterRun) -> bool:
+    """Other projects may share the instance."""
+    pools = (run.run_op_concurrency and run.run_op_concurrency.all_pools) or ()
+    origin = run.remote_job_origin
+    return any(pool.startswith(pool_of("")) for pool in pools) or (
+        origin is not None and origin.location_name == LOCATION
+    )
+
+
+def _is_left_alone(server: Mapping[str, Any]) -> bool:
+    """Whether a code server of this machine is gone; of another machine, or of the command line, nobody knows here."""
+    try:
+        if "socket" in server:
+            with socket.socket(socket.AF_UNIX) as made:
+                made.connect(server["socket"])
+        elif server.get("host") in {"localhost", LOOPBACK}:
+            socket.create_connection((LOOPBACK, server["port"]), timeout=1).close()
+    except OSError:
+        return True
+    return False
 
 
 def _explain(instance: dg.DagsterInstance, home: Path, run_id: str) -> None:
@@ -63,9 +88,8 @@ def _explain(instance: dg.DagsterInstance, home: Path, run_id: str) -> None:
 @contextmanager
 def canceled(instance: dg.DagsterInstance, port: int) -> Iterator[None]:
     """The runs of the code server at `port` end within this block because somebody wants it: canceled, not failed."""
-    launched = [
-        run for run in instance.get_runs(RunsFilter(statuses=list(BEGUN)), limit=100) if _port(run) == port
-    ]
+    begun = instance.get_runs(RunsFilter(statuses=list(BEGUN)), limit=100)
+    launched = [run for run in begun if _server(run).get("port") == port]
     for run in launched:
         instance.report_run_canceling(run)
     yield
@@ -75,7 +99,7 @@ def canceled(instance: dg.DagsterInstance, port: int) -> Iterator[None]:
             instance.report_run_canceled(left, "It was killed, for it had not ended in time.")
 
 
-def _port(run: dg.DagsterRun) -> int | None:
-    """Of the code server that runs it; None of a run of the command line."""
-    port: int | None = json.loads(run.tags.get(GRPC_INFO_TAG, "{}")).get("port")
-    return port
+def _server(run: dg.DagsterRun) -> Mapping[str, Any]:
+    """Where the code server that launched it listens; nothing of a run of the command line."""
+    found: dict[str, Any] = json.loads(run.tags.get(GRPC_INFO_TAG, "{}"))
+    return found

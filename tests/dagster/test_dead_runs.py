@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from datetime import timedelta
@@ -9,9 +10,14 @@ from datetime import timedelta
 import dagster as dg
 import pytest
 from dagster import AssetKey, DagsterInstance, DagsterRunStatus
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
 from dagster._core.storage.tags import GRPC_INFO_TAG
 
-from assets.names import pool_of
+from assets.names import LOCATION, pool_of
 from resources.lake import LakeResource
 from sensors import dead_runs
 from sensors.dead_runs import DIED, bury, canceled
@@ -92,6 +98,42 @@ def test_a_row_that_nobody_makes_a_run_of_keeps_no_table(defs, instance, tmp_pat
         assert kept() == {"shop.orders"}, "it lives"
     assert kept() == set()
     assert DIED in log_of(instance, run)
+
+
+def test_only_runs_of_ours_whose_code_server_is_gone_are_orphans(instance, tmp_path):
+    """Given an instance that others use too, when `dev` comes up, then their runs go on, and ours that another code server, another machine or a command line may be at."""
+
+    @dg.job
+    def anything():
+        pass
+
+    def started(location, **server):
+        repository = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin(location), "__repository__")
+        return instance.create_run_for_job(
+            anything,
+            status=DagsterRunStatus.STARTED,
+            remote_job_origin=RemoteJobOrigin(repository, "anything"),
+            tags={GRPC_INFO_TAG: json.dumps(server)} if server else {},
+        )
+
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_server(("127.0.0.1", 0)) as gone:
+        live, dead = listening.getsockname()[1], gone.getsockname()[1]
+        gone.close()
+        left = [
+            started(LOCATION, host="127.0.0.1", port=dead),
+            started(LOCATION, host="localhost", socket=str(tmp_path / "none")),
+        ]
+        spared = [
+            started("nightly_of_somebody_else", host="127.0.0.1", port=dead),
+            started(LOCATION, host="127.0.0.1", port=live),
+            started(LOCATION, host="far.example", port=dead),
+            started(LOCATION),
+        ]
+        bury(instance, tmp_path)
+        assert {instance.get_run_by_id(run.run_id).status for run in left} == {DagsterRunStatus.STARTED}
+        bury(instance, tmp_path, orphans=True)
+    assert [instance.get_run_by_id(run.run_id).status for run in left] == [DagsterRunStatus.FAILURE] * 2
+    assert [instance.get_run_by_id(run.run_id).status for run in spared] == [DagsterRunStatus.STARTED] * 4
 
 
 def test_a_run_that_ended_well_is_not_explained(defs, instance, tmp_path):

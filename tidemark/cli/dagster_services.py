@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from assets.names import table_key
+from assets.names import LOCATION, table_key
 from jobs.ingest import INGEST
 from orchestration.instance import prepare_dagster_home
 from sensors.dead_runs import bury, canceled
@@ -86,7 +86,7 @@ class DagsterServices:
         environment = self.environment()
         workspace.parent.mkdir(parents=True, exist_ok=True)
         workspace.write_text(
-            f"load_from:\n  - grpc_server: {{host: {LOOPBACK}, port: {ports[CODE]}, location_name: tidemark}}\n",
+            f"load_from:\n  - grpc_server: {{host: {LOOPBACK}, port: {ports[CODE]}, location_name: {LOCATION}}}\n",
             encoding="utf-8",
         )
         code = (
