@@ -22,6 +22,8 @@ from tidemark.domain.errors import Outage, Stopped
 if TYPE_CHECKING:
     from tidemark.engine.access.lake import Lake
 
+NOT_JUDGED = "state"
+"""Of an evaluation: the state that asking ended in."""
 SightingsOf = Callable[[dg.DagsterInstance], Mapping[str, Sequence[Sighting]]]
 """When which offsets of a table were first seen, as Dagster's records have it."""
 
@@ -63,13 +65,12 @@ def merge_freshness_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecks
 
         with lake.open() as opened:
             for contract in chosen(context, by_table):
-                key = table_key(contract.table)
                 try:
                     lag, found = waits(opened, contract, datetime.now(UTC))
                 except (Outage, Stopped) as error:
-                    metadata = {"state": error.state, "error": str(error)}
-                    yield dg.AssetCheckResult(asset_key=key, passed=False, metadata=metadata)
+                    yield _not_judged(contract, error)
                     continue
+                key = table_key(contract.table)
                 yield dg.AssetCheckResult(asset_key=key, **_judged(contract, found, _lagging(lag)))
 
     return [upsert_freshness]
@@ -93,15 +94,24 @@ def freshness_evaluation(
 def _result(lake: "Lake", contract: Contract, sightings: Sequence[Sighting]) -> dg.AssetCheckResult:
     from tidemark.engine.look.clocks import two_clocks  # noqa: PLC0415 - only a step pays for the clients' imports
 
-    key = table_key(contract.table)
     try:
         clocks = two_clocks(lake, contract, sightings, datetime.now(UTC))
     except (Outage, Stopped) as error:
-        return dg.AssetCheckResult(
-            asset_key=key, passed=False, metadata={"state": error.state, "error": str(error)}
-        )
+        return _not_judged(contract, error)
     return dg.AssetCheckResult(
-        asset_key=key, **_judged(contract, clocks.judged(contract), clocks.as_metadata())
+        asset_key=table_key(contract.table),
+        **_judged(contract, clocks.judged(contract), clocks.as_metadata()),
+    )
+
+
+def _not_judged(contract: Contract, error: Outage | Stopped) -> dg.AssetCheckResult:
+    """That nobody answers is no verdict on the table; the sensor gives its own once it can."""
+    return dg.AssetCheckResult(
+        asset_key=table_key(contract.table),
+        passed=False,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"it cannot be judged: {error.state}",
+        metadata={NOT_JUDGED: error.state, "error": str(error)},
     )
 
 
