@@ -21,6 +21,7 @@ from assets.names import ALLOWED, table_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
+from tidemark.domain.errors import TidemarkError
 from tidemark.domain.lineage.column_lineage import Lineage, exposures, lineage_of
 from tidemark.domain.lineage.marts import Mart
 from tidemark.engine.access.lake import Lake
@@ -43,7 +44,7 @@ def build(
     """`dbt build` of the selected marts with their tests; with `full_refresh` anew from all rows.
 
     Raises:
-        Outage: `spark_down`.
+        Outage: `spark_down`, or the catalog or its store before anything was built.
         Stopped: `misconfigured`, a server that must not be used.
         dagster_dbt.DagsterDbtCliRuntimeError: a model or a blocking test failed; what was built before is reported.
     """
@@ -75,7 +76,7 @@ def build(
             if isinstance(event, dg.AssetMaterialization):
                 yield from _built(event, home, contracts, marts)
                 table = table_of(event.asset_key)
-                yield _followed(lake, table, before[table], full_refresh=full_refresh)
+                yield _followed(context, lake, table, before[table], full_refresh=full_refresh)
             elif isinstance(event, dg.AssetCheckEvaluation):
                 yield as_result(event)
 
@@ -85,11 +86,19 @@ def _made_anew(chosen: Sequence[Mart], before: Mapping[str, MartStanding]) -> li
     return ["--vars", json.dumps({"made_anew": names})] if names else []
 
 
-def _followed(lake: Lake, table: str, before: MartStanding, *, full_refresh: bool) -> dg.AssetCheckResult:
-    """What the mart is made of now is noted on it, unless it could not follow what was undone."""
+def _followed(
+    context: dg.AssetExecutionContext, lake: Lake, table: str, before: MartStanding, *, full_refresh: bool
+) -> dg.AssetCheckResult:
+    """What the mart is made of now is noted on it, unless it could not follow what was undone.
+
+    It is built all the same where that fails, and so are those after it.
+    """
     left = {} if full_refresh else before.left
     if not left:
-        note(lake, table, before.heads)
+        try:
+            note(lake, table, before.heads)
+        except TidemarkError as error:
+            context.log.warning("%s: what it is made of could not be noted on it: %s", table, error)
     return as_result(corrected(table, left))
 
 

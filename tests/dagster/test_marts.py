@@ -1,14 +1,21 @@
 """The marts in the graph: as dagster-dbt sees them, asked for when the lake has moved, no matter how busy it is."""
 
+from types import SimpleNamespace
+
 import dagster as dg
 from dagster_dbt import build_dbt_asset_specs
+from pyiceberg.catalog.memory import InMemoryCatalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
 
+from assets.marts_run import _followed
 from assets.marts_translator import MartTranslator
-from assets.names import table_key
+from assets.names import CORRECTED, table_key
 from orchestration.definitions import build_defs
 from tidemark.cli.marts import parse, text_of
 from tidemark.engine.config import discovery
 from tidemark.engine.config.configuration import Places
+from tidemark.engine.look.corrections import MartStanding
 from tidemark.engine.marts import project_folder, read_project
 
 SAMPLE = project_folder().parent / "contracts"
@@ -104,3 +111,22 @@ def test_a_tag_shows_on_every_column_that_is_made_of_a_tagged_one(tmp_path):
     ]
     ways = metadata["where_columns_come_from"].value
     assert ways == "- **email** ← `shop.orders.email` ← `topic orders.email`"
+
+
+def test_a_mart_that_is_built_has_its_check_also_where_its_note_meets_a_conflict(capfd):
+    """Given a commit conflict when it is noted what a mart is made of, then the build goes on to the next one."""
+    catalog = InMemoryCatalog("lake")
+    catalog.create_namespace("marts")
+    catalog.create_table("marts.customers", Schema(NestedField(1, "id", LongType())))
+
+    def sql(_statement):
+        raise RuntimeError("org.apache.iceberg.exceptions.CommitFailedException: the table has changed")
+
+    lake = SimpleNamespace(
+        catalog=catalog, spark=lambda: SimpleNamespace(sql=sql), identifier=lambda table: table
+    )
+    standing = MartStanding(heads={"shop.orders": "u/1"})
+    with dg.build_asset_context() as context:
+        found = _followed(context, lake, "marts.customers", standing, full_refresh=False)
+    assert (found.check_name, found.passed) == (CORRECTED, True)
+    assert "marts.customers: what it is made of could not be noted on it" in capfd.readouterr().err

@@ -15,6 +15,7 @@ from tidemark.domain.lineage.corrections import Step, correction
 from tidemark.domain.lineage.marts import Mart
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import ancestors, load, summary_of
 from tidemark.engine.table.properties import set_properties
 
@@ -39,12 +40,14 @@ class MartStanding:
 def standings(
     lake: Lake, chosen: Sequence[Mart], marts: Mapping[str, Mart], contracts: Sequence[Contract]
 ) -> dict[str, MartStanding]:
-    """How the chosen marts stand, by table; tables of other systems are left out."""
+    """How the chosen marts stand, by table; tables of other systems are left out. Raises Outage, Stopped."""
     merged = upsert_tables(contracts)
     known = {each.table for each in contracts} | merged.keys()
-    return {
-        mart.table: _standing(lake, mart.table, sources_of(mart, marts) & known, merged) for mart in chosen
-    }
+    found = dict[str, MartStanding]()
+    for mart in chosen:
+        with named(mart.table):
+            found[mart.table] = _standing(lake, mart.table, sources_of(mart, marts) & known, merged)
+    return found
 
 
 def sources_of(mart: Mart, marts: Mapping[str, Mart]) -> frozenset[str]:
@@ -56,10 +59,15 @@ def sources_of(mart: Mart, marts: Mapping[str, Mart]) -> frozenset[str]:
 
 
 def note(lake: Lake, mart: str, heads: Mapping[str, str]) -> None:
-    """Write on the mart what it was made of; a view has nowhere to write it and needs it not."""
-    made = load(lake.catalog, mart)
-    if made is not None and _noted(made.properties) != dict(heads):
-        set_properties(lake, mart, {MADE_OF: json.dumps(dict(heads), sort_keys=True)})
+    """Write on the mart what it was made of; a view has nowhere to write it and needs it not.
+
+    Raises:
+        Outage, Stopped, Overtaken: it is not written; the next build takes the mart for one that is as old as its note.
+    """
+    with named(mart):
+        made = load(lake.catalog, mart)
+        if made is not None and _noted(made.properties) != dict(heads):
+            set_properties(lake, mart, {MADE_OF: json.dumps(dict(heads), sort_keys=True)})
 
 
 def _standing(lake: Lake, mart: str, tables: Collection[str], merged: Collection[str]) -> MartStanding:
