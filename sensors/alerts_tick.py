@@ -130,6 +130,8 @@ def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor) -> Iterator
     """The checks whose newest evaluation is red and says something else than what was told."""
     graph = context.repository_def.asset_graph if context.repository_def else None
     keys = sorted(graph.asset_check_keys, key=str) if graph else []
+    there = {key.to_user_string() for key in keys}
+    cursor.red = {name: mark for name, mark in cursor.red.items() if name in there}
     newest = context.instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
     entries = [record.event for record in newest.values() if record.event is not None]
     after = cursor.checked
@@ -139,7 +141,7 @@ def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor) -> Iterator
             continue
         cursor.checked = max(cursor.checked, entry.timestamp)
         found = event.asset_check_evaluation_data
-        name = f"{found.asset_key.to_user_string()}:{found.check_name}"
+        name = found.asset_check_key.to_user_string()
         if found.passed:
             cursor.red.pop(name, None)
             continue

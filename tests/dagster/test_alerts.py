@@ -8,6 +8,7 @@ import dagster as dg
 import pytest
 
 import assets.lane_run
+import resources.lake as configuration_module
 from assets.names import REVIEW, schema_key, table_key
 from orchestration.definitions import build_defs
 from tidemark.domain.alerts import WEBHOOK
@@ -208,6 +209,21 @@ def test_a_check_is_told_when_it_turns_red_or_says_something_else(where, webhook
     )
     assert headroom["next"] == "tidemark status shop.orders"
     assert evaluated(orders, "retention_headroom", left.format(5.2), next="tidemark status shop.orders") == []
+
+
+def test_a_check_that_is_gone_leaves_no_mark(where, webhook, instance):
+    """Given red checks, when the table of one of them is taken out of the contracts, then the cursor forgets that one alone."""
+    cursor, _ = tick(build_defs(where=where), instance, None)
+    for table in ("shop.orders", "web.clicks"):
+        instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(asset_key=table_key(table), check_name="freshness", passed=False)
+        )
+    cursor, _ = tick(build_defs(where=where), instance, cursor)
+    assert set(json.loads(cursor)["red"]) == {"shop/orders:freshness", "web/clicks:freshness"}
+    (where.contracts_dir / "clicks.yaml").unlink()
+    configuration_module._configuration.cache_clear()
+    cursor, _ = tick(build_defs(where=where), instance, cursor)
+    assert set(json.loads(cursor)["red"]) == {"shop/orders:freshness"}
 
 
 def test_without_a_webhook_there_is_no_sensor(where, monkeypatch):
