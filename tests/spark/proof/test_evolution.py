@@ -11,6 +11,7 @@ from tidemark.engine.look.status import Hint, judge
 from tidemark.engine.look.tables import look
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.approve import approve
+from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.preview.foresee import evolve_now, foresee
 from tidemark.engine.schema.evolve import Approval, evolve, plan_evolution, settled_ids
 from tidemark.engine.schema.history import history
@@ -206,6 +207,38 @@ class TestWhatMayNotBeFollowed:
         table.holds_everything()
         [entry] = history(lake.state(table.name))
         assert (entry["by"], entry["plan"], len(entry["schema_ids"])) == ("ann", plan.id, 2)
+
+    def test_writers_that_an_approval_sends_aside_are_no_flood_however_many_their_records(self, lakehouse):
+        """Given a topic half of whose records have changed a column, when the plan is approved, then batch after batch enters, and a replay too; garbage is a flood as before."""
+        topic = lakehouse.cluster.topic("half")
+        topic.send(range(15))
+        table, lake = lakehouse.table(topic), lakehouse.lake
+        table.run()
+
+        def send_mixed(numbers):
+            for number in numbers:
+                topic.use(ORDER if number % 2 else INCOMPATIBLE)
+                send(topic, number, customer="c" if number % 2 else True)
+
+        send_mixed(range(20, 50))
+        waits = table.run()
+        assert waits.state == "schema_review"
+        approve(lake, table.contract, waits.error["plan"], Signature("ann", "known"))
+        assert (table.run().state, table.causes()) == ("fresh", {"schema_not_allowed": 15})
+        send_mixed(range(50, 80))
+        assert (table.run().state, table.causes()) == ("fresh", {"schema_not_allowed": 30})
+        end = table.ledger["next"]["0"]
+        told = replay_range(lake, table.contract, 0, 0, end, Signature("ann", "again", run_id="r")).arguments
+        assert (told["written"], told["quarantined"]) == (45, 30)
+        table.holds_everything()
+        send_mixed(range(80, 100))
+        topic.send_raw([(None, b"garbage", 0)] * 10)
+        stopped = table.run()
+        assert (stopped.state, stopped.error["causes"], stopped.error["read"]) == (
+            "quarantine_flood",
+            {"no_magic_byte": 10},
+            20,
+        )
 
     def test_a_new_epoch_asks_anew_about_writers_that_an_approval_sent_aside(self, lakehouse):
         """Given ids that an approval has sent to the quarantine, when another topic, of a registry that may number otherwise, is accepted, then its records are judged, not set aside unseen."""

@@ -4,13 +4,13 @@ Counts observed during the pass are evidence, not proof: a repeated task may cou
 the staged snapshot's own count (docs/guide.md, The way of a record).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from tidemark.domain.formats.debezium import TRUNCATE
 from tidemark.domain.formats.routes import UNROUTED
-from tidemark.domain.ledger.ledger import Counts
+from tidemark.domain.ledger.ledger import Counts, add_up
 from tidemark.domain.ledger.offsets import OffsetRange, Ranges
 from tidemark.domain.ledger.quality_results import RuleResult
 
@@ -135,11 +135,16 @@ FLOOD_FLOOR = 10
 """A flood takes at least so many records: one bad record in a small batch is bad data, not misconfiguration."""
 
 
-def is_flood(counts: Iterable[Counts], fail: float) -> bool:
+def undecided(counts: Iterable[Counts], groups: Iterable[Group], refused: Collection[int]) -> Counts:
+    """What was read, without records that someone has decided about: their schema ids are `refused`."""
+    whole = add_up(counts)
+    aside = sum(g.count for g in groups if g.fate == "quarantined" and g.schema_id in refused)
+    return whole._replace(read=whole.read - aside, quarantined=whole.quarantined - aside)
+
+
+def is_flood(whole: Counts, fail: float) -> bool:
     """Whether more of a batch than `fail` (a share) went to quarantine."""
-    listed = list(counts)
-    bad, read = sum(c.quarantined for c in listed), sum(c.read for c in listed)
-    return bad >= FLOOD_FLOOR and bad > fail * read
+    return whole.quarantined >= FLOOD_FLOOR and whole.quarantined > fail * whole.read
 
 
 UNREADABLE = frozenset(

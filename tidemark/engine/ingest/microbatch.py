@@ -25,6 +25,7 @@ from tidemark.domain.ledger.evidence import (
     nothing_decodes,
     settled,
     truncates,
+    undecided,
     unknown_ids,
     unrouted,
 )
@@ -259,30 +260,31 @@ def _hold_back_flood(
     """Raises Stopped unless someone has accepted this very batch: `misconfigured` when nothing of it decodes.
 
     As long as no record was ever written, a single one that does not decode is enough: nothing says yet that the
-    contract fits the topic. The next readable record resolves it. Otherwise it takes a flood.
+    contract fits the topic. The next readable record resolves it. Otherwise it takes a flood, to which records that
+    the contract or an approval sends to the quarantine do not count.
     """
     contract = plan.contract
     unreadable = nothing_decodes(counts.values(), groups)
     unproven = not any(c.written for c in plan.ledger.totals.values())
-    flood = is_flood(counts.values(), contract.quarantine.fail)
+    whole = undecided(counts.values(), groups, plan.refused)
+    flood = is_flood(whole, contract.quarantine.fail)
     if not (flood or (unreadable and unproven)) or plan.accepted:
         return
     acceptable = BACKFILL not in contract.table_properties  # no contract names what a backfill is loaded into
-    causes = exact_causes(plan, decoded, groups)
-    bad, read = sum(c.quarantined for c in counts.values()), sum(c.read for c in counts.values())
+    causes = exact_causes(plan, decoded, [g for g in groups if g.schema_id not in plan.refused])
     raise Stopped(
         "misconfigured" if unreadable else "quarantine_flood",
         contract.table,
         (
-            f"None of {read} records can be read as {reading_of(contract)}: "
+            f"None of {whole.read} records can be read as {reading_of(contract)}: "
             if unreadable
-            else f"{bad} of {read} records, above {contract.quarantine.fail:.1%}: "
+            else f"{whole.quarantined} of {whole.read} records, above {contract.quarantine.fail:.1%}: "
         )
         + ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items()))
         + (_UNPROVEN.format(table=contract.table) if unreadable and unproven and acceptable else ""),
         topic=contract.topic,
         causes=causes,
-        read=read,
+        read=whole.read,
     )
 
 

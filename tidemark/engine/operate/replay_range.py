@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, Stopped
-from tidemark.domain.ledger.evidence import Evidence, Group, counts_of, is_flood, truncates
+from tidemark.domain.ledger.evidence import Evidence, Group, counts_of, is_flood, truncates, undecided
 from tidemark.domain.ledger.guard import Topic, examine
 from tidemark.domain.ledger.ledger import Counts, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
@@ -174,7 +174,7 @@ def _replace(
     new = counted_rows(lake, plan.contract, target, inside)
     nulls = _null_values(decoded, groups, new)
     before = counts_before(counts, old, new, waits, nulls, plan.ledger.totals)
-    _hold_back(plan, counts)
+    _hold_back(plan, counts, groups)
     revealed = _stage_quarantine(lake, plan, decoded, groups, signature.run_id)
     settlement = Settlement(
         id=plan.batch_id,
@@ -249,10 +249,10 @@ def _respect(plan: Plan, groups: list[Group]) -> None:
         )
 
 
-def _hold_back(plan: Plan, counts: Mapping[int, Counts]) -> None:
-    """Raises Refused when more of the range than `quarantine.fail` would leave the table."""
-    if is_flood(counts.values(), plan.contract.quarantine.fail):
-        whole = add_up(counts.values())
+def _hold_back(plan: Plan, counts: Mapping[int, Counts], groups: list[Group]) -> None:
+    """Raises Refused when more of the range than `quarantine.fail` would leave the table, and no decision says so."""
+    whole = undecided(counts.values(), groups, plan.refused)
+    if is_flood(whole, plan.contract.quarantine.fail):
         raise Refused(
             f"{whole.quarantined} of {whole.read} records would go to the quarantine, above "
             f"{plan.contract.quarantine.fail:.1%}: misconfiguration rather than bad data",
@@ -285,6 +285,6 @@ def _foreseen(lake: Lake, plan: Plan, decoded: DataFrame) -> dict[str, Any]:
     read = {p: sum(g.count for g in groups if g.partition == p) for p in plan.ranges}
     others = [g for g in groups if g.fate != "written"]
     counts = counts_of(Evidence(read=read), others, plan.ranges)
-    _hold_back(plan, counts)
+    _hold_back(plan, counts, groups)
     uncovered = sum(g.count for g in groups if g.fate == "uncovered")
     return {**add_up(counts.values())._asdict(), **({"schema_review": uncovered} if uncovered else {})}
