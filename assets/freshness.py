@@ -105,11 +105,11 @@ def _result(lake: "Lake", contract: Contract, sightings: Sequence[Sighting]) -> 
 
 
 def _not_judged(contract: Contract, error: Outage | Stopped) -> dg.AssetCheckResult:
-    """That nobody answers is no verdict on the table; the sensor gives its own once it can."""
+    """That nobody answers is no verdict on the table; the sensor gives its own once it can. A stop is one."""
     return dg.AssetCheckResult(
         asset_key=table_key(contract.table),
         passed=False,
-        severity=dg.AssetCheckSeverity.WARN,
+        severity=dg.AssetCheckSeverity.WARN if isinstance(error, Outage) else dg.AssetCheckSeverity.ERROR,
         description=f"it cannot be judged: {error.state}",
         metadata={NOT_JUDGED: error.state, "error": str(error)},
     )

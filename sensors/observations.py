@@ -42,13 +42,14 @@ def topic_observations(tick: Tick, decision: Ask, every: timedelta) -> Iterator[
 
 def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvaluation]:
     """One evaluation per table whose grade is another than at the last tick, or than somebody could find out since."""
-    read = [each for each in tick.contracts if tick.cache.entry(each.table).read_at == tick.now]
-    unknown = not_judged(tick.instance, read)
+    down = tick.cache.down
+    judged = [c for c in tick.contracts if c.cluster in down or tick.cache.entry(c.table).read_at == tick.now]
+    unknown = not_judged(tick.instance, judged)
     for contract in tick.contracts:
         entry, lag = tick.cache.entry(contract.table), decision.lags.get(contract.table)
-        if since := tick.cache.down.get(contract.cluster):
+        if since := down.get(contract.cluster):
             found = judge_unseen(contract.cluster, (tick.now - since).total_seconds(), contract.freshness)
-            if found.grade not in {"fresh", entry.grade}:
+            if found.grade != "fresh" and (found.grade != entry.grade or contract.table in unknown):
                 entry.grade = found.grade
                 yield freshness_evaluation(contract, found)
             continue

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import ceil
+from time import monotonic
 
 import dagster as dg
 
@@ -27,7 +28,10 @@ READ_TROUBLED_EVERY = timedelta(seconds=10)
 READS = 40
 """Tables read in one tick at most, so that a lost cursor does not exhaust the tick's time."""
 OUTAGES_ASKED = 2
-"""Tables that are asked for in vain in one tick at most: each may take a whole timeout."""
+"""Tables that are asked for in vain in one tick at most."""
+HANGS = 10.0
+"""Seconds after which a tick asks for no table after one that it asked for in vain: Dagster gives it 60, and a catalog
+that hangs takes 30 of them to say so."""
 
 
 @dataclass(slots=True)
@@ -105,14 +109,14 @@ class Tick:
     def _read_tables(self) -> None:
         """No table holds up another one."""
         outages: dict[str, Outage] = {}
-        read = 0
+        read, began = 0, monotonic()
         for contract in self._to_read():
             try:
                 self._read(contract)
                 read += 1
             except Outage as outage:
                 outages[contract.table] = outage
-                if len(outages) == OUTAGES_ASKED:
+                if len(outages) == OUTAGES_ASKED or monotonic() - began > HANGS:
                     break
         self._lose(outages, others=read > 0)
 

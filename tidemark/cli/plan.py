@@ -26,7 +26,7 @@ def plan(tables: Sequence[str], *, sample: int, as_json: bool) -> None:
     configuration = load_contracts()
     lake = Lake(configuration)
     contracts, upserts = chosen_both(configuration, tables)
-    lake.loaded = loaded([each.table for each in contracts])
+    lake.loaded = loaded([*(each.table for each in contracts), *upserts])
     asked: list[Callable[[], Foresight]] = [
         partial(foresee, lake, contract, sample=sample) for contract in contracts
     ]

@@ -16,7 +16,8 @@ LOWEST, HIGHEST = 20000, 32000  # below the ports that the system gives to outgo
 def without_proxy(environ: MutableMapping[str, str]) -> None:
     """A proxy that the environment names is not asked for what listens on this machine: registry, Spark, Dagster."""
     spared = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-    environ["no_proxy"] = environ["NO_PROXY"] = ",".join(filter(None, (spared, LOOPBACK, "localhost")))
+    if spared.strip() != "*":  # which says all only where it stands alone
+        environ["no_proxy"] = environ["NO_PROXY"] = ",".join(filter(None, (spared, LOOPBACK, "localhost")))
 
 
 def is_free(port: int) -> bool:

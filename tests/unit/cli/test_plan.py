@@ -12,6 +12,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from typer.testing import CliRunner
 
 from tidemark.cli.main import app
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.engine.access import kafka
 
 PLATFORM = """
@@ -118,3 +119,42 @@ def test_a_table_that_was_loaded_and_is_not_there_is_told_as_a_run_tells_it(
     for words in asked:
         told = CliRunner().invoke(app, [*words, "--json"])
         assert (told.exit_code, "table_missing" in told.stdout) == (1, True), words
+
+
+def test_an_upsert_table_that_was_merged_and_is_not_there_is_planned_as_a_run_tells_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given an append table that is there and its upsert table that is not, when it is planned, then it will be made; once Dagster knows that runs have merged it, it is missing."""
+    contract = home / "contracts" / "known.yaml"
+    text = contract.read_text().replace("id: bigint", "id: bigint, at: bigint")
+    contract.write_text(text + "upsert: {keys: [id], order_by: [at]}\n")
+    folder = home / "home" / "dagster"
+    folder.mkdir(parents=True)
+    (folder / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(folder))
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
+    catalog.create_namespace("shop")
+    table = catalog.create_table(
+        "shop.known", pa.schema([pa.field(name, pa.int64()) for name in ("id", "at")])
+    )
+    read = {"start": {0: 0}, "from_": {0: 0}, "next": {0: 1}}
+    by = {
+        "cluster_id": "c",
+        "topic_id": "t",
+        "topic": "known",
+        "run_id": "r",
+        "contract": "x",
+        "tidemark": "0",
+    }
+    ledger = Ledger(kind="append", batch_id="b", attempt="a", **by, **read)
+    table.append(pa.table({"id": [1], "at": [1]}), snapshot_properties={LEDGER_PROPERTY: ledger.to_json()})
+
+    def planned() -> tuple[int, str]:
+        told = CliRunner().invoke(app, ["plan", "shop.known_current", "--json"])
+        (found,) = json.loads(told.stdout)
+        return told.exit_code, found["error"]["state"] if "error" in found else found["verdict"]
+
+    assert planned() == (0, "apply")
+    with DagsterInstance.get() as instance:
+        instance.report_runless_asset_event(AssetMaterialization(AssetKey(["shop", "known_current"])))
+    assert planned() == (1, "table_missing")

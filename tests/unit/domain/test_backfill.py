@@ -29,6 +29,7 @@ def test_a_source_is_named_in_one_of_four_ways():
         parse_source("orders", "main", CLUSTERS)
     with pytest.raises(Refused, match=r"no kafka.new; it has main, old"):
         parse_source("topic:new/a", "main", CLUSTERS)
+    assert parse_source("topic:gone/a", "main", None) == Source("topic", "a", "gone")
 
 
 def test_rows_from_elsewhere_are_of_no_epoch_of_the_topic():

@@ -52,3 +52,5 @@ def test_what_listens_here_is_asked_without_a_proxy_and_what_was_spared_stays_so
         spared = environ["no_proxy"].split(",")
         assert {LOOPBACK, "localhost", *before.get("NO_PROXY", LOOPBACK).split(",")} == set(spared)
         assert environ["NO_PROXY"] == environ["no_proxy"]
+    without_proxy(everything := {"no_proxy": "*"})
+    assert everything == {"no_proxy": "*"}

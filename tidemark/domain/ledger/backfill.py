@@ -6,7 +6,7 @@ goes by the ledger's epoch ever meets them.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -50,11 +50,11 @@ class Source:
         return current if self.kind == "own" else -1 - crc32(str(self).encode()) % _ELSEWHERE
 
 
-def parse_source(text: str, cluster: str, clusters: Mapping[str, object]) -> Source:
+def parse_source(text: str, cluster: str, clusters: Collection[str] | None) -> Source:
     """`topic:NAME`, `topic:CLUSTER/NAME`, `table:namespace.name`, `parquet:PATH`; empty for the table's own topic.
 
     Raises:
-        Refused: it is none of them, or platform.yaml does not name the cluster.
+        Refused: it is none of them, or its cluster is none of `clusters`; None: it was when this was first read.
     """
     if not text:
         return Source()
@@ -70,7 +70,7 @@ def parse_source(text: str, cluster: str, clusters: Mapping[str, object]) -> Sou
     if kind == "parquet":
         return Source("parquet", _plain_path(name))
     named, _, topic = name.rpartition("/")
-    if named and named not in clusters:
+    if named and clusters is not None and named not in clusters:
         raise Refused(
             f"platform.yaml has no kafka.{named}; it has {', '.join(sorted(clusters))}",
             next_step="--source topic:CLUSTER/NAME with one of these",

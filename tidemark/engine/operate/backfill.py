@@ -133,7 +133,7 @@ def _abort(
             )
         says = {**json.loads(signature.as_note()), "told": told}
         set_properties(lake, contract.table, {ABORTING: json.dumps(says)})
-        let_go(lake, contract, source_of(lake, contract, plan))
+        let_go(lake, contract, source_of(contract, plan))
         pause_point("dropping")
         drop_shadow(lake, contract)
     return told

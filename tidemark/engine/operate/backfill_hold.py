@@ -43,7 +43,7 @@ def hold_renamed(lake: Lake, contract: Contract, former: str) -> None:
     if text is None:
         return
     plan = Backfill.model_validate_json(text)
-    source = source_of(lake, contract, plan)
+    source = source_of(contract, plan)
     hold(lake, contract, source, plan, Pace().say)
     let_go(lake, contract.model_copy(update={"table": former}), source)
 

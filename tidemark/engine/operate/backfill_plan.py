@@ -93,7 +93,7 @@ def work_of(
                 next_step=f"tidemark backfill {contract.table} goes on with it, --abort drops it",
                 table=contract.table,
             )
-        return Work(contract, target, source_of(lake, contract, plan), plan, None, state.uuid)
+        return Work(contract, target, source_of(contract, plan), plan, None, state.uuid)
     if asked.cutover and asked.since is None and asked.until is None:
         raise Refused(
             f"nothing of a backfill of {contract.table} is loaded that could be published",
@@ -138,10 +138,10 @@ def require_shadow(work: Work, state: TableState) -> None:
         )
 
 
-def source_of(lake: Lake, contract: Contract, plan: Backfill) -> Source:
-    """Where a backfill that is under way reads."""
+def source_of(contract: Contract, plan: Backfill) -> Source:
+    """Where a backfill that is under way reads. What is left to do may not need its cluster, which may be gone."""
     text = "" if plan.source == str(Source()) else plan.source
-    return parse_source(text, contract.cluster, lake.platform.kafka)
+    return parse_source(text, contract.cluster, None)
 
 
 def _of_records(lake: Lake, contract: Contract, target: TableState, source: Source, asked: Asked) -> Work:

@@ -13,6 +13,7 @@ from tidemark.engine.merge.state import read_pair
 from tidemark.engine.merge.table import columns_for, made_otherwise, plan_follow
 from tidemark.engine.preview.foresee import Foresight, asset, created, of_plan, prevented
 from tidemark.engine.schema.writers import read_schemas
+from tidemark.engine.table.absent import gone
 
 
 def foresee_upsert(lake: Lake, current: UpsertTable) -> Foresight:
@@ -22,13 +23,15 @@ def foresee_upsert(lake: Lake, current: UpsertTable) -> Foresight:
 
     Raises:
         Outage: the catalog, or before the first load the registry, does not answer.
-        Stopped: a newer Tidemark wrote its ledger.
+        Stopped: a newer Tidemark wrote its ledger, or runs have merged it and it is gone.
     """
     contract = current.contract
     with named(contract.table, topic=current.append.table, cluster=current.append.cluster):
         pair = read_pair(lake, current, ledger=False)
         if pair.append is None:
             return _before_the_first_load(lake, current, pair.state)
+        if not pair.state.exists and (missing := gone(lake, contract.table)):
+            raise missing
         columns = columns_for(current, pair.state, pair.columns)
         if pair.state.exists:
             found = of_plan(plan_follow(current, pair.state, columns))
@@ -38,8 +41,8 @@ def foresee_upsert(lake: Lake, current: UpsertTable) -> Foresight:
             found = created(contract, columns, _faults(current, pair.columns, columns))
         if pair.state.exists and (why := made_otherwise(current, pair.state)):
             found = prevented(found, "incompatible", why)
-        if (missing := lacking(pair)) is not None:
-            found = prevented(found, "history", missing.fields["detail"])
+        if (lack := lacking(pair)) is not None:
+            found = prevented(found, "history", lack.fields["detail"])
         return replace(found, affects=(asset(contract.table),))
 
 
