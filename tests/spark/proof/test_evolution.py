@@ -11,6 +11,7 @@ from tidemark.engine.look.status import Hint, judge
 from tidemark.engine.look.tables import look
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.approve import approve
+from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.preview.foresee import evolve_now, foresee
 from tidemark.engine.schema.evolve import Approval, evolve, plan_evolution, settled_ids
@@ -226,7 +227,15 @@ class TestWhatMayNotBeFollowed:
         approve(lake, table.contract, waits.error["plan"], Signature("ann", "known"))
         assert (table.run().state, table.causes()) == ("fresh", {"schema_not_allowed": 15})
         send_mixed(range(50, 80))
-        assert (table.run().state, table.causes()) == ("fresh", {"schema_not_allowed": 30})
+        mixed = table.run()
+        assert (mixed.state, mixed.causes, table.causes()) == (
+            "fresh",
+            {"schema_not_allowed": 15},
+            {"schema_not_allowed": 30},
+        )
+        dry = Signature("ann", "a look", dry_run=True)
+        seen = replay_quarantine(lake, table.contract, Selection(), dry).arguments
+        assert seen["stays"] == {"schema_not_allowed": 30}
         end = table.ledger["next"]["0"]
         told = replay_range(lake, table.contract, 0, 0, end, Signature("ann", "again", run_id="r")).arguments
         assert (told["written"], told["quarantined"]) == (45, 30)

@@ -9,6 +9,7 @@ from tests.support.debezium import framed, register
 from tidemark.domain.errors import Refused
 from tidemark.engine.ingest import stage
 from tidemark.engine.operate.accept import accept
+from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.table.operations import Signature
 
 POISON = {
@@ -100,8 +101,8 @@ def test_a_quarter_of_the_rows_unreadable_is_a_flood_and_publishes_nothing(lakeh
     assert table.branches == set()
 
 
-def test_the_stop_of_a_first_load_names_the_causes_that_the_quarantine_would(lakehouse):
-    """Given records of which every decimal has a digit too many, when first loaded, then the stop says so, as the rows of the accepted batch do."""
+def test_the_stop_of_a_first_load_the_run_and_a_replay_name_the_causes_that_the_quarantine_does(lakehouse):
+    """Given records of which every decimal has a digit too many, when first loaded, then the stop says so, as the rows of the accepted batch, its run and a replay do."""
     number = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0}
     record = {"type": "record", "name": "V", "fields": [{"name": "n", "type": number}]}
     plain = {**record, "fields": [{"name": "n", "type": "bytes"}]}
@@ -115,7 +116,10 @@ def test_the_stop_of_a_first_load_names_the_causes_that_the_quarantine_would(lak
     assert (stopped.state, stopped.error["causes"]) == ("misconfigured", causes)
     assert "undecodable 1, value_out_of_range 3" in stopped.error["message"]
     accept(lakehouse.lake, table.contract, "quarantine-batch", Signature("me", "known"))
-    assert (table.run().state, table.causes()) == ("fresh", causes)
+    ran = table.run()
+    assert (ran.state, ran.causes, table.causes()) == ("fresh", causes, causes)
+    again = replay_quarantine(lakehouse.lake, table.contract, Selection(), Signature("me", "known"))
+    assert (again.arguments["stays"], again.arguments["causes_changed"]) == (causes, 0)
 
 
 def test_an_accepted_batch_is_the_one_that_was_held_back_and_no_record_more(lakehouse):

@@ -21,9 +21,9 @@ def test_no_acceptance_is_named_for_a_table_that_no_contract_names(
     contract = Contract.model_validate({"topic": "t", "table": "s.t", "table_properties": properties})
     ledger = Ledger(cluster_id="c", topic_id="t", topic="t")
     plan: Any = SimpleNamespace(contract=contract, ledger=ledger, accepted=False, refused=frozenset())
-    groups, decoded = [Group(0, "quarantined", "no_magic_byte", None, 1, 0, 0)], SimpleNamespace()
+    groups, lake = [Group(0, "quarantined", "no_magic_byte", None, 1, 0, 0)], SimpleNamespace()
     with pytest.raises(Stopped, match="None of 1 records can be read") as told:
-        _hold_back_flood(plan, {0: Counts(1, 0, 1)}, groups, decoded)  # type: ignore[arg-type]
+        _hold_back_flood(lake, plan, {0: Counts(1, 0, 1)}, groups)  # type: ignore[arg-type]
     assert ("accept s.t --quarantine-batch" in told.value.message) == named
 
 

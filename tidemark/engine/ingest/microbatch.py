@@ -19,7 +19,6 @@ from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
 from tidemark.domain.ledger.backfill import BACKFILL
 from tidemark.domain.ledger.evidence import (
     Group,
-    causes_of,
     first_offenders,
     is_flood,
     nothing_decodes,
@@ -146,13 +145,14 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
         groups = _unwritten(staged, plan, decoded)
         _respect(lake, plan, groups)
         counts = audit(lake, staged, groups, epoch=plan.ledger.epoch, ranges=plan.ranges)
-        _hold_back_flood(plan, counts, groups, decoded)
+        _hold_back_flood(lake, plan, counts, groups)
     quality = dict(staged.evidence.rules)
     if plan.staged_rules:
         with watch("quality"):
             quality |= judge_stage(lake, plan, staged)
     with watch("quarantine"):
         repair(lake, plan)
+        causes = exact_causes(lake, plan, groups)
         change = _publish_quarantine(lake, plan, groups, run_id)
     with watch("publish"):
         ledger = plan.ledger.after(plan.ranges, counts, _entry(plan, staged, groups, run_id))
@@ -184,7 +184,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
         late=staged.evidence.late,
         quality=quality,
         unrouted=unrouted(groups),
-        causes=causes_of(groups),
+        causes=causes,
     )
 
 
@@ -254,9 +254,7 @@ def _why_parked(plan: Plan, parked: SchemaPlan, schema_id: int) -> str:
     return plan.schemas.why_uncovered(plan.columns, schema_id) or "; ".join(removed)
 
 
-def _hold_back_flood(
-    plan: Plan, counts: Mapping[int, Counts], groups: list[Group], decoded: DataFrame
-) -> None:
+def _hold_back_flood(lake: Lake, plan: Plan, counts: Mapping[int, Counts], groups: list[Group]) -> None:
     """Raises Stopped unless someone has accepted this very batch: `misconfigured` when nothing of it decodes.
 
     As long as no record was ever written, a single one that does not decode is enough: nothing says yet that the
@@ -271,7 +269,7 @@ def _hold_back_flood(
     if not (flood or (unreadable and unproven)) or plan.accepted:
         return
     acceptable = BACKFILL not in contract.table_properties  # no contract names what a backfill is loaded into
-    causes = exact_causes(plan, decoded, [g for g in groups if g.schema_id not in plan.refused])
+    causes = exact_causes(lake, plan, [g for g in groups if g.schema_id not in plan.refused])
     raise Stopped(
         "misconfigured" if unreadable else "quarantine_flood",
         contract.table,

@@ -5,11 +5,12 @@ Read again from Kafka, and only where they lie: quarantined records are rare, a 
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
-from tidemark.domain.ledger.evidence import Group, causes_of, span
+from tidemark.domain.ledger.evidence import Group, causes_of, span, unknown_ids
 from tidemark.domain.ledger.quality_results import hidden_columns, told
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.decode.failures import explain_failures
@@ -27,8 +28,7 @@ _EXPLAINED = "partition int, offset bigint, found_cause string, found_detail str
 def quarantined_rows(lake: Lake, plan: Plan, groups: Iterable[Group], run_id: str) -> DataFrame:
     """Rows in the columns of the quarantine table, each with the most exact cause that could be found."""
     listed = list(groups)
-    raw = read_ranges(lake, plan.contract, span(listed, "quarantined"))
-    return explained_rows(lake, plan, decode(raw, plan.decoding()), listed, run_id)
+    return explained_rows(lake, plan, _read_again(lake, plan, listed), listed, run_id)
 
 
 def explained_rows(
@@ -43,28 +43,46 @@ def explained_rows(
     rows = [(p, o, each.cause, each.detail) for (p, o), each in found.items()]
     explained = bad.sparkSession.createDataFrame(rows, _EXPLAINED)
     return (
-        _columns(bad, plan, run_id, _foreign_ids(lake, plan, listed))
+        _columns(bad, plan, run_id, _known_ids(lake, plan, listed))
         .join(F.broadcast(explained), ["partition", "offset"], "left")
         .select(*_named())
     )
 
 
-def exact_causes(plan: Plan, decoded: DataFrame, groups: Iterable[Group]) -> dict[str, int]:
-    """How many records of a batch are quarantined by each cause, as the rows above would tell it."""
-    causes = causes_of(groups)
-    vague = causes.get("undecodable", 0)
-    if not vague:
+def exact_causes(
+    lake: Lake, plan: Plan, groups: Iterable[Group], decoded: DataFrame | None = None
+) -> dict[str, int]:
+    """How many of the quarantined records of `groups` have each cause, as the rows above would tell it.
+
+    Only what Avro calls undecodable is looked at again, in `decoded` or else in Kafka.
+    """
+    listed = [group for group in groups if group.fate == "quarantined"]
+    known = _known_ids(lake, plan, listed)
+    causes = causes_of(
+        replace(g, cause="schema_not_allowed")
+        if g.cause == "unknown_schema_id" and g.schema_id in known
+        else g
+        for g in listed
+    )
+    vague = [group for group in listed if group.cause == "undecodable"]
+    if not vague or (decoding := plan.decoding()).format != "avro":
         return causes
-    found = explain_failures(decoded.where(F.col(CAUSE) == "undecodable"), plan.decoding())
-    exact = Counter({**causes, "undecodable": vague - len(found)})
+    again = _read_again(lake, plan, vague) if decoded is None else decoded
+    found = explain_failures(again.where(F.col(CAUSE) == "undecodable"), decoding)
+    exact = Counter(causes)
+    exact.subtract({"undecodable": len(found)})
     exact.update(each.cause for each in found.values())
     return dict(+exact)
 
 
-def _columns(bad: DataFrame, plan: Plan, run_id: str, foreign: list[int]) -> DataFrame:
+def _read_again(lake: Lake, plan: Plan, groups: Iterable[Group]) -> DataFrame:
+    return decode(read_ranges(lake, plan.contract, span(groups, "quarantined")), plan.decoding())
+
+
+def _columns(bad: DataFrame, plan: Plan, run_id: str, known: list[int]) -> DataFrame:
     schema_id, cause = F.col("_kafka.schema_id"), F.col(CAUSE)
     unknown = cause == "unknown_schema_id"
-    registered = unknown & schema_id.isin(foreign) if foreign else F.lit(False)
+    registered = unknown & schema_id.isin(known) if known else F.lit(False)
     subject = F.lit(subject_of(plan.contract))
     refused = schema_id.isin(sorted(plan.refused)) if plan.refused else F.lit(False)
     return bad.select(
@@ -104,10 +122,9 @@ def _named() -> list[Column]:
     ]
 
 
-def _foreign_ids(lake: Lake, plan: Plan, groups: list[Group]) -> list[int]:
-    """Ids that the registry knows, though not under this topic's subject."""
-    unknown = sorted(
-        {g.schema_id for g in groups if g.cause == "unknown_schema_id" and g.schema_id is not None}
-    )
-    registry = lake.registry(plan.contract.cluster) if unknown else None
-    return [i for i in unknown[:IDS_LOOKED_UP] if registry and registry.exists(i)]
+def _known_ids(lake: Lake, plan: Plan, groups: list[Group]) -> list[int]:
+    """Of the ids that the decoder does not know those that the registry does: refused, or of another subject."""
+    unknown = unknown_ids(groups)
+    asked = sorted(unknown - plan.refused)[:IDS_LOOKED_UP]
+    registry = lake.registry(plan.contract.cluster) if asked else None
+    return sorted(unknown & plan.refused) + [i for i in asked if registry and registry.exists(i)]

@@ -29,7 +29,7 @@ from tidemark.engine.access.table_state import load
 from tidemark.engine.decode.records import CAUSE, FATE, decode
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.plan import Plan
-from tidemark.engine.ingest.quarantine_rows import explained_rows
+from tidemark.engine.ingest.quarantine_rows import exact_causes, explained_rows
 from tidemark.engine.ingest.stage import stage
 from tidemark.engine.look.quarantined import causes
 from tidemark.engine.operate.replay_plan import (
@@ -180,7 +180,8 @@ def _attempt(
         return False
     fates = _Fates(on, waiting, selection)
     leaving, more = fates.leaving(sys.maxsize if signature.dry_run else MOST_RUNS)
-    total.stays = fates.stays
+    if not more:
+        total.stays = fates.stays(lake)
     if signature.dry_run:
         total.add(fates.counts(leaving))
         return False
@@ -227,10 +228,11 @@ class _Fates:
         for row in (*others.to_pylist(), *(r for r in self.rows if r["fate"] not in _LEAVES)):
             self.kept[row["partition"]].append(row["offset"])
 
-    @property
-    def stays(self) -> dict[str, int]:
+    def stays(self, lake: Lake) -> dict[str, int]:
         """Records that stay, by today's cause; those that a parked schema change holds back have none."""
-        return dict(Counter(r["cause"] or "schema_review" for r in self.rows if r["fate"] not in _LEAVES))
+        parked = sum(row["fate"] == "uncovered" for row in self.rows)
+        causes = exact_causes(lake, self.plan, self.groups, self.decoded)
+        return {**causes, **({"schema_review": parked} if parked else {})}
 
     @property
     def groups(self) -> list[Group]:
