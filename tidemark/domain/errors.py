@@ -137,12 +137,12 @@ class Interrupted(TidemarkError):
 
 
 class SchemaUnsupported(TidemarkError):
-    """A schema, or a part of it at `path`, has no exact column type (docs/types.md)."""
+    """A schema, or a part of it at `path` (empty: all of it), has no exact column type (docs/types.md)."""
 
     def __init__(self, path: str, reason: str, **fields: Any) -> None:
         self.path = path
         self.reason = reason
-        super().__init__(f"{path}: {reason}", path=path, reason=reason, **fields)
+        super().__init__(f"{path}: {reason}" if path else reason, path=path, reason=reason, **fields)
 
 
 def error_fields(error: BaseException) -> Mapping[str, Any]:
