@@ -21,7 +21,7 @@ class Edited:
 
     def __init__(self, lakehouse, **contract):
         self.lakehouse, self.map, self.next = lakehouse, {}, 0
-        self.log = AppendLog(lakehouse, COLUMNS, value={"format": "json"}, **contract)
+        self.log = AppendLog(lakehouse, COLUMNS, value={"format": "avro"}, **contract)
         self.name = self.log.current.contract.table
 
     def send(self, value, keys):
@@ -81,7 +81,7 @@ def test_an_edited_layout_and_properties_reach_the_table_that_is_there(lakehouse
 
     upsert |= {"sort_by": ["region"], "partition_by": ["bucket(2, id)"], "format_version": 3}
     mode = {"write.merge.mode": "copy-on-write", "mine": "1"}
-    made.log.edit(value={"format": "json"}, upsert=upsert, table_properties=mode)
+    made.log.edit(value={"format": "avro"}, upsert=upsert, table_properties=mode)
     lakehouse.spark().sql(f"ALTER TABLE {made.log.contract.table} ADD COLUMN note string AFTER v")
     made.log.columns = WITH_NOTE
     made.send("b", range(3, 12))
@@ -98,7 +98,7 @@ def test_an_edited_layout_and_properties_reach_the_table_that_is_there(lakehouse
     approve(
         made.log.lake, made.log.current.contract, plan, Signature("ada", "all readers know it", run_id="r")
     )
-    made.log.edit(value={"format": "json"}, upsert=upsert)
+    made.log.edit(value={"format": "avro"}, upsert=upsert)
     made.send("c", range(8, 14))
     made.merge()
     properties = made.table().properties
@@ -117,9 +117,9 @@ def test_what_was_decided_when_the_table_was_made_is_foreseen_as_impossible(lake
     made.merge()
     made.send("b", range(2, 6))
     for edit in ({"deletes": "soft"}, {"order_by": ["_kafka.timestamp"]}, {"keys": ["v"]}):
-        made.log.edit(value={"format": "json"}, upsert={**upsert, **edit})
+        made.log.edit(value={"format": "avro"}, upsert={**upsert, **edit})
         assert made.foreseen()[0] == "impossible"
         assert merge_up(made.log.lake, made.log.current, "test").state == "table_incompatible"
-    made.log.edit(value={"format": "json"}, upsert=upsert)
+    made.log.edit(value={"format": "avro"}, upsert=upsert)
     assert made.foreseen() == ("nothing", [])
     made.merge()

@@ -155,7 +155,7 @@ def test_values_of_a_column_that_was_renamed_by_hand_stay_where_they_are(lakehou
 @pytest.mark.parametrize("name", ["_is_deleted", "_IS_deleted"])
 def test_a_column_in_the_place_of_the_mark_is_told_alike_by_merge_and_plan(lakehouse, name):
     """Given soft deletes, when the topic brings a column with the name of their mark, then both say it, and how to go on."""
-    log = AppendLog(lakehouse, BEFORE, value={"format": "json"}, upsert={"keys": ["id"], "deletes": "soft"})
+    log = AppendLog(lakehouse, BEFORE, value={"format": "avro"}, upsert={"keys": ["id"], "deletes": "soft"})
     log.commit([(1, 7, (8,), [(9,)], kafka(0))], {0: 1})
     assert merge_up(log.lake, log.current, "test").error is None
     log.lake.spark().sql(f"ALTER TABLE {log.lake.identifier(log.contract.table)} ADD COLUMN {name} string")

@@ -5,14 +5,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_table_of
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.engine.access.registry import RegisteredSchema
-from tidemark.engine.access.table_state import read_state
+from tidemark.engine.access.table_state import UPSERT_OF, read_state
+from tidemark.engine.merge.table import DELETES, KEYS, ORDER
 from tidemark.engine.preview.foresee import Foresight, foresee
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.table.folder import give_up
@@ -90,6 +93,46 @@ class TestAnUpsertTableBeforeItsFirstLoad:
     def test_that_fits_has_nothing_to_do(self, lake: Any) -> None:
         found = self.foreseen(lake, partition_by=["day(at)"], sort_by=["email"], deletes="soft")
         assert (found.verdict, found.changes) == ("nothing", ())
+
+
+class TestAnUpsertTableWhoseAppendTableIsToChange:
+    @pytest.fixture
+    def lake(self, lake: Any) -> Any:
+        """An append table with `id: int` and a receipt, and its upsert table with that key."""
+        row = pa.struct(
+            {"id": pa.int32(), "_extra": pa.string(), "_kafka": pa.struct({"offset": pa.int64()})}
+        )
+        rows = pa.Table.from_struct_array(pa.array([{"id": 1, "_kafka": {"offset": 0}}], row))
+        ledger = Ledger(cluster_id="c", topic_id="t", topic="orders", next={0: 1})
+        made = {UPSERT_OF: "shop.orders", KEYS: '["id"]', ORDER: '["_kafka.offset"]', DELETES: "hard"}
+        lake.catalog.create_namespace("shop")
+        lake.catalog.create_table("shop.orders_current", rows.schema, properties=made)
+        lake.catalog.create_table("shop.orders", rows.schema).append(
+            rows, snapshot_properties={LEDGER_PROPERTY: ledger.to_json()}
+        )
+        return lake
+
+    @pytest.mark.parametrize(
+        ("fields", "foreseen"),
+        [
+            ({"id": "int"}, []),
+            ({"id": "bigint"}, [("widen_type", "id", "review")]),
+            ({"id": "int", "note": "string"}, [("add_column", "note", "apply")]),
+        ],
+    )
+    def test_is_judged_by_the_columns_to_come(
+        self, lake: Any, fields: dict[str, str], foreseen: list[tuple[str, ...]]
+    ) -> None:
+        """Given columns that the next run widens or adds, then what stops or grows the upsert table is told before; a wider key waits."""
+        upsert = {"table": "shop.orders_current", "keys": ["id"]}
+        current = upsert_table_of(contract(value={"format": "json", "fields": fields}, upsert=upsert))
+        assert current is not None
+        found = foresee_upsert(lake, current)
+        columns = [c for c in found.changes if c["kind"] in {"widen_type", "add_column", "incompatible"}]
+        assert [(c["kind"], c["path"], c["verdict"]) for c in columns] == foreseen
+        assert any("shop.orders is to have other columns first" in each for each in found.findings) == bool(
+            foreseen
+        )
 
 
 @pytest.mark.parametrize(("there", "told"), [({}, True), ({"orders": object()}, False)])

@@ -5,6 +5,7 @@ from dataclasses import replace
 from tidemark.domain.columns.layout import layout_faults
 from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.upsert import UpsertTable, upsert_faults
+from tidemark.domain.plan.schema_plan import applied
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
@@ -12,17 +13,20 @@ from tidemark.engine.merge.lacking import lacking
 from tidemark.engine.merge.state import read_pair
 from tidemark.engine.merge.table import columns_for, made_otherwise, plan_follow
 from tidemark.engine.preview.foresee import Foresight, asset, created, of_plan, prevented
+from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.absent import gone
 
+_LATER = "{} is to have other columns first; what waits here for them can be approved once a run has stopped for it"
+
 
 def foresee_upsert(lake: Lake, current: UpsertTable) -> Foresight:
-    """The plan of an upsert table as of now.
+    """The plan of an upsert table as of now, of the columns that its append table has or is to have.
 
     While its append table has no rows there is nothing to do; what cannot be made of its columns is told all the same.
 
     Raises:
-        Outage: the catalog, or before the first load the registry, does not answer.
+        Outage: the catalog or the registry does not answer.
         Stopped: a newer Tidemark wrote its ledger, or runs have merged it and it is gone.
     """
     contract = current.contract
@@ -32,18 +36,28 @@ def foresee_upsert(lake: Lake, current: UpsertTable) -> Foresight:
             return _before_the_first_load(lake, current, pair.state)
         if not pair.state.exists and (missing := gone(lake, contract.table)):
             raise missing
-        columns = columns_for(current, pair.state, pair.columns)
+        append = _append_columns(lake, current)
+        columns = columns_for(current, pair.state, append)
         if pair.state.exists:
             found = of_plan(plan_follow(current, pair.state, columns))
-            for fault in upsert_faults(current, pair.columns):
+            for fault in upsert_faults(current, append):
                 found = prevented(found, "incompatible", fault)
         else:
-            found = created(contract, columns, _faults(current, pair.columns, columns))
+            found = created(contract, columns, _faults(current, append, columns))
         if pair.state.exists and (why := made_otherwise(current, pair.state)):
             found = prevented(found, "incompatible", why)
         if (lack := lacking(pair)) is not None:
             found = prevented(found, "history", lack.fields["detail"])
-        return replace(found, affects=(asset(contract.table),))
+        notes = (_LATER.format(current.append.table),) if append != pair.columns and found.plan else ()
+        return replace(found, affects=(asset(contract.table),), findings=notes)
+
+
+def _append_columns(lake: Lake, current: UpsertTable) -> Struct:
+    """The append table's columns as its own plan would have them, once all of it is approved."""
+    append = current.append
+    state = lake.state(append.table, ledger=False)
+    plan = plan_evolution(append, state, read_schemas(lake, append))
+    return applied(state.columns or Struct(()), plan.of("apply", "review"))
 
 
 def _before_the_first_load(lake: Lake, current: UpsertTable, state: TableState) -> Foresight:
