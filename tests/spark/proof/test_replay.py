@@ -6,7 +6,9 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 from topics import ORDER, Topic, order
 
+import tidemark.engine.operate.replay_quarantine as replaying
 from tidemark.domain.errors import Refused, Stopped
+from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.look.quarantined import causes
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
@@ -75,7 +77,8 @@ def test_a_quarantine_table_that_somebody_altered_stops_no_batch_and_says_what_i
             look()
 
 
-def test_a_replay_of_one_cause_leaves_the_others_alone(lakehouse, table):
+def test_a_replay_of_one_cause_leaves_the_others_alone(lakehouse, table, monkeypatch):
+    """Given records of two causes in two partitions, when one cause of one partition is replayed, then the others stay, and no more is looked at than lies between the first and the last that leave."""
     table.topic.use(NEWER)
     head = table.head
     dry = Signature("ada", "a test", dry_run=True)
@@ -83,8 +86,13 @@ def test_a_replay_of_one_cause_leaves_the_others_alone(lakehouse, table):
     assert (seen["moved"], seen["stays"], table.head) == (5, {"no_magic_byte": 2}, head)
     other = replay_quarantine(lakehouse.lake, table.contract, Selection("no_magic_byte"), ADA)
     assert (other.arguments["moved"], table.head) == (0, head)
+    looked, check = [], replaying.check_each_once
+    monkeypatch.setattr(
+        replaying, "check_each_once", lambda lake, plan: (looked.append(plan.ranges), check(lake, plan))
+    )
     part = replay_quarantine(lakehouse.lake, table.contract, Selection("schema_not_allowed", 0), ADA)
     assert part.arguments["moved"] == 3
+    assert looked == [{0: OffsetRange(50, 53)}]
     assert table.holds_everything().rows == 103
 
 

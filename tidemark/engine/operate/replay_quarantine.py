@@ -4,11 +4,14 @@ Records that fit now enter the table in one commit; the others stay, with the ca
 """
 
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
@@ -18,10 +21,10 @@ from tidemark.domain.formats.explanation import CAUSES, Cause
 from tidemark.domain.ledger.evidence import Group, truncates
 from tidemark.domain.ledger.ledger import Counts, Ledger, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
-from tidemark.domain.ledger.replay import MOST_RANGES, runs_between, within
+from tidemark.domain.ledger.replay import MOST_RANGES, runs_between
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.domain.suggest import nearest
-from tidemark.engine.access.conditions import any_of
+from tidemark.engine.access.conditions import within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.spark import temp_view
@@ -221,38 +224,39 @@ class _Fates:
             F.col(CAUSE).alias("cause"),
             "_kafka.schema_id",
         )
-        self.rows: list[dict[str, Any]] = self.decoded.select(*columns).toArrow().to_pylist()
+        rows = self.decoded.select(*columns).toArrow()
         self.old = waiting.select("partition", "offset", _OLD)
-        others = waiting.where(~selection.condition()).select("partition", "offset").toArrow()
-        self.kept: dict[int, list[int]] = defaultdict(list)
-        for row in (*others.to_pylist(), *(r for r in self.rows if r["fate"] not in _LEAVES)):
-            self.kept[row["partition"]].append(row["offset"])
+        leave = pc.is_in(rows["fate"], pa.array(_LEAVES))
+        leaves, stays = rows.filter(leave), rows.filter(pc.invert(leave))
+        self.leaves = _by_partition(leaves)
+        spans = {p: OffsetRange(o[0].item(), o[-1].item() + 1) for p, (o, _) in self.leaves.items()}
+        beside = ~selection.condition() & within(spans, F.col("partition"), F.col("offset"))
+        others = waiting.where(beside).select("partition", "offset", F.lit("").alias("fate")).toArrow()
+        self.kept = _by_partition(others, stays)
+        self.staying = _groups(stays)
+        self.truncates: dict[int, int] = truncates(_groups(leaves))
+        """The last truncate per partition that leaves the quarantine and makes no row."""
 
     def stays(self, lake: Lake) -> dict[str, int]:
         """Records that stay, by today's cause; those that a parked schema change holds back have none."""
-        parked = sum(row["fate"] == "uncovered" for row in self.rows)
-        causes = exact_causes(lake, self.plan, self.groups, self.decoded)
+        parked = sum(group.count for group in self.staying if group.fate == "uncovered")
+        causes = exact_causes(lake, self.plan, self.staying, self.decoded)
         return {**causes, **({"schema_review": parked} if parked else {})}
 
     @property
     def groups(self) -> list[Group]:
         """The quarantined among them, as an audit groups them."""
-        return [_group(row) for row in self.rows if row["fate"] == "quarantined"]
-
-    @property
-    def truncates(self) -> dict[int, int]:
-        """The last truncate per partition that leaves the quarantine and makes no row."""
-        return truncates(map(_group, self.rows))
+        return [group for group in self.staying if group.fate == "quarantined"]
 
     def leaving(self, most: int) -> tuple[dict[int, list[tuple[int, int]]], bool]:
         """Runs of offsets whose waiting records all leave, and whether more had to be left for another commit."""
-        leaves: dict[int, list[int]] = defaultdict(list)
-        for row in self.rows:
-            if row["fate"] in _LEAVES:
-                leaves[row["partition"]].append(row["offset"])
-        each = min(MOST_RANGES, most // max(1, len(leaves)))
+        each = min(MOST_RANGES, most // max(1, len(self.leaves)))
         runs = [
-            (p, r) for p, found in sorted(leaves.items()) for r in runs_between(found, self.kept[p], each)
+            (p, run)
+            for p, (offsets, _) in self.leaves.items()
+            for run in runs_between(
+                offsets.tolist(), self.kept[p][0].tolist() if p in self.kept else (), each
+            )
         ]
         found = defaultdict[int, list[tuple[int, int]]](list)
         for p, run in runs[:most]:
@@ -261,25 +265,37 @@ class _Fates:
 
     def counts(self, leaving: Mapping[int, list[tuple[int, int]]]) -> dict[int, Counts]:
         """How the records that leave are counted from now on."""
-        seen = Counter(
-            (r["partition"], r["fate"])
-            for r in self.rows
-            if r["fate"] in _LEAVES and within(leaving.get(r["partition"], []), r["offset"])
-        )
-        return {
-            p: Counts(
-                read=sum(seen[p, fate] for fate in _LEAVES),
-                written=seen[p, "written"],
-                tombstones=seen[p, "tombstone"],
-                skipped=seen[p, "skipped"],
-            )
-            for p in leaving
-        }
+        found = {}
+        for p, runs in leaving.items():
+            offsets, fates = self.leaves[p]
+            first, upto = np.asarray(runs, dtype=np.int64).T
+            at = np.searchsorted(first, offsets, side="right") - 1
+            inside = fates[(at >= 0) & (offsets < upto[at])]
+            written, skipped, tombstones = np.bincount(inside, minlength=len(_LEAVES)).tolist()
+            found[p] = Counts(len(inside), written, tombstones=tombstones, skipped=skipped)
+        return found
 
 
-def _group(row: Mapping[str, Any]) -> Group:
-    place = row["offset"]
-    return Group(row["partition"], row["fate"], row["cause"], row["schema_id"], 1, place, place)
+def _by_partition(*tables: pa.Table) -> dict[int, tuple[Any, Any]]:
+    """Partition -> offsets in order, and which of _LEAVES the fate of each is (-1 for any other)."""
+
+    def of_all(column: Callable[[pa.Table], Any]) -> Any:
+        return np.concatenate([column(each).to_numpy() for each in tables])
+
+    known = pa.array(_LEAVES)
+    partitions, offsets = of_all(lambda each: each["partition"]), of_all(lambda each: each["offset"])
+    fates = of_all(lambda each: pc.index_in(each["fate"], known).fill_null(-1))
+    order = np.lexsort((offsets, partitions))
+    there, begins = np.unique(partitions[order], return_index=True)
+    split = (np.split(column[order], begins[1:]) for column in (offsets, fates))
+    return {p: (o, fate) for p, o, fate in zip(there.tolist(), *split, strict=False)}
+
+
+def _groups(rows: pa.Table) -> list[Group]:
+    keys = ["partition", "fate", "cause", "schema_id"]
+    found = rows.group_by(keys).aggregate([("offset", "count"), ("offset", "min"), ("offset", "max")])
+    named = ("count", "first", "last")
+    return [Group(**each) for each in found.rename_columns([*keys, *named]).to_pylist()]
 
 
 def _publish(
@@ -291,11 +307,12 @@ def _publish(
     signature: Signature,
 ) -> int:
     act = act_of(signature, "replay", on.state.head, what="quarantine", **selection.as_json())
-    plan, after = replace(fates.plan, act=act), fates.counts(leaving)
-    spans = {p: [(runs[0][0], runs[-1][1])] for p, runs in leaving.items()}
+    ranges = {p: OffsetRange(runs[0][0], runs[-1][1]) for p, runs in leaving.items()}
+    plan, after = replace(fates.plan, act=act, ranges=ranges), fates.counts(leaving)
     made = open_branch(lake, plan.attempt)
     with dropped_on_failure(lake, plan.attempt):
-        staged = stage(lake, plan, fates.decoded.where(_among(spans)))
+        inside = within(ranges, F.col("_kafka.partition"), F.col("_kafka.offset"))
+        staged = stage(lake, plan, fates.decoded.where(inside))
         check_staged(plan, staged.rows, add_up(after.values()).written)
         check_each_once(lake, plan)
         judge_replay(
@@ -319,18 +336,9 @@ def _publish(
             plan,
             made | {staged.snapshot_id},
             staged.evidence,
-            Recount(before, after, spans, fates.truncates),
+            Recount(before, after, {p: [(r.start, r.end)] for p, r in ranges.items()}, fates.truncates),
             settlement,
         )
-
-
-def _among(spans: Mapping[int, list[tuple[int, int]]]) -> Column:
-    """True for a record inside the spans: all that fit, unless the runs were too many for one receipt."""
-    parts = [
-        (F.col("_kafka.partition") == p) & (F.col("_kafka.offset") >= a) & (F.col("_kafka.offset") < b)
-        for p, [(a, b)] in spans.items()
-    ]
-    return any_of(parts)
 
 
 def _note_causes(lake: Lake, on: Ground, fates: _Fates, run_id: str) -> int:
