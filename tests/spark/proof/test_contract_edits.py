@@ -5,8 +5,10 @@ import re
 import pytest
 from topics import ORDER, order
 
+from tidemark.domain.errors import Stopped
 from tidemark.engine.operate.accept import accept
-from tidemark.engine.preview.foresee import foresee
+from tidemark.engine.operate.approve import approve
+from tidemark.engine.preview.foresee import evolve_now, foresee
 from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.history import history
 from tidemark.engine.schema.writers import read_schemas
@@ -196,6 +198,27 @@ def test_a_contract_that_names_another_topic_stops_until_a_new_epoch_is_accepted
     assert (edited.run().state, edited.ids()) == ("fresh", [*range(10), 100, 101, 102])
     assert foresee(lakehouse.lake, edited.contract).verdict == "nothing"
     edited.holds_everything()
+
+
+def test_a_table_takes_no_columns_of_another_topic(lakehouse):
+    """Given a loaded table, when its contract names a topic of another schema, then run, schema asset and approval stop alike and the table is as it was."""
+    topic = lakehouse.cluster.topic("ours")
+    other = lakehouse.cluster.topic("theirs", schema=with_ship([TO]))
+    topic.send(range(3))
+    table = lakehouse.table(topic)
+    table.run()
+    lake, before = lakehouse.lake, table.iceberg()
+    edited = lakehouse.table(other, topic.name)
+    assert edited.run().state == "topic_recreated"
+    with pytest.raises(Stopped, match="the contract names"):
+        evolve_now(lake, edited.contract, "r")
+    careful = lakehouse.table(other, topic.name, schema_changes={"add_column": "review"})
+    with pytest.raises(Stopped, match="the contract names"):
+        approve(lake, careful.contract, planned(lakehouse, careful).id, Signature("ann", "seen"))
+    now = table.iceberg()
+    assert (now.schema(), now.properties) == (before.schema(), before.properties)
+    lakehouse.table(topic)
+    assert table.run().error is None
 
 
 def test_a_codec_that_takes_no_level_in_numbers_is_written_with(lakehouse):

@@ -37,7 +37,8 @@ def approve(lake: Lake, contract: Contract, plan: str, signature: Signature) -> 
 
     Raises:
         Refused: `signature.by` is no approver, the plan is not the one that waits, or nothing can be applied.
-        Outage: catalog, registry or Spark do not answer.
+        Stopped: the table was loaded from another topic.
+        Outage: catalog, registry, Kafka or Spark do not answer.
         Overtaken: others changed the table again and again in the same moment.
     """
     who = signature.authenticated or signature.by

@@ -201,7 +201,8 @@ def evolve_now(lake: Lake, contract: Contract, run_id: str) -> Evolution | None:
     """Apply what the contract allows, outside of an ingest; None for a table that is not there yet.
 
     Raises:
-        Outage: catalog, registry or Spark do not answer.
+        Stopped: it would change a table that was loaded from another topic.
+        Outage: catalog, registry, Kafka or Spark do not answer.
         Overtaken: someone else changed the table in the same moment; look again.
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
