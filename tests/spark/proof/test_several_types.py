@@ -12,6 +12,7 @@ from topics import Topic
 
 from tidemark.cli import status
 from tidemark.domain.plan.proposal import propose
+from tidemark.engine.ingest import microbatch
 from tidemark.engine.preview.foresee import foresee
 from tidemark.engine.preview.survey import survey
 
@@ -96,6 +97,23 @@ def test_records_go_to_the_table_of_their_name_under_any_subject_strategy(lakeho
     for table in (left, right):
         [report] = [r for r in statuses_of(lakehouse, table) if r.table == table.name]
         assert (report.state, report.unrouted) == ("fresh", 4)
+
+
+def test_a_table_goes_on_however_many_other_types_its_topic_shows(lakehouse, topic, monkeypatch):
+    """Given more types than are looked up at once, when run, then all are found over some turns, and a later one too."""
+    monkeypatch.setattr(microbatch, "IDS_LOOKED_UP", 15)  # eight turns, more than a batch is planned in vain
+    own = record(f"{topic.name}.Own", ("id", "long"))
+    first = topic.cluster.register(f"{topic.name}.Own", own)
+    others = [record(f"{topic.name}.Other{n}", ("id", "long")) for n in range(112)]
+    ids = [topic.cluster.register(each["name"], each) for each in others]
+    send(topic, *(framed(i, encoded(own, {"id": n})) for n, i in enumerate([first, *ids[:110], 2**31 - 1])))
+    [table] = tables(lakehouse, topic, f"{topic.name}.Own", quarantine={"fail": 0.1})
+    outcome = table.run()
+    assert (outcome.error, outcome.rows) == (None, (112, 1, 1, 0, 110))
+    assert table.causes() == {"unknown_schema_id": 1}
+    send(topic, *(framed(i, encoded(own, {"id": n})) for n, i in enumerate([*ids, first])))
+    outcome = table.run()
+    assert (outcome.error, outcome.rows) == (None, (113, 1, 0, 0, 112))
 
 
 def foreseen(lakehouse, table):

@@ -48,6 +48,7 @@ from tidemark.engine.ingest.quarantine_rows import exact_causes, quarantined_row
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.stage import Staged, stage
 from tidemark.engine.ingest.unreadable import explain
+from tidemark.engine.schema.event_routes import IDS_LOOKED_UP
 from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.subjects import reading_of
 from tidemark.engine.schema.writers import read_schemas
@@ -102,6 +103,8 @@ def microbatch(
             # What was left beside it is published by others: now the records that wait must say so.
             limits = replace(limits, ceiling={})
         except _PlanAgain as found:
+            if not found.seen <= limits.seen:  # schemas of the batch, of which there is an end
+                turn -= 1
             limits = limits.with_found(found.ceiling, found.seen)
             last = found
         except Overtaken as overtaken:
@@ -221,11 +224,8 @@ def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
     Raises:
         Stopped: such a record is the very next one.
     """
-    unknown = unknown_ids(groups)
-    if unknown and unknown & (
-        plan.left_out | (read_schemas(lake, plan.contract, unknown).known - plan.schemas.known)
-    ):
-        raise _PlanAgain({}, unknown)
+    if found := _found(lake, plan, unknown_ids(groups)):
+        raise _PlanAgain({}, found)
     offenders = first_offenders(groups)
     if not offenders:
         return
@@ -243,6 +243,15 @@ def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
             offsets={str(p): o for p, o in offenders.items()},
         )
     raise _PlanAgain(offenders)
+
+
+def _found(lake: Lake, plan: Plan, unknown: frozenset[int]) -> frozenset[int]:
+    """Those of `unknown` schema ids that have a place after all; what is not looked up now is met again."""
+    if not unknown:
+        return unknown
+    some = frozenset(sorted(unknown - plan.left_out)[:IDS_LOOKED_UP])
+    listed = read_schemas(lake, plan.contract, some).known
+    return unknown & (plan.left_out | (listed - plan.schemas.known))
 
 
 def _why_parked(plan: Plan, parked: SchemaPlan, schema_id: int) -> str:

@@ -13,6 +13,7 @@ from tidemark.engine.schema import protobuf
 from tidemark.engine.schema.protoc import compile_proto
 
 IDS_LOOKED_UP = 100
+"""At once, of ids of which nothing says that any is registered."""
 
 
 def events_of(contract: Contract) -> Events | None:
@@ -38,7 +39,7 @@ def skips(
     indexes: dict[int, Mapping[bytes, Route]] = {}
     listed = {version.id: version for version in versions}
     registry = lake.registry(contract.cluster)
-    for schema_id in sorted(seen)[:IDS_LOOKED_UP]:
+    for schema_id in seen:
         if schema_id not in listed and (found := registry.by_id(schema_id)) and not holds(found, events):
             listed[schema_id] = found
     for schema_id, version in listed.items():
