@@ -51,7 +51,7 @@ def planned(said: Contract, shape: Shape, columns: Struct = COLUMNS, writers: An
 def done(said: Contract, shape: Shape, columns: Struct, changes: tuple[Change, ...]) -> tuple[Shape, Struct]:
     """What the engine makes of table and columns, as a model."""
     properties: dict[str, str] = dict(shape.properties)
-    for key, value in properties_after(said, changes).items():
+    for key, value in properties_after(said, changes, shape.properties).items():
         properties.pop(key, None)
         if value is not None:
             properties[key] = value
@@ -131,6 +131,8 @@ class TestAPlanOfAContractEdit:
         if changes:
             assert {c.verdict for c in left.changes} <= waiting - {"nothing"}
         assert left.of("apply") == ()
+        if not approved:
+            assert left.of("review") == plan.of("review"), "what waits still does, by the same id"
 
     @given(edits)
     def test_a_table_as_its_contract_made_it_needs_nothing(self, said: Any) -> None:

@@ -5,7 +5,7 @@ in it; values of `table_properties` are not, they may be secret.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from tidemark.domain.columns.shape import spelled, spelled_columns
@@ -74,6 +74,14 @@ def remembered(properties: Mapping[str, str]) -> dict[str, Any]:
 def record_text(contract: Contract) -> str:
     """The value of the property."""
     return json.dumps(record_of(contract), sort_keys=True)
+
+
+def record_after(contract: Contract, done: Collection[Change], properties: Mapping[str, str]) -> str:
+    """The value of the property once changes are done: what waits for a person is remembered as it was."""
+    edits = contract_edits(contract, properties)
+    waiting = {edit.path[0] for edit in edits if edit.verdict == "review" and edit not in done}
+    before = remembered(properties)
+    return json.dumps(record_of(contract) | {key: before[key] for key in waiting}, sort_keys=True)
 
 
 def contract_edits(contract: Contract, properties: Mapping[str, str]) -> Iterator[Change]:

@@ -3,7 +3,7 @@
 Pure, like the plan of the columns it stands beside; applied once, nothing is left to plan.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tidemark.domain.columns.layout import layout_faults
@@ -11,7 +11,7 @@ from tidemark.domain.columns.shape import Shape, spelled, spelled_columns
 from tidemark.domain.columns.types import KAFKA_COLUMN, Field, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.plan.comments import comment_changes, commented, wanted_comments
-from tidemark.domain.plan.contract_record import RECORD, contract_edits, record_of, record_text, remembered
+from tidemark.domain.plan.contract_record import RECORD, contract_edits, record_after, record_of, remembered
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan, Verdict, WriterColumns, applied
 from tidemark.domain.plan.table_properties import BASE, CODEC, COMMENT, LEVEL, asked_for, governance
 
@@ -76,12 +76,14 @@ def strayed(contract: Contract, columns: Struct, shape: Shape) -> bool:
     return same and any(change.verdict == "apply" for change in changes)
 
 
-def properties_after(contract: Contract, done: Iterable[Change]) -> dict[str, str | None]:
+def properties_after(
+    contract: Contract, done: Collection[Change], there: Mapping[str, str]
+) -> dict[str, str | None]:
     """The properties to set (None: to remove) for changes that are done, the record of the contract among them."""
     found: dict[str, str | None] = {
         c.path[0]: None if c.new is None else str(c.new) for c in done if c.kind == "property"
     }
-    return {**found, RECORD: record_text(contract)}
+    return {**found, RECORD: record_after(contract, done, there)}
 
 
 def _described(change: Change, comments: Mapping[tuple[str, ...], str]) -> Change:

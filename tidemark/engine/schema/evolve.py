@@ -266,7 +266,7 @@ def _notes(
 
     def after(metadata: TableMetadata) -> dict[str, str | None]:
         there = metadata.properties
-        notes = properties_after(contract, done) if done else {}
+        notes = properties_after(contract, done, there) if done else {}
         settled = {c.schema_id for c in done if c.kind == "incompatible"}
         if settled:
             notes[SETTLED] = json.dumps(sorted(settled.union(noted(there, SETTLED))))
