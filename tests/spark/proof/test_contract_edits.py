@@ -8,12 +8,16 @@ from topics import ORDER, order
 from tidemark.domain.errors import Stopped
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.approve import approve
-from tidemark.engine.preview.foresee import evolve_now, foresee
+from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
+from tidemark.engine.operate.replay_range import replay_range
+from tidemark.engine.preview.foresee import foresee
 from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.history import history
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.where import where_offset
+
+ANN = Signature("ann", "known", "run-1")
 
 
 def planned(lakehouse, table):
@@ -151,6 +155,18 @@ def test_records_of_a_writer_that_drops_a_column_wait_or_go_aside_as_the_contrac
     assert (pinned.run().state, pinned.ids()) == ("fresh", [0, 1, 2])
     aside.holds_everything()
     pinned.holds_everything()
+    reviewing = lakehouse.table(
+        topic, aside.name.partition(".")[2], schema_changes={"remove_column": "review"}
+    )
+    told = replay_quarantine(lakehouse.lake, reviewing.contract, Selection(), ANN).arguments
+    assert (told["moved"], told["stays"], aside.ids()) == (0, {"schema_review": 1}, [0, 2])
+    with pytest.raises(Stopped, match=r"customer: schema id \d+ .*: no longer there"):
+        replay_range(lakehouse.lake, reviewing.contract, 0, 0, 3, ANN)
+    plan = planned(lakehouse, reviewing)
+    approve(lakehouse.lake, reviewing.contract, plan.id, ANN)
+    told = replay_quarantine(lakehouse.lake, reviewing.contract, Selection(), ANN).arguments
+    assert (told["moved"], aside.ids()) == (1, [0, 1, 2])
+    aside.holds_everything()
 
 
 def test_a_type_change_inside_a_list_parks_just_its_records(lakehouse):

@@ -31,7 +31,6 @@ from tidemark.domain.ledger.evidence import (
 from tidemark.domain.ledger.ledger import Counts, Entry, Ledger
 from tidemark.domain.ledger.offsets import Offsets
 from tidemark.domain.outcome import Commit
-from tidemark.domain.plan.schema_plan import SchemaPlan
 from tidemark.domain.times import moment
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
@@ -232,7 +231,7 @@ def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
     if all(offenders.get(p) == each.start for p, each in plan.ranges.items()):
         ids = sorted({g.schema_id for g in groups if g.fate == "uncovered" and g.schema_id is not None})
         parked = plan_evolution(plan.contract, plan.state, plan.schemas)
-        why = "; ".join(f"schema id {i}: {_why_parked(plan, parked, i)}" for i in ids)
+        why = "; ".join(f"schema id {i}: {plan.why_held(parked, i)}" for i in ids)
         raise Stopped(
             "schema_unsupported" if parked.unsupported else "schema_review",
             plan.contract.table,
@@ -252,15 +251,6 @@ def _found(lake: Lake, plan: Plan, unknown: frozenset[int]) -> frozenset[int]:
     some = frozenset(sorted(unknown - plan.left_out)[:IDS_LOOKED_UP])
     listed = read_schemas(lake, plan.contract, some).known
     return unknown & (plan.left_out | (listed - plan.schemas.known))
-
-
-def _why_parked(plan: Plan, parked: SchemaPlan, schema_id: int) -> str:
-    never = [c for c in parked.of("impossible") if c.kind == "incompatible" and c.schema_id == schema_id]
-    if never:
-        return "; ".join(c.reason for c in never)
-    gone = [c for c in parked.changes if c.kind == "remove_column" and schema_id in plan.parked]
-    removed = [f"{'.'.join(c.path)}: {c.reason}" for c in gone]
-    return plan.schemas.why_uncovered(plan.columns, schema_id) or "; ".join(removed)
 
 
 def _hold_back_flood(lake: Lake, plan: Plan, counts: Mapping[int, Counts], groups: list[Group]) -> None:

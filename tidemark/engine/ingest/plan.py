@@ -15,6 +15,7 @@ from tidemark.domain.ledger.guard import Topic, examine
 from tidemark.domain.ledger.ledger import Ledger, batch_id, branch_name
 from tidemark.domain.ledger.offsets import OffsetRange, Offsets, Ranges, cut, cut_before, waiting
 from tidemark.domain.ledger.quality_results import Rules, row_rules, staged_rules
+from tidemark.domain.plan.schema_plan import SchemaPlan
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.decoding import NO_ID, Decoding, KeyDecoding, WriterSchema
@@ -96,6 +97,15 @@ class Plan:
             required=required_columns(self.contract, self.columns),
             rules=self.row_rules,
         )
+
+    def why_held(self, waits: SchemaPlan, schema_id: int) -> str:
+        """Why records of a schema wait for what the table's plan `waits` for, for a person."""
+        never = [c for c in waits.of("impossible") if c.kind == "incompatible" and c.schema_id == schema_id]
+        if never:
+            return "; ".join(c.reason for c in never)
+        gone = [c for c in waits.changes if c.kind == "remove_column" and schema_id in self.parked]
+        removed = [f"{'.'.join(c.path)}: {c.reason}" for c in gone]
+        return self.schemas.why_uncovered(self.columns, schema_id) or "; ".join(removed)
 
     def _value_decoding(self) -> Decoding:
         if self.schemas.plain is not None:

@@ -34,7 +34,7 @@ from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.ingest.ready import evolved, require_covered
 from tidemark.engine.ingest.stage import Staged
-from tidemark.engine.schema.evolve import refused_ids, value_columns
+from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 from tidemark.engine.table.absent import unloaded
@@ -55,6 +55,7 @@ class Ground:
     ledger: Ledger
     schemas: TopicSchemas
     refused: frozenset[int]
+    parked: frozenset[int]
     key: KeyDecoding | None = None
 
     def plan(self, ranges: Ranges, topic: Topic | None = None) -> Plan:
@@ -70,6 +71,7 @@ class Ground:
             batch_id=batch_id(f"{self.contract.table}|replay {attempt}", ledger.epoch, ranges),
             attempt_id=attempt,
             refused=self.refused,
+            parked=self.parked,
             key=self.key,
         )
 
@@ -91,11 +93,12 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
     if not dry_run:
         state = evolved(lake, contract, state, schemas, run_id)
     refused = refused_ids(contract, state, schemas)
+    parked = removing_ids(contract, state, schemas, "review", "impossible")
     if schemas.framing == "bare":
         require_covered(contract, state, schemas)
     check_rules(lake, contract, table_columns(value_columns(state)))
     key = key_decoding(lake, contract, value_columns(state))
-    return Ground(contract, state, state.ledger, schemas, refused, key)  # type: ignore[arg-type]
+    return Ground(contract, state, state.ledger, schemas, refused, parked, key)  # type: ignore[arg-type]
 
 
 def until_not_overtaken(contract: Contract, attempt: Callable[[], T]) -> T:

@@ -45,6 +45,7 @@ from tidemark.engine.operate.replay_plan import (
     publish_and_settle,
     until_not_overtaken,
 )
+from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.table.branch import branch_head, branch_identifier, dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.unlogged import act_of, log_missing_acts
@@ -239,7 +240,8 @@ def _respect(plan: Plan, groups: list[Group]) -> None:
     """Raises Stopped(`schema_review`) when the table does not hold a schema of the range."""
     ids = sorted({g.schema_id for g in groups if g.fate == "uncovered" and g.schema_id is not None})
     if ids:
-        why = "; ".join(f"schema id {i}: {plan.schemas.why_uncovered(plan.columns, i)}" for i in ids)
+        waits = plan_evolution(plan.contract, plan.state, plan.schemas)
+        why = "; ".join(f"schema id {i}: {plan.why_held(waits, i)}" for i in ids)
         raise Stopped(
             "schema_review",
             plan.contract.table,
