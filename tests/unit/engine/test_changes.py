@@ -13,12 +13,13 @@ from matrix_changes import CHANGES, ChangeRow
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 
-from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.contract import Contract, SchemaChanges
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.avro import parse
 from tidemark.domain.formats.avro_columns import columns as avro_columns
 from tidemark.domain.plan.meanings import MEANINGS
 from tidemark.engine.access.table_state import TableState, read_state
+from tidemark.engine.preview.sample import approved
 from tidemark.engine.schema.evolve import (
     Approval,
     Evolution,
@@ -106,6 +107,7 @@ def test_a_schema_change_is_carried_out_as_the_matrix_says(tmp_path: Path, row: 
     lake, schemas, newest = Lake(tmp_path, row), topic(*row.versions), len(row.versions)
     lake.evolve(topic(row.before))
     sent, before = lake.append_sample(), value_columns(lake.state())
+    foreseen = approved(lake.state(), schemas, plan_evolution(lake.contract, lake.state(), schemas))
     found = lake.evolve(schemas)
     held = schemas.covered(value_columns(lake.state()))
     if row.kind is None or (row.kind, row.default) == ("remove_column", "apply"):
@@ -120,11 +122,36 @@ def test_a_schema_change_is_carried_out_as_the_matrix_says(tmp_path: Path, row: 
             (row.kind, row.path, row.default)
         ]
         assert (found.done, value_columns(lake.state())) == ((), before)
-        approved = lake.evolve(schemas, Approval(found.plan.id, "ann", "known"))
+        decided = lake.evolve(schemas, Approval(found.plan.id, "ann", "known"))
         settled = row.default == "review"
-        assert bool(approved.done) == settled
+        assert bool(decided.done) == settled
         refused = newest in refused_ids(lake.contract, lake.state(), schemas)
         assert refused == (settled and row.kind == "incompatible")
         assert (plan_evolution(lake.contract, lake.state(), schemas).changes == ()) == settled
+    assert foreseen
+    assert schemas.covered(value_columns(foreseen)) == schemas.covered(value_columns(lake.state())), (
+        "as a sample says"
+    )
     [read] = lake.catalog.load_table(TABLE).scan().to_arrow().to_pylist()
     assert holds(read, sent), (read, sent)
+
+
+ID = {"name": "id", "type": "long"}
+TIME = {"name": "t", "type": {"type": "int", "logicalType": "time-millis"}}
+
+
+@pytest.mark.parametrize(
+    ("add_column", "enter"), [("apply", {1, 2}), ("review", {1, 2}), ("quarantine", {1})]
+)
+def test_a_sample_lets_in_what_a_run_would_after_an_approval(
+    tmp_path: Path, add_column: str, enter: set[int]
+) -> None:
+    """Given a column whose numbers have a unit, then its records are foreseen as written unless the contract refuses them."""
+    row = ChangeRow("", [ID], [ID, TIME], "add_column", "t", "", "", "")
+    lake, schemas = Lake(tmp_path, row), topic([ID], [ID, TIME])
+    lake.evolve(topic([ID]))
+    said = lake.contract.model_copy(update={"schema_changes": SchemaChanges(add_column=add_column)})  # type: ignore[arg-type]
+    foreseen = approved(lake.state(), schemas, plan_evolution(said, lake.state(), schemas))
+    assert foreseen
+    assert set(schemas.covered(value_columns(foreseen))) == enter
+    assert refused_ids(said, foreseen, schemas) == {1, 2} - enter

@@ -6,11 +6,12 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
-from tidemark.domain.columns.types import Struct, table_columns
+from tidemark.domain.columns.types import table_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.evidence import Group, unknown_ids
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import OffsetRange, total
+from tidemark.domain.plan.meanings import told_after
 from tidemark.domain.plan.schema_plan import SchemaPlan, applied
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
@@ -45,14 +46,15 @@ def sample(
     """
     topic = lake.topic(contract)
     ranges = newest(topic, records)
-    columns = applied(value_columns(state), plan.changes) if plan else schemas.wanted()
+    grown = approved(state, schemas, plan)
     counts = dict.fromkeys(FATES, 0)
-    if columns is None or not ranges:
+    if grown is None or not ranges:
         return {"records": 0, **counts, "causes": []}
+    columns = value_columns(grown)
     if schemas.framing == "bare" and not schemas.covered(columns):
         return {"records": total(ranges), **counts, "waiting": total(ranges), "causes": []}
     key = None if key_fault(lake, contract, columns) else key_decoding(lake, contract, columns)
-    candidate = replace(_candidate(contract, state, schemas, columns, topic, ranges), key=key)
+    candidate = replace(_candidate(contract, grown, schemas, topic, ranges), key=key)
     read = read_ranges(lake, contract, ranges)
     groups = grouped(decode(read, candidate.decoding()))
     unknown = unknown_ids(groups) if contract.event else frozenset()
@@ -66,20 +68,28 @@ def sample(
     return {"records": sum(counts.values()), **counts, "causes": causes}
 
 
+def approved(state: TableState, schemas: TopicSchemas, plan: SchemaPlan | None) -> TableState | None:
+    """The table once `plan` is approved, or as a first load would make it; None where no columns are known."""
+    changes = plan.of("apply", "review") if plan else ()
+    columns = applied(value_columns(state), changes) if plan else schemas.wanted()
+    if columns is None:
+        return None
+    properties = {**state.properties, **told_after(state.properties, changes)}
+    return replace(state, columns=table_columns(columns), properties=properties)
+
+
 def _candidate(
     contract: Contract,
-    state: TableState,
+    grown: TableState,
     schemas: TopicSchemas,
-    columns: Struct,
     topic: Topic,
     ranges: Mapping[int, OffsetRange],
 ) -> Plan:
-    grown = replace(state, columns=table_columns(columns))
     return Plan(
         contract=contract,
         topic=topic,
         state=grown,
-        ledger=state.ledger or first_ledger(contract, topic, topic.log_start, ""),
+        ledger=grown.ledger or first_ledger(contract, topic, topic.log_start, ""),
         schemas=schemas,
         ranges=ranges,
         batch_id="sample",
