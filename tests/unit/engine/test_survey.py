@@ -4,11 +4,15 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError
 
+import tidemark.engine.preview.survey as module
 from tidemark.domain.columns.types import LONG, STRING, Field, Struct
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import TidemarkError
+from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.plan.proposal import Keys, Seen, Sizes, propose
-from tidemark.engine.preview.survey import Record, _guessed, _key_format
+from tidemark.engine.preview.survey import Record, _guessed, _key_format, survey
 
 ROW = {"id": 1, "name": "n"}
 SOURCE = {"db": "x", "table": "t", "lsn": 1}
@@ -96,3 +100,60 @@ def test_documents_without_any_field_that_has_one_type_are_told_to_be_one_column
     assert [each.text for each in made.reasons] == [
         "no field can be declared, the document is one column `value` (a: it was always null)"
     ]
+
+
+class Partition:
+    """A consumer of partition 0, and of a group that we may not join; `codes` are what its fetches end with."""
+
+    def __init__(self, *codes):
+        self.codes = [(KafkaError.GROUP_AUTHORIZATION_FAILED, -1), *((code, 0) for code in codes)]
+
+    def assign(self, _partitions):
+        """Fetches from here on."""
+
+    def consume(self, _most, *, timeout):  # noqa: ARG002 - as librdkafka's
+        code, partition = self.codes.pop(0) if self.codes else (None, None)
+        if code is None:
+            return []
+        return [SimpleNamespace(error=lambda: KafkaError(code), partition=lambda: partition)]
+
+    def close(self):
+        """Nothing of its own to tell."""
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    def made(*codes):
+        monkeypatch.setattr(module, "Consumer", lambda _: Partition(*codes))
+        block = SimpleNamespace(client_properties=dict, group_id_prefix="tidemark")
+        topic = Topic("orders", "c", "t", {0: 0}, {0: 5}, {0: 5})
+        admin = SimpleNamespace(describe=lambda _: {"orders": topic}, offsets_at=lambda *_: {0: 0})
+        lake = SimpleNamespace(
+            platform=SimpleNamespace(kafka={"main": block}, schema_registry={}, default_namespace="lake"),
+            kafka=lambda _: admin,
+        )
+        monkeypatch.setattr(module, "PATIENCE", 0.2)
+        monkeypatch.setattr(module, "_compacted", lambda *_: False)
+        return survey(lake, "orders", "main", 10)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "permission_denied"),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, "topic_missing"),
+        (KafkaError._TRANSPORT, "kafka_down"),
+    ],
+)
+def test_a_partition_that_cannot_be_read_is_not_taken_for_an_empty_one(reads, code, state):
+    with pytest.raises(TidemarkError) as told:
+        reads(code)
+    assert told.value.fields["state"] == state
+
+
+@pytest.mark.parametrize("codes", [(), (KafkaError._PARTITION_EOF,)])
+def test_a_topic_whose_records_do_not_come_in_time_is_not_called_empty(reads, codes):
+    [reason] = reads(*codes).reasons
+    assert "none of the 5 offsets of the topic gave a committed record" in reason.text

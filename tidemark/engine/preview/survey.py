@@ -2,16 +2,17 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from tidemark.domain.columns.types import BINARY, STRING, Field, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.naming import as_identifier, table_fault
-from tidemark.domain.errors import Outage, Refused, SchemaUnsupported, Stopped
+from tidemark.domain.errors import NO_TABLE, Refused, SchemaUnsupported, Stopped
 from tidemark.domain.formats.json_columns import declared
 from tidemark.domain.formats.protobuf_columns import ProtobufMessage
 from tidemark.domain.ledger.guard import Topic
@@ -19,6 +20,7 @@ from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.plan.proposal import Keys, Reason, Seen, Sizes, declared_fields, json_text_columns
 from tidemark.domain.suggest import nearest
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
 from tidemark.engine.decode.shipped.connect_json import opened
 from tidemark.engine.decode.shipped.debezium_json import META
 from tidemark.engine.decode.shipped.json_values import JsonFault, parse
@@ -31,6 +33,10 @@ PATIENCE = 20.0
 """Seconds that the sample may take."""
 DAY_MS = 86_400_000
 _FOREIGN = 0.05
+_UNREAD = (
+    "none of the {:,} offsets of the topic gave a committed record within {:.0f} s, and the registry has no schema for "
+    "it: nothing tells what it holds"
+)
 _FLAT = {"__op", "__deleted"}
 """Fields of Debezium's flattened changes, of which each has one."""
 
@@ -62,6 +68,8 @@ def survey(lake: Lake, topic_name: str, cluster: str, records: int) -> Seen:
     registered = _registered(lake, topic_name, cluster, values)
     if registered is not None:
         found_value: _Value = ({}, registered[0], (*registered[1], *_framing(values)), [])
+    elif sizes.records and not found:
+        found_value = {}, None, (Reason("no_fit", _UNREAD.format(sizes.records, PATIENCE)),), []
     else:
         found_value = _guessed(lake, cluster, values)
     value, columns, reasons, rows = found_value
@@ -82,7 +90,11 @@ def survey(lake: Lake, topic_name: str, cluster: str, records: int) -> Seen:
 
 
 def sampled(lake: Lake, topic: Topic, cluster: str, ranges: Mapping[int, OffsetRange]) -> list[Record]:
-    """The committed records of `ranges`, as far as they come in time."""
+    """The committed records of `ranges`, as far as they come in time.
+
+    Raises:
+        Stopped, Outage: Kafka does not let us read a partition.
+    """
     block = lake.platform.kafka[cluster]
     consumer = Consumer(
         {
@@ -95,22 +107,20 @@ def sampled(lake: Lake, topic: Topic, cluster: str, ranges: Mapping[int, OffsetR
         }
     )
     found: list[Record] = []
-    try:
+    with closing(consumer), named(NO_TABLE, topic=topic.name, cluster=cluster):
         consumer.assign([TopicPartition(topic.name, p, each.start) for p, each in ranges.items()])
         open_, deadline = set(ranges), time.monotonic() + PATIENCE
         while open_ and time.monotonic() < deadline:
             for message in consumer.consume(500, timeout=0.5):
-                partition = message.partition()
-                if message.error() is not None:
-                    open_.discard(partition)
-                elif message.offset() < ranges[partition].end:
+                partition, error = message.partition(), message.error()
+                if partition not in ranges:  # of the group, which we do not need
+                    continue
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
+                    raise KafkaException(error)
+                if error is None and message.offset() < ranges[partition].end:
                     found.append(Record(message.key(), message.value()))
-                if message.error() is None and message.offset() >= ranges[partition].end - 1:
+                if error is not None or message.offset() >= ranges[partition].end - 1:
                     open_.discard(partition)
-    except KafkaException as error:
-        raise Outage("kafka_down", "-", str(error), cluster=cluster) from error
-    finally:
-        consumer.close()
     return found
 
 
