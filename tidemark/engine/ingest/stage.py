@@ -1,6 +1,6 @@
 """Stage a batch on its attempt branch: one pass from Kafka to files, counted on the way."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from pyiceberg.table.snapshots import Snapshot
@@ -66,7 +66,9 @@ def stage(lake: Lake, plan: Plan, decoded: DataFrame) -> Staged:
     writer.option(f"snapshot-property.{BATCH_PROPERTY}", f"{plan.batch_id}/{plan.attempt_id}").append()
     snapshot = branch_head(lake, plan.attempt)
     pause_point("staged")
-    return Staged.of(plan.attempt, snapshot, evidence(observation, plan.ranges, plan.row_rules))
+    found = evidence(observation, plan.ranges, plan.row_rules)
+    listed = found.schema_ids & plan.schemas.known  # else each record that is not framed adds a number
+    return Staged.of(plan.attempt, snapshot, replace(found, schema_ids=listed))
 
 
 def _event_time(plan: Plan) -> EventTime | None:
