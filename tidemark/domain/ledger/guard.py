@@ -60,16 +60,22 @@ def another_cluster(ledger: Ledger | None, cluster_id: str | None) -> Finding | 
     )
 
 
+def another_topic(ledger: Ledger | None, name: str) -> Finding | None:
+    """Whether the contract names another topic than the one that was read."""
+    if ledger is None or ledger.topic == name:
+        return None
+    return Finding(
+        "topic_recreated",
+        f"The ledger counts offsets of {ledger.topic}, the contract names {name}: mend `topic` if that is not meant.",
+        {"ledger_topic": ledger.topic, "next": dict(ledger.next)},
+    )
+
+
 def _identity(ledger: Ledger, topic: Topic) -> Finding | None:
     if finding := another_cluster(ledger, topic.cluster_id):
         return finding
-    if ledger.topic != topic.name:
-        return Finding(
-            "topic_recreated",
-            f"The ledger counts offsets of {ledger.topic}, the contract names {topic.name}: mend `topic` if "
-            "that is not meant.",
-            {"ledger_topic": ledger.topic, "next": dict(ledger.next)},
-        )
+    if finding := another_topic(ledger, topic.name):
+        return finding
     if ledger.topic_id and topic.topic_id and ledger.topic_id != topic.topic_id:
         return Finding(
             "topic_recreated",

@@ -22,6 +22,7 @@ _REBUILD = (
     "the upsert table was made by the old rule and takes no more rows (table_incompatible) until it is built again: "
     "name another `upsert.table`, or drop it"
 )
+_BUILT = "the new upsert table is built so"
 _REASONS: Mapping[str, tuple[Verdict, str]] = {
     "value": ("apply", _AS_READ),
     "key": ("apply", _AS_READ),
@@ -93,6 +94,8 @@ def contract_edits(contract: Contract, properties: Mapping[str, str]) -> Iterato
             continue
         if merged or not key.startswith("upsert."):
             verdict, reason = _judged(key, before[key], now[key])
+            if reason == _REBUILD and before.get("upsert.table") != now["upsert.table"]:
+                verdict, reason = "apply", _BUILT
             yield Change("contract", (key,), _told(before[key]), _told(now[key]), verdict, reason, 0)
 
 

@@ -43,7 +43,7 @@ from tidemark.engine.ingest.observe import second_look
 from tidemark.engine.ingest.plan import Limits, Plan, make_plan, require_topic_of
 from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import repair
-from tidemark.engine.ingest.quarantine_rows import exact_causes, quarantined_rows
+from tidemark.engine.ingest.quarantine_rows import causes_known, exact_causes, quarantined_rows
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.stage import Staged, stage
 from tidemark.engine.ingest.unreadable import explain
@@ -154,7 +154,6 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
             quality |= judge_stage(lake, plan, staged)
     with watch("quarantine"):
         repair(lake, plan)
-        causes = exact_causes(lake, plan, groups)
         change = _publish_quarantine(lake, plan, groups, run_id)
     with watch("publish"):
         ledger = plan.ledger.after(plan.ranges, counts, _entry(plan, staged, groups, run_id))
@@ -186,7 +185,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
         late=staged.evidence.late,
         quality=quality,
         unrouted=unrouted(groups),
-        causes=causes,
+        causes=causes_known(groups, plan.refused),
     )
 
 

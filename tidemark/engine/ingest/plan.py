@@ -98,12 +98,17 @@ class Plan:
             rules=self.row_rules,
         )
 
-    def why_held(self, waits: SchemaPlan, schema_id: int) -> str:
-        """Why records of a schema wait for what the table's plan `waits` for, for a person."""
-        never = [c for c in waits.of("impossible") if c.kind == "incompatible" and c.schema_id == schema_id]
+    def why_held(self, waits: SchemaPlan | None, schema_id: int) -> str:
+        """Why records of a schema wait for what the table's plan `waits` for, for a person; None: a first load."""
+        changes = waits.changes if waits else ()
+        never = [
+            c
+            for c in changes
+            if (c.verdict, c.kind, c.schema_id) == ("impossible", "incompatible", schema_id)
+        ]
         if never:
             return "; ".join(c.reason for c in never)
-        gone = [c for c in waits.changes if c.kind == "remove_column" and schema_id in self.parked]
+        gone = [c for c in changes if c.kind == "remove_column" and schema_id in self.parked]
         removed = [f"{'.'.join(c.path)}: {c.reason}" for c in gone]
         return self.schemas.why_uncovered(self.columns, schema_id) or "; ".join(removed)
 

@@ -17,7 +17,7 @@ from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.absent import gone
 
-_LATER = "{} is to have other columns first; what waits here for them can be approved once a run has stopped for it"
+_LATER = "rows of {} are to have other columns; what waits for them can be approved once a merge has stopped for it"
 
 
 def foresee_upsert(lake: Lake, current: UpsertTable) -> Foresight:
@@ -36,10 +36,16 @@ def foresee_upsert(lake: Lake, current: UpsertTable) -> Foresight:
             return _before_the_first_load(lake, current, pair.state)
         if not pair.state.exists and (missing := gone(lake, contract.table)):
             raise missing
-        append = _append_columns(lake, current)
+        append, notes = _append_columns(lake, current), tuple[str, ...]()
         columns = columns_for(current, pair.state, append)
         if pair.state.exists:
-            found = of_plan(plan_follow(current, pair.state, columns))
+            now = plan_follow(current, pair.state, columns_for(current, pair.state, pair.columns))
+            later = plan_follow(current, pair.state, columns)
+            if later.id != now.id:  # who approves goes by what is there
+                notes = (_LATER.format(current.append.table),)
+            found = (
+                of_plan(now) if now.of("review") or later.id == now.id else replace(of_plan(later), plan="")
+            )
             for fault in upsert_faults(current, append):
                 found = prevented(found, "incompatible", fault)
         else:
@@ -48,7 +54,6 @@ def foresee_upsert(lake: Lake, current: UpsertTable) -> Foresight:
             found = prevented(found, "incompatible", why)
         if (lack := lacking(pair)) is not None:
             found = prevented(found, "history", lack.fields["detail"])
-        notes = (_LATER.format(current.append.table),) if append != pair.columns and found.plan else ()
         return replace(found, affects=(asset(contract.table),), findings=notes)
 
 

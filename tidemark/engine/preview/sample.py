@@ -65,7 +65,7 @@ def sample(
         groups = grouped(decode(read, candidate.decoding()))
     for group in groups:
         counts[_PLURAL.get(group.fate, group.fate)] += group.count
-    causes = [*_quarantined(lake, candidate, groups), *_waiting(candidate, groups)]
+    causes = [*_quarantined(lake, candidate, groups), *_waiting(candidate, groups, plan)]
     return {"records": sum(counts.values()), **counts, "causes": causes}
 
 
@@ -118,7 +118,7 @@ def _quarantined(lake: Lake, candidate: Plan, groups: list[Group]) -> list[dict[
     ]
 
 
-def _waiting(candidate: Plan, groups: list[Group]) -> list[dict[str, Any]]:
+def _waiting(candidate: Plan, groups: list[Group], plan: SchemaPlan | None) -> list[dict[str, Any]]:
     by_schema: dict[int, list[Group]] = {}
     for group in groups:
         if group.fate == "uncovered" and group.schema_id is not None:
@@ -127,7 +127,7 @@ def _waiting(candidate: Plan, groups: list[Group]) -> list[dict[str, Any]]:
         {
             "cause": "schema_review",
             "count": sum(group.count for group in found),
-            "detail": f"schema id {schema_id}: {candidate.schemas.why_uncovered(candidate.columns, schema_id)}",
+            "detail": f"schema id {schema_id}: {candidate.why_held(plan, schema_id)}",
             "partition": found[0].partition,
             "offset": found[0].first,
         }

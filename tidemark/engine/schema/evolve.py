@@ -17,8 +17,7 @@ from tidemark.domain.columns.types import KAFKA_COLUMN, Struct, as_text, holds_v
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Refused, Stopped
-from tidemark.domain.ledger.guard import another
-from tidemark.domain.ledger.ledger import Ledger
+from tidemark.domain.ledger.guard import another_topic
 from tidemark.domain.plan.meanings import known, told_after
 from tidemark.domain.plan.schema_plan import (
     Change,
@@ -131,7 +130,6 @@ def evolve(
     Raises:
         Refused: the approval names another plan than the one that waits now.
         Stopped: the table was loaded from another topic than the one whose schemas these are.
-        Outage: `kafka_down`, where something would be applied.
         Overtaken: someone else changed the table's schema in the same moment.
     """
     plan = plan_evolution(contract, state, schemas)
@@ -141,28 +139,10 @@ def evolve(
             next_step=f"tidemark plan {contract.table}",
             table=contract.table,
         )
-    if state.ledger and (approval or plan.of("apply")):
-        _require_topic(lake, contract, state.ledger)
+    if finding := another_topic(state.ledger, contract.topic):
+        said = {"topic": contract.topic, "cluster": contract.cluster, **finding.fields}
+        raise Stopped(finding.state, contract.table, finding.detail, **said)
     return Evolution(plan, apply_changes(lake, contract, state, plan, run_id=run_id, approval=approval))
-
-
-def _require_topic(lake: Lake, contract: Contract, ledger: Ledger) -> None:
-    """Raises Stopped where the ledger is about another topic; a topic that is gone leaves the table as it is."""
-    try:
-        finding = another(ledger, lake.topic(contract))
-    except Stopped as stopped:
-        if stopped.state == "topic_missing" and ledger.topic == contract.topic:
-            return
-        raise
-    if finding:
-        raise Stopped(
-            finding.state,
-            contract.table,
-            finding.detail,
-            topic=contract.topic,
-            cluster=contract.cluster,
-            **finding.fields,
-        )
 
 
 def apply_changes(
