@@ -7,10 +7,6 @@ import fastavro
 import pytest
 from topics import Topic
 
-from tidemark.engine.operate.approve import approve
-from tidemark.engine.preview.foresee import foresee
-from tidemark.engine.table.operations import Signature
-
 FIRST = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
 SECOND = {**FIRST, "fields": [*FIRST["fields"], {"name": "note", "type": "string", "default": ""}]}
 THIRD = {**FIRST, "fields": [*SECOND["fields"], {"name": "more", "type": "long", "default": 0}]}
@@ -71,28 +67,6 @@ def test_the_newest_version_is_followed_and_a_batch_of_something_else_stops_the_
     waits = careful.run()
     assert (waits.state, waits.rows.read) == ("schema_review", 0)
     assert "more: missing" in waits.error["message"]
-
-
-def test_a_newest_version_that_drops_a_column_is_read_when_the_contract_lets_it_go(lakehouse, topic):
-    """Given a table with a column that the newest version no longer has, when reviewed, then nothing is read until approved; one that partition_by needs is never let go."""
-    newest = {"schema": "by_latest_schema"}
-    topic.register(SECOND)
-    send(topic, encoded(SECOND, {"id": 0, "note": "x"}))
-    careful = lakehouse.table(topic, value=newest, schema_changes={"remove_column": "review"})
-    pinned = lakehouse.table(topic, f"{topic.name}_by_note", value=newest, partition_by=["note"])
-    assert (careful.run().state, pinned.run().state) == ("fresh", "fresh")
-    topic.register(FIRST)
-    send(topic, encoded(FIRST, {"id": 1}))
-    waits, never = careful.run(), pinned.run()
-    assert (waits.state, waits.rows.read, never.state) == ("schema_review", 0, "schema_unsupported")
-    assert "note: schema id" in waits.error["message"]
-    assert "partition_by needs it" in never.error["message"]
-    assert foresee(lakehouse.lake, pinned.contract, sample=2).sample["waiting"] == 2
-    plan = foresee(lakehouse.lake, careful.contract, sample=1)
-    assert (plan.verdict, plan.sample["written"]) == ("review", 1)
-    approve(lakehouse.lake, careful.contract, plan.plan, Signature("ada", "known"))
-    assert careful.run().state == "fresh"
-    assert rows(careful) == [{"id": 0, "note": "x"}, {"id": 1, "note": None}]
 
 
 def test_a_pinned_version_stays_and_must_exist(lakehouse, topic):

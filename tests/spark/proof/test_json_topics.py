@@ -111,30 +111,6 @@ def test_a_declared_type_that_no_change_leads_to_stops_the_table(lakehouse, fiel
     assert reason in str(outcome.error)
 
 
-@pytest.mark.parametrize(
-    ("contract", "stop", "reason"),
-    [
-        ({"partition_by": ["n"]}, "table_incompatible", "partition_by needs it"),
-        ({"upsert": {"keys": ["id"], "order_by": ["n"]}}, "schema_review", "no longer declares n"),
-    ],
-)
-def test_a_column_that_the_contract_needs_and_no_longer_declares_stops_the_table(
-    lakehouse, contract, stop, reason
-):
-    topic = json_topic(lakehouse)
-    value = {"format": "json", "fields": {"id": "bigint", "n": "bigint"}, "envelope": "debezium"}
-    send(topic, {"op": "c", "after": {"id": 1, "n": 1}})
-    lakehouse.table(topic, value=value, **contract).run()
-    send(topic, {"op": "c", "after": {"id": 1}})
-    table = lakehouse.table(topic, value={**value, "fields": {"id": "bigint"}}, **contract)
-    outcome = table.run()
-    assert (outcome.state, outcome.rows.read) == (stop, 0)
-    assert reason in outcome.error["message"]
-    assert foresee(lakehouse.lake, table.contract).verdict == {"schema_review": "review"}.get(
-        stop, "impossible"
-    )
-
-
 @pytest.mark.parametrize("known", [True, False])
 def test_a_table_that_a_wrong_contract_has_made_without_rows_is_made_anew(lakehouse, known):
     """Given a first load of which nothing could be read, when the contract is mended, then run and plan say the same,

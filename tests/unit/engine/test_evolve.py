@@ -2,7 +2,6 @@
 
 import json
 import threading
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -472,21 +471,3 @@ class TestAColumnThatAWriterDrops:
         lake.evolve(elsewhere, schemas)
         assert plan_evolution(elsewhere, lake.state(), schemas).changes == ()
         assert removing_ids(elsewhere, lake.state(), schemas, "review", "impossible") == frozenset()
-
-    @pytest.mark.parametrize(
-        ("edited", "verdict"),
-        [
-            ({"upsert": {"keys": ["id"], "order_by": ["who", "_kafka.offset"]}}, "review"),
-            ({"partition_by": ["who"]}, "impossible"),
-            ({"schema_changes": {"remove_column": "review"}}, "review"),
-        ],
-    )
-    def test_is_missed_by_the_table_where_only_one_version_is_read(
-        self, lake: Lake, edited: Any, verdict: Any
-    ) -> None:
-        said, schemas = contract(**edited), replace(topic(REMOVED), framing="bare")
-        lake.evolve(said, topic(FIRST))
-        plan = lake.evolve(said, schemas).plan
-        assert ("remove_column", ("who",), verdict) in [(c.kind, c.path, c.verdict) for c in plan.changes]
-        assert removing_ids(said, lake.state(), schemas, verdict) == {1}
-        assert removing_ids(contract(), lake.state(), schemas, "review", "quarantine") == frozenset()

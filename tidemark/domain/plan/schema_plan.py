@@ -126,14 +126,13 @@ class SchemaPlan:
 class WriterColumns:
     """One registered writer as the planner needs it; `fault` says why it has no columns.
 
-    Id 0 stands for the columns that the contract itself declares. `alone`: all values are read with this writer.
+    Id 0 stands for the columns that the contract itself declares.
     """
 
     id: int
     version: int
     columns: Struct
     fault: str = ""
-    alone: bool = False
 
     @property
     def named(self) -> str:
@@ -265,13 +264,13 @@ class Removal:
 def removals(writers: Iterable[WriterColumns], columns: Struct) -> list[Removal]:
     """What each writer lacks of all versions before it, oldest writer first.
 
-    An old writer that never knew a column removes nothing. Columns that the contract itself declares, and a writer that
-    stands alone, have no earlier version but the table.
+    An old writer that never knew a column removes nothing. Columns that the contract itself declares have no earlier
+    version but the table.
     """
     found: list[Removal] = []
     before: Struct | None = None
     for writer in sorted((w for w in writers if not w.fault), key=lambda w: w.version):
-        known = columns if writer.alone or not writer.id else before
+        known = before if writer.id else columns
         if known is not None:
             missing = (d for d in _differences(writer.columns, known) if d.kind == "missing")
             found += [Removal(writer, d.path, d.wanted) for d in missing]

@@ -10,14 +10,14 @@ from tidemark.domain.errors import Overtaken, SchemaUnsupported, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import total, waiting
-from tidemark.domain.plan.schema_plan import Change, SchemaPlan, applied
+from tidemark.domain.plan.schema_plan import applied
 from tidemark.domain.plan.table_plan import strayed
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.quality_plan import check_rules, rule_faults
-from tidemark.engine.schema.evolve import evolve, plan_evolution, refused_ids, removing_ids, value_columns
+from tidemark.engine.schema.evolve import evolve, plan_evolution, refused_ids, value_columns
 from tidemark.engine.schema.history import unfinished
 from tidemark.engine.schema.keys import key_decoding
 from tidemark.engine.schema.subjects import subject_of
@@ -120,28 +120,25 @@ def _changed(lake: Lake, state: TableState) -> TableState:
 
 
 def require_covered(contract: Contract, state: TableState, schemas: TopicSchemas) -> None:
-    """Values without a schema id are all read with one schema: while the table does not take it, none can be read.
+    """Values without a schema id are all read with one schema: while the table does not hold it, none can be read.
 
     Raises:
         Stopped: `schema_review` when a plan waits, `schema_unsupported` when no plan can help, `misconfigured` when
             the contract or an approval has sent the schema's records to quarantine.
     """
-    columns, refused = value_columns(state), refused_ids(contract, state, schemas)
-    apart = refused | removing_ids(contract, state, schemas, "review", "impossible")
-    lacking = sorted(schemas.ids & apart | schemas.ids - frozenset(schemas.covered(columns)))
+    columns = value_columns(state)
+    lacking = sorted(schemas.ids - frozenset(schemas.covered(columns)))
     if not lacking:
         return
     waiting_plan = plan_evolution(contract, state, schemas)
-    gone = "; ".join(
-        f"{'.'.join(c.path)}: {c.reason}" for c in waiting_plan.changes if c.kind == "remove_column"
-    )
-    why = "; ".join(f"schema id {i}: {schemas.why_uncovered(columns, i) or gone}" for i in lacking)
+    why = "; ".join(f"schema id {i}: {schemas.why_uncovered(columns, i)}" for i in lacking)
     stop: State = "schema_unsupported" if waiting_plan.verdict == "impossible" else "schema_review"
+    refused = refused_ids(contract, state, schemas)
     raise Stopped(
         "misconfigured" if refused else stop,
         contract.table,
-        f"Values carry no schema id, and the table does not take {subject_of(contract)}. {why}. "
-        + ("Pin a version that it takes." if refused else f"Plan {waiting_plan.id} waits."),
+        f"Values carry no schema id, and the table does not hold {subject_of(contract)}. {why}. "
+        + ("Pin a version that it holds." if refused else f"Plan {waiting_plan.id} waits."),
         plan=waiting_plan.id,
         topic=contract.topic,
         schema_ids=lacking,
@@ -156,19 +153,17 @@ def _with_declared(
     Raises:
         Stopped: `schema_review` when the change waits for an approval, `table_incompatible` when none can help.
     """
-    if not _lacking(contract, state, schemas) and not _gone(plan_evolution(contract, state, schemas)):
+    if not _lacking(contract, state, schemas) and contract.schema_changes.remove_column == "apply":
         return state
     evolution = evolve(lake, contract, state, schemas, run_id=run_id)
     state = _changed(lake, state) if evolution.done else state
     missing = _lacking(contract, state, schemas)
-    if gone := _gone(evolution.plan):
-        never = [c.reason for c in gone if c.verdict == "impossible"]
+    gone = [".".join(c.path) for c in evolution.parked if c.kind == "remove_column"]
+    if gone:
         raise Stopped(
-            "table_incompatible" if never else "schema_review",
+            "schema_review",
             contract.table,
-            ("" if never else f"Plan {evolution.plan.id} waits. ")
-            + f"The contract no longer declares {', '.join('.'.join(c.path) for c in gone)}"
-            + "".join(f". {reason}" for reason in never),
+            f"Plan {evolution.plan.id} waits. The contract no longer declares {', '.join(gone)}",
             plan=evolution.plan.id,
             topic=contract.topic,
         )
@@ -187,10 +182,6 @@ def _with_declared(
         plan=evolution.plan.id,
         topic=contract.topic,
     )
-
-
-def _gone(plan: SchemaPlan) -> list[Change]:
-    return [change for change in plan.of("review", "impossible") if change.kind == "remove_column"]
 
 
 def made_anew(state: TableState) -> str:
