@@ -11,7 +11,7 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.formats import debezium, json_columns, protobuf_columns
 from tidemark.domain.formats.avro import AvroSchema
 from tidemark.domain.formats.json_columns import JsonDocuments
-from tidemark.domain.ledger.guard import Topic, examine
+from tidemark.domain.ledger.guard import Finding, Topic, another_cluster, examine
 from tidemark.domain.ledger.ledger import Ledger, batch_id, branch_name
 from tidemark.domain.ledger.offsets import OffsetRange, Offsets, Ranges, cut, cut_before, waiting
 from tidemark.domain.ledger.quality_results import Rules, row_rules, staged_rules
@@ -208,6 +208,8 @@ def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Pl
         raise Stopped("table_missing", contract.table, "It was dropped meanwhile.", topic=contract.topic)
     topic = lake.topic(contract)
     schemas = read_schemas(lake, contract, limits.seen.union(state.ledger.others if state.ledger else ()))
+    if finding := another_cluster(state.ledger, topic.cluster_id):  # before its schemas change the table
+        raise _stopped(contract, finding)
     before, made = state.ledger, ready(lake, contract, state, topic, schemas, run_id)
     if made is None:
         return None
@@ -241,16 +243,13 @@ def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Pl
 
 def require_same_topic(contract: Contract, ledger: Ledger, topic: Topic, when: str = "") -> None:
     """Raises Stopped when the topic is not the one that the ledger is about, or has lost what waits."""
-    finding = examine(ledger, topic)
-    if finding:
-        raise Stopped(
-            finding.state,
-            contract.table,
-            f"{when}{finding.detail}",
-            topic=contract.topic,
-            cluster=contract.cluster,
-            **finding.fields,
-        )
+    if finding := examine(ledger, topic):
+        raise _stopped(contract, finding, when)
+
+
+def _stopped(contract: Contract, finding: Finding, when: str = "") -> Stopped:
+    said = {"topic": contract.topic, "cluster": contract.cluster, **finding.fields}
+    return Stopped(finding.state, contract.table, f"{when}{finding.detail}", **said)
 
 
 def require_topic_of(lake: Lake, plan: Plan) -> None:

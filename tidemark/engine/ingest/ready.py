@@ -133,7 +133,7 @@ def require_covered(contract: Contract, state: TableState, schemas: TopicSchemas
     waiting_plan = plan_evolution(contract, state, schemas)
     why = "; ".join(f"schema id {i}: {schemas.why_uncovered(columns, i)}" for i in lacking)
     stop: State = "schema_unsupported" if waiting_plan.verdict == "impossible" else "schema_review"
-    refused = refused_ids(contract, state, schemas)
+    refused = refused_ids(contract, state, schemas) & schemas.ids
     raise Stopped(
         "misconfigured" if refused else stop,
         contract.table,
