@@ -22,8 +22,6 @@ from tidemark.domain.errors import Outage, Stopped
 if TYPE_CHECKING:
     from tidemark.engine.access.lake import Lake
 
-NOT_JUDGED = "state"
-"""Of an evaluation: the state that asking ended in."""
 SightingsOf = Callable[[dg.DagsterInstance], Mapping[str, Sequence[Sighting]]]
 """When which offsets of a table were first seen, as Dagster's records have it."""
 
@@ -105,13 +103,13 @@ def _result(lake: "Lake", contract: Contract, sightings: Sequence[Sighting]) -> 
 
 
 def _not_judged(contract: Contract, error: Outage | Stopped) -> dg.AssetCheckResult:
-    """That nobody answers is no verdict on the table; the sensor gives its own once it can. A stop is one."""
+    """That nobody answers is no verdict on the table; a stop is one."""
     return dg.AssetCheckResult(
         asset_key=table_key(contract.table),
         passed=False,
         severity=dg.AssetCheckSeverity.WARN if isinstance(error, Outage) else dg.AssetCheckSeverity.ERROR,
         description=f"it cannot be judged: {error.state}",
-        metadata={NOT_JUDGED: error.state, "error": str(error)},
+        metadata={"state": error.state, "error": str(error)},
     )
 
 

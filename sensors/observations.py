@@ -8,10 +8,9 @@ from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.data_version import extract_data_version_from_entry
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 
-from assets.freshness import NOT_JUDGED, freshness_evaluation
-from assets.names import FRESHNESS, table_key, table_of, topic_key
+from assets.freshness import freshness_evaluation
+from assets.names import table_key, topic_key
 from assets.report import published
 from sensors.tick import READS, Tick
 from tidemark.domain.cadence.freshness import judge, judge_unseen, of_paused
@@ -41,15 +40,12 @@ def topic_observations(tick: Tick, decision: Ask, every: timedelta) -> Iterator[
 
 
 def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvaluation]:
-    """One evaluation per table whose grade is another than at the last tick, or than somebody could find out since."""
-    down = tick.cache.down
-    judged = [c for c in tick.contracts if c.cluster in down or tick.cache.entry(c.table).read_at == tick.now]
-    unknown = not_judged(tick.instance, judged)
+    """One evaluation per table whose grade is another than at the last tick."""
     for contract in tick.contracts:
         entry, lag = tick.cache.entry(contract.table), decision.lags.get(contract.table)
-        if since := down.get(contract.cluster):
+        if since := tick.cache.down.get(contract.cluster):
             found = judge_unseen(contract.cluster, (tick.now - since).total_seconds(), contract.freshness)
-            if found.grade != "fresh" and (found.grade != entry.grade or contract.table in unknown):
+            if found.grade not in {"fresh", entry.grade}:
                 entry.grade = found.grade
                 yield freshness_evaluation(contract, found)
             continue
@@ -59,20 +55,9 @@ def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvalua
         found = judge(lag, contract.freshness, quiet=quiet, staged=entry.staged)
         if entry.paused:
             found = of_paused(found)
-        if found.grade != entry.grade or contract.table in unknown:
+        if found.grade != entry.grade:
             entry.grade = found.grade
             yield freshness_evaluation(contract, found, lag)
-
-
-def not_judged(instance: dg.DagsterInstance, contracts: Sequence[Contract]) -> set[str]:
-    """The tables whose freshness was evaluated last when nobody answered."""
-    keys = [dg.AssetCheckKey(table_key(each.table), FRESHNESS) for each in contracts]
-    last = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
-    return {
-        table_of(key.asset_key)
-        for key, each in last.items()
-        if each.status == Status.FAILED and each.evaluation and NOT_JUDGED in each.evaluation.metadata
-    }
 
 
 def results_of_the_dead(

@@ -17,7 +17,7 @@ from resources.lake import LakeResource
 from sensors.cursor import dump, parse
 from sensors.dead_runs import bury
 from sensors.kafka_lag_tick import requested
-from sensors.observations import not_judged, results_of_the_dead
+from sensors.observations import results_of_the_dead
 from sensors.on_disk import runnable
 from sensors.runs import ended, operated, under_way
 from sensors.tick import OUTAGES_ASKED, READ_EVERY, READS, Tick
@@ -132,8 +132,7 @@ class MergeTick(Tick):
 
 
 def freshness_changes(tick: MergeTick) -> Iterator[dg.AssetCheckEvaluation]:
-    """One evaluation per table whose grade is another than at the last tick, or than somebody could find out since."""
-    unknown = not_judged(tick.instance, tick.contracts)
+    """One evaluation per table whose grade is another than at the last tick."""
     for contract in tick.contracts:
         pair, entry = tick.pairs.get(contract.table), tick.cache.entry(contract.table)
         if pair is None or not entry.exists:
@@ -141,7 +140,7 @@ def freshness_changes(tick: MergeTick) -> Iterator[dg.AssetCheckEvaluation]:
         lag, found = lateness(pair, tick.now)
         if entry.paused:
             found = of_paused(found)
-        if found.grade != entry.grade or contract.table in unknown:
+        if found.grade != entry.grade:
             entry.grade = found.grade
             yield freshness_evaluation(contract, found, lag)
 

@@ -563,15 +563,9 @@ def test_freshness_is_evaluated_when_its_grade_changes(tick, lake):
     assert grades(tick(later=700)) == {"shop/orders": (False, "ERROR")}
 
 
-def test_freshness_that_somebody_evaluated_while_nobody_answered_is_told_again(tick, lake, instance, defs):
-    """Given a fresh table whose check somebody evaluates in an outage, then that is a warning, and the sensor tells how it is, once, when it has read the table again."""
-
-    def said(later):
-        events = told(instance, tick(later=later), every=True)
-        checks = [each for each in events if isinstance(each, dg.AssetCheckEvaluation)]
-        return [each.passed for each in checks if each.asset_key.path == ["shop", "orders"]]
-
-    assert said(0) == [True]
+def test_freshness_that_is_evaluated_while_nobody_answers_is_a_warning(tick, lake, instance, defs):
+    """Given a table whose check somebody evaluates in an outage, then it cannot be judged, which is no failure of the table."""
+    tick()
     lake.down["catalog"] = True
     check = dg.AssetCheckKey(dg.AssetKey(["shop", "orders"]), "freshness")
     job = defs.resolve_implicit_global_asset_job_def().get_subset(
@@ -580,9 +574,6 @@ def test_freshness_that_somebody_evaluated_while_nobody_answered_is_told_again(t
     (found,) = job.execute_in_process(instance=instance).get_asset_check_evaluations()
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert found.description == "it cannot be judged: catalog_down"
-    assert said(70) == []
-    del lake.down["catalog"]
-    assert [said(later) for later in (140, 210)] == [[True], []]
 
 
 def test_a_cluster_that_does_not_answer_turns_freshness_red_in_time(tick, lake):
