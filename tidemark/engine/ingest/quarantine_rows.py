@@ -18,9 +18,9 @@ from tidemark.engine.decode.quality_rows import details
 from tidemark.engine.decode.records import CAUSE, DETAIL, FATE, VALUE, decode
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.read import read_ranges
+from tidemark.engine.schema.event_routes import IDS_LOOKED_UP
 from tidemark.engine.schema.subjects import subject_of
 
-IDS_LOOKED_UP = 100
 _KAFKA = ("topic", "epoch", "partition", "offset", "timestamp", "timestamp_type", "key")
 _EXPLAINED = "partition int, offset bigint, found_cause string, found_detail string"
 
