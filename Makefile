@@ -23,8 +23,8 @@ demo: $(ONLY) java ## A tour with everything real: Kafka, registry, Spark, Icebe
 dev: $(ONLY) java ## The same for your own contracts, without sample traffic
 	@$(RUN) tidemark dev
 
-test: $(VENV) java ## All tests but those of test-long, two classes at a time, the fast ones first
-	@$(MAKE) --no-print-directory --jobs=2 --keep-going test-unit test-dagster test-proof test-e2e test-rows
+test: $(VENV) java ## All tests but those of test-long, three classes at a time, the fast ones first
+	@$(MAKE) --no-print-directory --jobs=3 --keep-going test-unit test-dagster test-proof test-e2e test-rows
 
 test-long: $(VENV) java ## What repeats the rules in more variations, or for longer: before a release
 	@TIDEMARK_TEST_SEED=$${TIDEMARK_TEST_SEED:-random} $(PYTEST) tests -m "long or random"
