@@ -2,7 +2,7 @@
 # `make` alone says what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test test-long test-unit test-dagster test-spark test-rows test-proof test-e2e check docs format bench bench-quick services-up services-down clean uv java
+.PHONY: help demo dev test test-long test-unit test-dagster test-spark test-rows test-proof test-upserts test-e2e check docs format bench bench-quick services-up services-down clean uv java
 
 PYTHON ?= python3
 # A uv on the PATH is used; else one of our own, in .uv, which `make clean` leaves and `rm -r .uv` undoes.
@@ -24,7 +24,7 @@ dev: $(ONLY) java ## The same for your own contracts, without sample traffic
 	@$(RUN) tidemark dev
 
 test: $(VENV) java ## All tests but those of test-long, three classes at a time, the fast ones first
-	@$(MAKE) --no-print-directory --jobs=3 --keep-going test-unit test-dagster test-proof test-e2e test-rows
+	@$(MAKE) --no-print-directory --jobs=3 --keep-going test-unit test-dagster test-proof test-e2e test-upserts test-rows
 
 test-long: $(VENV) java ## What repeats the rules in more variations, or for longer: before a release
 	@TIDEMARK_TEST_SEED=$${TIDEMARK_TEST_SEED:-random} $(PYTEST) tests -m "long or random"
@@ -32,9 +32,12 @@ test-long: $(VENV) java ## What repeats the rules in more variations, or for lon
 test-unit test-dagster test-spark test-e2e: test-%: $(VENV) java
 	@$(PYTEST) tests/$*
 
-# The two halves of test-spark, which takes as long as all else together: whole batches, and single decoders and writers.
+# The parts of test-spark, which takes longer than all else together: whole batches, merges, and single decoders and writers.
 test-proof: $(VENV) java
-	@$(PYTEST) tests/spark/proof
+	@$(PYTEST) tests/spark/proof --ignore-glob='*/test_upsert*'
+
+test-upserts: $(VENV) java
+	@$(PYTEST) tests/spark/proof/test_upsert*.py
 
 test-rows: $(VENV) java
 	@$(PYTEST) tests/spark --ignore=tests/spark/proof

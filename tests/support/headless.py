@@ -15,6 +15,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cache
 from importlib import import_module
@@ -48,8 +49,9 @@ class Forked:
         os.kill(self.pid, number)
 
     def kill(self) -> None:
-        if self._process and self._process.is_running():
-            self._process.kill()
+        if self._process:
+            with suppress(psutil.NoSuchProcess):
+                self._process.kill()
 
     def communicate(self, timeout: float = 60) -> tuple[str, None]:
         deadline = time.monotonic() + timeout
