@@ -16,7 +16,7 @@ from tidemark.domain.cadence.lag import Lag
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.ledger.quality_results import RuleResult
-from tidemark.domain.outcome import Commit, Outcome
+from tidemark.domain.outcome import ASIDE, Commit, Outcome
 from tidemark.domain.states import remedy
 
 _MOST, _ENOUGH = 0.5, 10
@@ -71,7 +71,10 @@ def evaluations(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckE
     if outcome.state == "quarantine_flood" and error.get("read"):
         yield _rate(contract, sum(error["causes"].values()), error["read"], error["causes"], published=False)
     elif outcome.commits:
-        yield _rate(contract, outcome.rows.quarantined, outcome.rows.read, outcome.causes, published=True)
+        aside = outcome.causes.get(ASIDE, 0)  # neither bad nor read, as where a flood is judged
+        bad, read = outcome.rows.quarantined - aside, outcome.rows.read - aside
+        causes = {cause: n for cause, n in outcome.causes.items() if cause != ASIDE}
+        yield _rate(contract, bad, read, causes, published=True, aside=aside)
     if outcome.commits:
         yield _reconciled(contract, outcome)
     if outcome.commits and not outcome.lag_records:
@@ -154,24 +157,26 @@ def _of_rule(
 
 
 def _rate(
-    contract: Contract, bad: int, read: int, causes: Mapping[str, int], *, published: bool
+    contract: Contract, bad: int, read: int, causes: Mapping[str, int], *, published: bool, aside: int = 0
 ) -> dg.AssetCheckEvaluation:
     share, limits = bad / max(1, read), contract.quarantine
     severity = dg.AssetCheckSeverity.ERROR if share > limits.fail else dg.AssetCheckSeverity.WARN
     metadata: dict[str, Any] = {"share": round(share, 6), "rows_quarantined": bad, "rows_read": read}
     if causes:
         metadata["causes"] = dg.MetadataValue.json(dict(causes))
+    if aside:
+        metadata["rows_sent_aside"] = aside
     if share > limits.warn:
         kept_there = _MEND["quarantine"].format(table=contract.table)
         metadata["next"] = kept_there if published else remedy("quarantine_flood", table=contract.table)
     listed = ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items(), key=lambda each: -each[1]))
     kept = "their bytes are kept in quarantine" if published else "nothing of the batch is published"
+    said = f"{bad} of {read} records could not enter{': ' if listed else ''}{listed}; {kept}"
     return _evaluation(
         contract,
         QUARANTINE_RATE,
-        f"{bad} of {read} records could not enter{': ' if listed else ''}{listed}; {kept}"
-        if bad
-        else f"all of {read} records could enter",
+        (said if bad else f"all of {read} records could enter")
+        + (f"; {aside} more were sent aside by decision" if aside else ""),
         passed=share <= limits.warn,
         severity=severity,
         metadata=metadata,

@@ -214,6 +214,21 @@ def test_a_click_knows_since_when_the_sensor_has_seen_what_waits(check, instance
     assert check("freshness").metadata["verdict"].value == "written_not_published"
 
 
+@pytest.mark.parametrize(("bad", "passed"), [(0, True), (5, False)])
+def test_what_a_decision_sends_aside_makes_no_rate_red_and_hides_nothing(defs, bad, passed):
+    """Given batches half of whose records an approval sends to the quarantine, when judged, then the others alone are, and the check says how many there were beside."""
+    contract = defs.resources["lake"].configuration.contract("shop.orders")
+    rows, causes = Counts(30 + bad, 15, 15 + bad), {"schema_not_allowed": 15}
+    if bad:
+        causes["undecodable"] = bad
+    outcome = Outcome("shop.orders", "fresh", commits=1, rows=rows, causes=causes)
+    found = {each.check_name: each for each in evaluations(contract, outcome)}["quarantine_rate"]
+    assert (found.passed, found.metadata["rows_read"].value) == (passed, 15 + bad)
+    assert found.metadata["rows_sent_aside"].value == 15
+    assert found.description.endswith("; 15 more were sent aside by decision")
+    assert ("5 of 20 records could not enter: undecodable 5" in found.description) == bool(bad)
+
+
 def test_late_rows_and_watermark_are_a_check_with_figures(defs):
     contract = (
         defs.resources["lake"].configuration.contract("shop.orders").model_copy(update={"event_time": "at"})

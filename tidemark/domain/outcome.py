@@ -10,6 +10,9 @@ from tidemark.domain.ledger.merge_ledger import Changes
 from tidemark.domain.ledger.quality_results import RuleResult, add_results
 from tidemark.domain.states import State
 
+ASIDE = "schema_not_allowed"
+"""The cause of records that the contract or an approval sends to the quarantine: commits have it for no others."""
+
 
 @dataclass(frozen=True, slots=True)
 class Commit:
