@@ -13,6 +13,7 @@ from topics import Topic
 from tidemark.cli import status
 from tidemark.domain.plan.proposal import propose
 from tidemark.engine.ingest import microbatch
+from tidemark.engine.preview import sample
 from tidemark.engine.preview.foresee import foresee
 from tidemark.engine.preview.survey import survey
 
@@ -101,7 +102,8 @@ def test_records_go_to_the_table_of_their_name_under_any_subject_strategy(lakeho
 
 def test_a_table_goes_on_however_many_other_types_its_topic_shows(lakehouse, topic, monkeypatch):
     """Given more types than are looked up at once, when run, then all are found over some turns, and a later one too."""
-    monkeypatch.setattr(microbatch, "IDS_LOOKED_UP", 15)  # eight turns, more than a batch is planned in vain
+    for module in (microbatch, sample):  # eight turns, more than a batch is planned in vain
+        monkeypatch.setattr(module, "IDS_ROUTED", 15)
     own = record(f"{topic.name}.Own", ("id", "long"))
     first = topic.cluster.register(f"{topic.name}.Own", own)
     others = [record(f"{topic.name}.Other{n}", ("id", "long")) for n in range(112)]
@@ -114,6 +116,9 @@ def test_a_table_goes_on_however_many_other_types_its_topic_shows(lakehouse, top
     send(topic, *(framed(i, encoded(own, {"id": n})) for n, i in enumerate([*ids, first])))
     outcome = table.run()
     assert (outcome.error, outcome.rows) == (None, (113, 1, 0, 0, 112))
+    assert foreseen(lakehouse, table) == (225, 2, 1, 0, 222), (
+        "what the ledger knows is not looked up in turns"
+    )
 
 
 def foreseen(lakehouse, table):

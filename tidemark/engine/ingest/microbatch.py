@@ -47,7 +47,7 @@ from tidemark.engine.ingest.quarantine_rows import causes_known, exact_causes, q
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.stage import Staged, stage
 from tidemark.engine.ingest.unreadable import explain
-from tidemark.engine.schema.event_routes import IDS_LOOKED_UP
+from tidemark.engine.schema.event_routes import IDS_ROUTED
 from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.subjects import reading_of
 from tidemark.engine.schema.writers import read_schemas
@@ -244,10 +244,10 @@ def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
 
 
 def _found(lake: Lake, plan: Plan, unknown: frozenset[int]) -> frozenset[int]:
-    """Those of `unknown` schema ids that have a place after all; what is not looked up now is met again."""
+    """Those of `unknown` schema ids that have a place after all; where some have, the others are met again."""
     if not unknown:
         return unknown
-    some = frozenset(sorted(unknown - plan.left_out)[:IDS_LOOKED_UP])
+    some = frozenset(sorted(unknown - plan.left_out)[:IDS_ROUTED])
     listed = read_schemas(lake, plan.contract, some).known
     return unknown & (plan.left_out | (listed - plan.schemas.known))
 

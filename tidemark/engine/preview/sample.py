@@ -21,7 +21,7 @@ from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quarantine_rows import quarantined_rows
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.preview.newest_offsets import newest
-from tidemark.engine.schema.event_routes import IDS_LOOKED_UP
+from tidemark.engine.schema.event_routes import IDS_ROUTED
 from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding, key_fault
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
@@ -59,7 +59,8 @@ def sample(
     groups = grouped(decode(read, candidate.decoding()))
     unknown = unknown_ids(groups) if contract.event else frozenset()
     if unknown:  # of other tables, maybe: a batch looks them up as well
-        some = frozenset(sorted(unknown)[:IDS_LOOKED_UP])
+        others = unknown.intersection(grown.ledger.others if grown.ledger else ())
+        some = others.union(sorted(unknown - others)[:IDS_ROUTED])
         candidate = replace(candidate, schemas=read_schemas(lake, contract, some))
         groups = grouped(decode(read, candidate.decoding()))
     for group in groups:

@@ -14,6 +14,8 @@ from tidemark.engine.schema.protoc import compile_proto
 
 IDS_LOOKED_UP = 100
 """At once, of ids of which nothing says that any is registered."""
+IDS_ROUTED = 1_000
+"""The same where records of all others go to the quarantine: the lowest ids, for registries count up."""
 
 
 def events_of(contract: Contract) -> Events | None:
