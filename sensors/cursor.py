@@ -19,13 +19,15 @@ from tidemark.domain.cadence.freshness import GRADES, Grade
 from tidemark.domain.cadence.lag import Sighting, prune
 from tidemark.domain.cadence.request import Trouble
 from tidemark.domain.ledger.offsets import Offsets, waiting
-from tidemark.domain.states import OUTAGES, STATES, State
+from tidemark.domain.states import STATES, State
 
 Moment = Annotated[float, Field(ge=0, le=253_402_300_799)]
 """Seconds since 1970, before the year 10000: what a cursor has for a time otherwise cannot be read."""
 VERSION = 1
 PLAIN = 2_000
 """Longer cursors are compressed."""
+CATALOG = ""
+"""Beside the names of Kafka clusters."""
 SIGHTINGS = 200
 """Of all tables together. A table keeps one at least, its oldest, and of that one partition that waits: lag stays
 exact until the next commit."""
@@ -39,6 +41,8 @@ class Entry:
     exists: bool = True
     paused: bool = False
     fault: State | None = None
+    lost: datetime | None = None
+    """Since when it could not be looked at: an outage, of its own or of all."""
     topic_id: str | None = None
     mark: str = ""
     read_at: datetime | None = None
@@ -56,11 +60,6 @@ class Entry:
     staged: bool = False
     """Of this tick's reading alone; not kept."""
 
-    @property
-    def lost(self) -> bool:
-        """It could not be looked at: an outage, of its own or of all."""
-        return self.fault in OUTAGES
-
     def mark_trouble(self) -> None:
         """Let the trouble that a run has told of keep how the table looked when it was first read since."""
         trouble = self.trouble
@@ -72,8 +71,8 @@ class Entry:
 class Cache:
     """Entries by table, the end of the last run that was taken into account, and when topics were listed.
 
-    `down`: Kafka clusters that do not answer, by name, each with the tick that first found it so. `turn`: the table
-    that a tick ended with which had no time for all of them.
+    `down`: Kafka clusters that do not answer, by name, and the `CATALOG`, each with the tick that first found it so.
+    `turn`: the table that a tick ended with which had no time for all of them.
     """
 
     tables: dict[str, Entry] = field(default_factory=dict)
@@ -125,6 +124,7 @@ def _entry_to_json(entry: Entry, keep: int) -> dict[str, Any]:
         "x": None if entry.exists else 0,
         "p": 1 if entry.paused else None,
         "f": entry.fault,
+        "b": _seconds(entry.lost),
         "i": entry.topic_id,
         "m": entry.mark or None,
         "r": _seconds(entry.read_at),
@@ -147,6 +147,7 @@ def _entry_from_json(found: Mapping[str, Any]) -> Entry:
         exists="x" not in found,
         paused="p" in found,
         fault=_state(found["f"]) if "f" in found else None,
+        lost=_time(found.get("b")),
         topic_id=found.get("i"),
         mark=found.get("m", ""),
         read_at=_time(found.get("r")),

@@ -20,7 +20,12 @@ from resources.lake import LakeResource
 from sensors.cursor import dump, parse
 from sensors.dead_runs import bury
 from sensors.discover import discover
-from sensors.observations import freshness_changes, results_of_the_dead, topic_observations
+from sensors.observations import (
+    freshness_changes,
+    results_of_the_dead,
+    topic_observations,
+    unseen_freshness,
+)
 from sensors.on_disk import runnable
 from sensors.runs import next_attempt, run_key
 from sensors.tick import Tick
@@ -56,6 +61,7 @@ def answer(
         *topic_observations(tick, decision, every),
         *results_of_the_dead(tick, decision),
         *freshness_changes(tick, decision),
+        *unseen_freshness(tick, contracts),
     ]
     listed = discover(tick, resource.places.home, served)
     remarks = [*tick.down, decision.reason, fresh or listed]
@@ -86,7 +92,7 @@ def requested(
     first_seen: Mapping[str, int] | None = None,
 ) -> dg.RunRequest:
     """The run that a decision asks for, named by the offsets that it starts from. `first_seen`: see `IngestConfig`."""
-    context.log.info(decision.reason)
+    context.log.info("; ".join([*tick.down, decision.reason]))
     offsets: dict[str, object] = {}
     for table in decision.tables:
         committed = tick.cache.entry(table).committed

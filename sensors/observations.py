@@ -1,7 +1,7 @@
 """What ticks tell Dagster beside their decision, within the event budget: topics that moved, freshness that changed."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,6 +12,7 @@ from dagster._core.definitions.data_version import extract_data_version_from_ent
 from assets.freshness import freshness_evaluation
 from assets.names import table_key, topic_key
 from assets.report import published
+from sensors.cursor import CATALOG
 from sensors.tick import READS, Tick
 from tidemark.domain.cadence.freshness import judge, judge_unseen, of_paused
 from tidemark.domain.cadence.lag import Lag
@@ -43,12 +44,6 @@ def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvalua
     """One evaluation per table whose grade is another than at the last tick."""
     for contract in tick.contracts:
         entry, lag = tick.cache.entry(contract.table), decision.lags.get(contract.table)
-        if since := tick.cache.down.get(contract.cluster):
-            found = judge_unseen(contract.cluster, (tick.now - since).total_seconds(), contract.freshness)
-            if found.grade not in {"fresh", entry.grade}:
-                entry.grade = found.grade
-                yield freshness_evaluation(contract, found)
-            continue
         if lag is None or entry.committed is None or entry.fault or entry.read_at != tick.now:
             continue  # what a run has committed since the last reading would count as lag
         quiet = (tick.now - entry.active).total_seconds() if entry.active else None
@@ -58,6 +53,24 @@ def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvalua
         if found.grade != entry.grade:
             entry.grade = found.grade
             yield freshness_evaluation(contract, found, lag)
+
+
+def unseen_freshness(tick: Tick, tables: Iterable[Contract]) -> Iterator[dg.AssetCheckEvaluation]:
+    """The same of tables that nobody can look at: their Kafka cluster, the catalog or their own files do not answer."""
+    for contract in tables:
+        entry, down = tick.cache.entry(contract.table), tick.cache.down
+        if not (down or entry.lost):
+            continue
+        outages = {
+            f"cluster {contract.cluster} has not answered": down.get(contract.cluster),
+            "the catalog has not answered": down.get(CATALOG),
+            f"it could not be read ({entry.fault})": entry.lost,
+        }
+        since, what = min(((at, what) for what, at in outages.items() if at), default=(tick.now, ""))
+        found = judge_unseen(what, (tick.now - since).total_seconds(), contract.freshness)
+        if found.grade not in {"fresh", entry.grade}:
+            entry.grade = found.grade
+            yield freshness_evaluation(contract, found)
 
 
 def results_of_the_dead(

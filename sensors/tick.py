@@ -10,7 +10,7 @@ from time import monotonic
 import dagster as dg
 
 from assets.names import pool_of
-from sensors.cursor import Cache, Entry
+from sensors.cursor import CATALOG, Cache, Entry
 from sensors.runs import Ended, ended, operated, under_way
 from tidemark.domain.cadence.lag import Sighting, prune
 from tidemark.domain.cadence.request import Ask, Seen, Trouble, ask, mark_of, some
@@ -121,24 +121,33 @@ class Tick:
         self._lose(outages, others=read > 0)
 
     def _to_read(self) -> Sequence[Contract]:
-        """Those that could not be read last time come last, after one that shows whether the catalog answers."""
+        """Those that could not be read last time come last, and have places also where the others fill every tick."""
         turn = ceil(len(self.contracts) * self.lane.poll / READ_EVERY) + 1
         stale = sorted(self._stale(), key=lambda each: (each[0], each[1].table))
-        well = [each for each in self.contracts if not self.cache.entry(each.table).lost]
         due = [each for each in stale if not self.cache.entry(each[1].table).lost]
         pressing = [each for each in due if each[0] < self.now - 2 * READ_EVERY]
         chosen = [each for _, each in due[: min(READS, max(turn, len(pressing)))]]
-        if not chosen and len(well) < len(self.contracts):
-            chosen = well[:1]
         again = [each for _, each in stale if self.cache.entry(each.table).lost]
-        return [*chosen, *again][:READS]
+        places = READS - min(len(again), READS // 2)
+        return self._witnessed([*chosen[:places], *again])[:READS]
+
+    def _witnessed(self, asked: Sequence[Contract]) -> Sequence[Contract]:
+        """The same; where none of them could be read last time, after one that could, to show whose outage it is."""
+        if not asked or any(not self.cache.entry(each.table).lost for each in asked):
+            return asked
+        well = [each for each in self.contracts if not self.cache.entry(each.table).lost]
+        return [*well[:1], *asked]
 
     def _lose(self, outages: Mapping[str, Outage], *, others: bool) -> None:
         """Tables that could not be read are held back; where no other could be read either, it is the catalog."""
         for table, outage in outages.items():
             entry = self.cache.entry(table)
-            entry.fault, entry.read_at = outage.state, self.now
+            entry.fault, entry.read_at, entry.lost = outage.state, self.now, entry.lost or self.now
         self.catalog_down = bool(outages) and not others
+        if self.catalog_down:
+            self.cache.down.setdefault(CATALOG, self.now)
+        elif others:
+            self.cache.down.pop(CATALOG, None)
         said = {t: f"{each.state}: {each.fields.get('detail', '')}" for t, each in outages.items()}
         if self.catalog_down:
             self.down.append(f"the catalog is {next(iter(said.values()))}")
@@ -172,7 +181,7 @@ class Tick:
             entry.topic_id = (state.ledger.topic_id or "")[:8] or None if state.ledger else None
             entry.mark = f"{state.uuid}|{state.head}|{sorted(state.properties.items())}"
         entry.mark = mark_of(contract, self._topic_id(contract), entry.mark)
-        entry.read_at = self.now
+        entry.read_at, entry.lost = self.now, None
         entry.mark_trouble()
 
     def _topic_id(self, contract: Contract) -> str | None:

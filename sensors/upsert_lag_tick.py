@@ -17,7 +17,7 @@ from resources.lake import LakeResource
 from sensors.cursor import dump, parse
 from sensors.dead_runs import bury
 from sensors.kafka_lag_tick import requested
-from sensors.observations import results_of_the_dead
+from sensors.observations import results_of_the_dead, unseen_freshness
 from sensors.on_disk import runnable
 from sensors.runs import ended, operated, under_way
 from sensors.tick import OUTAGES_ASKED, READ_EVERY, READS, Tick
@@ -51,7 +51,7 @@ class MergeTick(Tick):
         written = self._written()
         due = [each for each in self.contracts if self._may_be_behind(each, written)]
         self.quiet = len(self.contracts) - len(due)
-        asked = sorted(self._in_turn(due), key=self._lost_last)
+        asked = self._witnessed(sorted(self._in_turn(due), key=self._lost_last))
         pairs = read_pairs(self.lake, asked)
         outages = {table: found for table, found in pairs.items() if isinstance(found, Outage)}
         self._lose(outages, others=len(pairs) > len(outages))
@@ -82,7 +82,7 @@ class MergeTick(Tick):
 
     def _lost_last(self, contract: Contract) -> tuple[bool, datetime]:
         entry = self.cache.entry(contract.table)
-        return entry.lost, (entry.lost and entry.read_at) or self.now
+        return entry.lost is not None, (entry.lost and entry.read_at) or self.now
 
     def _written(self) -> Mapping[str, datetime]:
         """By append table, when a run of its lane last had it in hand, as far back as a look may be."""
@@ -128,6 +128,7 @@ class MergeTick(Tick):
             mark = f"{found.state.uuid}|{found.state.head}|{sorted(found.state.properties.items())}"
         level = isinstance(found, Pair) and entry.exists and not found.behind and not entry.paused
         entry.mark, entry.read_at = mark_of(contract, None, mark), self.now if level else None
+        entry.lost = None
         entry.mark_trouble()
 
 
@@ -186,6 +187,7 @@ def answer(
     events: list[dg.AssetObservation | dg.AssetMaterialization | dg.AssetCheckEvaluation] = [
         *results_of_the_dead(tick, decision),
         *freshness_changes(tick),
+        *unseen_freshness(tick, tables),
     ]
     requests = [requested(context, tick, decision)] if decision.tables else []
     reasons = [] if tick.quiet and not tick.contracts else [decision.reason]

@@ -13,7 +13,7 @@ from assets.names import STOPPED_TAG, TRIGGER_TAG, VERB_TAG, VERBS
 from sensors import tick as ticks
 from sensors.cursor import Cache, parse
 from sensors.kafka_lag import lag_sensor
-from sensors.observations import results_of_the_dead
+from sensors.observations import results_of_the_dead, unseen_freshness
 from tidemark.domain.cadence.request import Ask
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
@@ -295,7 +295,7 @@ def test_a_catalog_that_is_down_is_a_reason_to_skip(tick, lake):
     assert "the catalog is catalog_down" in found.skip_message
 
 
-def test_a_table_that_cannot_be_read_holds_up_no_other(tick, lake):
+def test_a_table_that_cannot_be_read_holds_up_no_other(tick, lake, capfd):
     """Given a table whose metadata lies in a bucket that is gone, when records of another wait, then they are asked for, and the first one says why it is not; healed it goes on."""
     tick()
     lake.ends |= {"orders": {0: 25}, "clicks": {0: 25}}
@@ -307,6 +307,7 @@ def test_a_table_that_cannot_be_read_holds_up_no_other(tick, lake):
     assert "shop.orders: store_down, looked at again in a moment" in found.skip_message
     (request,) = tick(later=600).run_requests
     assert tables_of(request) == ["web/clicks"]
+    assert "shop.orders is store_down: NoSuchBucket" in capfd.readouterr().err
     loaded(lake, "shop.orders", 10, 25)
     (request,) = tick(later=630).run_requests
     assert tables_of(request) == ["shop/orders", "web/clicks"]
@@ -337,6 +338,49 @@ def test_a_catalog_that_is_down_is_asked_for_two_tables_in_a_tick(lake, instance
         assert len(lake.reads) <= (1 if hangs else 2)
     del lake.down["catalog"]
     assert len(decide(211).tables) == 5
+
+
+@pytest.fixture
+def crowded(lake, instance):
+    """The n-th tick of a lane whose 100 tables fill every one of them."""
+    lane, began, cache = Lane.model_validate({"poll": "30s"}), datetime.now(UTC), Cache()
+    names = [f"t{n:03}" for n in range(100)]
+    late = {"freshness": {"warn": "2m"}}
+    contracts = [Contract.model_validate({"topic": n, "table": f"shop.{n}", **late}) for n in names]
+    for name in names:
+        loaded(lake, f"shop.{name}", 10, 10)
+
+    def tick(n):
+        made = ticks.Tick(lake, instance, "default", lane, contracts, cache, began + n * lane.poll)
+        made.decide()
+        return made
+
+    for n in range(6):
+        tick(n)
+    return tick
+
+
+def test_a_table_that_could_not_be_read_once_is_read_again_in_a_lane_whose_tables_fill_every_tick(
+    crowded, lake
+):
+    lake.tables["shop.t007"] = Outage("store_down", "shop.t007", "503")
+    n = next(n for n in range(6, 12) if crowded(n).cache.entry("shop.t007").lost)
+    loaded(lake, "shop.t007", 10, 10)
+    made = crowded(n + 1)
+    assert made.cache.entry("shop.t007").fault is None
+    assert all(made.now - entry.read_at < timedelta(minutes=2) for entry in made.cache.tables.values())
+
+
+def test_a_catalog_that_is_down_turns_tables_red_that_no_tick_has_asked_it_for(crowded, lake):
+    """Given a catalog that is asked for two tables in each tick, when it is down for longer than a limit, then all are told of, once."""
+    lake.down["catalog"] = True
+    told = []
+    for n in range(6, 13):
+        made = crowded(n)
+        told += unseen_freshness(made, made.contracts)
+    assert {each.asset_key.path[-1] for each in told} == {f"t{n:03}" for n in range(100)}
+    assert len(told) == 100
+    assert all(each.severity is dg.AssetCheckSeverity.WARN for each in told)
 
 
 def test_an_outage_heals_by_itself_with_a_growing_pause(tick, lake, instance, run_of):
@@ -576,8 +620,9 @@ def test_freshness_that_is_evaluated_while_nobody_answers_is_a_warning(tick, lak
     assert found.description == "it cannot be judged: catalog_down"
 
 
-def test_a_cluster_that_does_not_answer_turns_freshness_red_in_time(tick, lake):
-    """Given Kafka that is down, when that lasts longer than the limits, then its tables are said to be late, and are well when it is back."""
+@pytest.mark.parametrize("what", ["main", "catalog", "its metadata"])
+def test_who_does_not_answer_turns_freshness_red_in_time(tick, lake, what):
+    """Given Kafka, the catalog or a table's metadata that cannot be read, when that lasts longer than the limits, then the tables are said to be late, and are well when it is back."""
 
     def verdicts(found):
         checks = [e for e in found.asset_events if isinstance(e, dg.AssetCheckEvaluation)]
@@ -585,12 +630,15 @@ def test_a_cluster_that_does_not_answer_turns_freshness_red_in_time(tick, lake):
         return {(e.passed, e.severity.value, e.metadata["verdict"].value) for e in mine}
 
     assert verdicts(tick()) == {(True, "ERROR", "nothing_new")}
-    lake.down["main"] = "kafka_down"
-    assert verdicts(tick(later=60)) == set()
+    if what == "its metadata":
+        lake.tables["shop.orders"] = Outage("store_down", "shop.orders", "NoSuchBucket")
+    lake.down[what] = True
+    assert verdicts(tick(later=61)) == set()
     assert verdicts(tick(later=300)) == {(False, "WARN", "not_known")}
     assert verdicts(tick(later=305)) == set(), "once"
     assert verdicts(tick(later=700)) == {(False, "ERROR", "not_known")}
     lake.down.clear()
+    loaded(lake, "shop.orders", 10, 10)
     assert verdicts(tick(later=761)) == {(True, "ERROR", "nothing_new")}
 
 

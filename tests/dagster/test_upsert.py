@@ -21,7 +21,7 @@ from assets.schema_run import run_evolved
 from orchestration.definitions import build_defs
 from resources.lake import configuration_of
 from sensors import tick as ticks
-from sensors.cursor import Cache, dump, parse
+from sensors.cursor import CATALOG, Cache, dump, parse
 from sensors.tick import READS
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
 from tidemark.domain.config.contract import Contract
@@ -62,9 +62,9 @@ def with_upsert(upserting, lake, resource):
 
 @pytest.fixture
 def ticking(with_upsert, lake, resource, instance):
-    def tick():
+    def tick(cursor=None):
         with dg.build_sensor_context(
-            instance=instance, definitions=with_upsert, resources={"lake": resource}
+            instance=instance, definitions=with_upsert, resources={"lake": resource}, cursor=cursor
         ) as context:
             return with_upsert.resolve_sensor_def("upsert_lag").evaluate_tick(context)
 
@@ -337,12 +337,16 @@ def test_a_run_that_may_have_written_to_the_append_table_is_followed_by_a_look(
     assert looked(level, 3)
 
 
-def test_a_catalog_that_is_down_is_a_reason_to_skip(ticking, monkeypatch):
+def test_a_catalog_that_is_down_is_a_reason_to_skip_and_turns_freshness_red_in_time(ticking, monkeypatch):
     down = Outage("catalog_down", "shop.payments_current", "database is locked")
     monkeypatch.setattr(tick_module, "read_pairs", lambda *_: {"shop.payments_current": down})
     result = ticking()
     assert not result.run_requests
     assert "catalog_down" in result.skip_message
+    assert not result.asset_events
+    long_down = Cache(down={CATALOG: datetime.now(UTC) - timedelta(hours=1)})
+    (late,) = ticking(dump(long_down)).asset_events
+    assert (late.asset_key, late.check_name, late.passed) == (CURRENT, "freshness", False)
 
 
 @pytest.fixture
@@ -401,6 +405,24 @@ def test_tables_that_cannot_be_read_hold_up_no_other(very_many):
     assert sorted(due) == [f"shop.t{n}_now" for n in range(10, 30)]
     assert len([each for each in asked if each < "shop.t10"]) <= tick_module.PARALLEL
     assert made.down[0].endswith("is store_down: NoSuchBucket")
+
+
+def test_one_table_that_cannot_be_read_is_not_taken_for_the_catalog(very_many):
+    """Given five tables of which four have caught up, when the fifth cannot be read, then it is named, and one other is asked for, which shows whose outage it is."""
+    tick, asked = very_many
+
+    def answer(current):
+        if current.contract.table == "shop.t03_now":
+            raise Outage("store_down", current.contract.table, "NoSuchBucket")
+        return Pair(current, None, TableState("x", exists=False), Struct(()))
+
+    cache = Cache()
+    for n in (0, 1, 2, 4):
+        cache.entry(f"shop.t{n:02}_now").read_at = datetime.now(UTC)
+    cache.entry("shop.t03_now").lost = datetime.now(UTC)
+    made, _ = tick(cache, answer, among=5)
+    assert made.down == ["shop.t03_now is store_down: NoSuchBucket"]
+    assert sorted(asked) == ["shop.t00_now", "shop.t03_now"]
 
 
 def test_a_catalog_that_is_down_is_asked_for_a_few_tables_and_told_of_once(very_many):

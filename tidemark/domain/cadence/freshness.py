@@ -22,7 +22,7 @@ MEANS: Mapping[Verdict, str] = {
     "the table's state",
     "written_not_published": "an attempt has staged records and they are not published: look at the run that works "
     "on the table, or at its blocking rules",
-    "not_known": "Kafka does not answer: how far the stream is, nobody can tell",
+    "not_known": "how late the data is, nobody can tell",
 }
 
 
@@ -53,12 +53,12 @@ def judge(lag: Lag, limits: Freshness, *, quiet: float | None, staged: bool) -> 
     return Judgement(verdict, found, f"{MEANS[verdict]} (the oldest for {lag.seconds:.0f} s)")
 
 
-def judge_unseen(cluster: str, seconds: float, limits: Freshness) -> Judgement:
-    """Of a table whose cluster has not answered for so long: its data may be as late as that, or later."""
+def judge_unseen(outage: str, seconds: float, limits: Freshness) -> Judgement:
+    """Of a table that could not be looked at for so long, or its topic: its data may be as late as that, or later."""
     return Judgement(
         "not_known",
         grade(seconds, limits),
-        f"{MEANS['not_known']} (cluster {cluster}, for {seconds:.0f} s)",
+        f"{outage} for {seconds:.0f} s: {MEANS['not_known']}",
     )
 
 
