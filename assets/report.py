@@ -174,7 +174,7 @@ def _shared(outcome: Outcome) -> dict[str, Any]:
 
 
 def _offsets(outcome: Outcome) -> dict[str, list[int]]:
-    return {str(p): [outcome.from_.get(p, o), o] for p, o in sorted(outcome.next.items())}
+    return {str(p): [outcome.from_[p], o] for p, o in sorted(outcome.next.items())}
 
 
 def _clock(name: str, at: datetime | None) -> dict[str, Any]:

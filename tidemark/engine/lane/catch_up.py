@@ -78,7 +78,7 @@ def summarise(
     done = tally.outcome(contract.table, _state(error, state, lag))
     return replace(
         done,
-        from_=done.from_ or following,
+        from_={**following, **done.from_},
         next=following,
         snapshot_id=done.snapshot_id or (state.head if state else None),
         seconds=seconds,

@@ -134,6 +134,7 @@ class Serving:
         late = lag.seconds > self.contract.target_lag.total_seconds()
         return replace(
             self.tally.outcome(self.contract.table, "lagging" if late else "fresh"),
+            from_={**(self.committed or {}), **self.tally.from_},
             next=dict(self.committed or {}),
             seconds=(now - self.started).total_seconds(),
             lag_records=lag.records,

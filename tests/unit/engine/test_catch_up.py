@@ -1,0 +1,29 @@
+"""Rules of what is told of a table after a run."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import Counts, Ledger
+from tidemark.domain.outcome import Commit, Tally
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.lane.catch_up import summarise
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def test_what_a_run_did_names_partitions_that_did_not_move_too():
+    """Given two partitions, when records came in one alone, then the outcome says of both where it began and where it ended."""
+    ledger = Ledger(cluster_id=None, topic_id="id", topic="orders", next={0: 5, 1: 7})
+    end = {0: 5, 1: 7}
+    lake = SimpleNamespace(
+        state=lambda table: TableState(table=table, exists=True, head=1, ledger=ledger),
+        topic=lambda _: Topic("orders", None, "id", {0: 0, 1: 0}, end, end),
+        kafka=lambda _: SimpleNamespace(clock=lambda *_: NOON),
+    )
+    counts, tally = {0: Counts(3, 3)}, Tally()
+    tally.add(Commit("shop.orders", 1, {0: 2}, end, counts, frozenset(), NOON, {}, 1, 100, NOON))
+    contract = Contract.model_validate({"topic": "orders", "table": "shop.orders"})
+    found = summarise(lake, contract, tally, seconds=1.0, error=None).as_json()
+    assert (found["state"], found["from"], found["next"]) == ("fresh", {"0": 2, "1": 7}, {"0": 5, "1": 7})
