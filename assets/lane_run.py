@@ -1,7 +1,7 @@
 """One run of a lane: what the engine reports goes to Dagster as results, observations and one failure at the end."""
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +28,7 @@ from tidemark.domain.config.platform import Lane
 from tidemark.domain.config.upsert import is_upsert_table
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.outcome import Outcome
+from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.config.discovery import read, update
@@ -60,7 +61,7 @@ def run_tables(
     """
     chosen = [contracts[table] for table in sorted(table_of(key) for key in context.selected_asset_keys)]
     if STOPPED_TAG in context.run.tags:  # of the run that is executed again
-        context.instance.add_run_tags(context.run_id, {STOPPED_TAG: "{}"})
+        _tell_stopped(context, contracts, {})
     left = {each.table: each for each in chosen}
     stopped: list[Outcome] = []
     idle: list[Outcome] = []
@@ -95,10 +96,18 @@ def run_tables(
             for each in idle:
                 yield from _unchanged(context, resource, lake, contracts[each.table], each)
     if stopped:
-        context.instance.add_run_tags(
-            context.run_id, {STOPPED_TAG: json.dumps({each.table: each.state for each in stopped})}
-        )
+        _tell_stopped(context, contracts, {each.table: each.state for each in stopped})
         raise failure(stopped)
+
+
+def _tell_stopped(
+    context: dg.AssetExecutionContext, lane: Collection[str], stopped: Mapping[str, State]
+) -> None:
+    """Each lane of a run is a step of its own, which speaks for its own tables."""
+    run = context.instance.get_run_by_id(context.run_id)
+    told = json.loads(run.tags.get(STOPPED_TAG, "{}")) if run else {}
+    others = {table: state for table, state in told.items() if table not in lane}
+    context.instance.add_run_tags(context.run_id, {STOPPED_TAG: json.dumps({**others, **stopped})})
 
 
 @contextmanager

@@ -554,6 +554,27 @@ def test_a_run_that_is_executed_again_does_not_answer_for_the_first(run, instanc
         assert (told, newest.stopped.get("shop.orders")) == (state, state)
 
 
+def test_each_lane_of_a_run_speaks_for_its_own_tables(run, instance):
+    """Given tables that stop in two lanes, when one run has both, then both states are known; when it is executed again after the mend of one, then the other's alone."""
+
+    def told(run_id):
+        last = last_runs.last_runs(instance, stopped)
+        tag = json.loads(instance.get_run_by_id(run_id).tags[STOPPED_TAG])
+        return {table: each.stopped for table, each in last.items()}, tag
+
+    stopped = ["shop.orders", "shop.audit"]
+    both = dict.fromkeys(stopped, "schema_review")
+    FakeWork.trouble = {table: Stopped("schema_review", table, "a plan waits") for table in stopped}
+    first = run(*stopped)
+    assert told(first.run_id) == (both, both)
+    del FakeWork.trouble["shop.audit"]
+    again = run(*stopped, tags={STOPPED_TAG: json.dumps(both), PARENT_RUN_ID_TAG: first.run_id})
+    assert told(again.run_id) == (
+        {"shop.orders": "schema_review", "shop.audit": None},
+        {"shop.orders": "schema_review"},
+    )
+
+
 def test_a_run_that_was_asked_to_end_is_no_fault_of_its_tables(run, instance):
     """Given Dagster that stops while a run is at work, when status looks at the run, then the table has not failed."""
     for error, state in ((DagsterExecutionInterruptedError(), None), (RuntimeError("a bug"), "failed")):
