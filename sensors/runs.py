@@ -29,6 +29,8 @@ UNDER_WAY = (
     DagsterRunStatus.STARTED,
     DagsterRunStatus.CANCELING,
 )
+IN_PROGRESS = UNDER_WAY[2:]
+"""Those that hold their pool."""
 ENDED = (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED)
 LOOK_BACK = 25
 """Ended runs that one tick takes into account."""
@@ -52,14 +54,19 @@ def under_way(instance: dg.DagsterInstance, pool: str, lane: Collection[str]) ->
     kept: set[str] = set()
     lingering: set[str] = set()
     starting: str | None = None
+    launched: str | None = None
+    queued = False
     for run in instance.get_runs(RunsFilter(statuses=list(UNDER_WAY), tags=pool_filter(pool)), limit=50):
         asked = by_sensor(run)
         if asked and run.status == DagsterRunStatus.STARTED:
             lingering |= _tables(run, lane)
         else:
             kept |= _tables(run, lane)
-            starting = run.run_id[:8] if asked and run.status != DagsterRunStatus.CANCELING else starting
-    return Runs(kept, lingering - kept, starting)
+            if not asked and run.status in IN_PROGRESS:
+                launched = run.run_id[:8]
+            elif asked and run.status != DagsterRunStatus.CANCELING:
+                starting, queued = run.run_id[:8], run.status == DagsterRunStatus.QUEUED
+    return Runs(kept, lingering - kept, starting, waits_for=launched if queued else None)
 
 
 def ended(

@@ -177,12 +177,13 @@ def queued(instance):
     """A run of a job that waits in Dagster's queue."""
     location = RegisteredCodeLocationOrigin("tidemark")
 
-    def make(job, **tags):
+    def make(job, *, selected=None, **tags):
         origin = RemoteJobOrigin(RemoteRepositoryOrigin(location, "__repository__"), job.name)
         return instance.create_run_for_job(
             job,
             status=dg.DagsterRunStatus.QUEUED,
             tags=tags,
+            asset_selection=selected,
             remote_job_origin=origin,
         )
 

@@ -244,6 +244,20 @@ def test_a_run_of_the_sensor_that_has_not_begun_is_waited_for(tick, lake, run_of
     assert found.skip_message == f"run {queued.run_id[:8]} is about to start"
 
 
+def test_a_run_of_the_sensor_that_waits_for_one_that_somebody_launched_says_so(
+    tick, lake, defs, run_of, queued
+):
+    tick()
+    lake.ends |= {"orders": {0: 25}, "clicks": {0: 25}}
+    tick()
+    clicked = run_of(["shop.orders"], DagsterRunStatus.STARTED)
+    clicks = frozenset({AssetKey(["web", "clicks"])})
+    job = defs.resolve_job_def("ingest").get_subset(asset_selection=clicks)
+    waits = queued(job, selected=clicks, **{TRIGGER_TAG: "sensor"})
+    reason = f"waits for run {clicked.run_id[:8]}, which ends when it has caught up"
+    assert tick(later=500).skip_message == f"run {waits.run_id[:8]} {reason}"
+
+
 def test_a_run_of_another_lane_is_nobodys_business(tick, lake, run_of):
     tick()
     run_of(["shop.audit"], DagsterRunStatus.NOT_STARTED, sensor=True)

@@ -54,6 +54,8 @@ def test_tables_that_a_run_works_on_are_left_to_it():
 def test_a_run_that_is_about_to_start_is_waited_for():
     asked = decision(seen(ago=100), runs=Runs(starting="abc"))
     assert (asked.tables, asked.reason) == ((), "run abc is about to start")
+    asked = decision(seen(ago=100), runs=Runs(starting="abc", waits_for="def"))
+    assert asked.reason == "run abc waits for run def, which ends when it has caught up"
 
 
 def test_who_may_soon_have_records_is_served_along_even_from_a_run_that_will_make_room():

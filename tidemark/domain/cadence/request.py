@@ -76,12 +76,14 @@ class Seen:
 class Runs:
     """Tables that runs of the lane work on: `kept` until the run ends by itself, `lingering` until one is asked for.
 
-    `starting`: a run that the sensor asked for and that has not begun.
+    `starting`: a run that the sensor asked for and that has not begun. `waits_for`: the run that holds it up, which
+    the sensor did not ask for.
     """
 
     kept: Collection[str] = ()
     lingering: Collection[str] = ()
     starting: str | None = None
+    waits_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,9 @@ def ask(tables: Iterable[Seen], runs: Runs, now: datetime) -> Ask:
     verdicts = {seen.table: verdict(seen, now) for seen in everything}
     lags = {seen.table: seen.lag(now) for seen in everything}
     if runs.starting:
-        return Ask((), (), f"run {runs.starting} is about to start", lags)
+        held = f"waits for run {runs.waits_for}, which ends when it has caught up"
+        why = held if runs.waits_for else "is about to start"
+        return Ask((), (), f"run {runs.starting} {why}", lags)
     due = [t for t, each in verdicts.items() if each.due and t not in runs.kept and t not in runs.lingering]
     if not due:
         return Ask((), (), _why_not(everything, verdicts, runs, now), lags)
