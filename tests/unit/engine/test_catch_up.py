@@ -1,14 +1,20 @@
-"""Rules of what is told of a table after a run."""
+"""Rules of what is told of a table, and of a look at upsert tables."""
 
 from datetime import UTC, datetime
+from threading import Barrier, Event
 from types import SimpleNamespace
 
+from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Counts, Ledger
 from tidemark.domain.outcome import Commit, Tally
 from tidemark.engine.access.table_state import TableState
+from tidemark.engine.lane import upsert_work
 from tidemark.engine.lane.catch_up import summarise
+from tidemark.engine.lane.upsert_work import UpsertWork
+from tidemark.engine.merge.state import Pair
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -27,3 +33,23 @@ def test_what_a_run_did_names_partitions_that_did_not_move_too():
     contract = Contract.model_validate({"topic": "orders", "table": "shop.orders"})
     found = summarise(lake, contract, tally, seconds=1.0, error=None).as_json()
     assert (found["state"], found["from"], found["next"]) == ("fresh", {"0": 2, "1": 7}, {"0": 5, "1": 7})
+
+
+def test_a_look_reads_several_upsert_tables_at_once_and_tells_of_each(monkeypatch):
+    """Given two upsert tables, one without its ledger and one whose append table is yet to be loaded, when a run looks, then neither read waits for the other."""
+    keys = {name: {"table": f"shop.{name}_current", "keys": ["id"]} for name in "ab"}
+    upserts = [
+        Contract.model_validate({"topic": name, "table": f"shop.{name}", "upsert": keys[name]})
+        for name in keys
+    ]
+    meeting, lost = Barrier(2, timeout=10), Stopped("ledger_missing", "shop.a_current", "")
+
+    def read(_lake, current):
+        meeting.wait()
+        if current.append.table == "shop.a":
+            raise lost
+        return Pair(current, None, TableState(table=current.contract.table, exists=False), Struct(()))
+
+    monkeypatch.setattr(upsert_work, "read_pair", read)
+    lake = SimpleNamespace(configuration=SimpleNamespace(contracts=upserts))
+    assert UpsertWork(lake, "run", (), Event()).look("main", ["shop.a", "shop.b"]) == {"shop.a": lost}

@@ -368,6 +368,22 @@ def test_a_topic_that_cannot_be_seen_stops_its_own_table_alone():
     }
 
 
+def test_looks_that_take_long_leave_half_of_the_time_for_batches():
+    """Given tables that take 9 s to be looked at, when many wait, then batches are made between two looks."""
+    world, names = World(), [f"t{n:02}" for n in range(60)]
+    world.ends = dict.fromkeys(names, 5)
+    original = world.look
+
+    def look(cluster, topics):
+        world.at += timedelta(seconds=9)
+        return original(cluster, topics)
+
+    world.look = look
+    run(world, [contract(name) for name in names], rules=lane(parallel=1, max_run="30s"))
+    assert len(world.commits) == 60
+    assert world.commits[-1][0] < 20
+
+
 def test_a_hurry_does_not_shorten_the_patience_with_a_broker():
     """Given a table in a hurry, when its cluster does not answer, then it is asked as often as the lane says before it is given up."""
     world, asked = World(growth={"orders": 10}), []

@@ -84,7 +84,7 @@ class _Run:
     clock: Clock
     pool: Executor
     started: datetime
-    looked_at: datetime | None = None
+    look_at: datetime | None = None
     asked_at: datetime | None = None
     quiet_since: datetime | None = None
     leaving: str | None = None
@@ -106,9 +106,9 @@ class _Run:
 
     def serve(self) -> Iterator[Report]:
         while True:
+            self._collect(self.clock.now())
+            self._look(self.clock.now())
             now = self.clock.now()
-            self._collect(now)
-            self._look(now)
             self.leaving = self.leaving or self._reason_to_leave(now)
             if self.leaving and not self._busy():
                 break
@@ -143,9 +143,8 @@ class _Run:
                 each.failed(error, now)
 
     def _look(self, now: datetime) -> None:
-        if self.leaving or (self.looked_at and now - self.looked_at < self.poll):
+        if self.leaving or (self.look_at and now < self.look_at):
             return
-        self.looked_at = now
         for cluster in sorted({each.contract.cluster for each in self.tables if not each.over}):
             served = [t for t in self.tables if t.contract.cluster == cluster and not t.over]
             names = sorted({t.contract.topic for t in served})
@@ -161,6 +160,8 @@ class _Run:
                 else:
                     self.blind.pop(each.contract.table, None)
                     each.saw(found, now)
+        took = self.clock.now() - now
+        self.look_at = now + max(self.poll, 2 * took)  # half of the time is left for who waits to be served
 
     def _blind(self, each: Serving, error: TidemarkError, now: datetime) -> None:
         table = each.contract.table

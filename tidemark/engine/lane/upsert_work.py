@@ -1,6 +1,7 @@
 """What a run of a lane does for upsert tables: `Work` of serve.py, with append tables in the place of topics."""
 
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Event
 
@@ -16,6 +17,9 @@ from tidemark.engine.lane.serving import Standing
 from tidemark.engine.merge.merge import merge_once
 from tidemark.engine.merge.state import Pair, read_pair
 
+LOOKED_AT = 8
+"""Upsert tables that are read at once in a look."""
+
 
 class UpsertWork:
     """Upsert tables over one Lake; `known` are those that were made before by Dagster's records."""
@@ -30,15 +34,9 @@ class UpsertWork:
     def look(self, cluster: str, topics: Sequence[str]) -> Mapping[str, Topic | TidemarkError]:
         """The append tables as they are now, those that were loaded."""
         chosen = [t for t in self.tables.values() if t.append.table in topics and t.append.cluster == cluster]
-        found: dict[str, Topic | TidemarkError] = {}
-        for each in chosen:
-            try:
-                topic = as_topic(self._pair(each))
-            except TidemarkError as fault:
-                found[each.append.table] = fault
-            else:
-                found |= {each.append.table: topic} if topic else {}
-        return found
+        with ThreadPoolExecutor(LOOKED_AT) as pool:
+            found = zip(chosen, pool.map(self._topic, chosen), strict=True)
+            return {each.append.table: topic for each, topic in found if topic}
 
     def standing(self, contract: Contract) -> Standing:
         """Asked of the catalog alone."""
@@ -68,9 +66,12 @@ class UpsertWork:
         with suppress(Exception):
             self.lake.spark().interruptAll()
 
-    def _pair(self, current: UpsertTable) -> Pair:
-        with named(current.contract.table):
-            return read_pair(self.lake, current)
+    def _topic(self, current: UpsertTable) -> Topic | TidemarkError | None:
+        try:
+            with named(current.contract.table):
+                return as_topic(read_pair(self.lake, current))
+        except TidemarkError as fault:
+            return fault
 
 
 def as_topic(pair: Pair) -> Topic | None:
