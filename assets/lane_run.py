@@ -14,7 +14,7 @@ from assets.check_results import Told, said
 from assets.drift import drift_evaluation
 from assets.handover import Handover
 from assets.lanes import run_length_of
-from assets.last_runs import loaded_before
+from assets.last_runs import last_results
 from assets.names import DRIFT, FRESHNESS, HEADROOM, STOPPED_TAG, by_sensor, table_of
 from assets.quality import evaluations, merge_evaluations, unchanged_freshness
 from assets.repeated import newest, repeated, still_failed
@@ -33,7 +33,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.config.discovery import read, update
 from tidemark.engine.lane.append_work import AppendWork
-from tidemark.engine.lane.serve import Report, catch_up_all, serve
+from tidemark.engine.lane.serve import Report, catch_up_all, longest_without, serve
 from tidemark.engine.lane.upsert_work import UpsertWork
 
 TableWork = AppendWork | UpsertWork
@@ -128,7 +128,9 @@ def _without_a_place(context: dg.AssetExecutionContext, contract: Contract, outc
     if outcome.next:
         return False
     if outcome.lag_records:
-        context.log.info("%s: the run ended before its turn; the next one begins with it", outcome.table)
+        context.log.info(
+            "%s: the run ended before its turn; the next one begins with tables like it", outcome.table
+        )
     else:
         context.log.info("%s: %s has neither records nor a schema yet", outcome.table, contract.topic)
     return True
@@ -213,10 +215,11 @@ def _reports(
     first_seen: Mapping[str, int],
 ) -> Generator[Report]:
     stop = Event()
-    known = loaded_before(context.instance, [each.table for each in chosen])
-    work = make_work(lake, context.run_id, known, stop)
+    told = last_results(context.instance, [each.table for each in chosen])
+    work = make_work(lake, context.run_id, set(told), stop)
     if not by_sensor(context.run):
-        return catch_up_all(work, chosen, lane, stop=stop, catch_up=work.catch_up)
+        in_turn = longest_without(chosen, told)
+        return catch_up_all(work, in_turn, lane, stop=stop, catch_up=work.catch_up)
     return serve(
         work,
         chosen,
@@ -225,6 +228,7 @@ def _reports(
         stop=stop,
         called_away=Handover(context.instance, context.run_id, pool),
         first_seen={table: datetime.fromtimestamp(at, UTC) for table, at in first_seen.items()},
+        last_results=told,
     )
 
 

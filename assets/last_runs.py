@@ -102,5 +102,16 @@ def knowing(lake: Lake, instance: dg.DagsterInstance) -> Lake:
 
 def loaded_before(instance: dg.DagsterInstance, tables: Sequence[str]) -> set[str]:
     """Those of the tables that some run has loaded: if one is not there now, that is no first load."""
-    records = instance.get_asset_records([table_key(table) for table in tables])
-    return {table_of(r.asset_entry.asset_key) for r in records if r.asset_entry.last_materialization}
+    return set(last_results(instance, tables))
+
+
+def last_results(instance: dg.DagsterInstance, tables: Sequence[str]) -> dict[str, datetime]:
+    """When each of the tables that some run has loaded last got a result."""
+    entries = [
+        each.asset_entry for each in instance.get_asset_records([table_key(table) for table in tables])
+    ]
+    return {
+        table_of(each.asset_key): datetime.fromtimestamp(each.last_materialization.timestamp, UTC)
+        for each in entries
+        if each.last_materialization
+    }

@@ -368,6 +368,15 @@ def test_the_engine_is_told_which_tables_were_loaded_before(run):
     assert FakeWork.known == {"shop.orders"}
 
 
+def test_a_run_begins_with_the_table_whose_last_result_is_the_oldest(run):
+    FakeWork.waiting = {"shop.orders": 4}
+    run("shop.orders")
+    FakeWork.waiting = {"shop.orders": 4, "web.clicks": 4}
+    result = run("shop.orders", "web.clicks", tags=SENSOR)
+    found = [e.asset_key.to_user_string() for e in result.all_events if e.is_step_materialization]
+    assert [each for each in found if "quarantine" not in each] == ["web/clicks", "shop/orders"]
+
+
 def test_a_lingering_run_makes_room_for_a_younger_run_of_its_lane_alone(defs, instance):
     job = defs.resolve_job_def("ingest")
 

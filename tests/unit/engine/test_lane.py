@@ -13,7 +13,7 @@ from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.outcome import Commit, Outcome
-from tidemark.engine.lane.serve import Clock, catch_up_all, serve
+from tidemark.engine.lane.serve import Clock, catch_up_all, longest_without, serve
 from tidemark.engine.lane.serving import Standing
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -111,10 +111,11 @@ def run(
     stop=None,
     every=timedelta(minutes=1),
     seen=None,
+    told=None,
 ):
     reports = serve(
         world, contracts, rules or lane(), report_every=every, stop=stop or Event(),
-        called_away=called_away, first_seen=seen, clock=world, pool=Inline(),
+        called_away=called_away, first_seen=seen, last_results=told, clock=world, pool=Inline(),
     )  # fmt: skip
     everything = list(reports)
     return [r.outcome for r in everything if r.final], [r.outcome for r in everything if not r.final]
@@ -314,6 +315,35 @@ def test_of_many_first_loads_those_in_a_hurry_come_first():
     assert [table for _, table, _ in world.commits].index("shop.c") <= 1
 
 
+def test_runs_that_end_before_all_had_their_turn_begin_with_those_that_had_none():
+    """Given more long backlogs than a run has time for, some of tables in less of a hurry, when runs follow one another, then none is left out twice."""
+    world, told = World(), {}
+    lags = {f"t{n:02}": "1m" if n < 50 else "1h" for n in range(60)}
+    world.ends = dict.fromkeys(lags, 100_000)
+    tables = [contract(name, target_lag=lag, ingest={"max_records": 1000}) for name, lag in lags.items()]
+    served = []
+    for _ in range(6):
+        before = len(world.commits)
+        run(world, tables, rules=lane(parallel=1, max_run="4s"), told=told)
+        served.append({table for _, table, _ in world.commits[before:]})
+        assert 30 <= len(served[-1]) < 60
+        told |= dict.fromkeys(served[-1], world.at)
+        world.at += timedelta(seconds=2)
+    assert all(len(one | following) == 60 for one, following in pairwise(served))
+
+
+def test_a_run_takes_tables_that_are_not_due_after_those_that_are_however_long_they_were_quiet():
+    world = World()
+    world.ends = dict.fromkeys("ab", 5)
+    told = {"shop.a": NOON - timedelta(days=1), "shop.b": NOON}
+    first, standing = [], world.standing
+    world.standing = lambda each: first.append(each.table) or standing(each)
+    tables = [contract(name) for name in "ab"]
+    run(world, tables, rules=lane(parallel=1, max_run="1s"), seen={"shop.a": NOON}, told=told)
+    assert world.commits[0][:2] == (0, "shop.b")
+    assert first == ["shop.a"]
+
+
 def test_long_backlogs_do_not_starve_the_others():
     """Given as many long backlogs as batches that run at once, when records trickle into another table, then it has its turn after each of their batches."""
     world = World(growth={"quick": 10})
@@ -476,6 +506,12 @@ def test_an_interrupt_stops_running_work_and_is_passed_on():
                    called_away=lambda: None, clock=world))  # fmt: skip
     assert stop.is_set()
     assert world.interrupted
+
+
+def test_catching_up_begins_with_those_that_no_run_has_had_a_result_for():
+    told = {"shop.a": NOON, "shop.b": NOON - timedelta(hours=1)}
+    found = longest_without([contract(name) for name in "abcd"], told)
+    assert [each.table for each in found] == ["shop.c", "shop.d", "shop.b", "shop.a"]
 
 
 def test_catching_up_reports_every_table_and_ends():

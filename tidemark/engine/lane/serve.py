@@ -4,6 +4,7 @@ Knows neither Dagster nor Spark: what a run can do is `Work`, when it must go is
 comes back to the calling thread, so that an interrupt there ends everything.
 """
 
+import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -173,7 +174,7 @@ class _Run:
     def _begin(self, now: datetime) -> None:
         free = self.lane.parallel - len(self._busy())
         due = [each for each in self.tables if each.verdict(now).due]
-        due.sort(key=lambda each: (each.begun is None, each.urgency(now)), reverse=True)
+        due.sort(key=lambda each: each.turn(now), reverse=True)
         for each in due[:free]:
             each.begun = now
             each.working = self.pool.submit(self._step, each.contract, batch=not each.asks_first)
@@ -231,13 +232,15 @@ def serve(  # noqa: PLR0913 - what it does, its limits, and its ways out
     stop: Event,
     called_away: Callable[[], str | None],
     first_seen: Mapping[str, datetime] | None = None,
+    last_results: Mapping[str, datetime] | None = None,
     clock: Clock | None = None,
     pool: Executor | None = None,
 ) -> Generator[Report]:
     """Drain the tables, then linger for more; a final report per table comes last.
 
     `first_seen`: tables that are not due yet, with the moment since when records may wait there; they are published
-    when they are due by that. What waits in any other table is published at once, its age is not known.
+    when they are due by that. What waits in any other table is published at once, its age is not known: those begin
+    that have had no result for the most lengths of a run (`last_results`), so that no table is left out for ever.
 
     It ends when nothing came for `lane.linger`, at `lane.max_run`, when `called_away` gives a reason, when
     `stop` is set, or when a table stopped: so the stop is seen at once, and the next run serves the others.
@@ -245,9 +248,22 @@ def serve(  # noqa: PLR0913 - what it does, its limits, and its ways out
     clock = clock or Clock()
     now = clock.now()
     with _workers(work, lane, stop, pool) as workers:
-        seen = first_seen or {}
-        tables = [Serving(contract, now, seen.get(contract.table)) for contract in contracts]
+        seen, told = first_seen or {}, last_results or {}
+        tables = [
+            Serving(each, now, seen.get(each.table), _missed(told.get(each.table), now, lane))
+            for each in longest_without(contracts, told)
+        ]
         yield from _Run(work, tables, lane, report_every, stop, called_away, clock, workers, now).serve()
+
+
+def longest_without(contracts: Sequence[Contract], last_results: Mapping[str, datetime]) -> list[Contract]:
+    """Those that no run has had a result for, then from the oldest result on."""
+    never = datetime.min.replace(tzinfo=UTC)
+    return sorted(contracts, key=lambda each: last_results.get(each.table, never))
+
+
+def _missed(last: datetime | None, now: datetime, lane: Lane) -> float:
+    return math.inf if last is None else max(0, (now - last) // lane.max_run)
 
 
 def catch_up_all(

@@ -34,6 +34,8 @@ class Serving:
     started: datetime
     first_seen: datetime | None = None
     """When the oldest record that may wait was first seen, by whoever asked for the run; None: not known."""
+    missed: float = 0
+    """How many runs have gone by since one had a result for it."""
     committed: Offsets | None = None
     topic: Topic | None = None
     topic_id: str | None = None
@@ -76,6 +78,11 @@ class Serving:
         lag = self.lag(now).seconds
         waits = lag if self.begun is None else min(lag, (now - self.begun).total_seconds())
         return waits / self.contract.target_lag.total_seconds()
+
+    def turn(self, now: datetime) -> tuple[bool, float, float]:
+        """Greater for who is served sooner: each table once, those first that the runs before had no time for."""
+        first = self.begun is None
+        return first, self.missed if first and self.first_seen is None else 0, self.urgency(now)
 
     def verdict(self, now: datetime) -> Verdict:
         """Whether a batch should be made now."""
