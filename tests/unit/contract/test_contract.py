@@ -140,6 +140,22 @@ def test_freshness_follows_the_target_lag_and_never_contradicts_what_is_said(ins
     )
 
 
+@pytest.mark.parametrize(
+    ("said", "quarantine", "snapshots"),
+    [
+        ("quarantine: {fail: 0}", (0, 0), (20, 2000)),
+        ("quarantine: {warn: 0.5}", (0.5, 0.5), (20, 2000)),
+        ("maintenance: {snapshots: {max_count: 5}}", (0.001, 0.05), (5, 5)),
+        ("maintenance: {snapshots: {min_keep: 3000}}", (0.001, 0.05), (3000, 3000)),
+    ],
+)
+def test_a_default_never_contradicts_what_is_said(installation, said, quarantine, snapshots):
+    contract = installation.contract(f"topic: orders\n{said}").only()
+    kept = contract.maintenance.snapshots
+    assert (contract.quarantine.warn, contract.quarantine.fail) == quarantine
+    assert (kept.min_keep, kept.max_count) == snapshots
+
+
 @pytest.mark.parametrize("form", ["string", "raw"])
 def test_formats_without_a_schema_have_no_subject(installation, form):
     assert installation.contract(f"topic: orders\nvalue: {{format: {form}}}").only().value.subject is None

@@ -38,7 +38,7 @@ def test_the_whole_platform_file(installation):
           main: {url: "https://registry:8081/", basic.auth.user.info: "${REGISTRY_AUTH}"}
         catalog: {name: bronze, type: rest, uri: "https://catalog", warehouse: "s3://bucket/w", rest.sigv4-enabled: true}
         spark: {remote: "sc://spark:15002", conf: {spark.sql.shuffle.partitions: 8}}
-        lanes: {fast: {poll: 1s, parallel: 8}}
+        lanes: {fast: {poll: 1s, parallel: 8}, short: {max_run: 30s}}
         maintenance: {snapshots: "0 2 * * mon-fri"}
         defaults: {owners: {data: "team:data-platform"}}
         report_every: 30s
@@ -56,7 +56,8 @@ def test_the_whole_platform_file(installation):
     assert platform.catalog.properties == {"rest.sigv4-enabled": "true"}
     assert platform.spark.address == "sc://spark:15002"
     assert platform.spark.conf == {"spark.sql.shuffle.partitions": "8"}
-    assert set(platform.lanes) == {"default", "fast"}
+    assert set(platform.lanes) == {"default", "fast", "short"}
+    assert platform.lanes["short"].linger == timedelta(seconds=30)
     assert (platform.lanes["fast"].poll, platform.lanes["fast"].linger) == (
         timedelta(seconds=1),
         timedelta(minutes=1),
@@ -127,7 +128,7 @@ MISTAKES = [
     ("default_namespace: a-b", 5, "default_namespace", "is not a name", "a_b"),
     ("lanes: {fast: {pol: 1s}}", 5, "lanes.fast.pol", "unknown key", "poll"),
     ("lanes: {fast: {poll: 500ms}}", 5, "lanes.fast.poll", "is below 1s", "1s"),
-    ("lanes: {fast: {linger: 10m}}", 5, "lanes.fast.linger", "is longer than max_run", None),
+    ("lanes: {fast: {linger: 10m, max_run: 5m}}", 5, "lanes.fast.linger", "is longer than max_run", None),
     ("lanes: {fast_upsert: {}}", 5, "lanes.fast_upsert", "is taken", None),
     ("lanes: {maintenance: {}}", 5, "lanes.maintenance", "is taken", None),
     ("lanes: {marts: {}}", 5, "lanes.marts", "is taken", None),

@@ -140,10 +140,10 @@ MISTAKES = [
         "format string has no schema in the registry",
         None,
     ),
-    ("quarantine: {warn: 0.5}", 2, "quarantine.warn", "is above quarantine.fail (0.05)", None),
+    ("quarantine: {warn: 0.5, fail: 0.1}", 2, "quarantine.warn", "is above quarantine.fail (0.1)", None),
     ("freshness: {warn: 10m, fail: 5m}", 2, "freshness.warn", "is above freshness.fail (5m)", None),
     (
-        "maintenance: {snapshots: {max_count: 5}}",
+        "maintenance: {snapshots: {max_count: 5, min_keep: 20}}",
         2,
         "maintenance.snapshots.min_keep",
         "is above max_count (5)",

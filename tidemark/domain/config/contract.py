@@ -25,7 +25,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from tidemark.domain.columns.partitioning import ColumnPath, PartitionField, PartitionSpec, PartitionSpecs
 from tidemark.domain.config.naming import Link, Owner, TagKey, TagValue, Topic
 from tidemark.domain.config.quality import QualityRule
-from tidemark.domain.config.section import REVEAL, PropertyValue, Section
+from tidemark.domain.config.section import REVEAL, PropertyValue, Section, bounds
 from tidemark.domain.config.units import Count, PositiveDuration, Ratio, Several, Size
 from tidemark.domain.suggest import nearest
 
@@ -104,10 +104,14 @@ class Upsert(Section):
 
 
 class Quarantine(Section):
-    """Shares of a batch that may be unreadable before Tidemark warns, and before it publishes nothing."""
+    """Shares of a batch that may be unreadable before Tidemark warns, and before it publishes nothing.
+
+    A default gives way to the other key: `fail: 0` alone makes `warn` 0.
+    """
 
     warn: Ratio = 0.001
     fail: Ratio = 0.05
+    _bounds = bounds("warn", "fail")
 
 
 FRESH_WARN, FRESH_FAIL = 2, 10
@@ -209,11 +213,12 @@ class Compaction(Section):
 
 
 class Snapshots(Section):
-    """Which snapshots are kept."""
+    """Which snapshots are kept. A default gives way to the other key: `max_count: 5` alone makes `min_keep` 5."""
 
     max_age: PositiveDuration = Field("7d", validate_default=True)
     min_keep: Count = 20
     max_count: Count = 2_000
+    _bounds = bounds("min_keep", "max_count")
 
 
 class Orphans(Section):

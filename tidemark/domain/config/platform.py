@@ -11,7 +11,7 @@ from tidemark.domain.config.catalog import Catalog
 from tidemark.domain.config.cron import Cron
 from tidemark.domain.config.kafka_properties import GROUP_ID_PREFIX, client_properties, spark_options
 from tidemark.domain.config.naming import Identifier, Namespace
-from tidemark.domain.config.section import FreeSection, PropertyValue, Section
+from tidemark.domain.config.section import FreeSection, PropertyValue, Section, bounds
 from tidemark.domain.config.units import Count, Duration, PositiveDuration
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.secrets import Properties, without_login
@@ -141,12 +141,16 @@ class Spark(Section):
 
 
 class Lane(Section):
-    """How the runs of a lane go: look every `poll`, `parallel` tables at once, wait `linger` for more."""
+    """How the runs of a lane go: look every `poll`, `parallel` tables at once, wait `linger` for more.
+
+    A default gives way to the other key: `max_run: 30s` alone makes `linger` 30s.
+    """
 
     poll: PositiveDuration = Field("5s", validate_default=True)
     parallel: Count = 4
     linger: Duration = Field("1m", validate_default=True)
     max_run: PositiveDuration = Field("5m", validate_default=True)
+    _bounds = bounds("linger", "max_run")
 
 
 class MaintenanceSchedules(Section):

@@ -11,6 +11,7 @@ from pydantic import (
     SerializationInfo,
     SerializerFunctionWrapHandler,
     model_serializer,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -37,6 +38,19 @@ class Section(BaseModel):
 
     def __str__(self) -> str:
         return repr(self)
+
+
+def bounds(low: str, high: str) -> Any:
+    """Of two keys of a section, the one that nobody has written gives way: a default alone contradicts no one."""
+
+    def give_way(said: Section) -> Section:
+        least, most = getattr(said, low), getattr(said, high)
+        if least > most and not {low, high} <= said.model_fields_set:
+            unsaid, value = (low, most) if low not in said.model_fields_set else (high, least)
+            object.__setattr__(said, unsaid, value)
+        return said
+
+    return model_validator(mode="after")(give_way)
 
 
 class FreeSection(RootModel[dict[str, str]]):
