@@ -3,7 +3,7 @@
 from typing import Any
 
 _ROUNDED = 2**53
-_IDS = ("snapshot", "planned", "found")
+_IDS = ("snapshot", "planned", "found", "receipt", "oldest")
 """What the names of fields with snapshot ids have in them."""
 
 

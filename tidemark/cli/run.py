@@ -67,7 +67,7 @@ def run(tables: Sequence[str], *, as_json: bool) -> None:
         _show(outcomes, run_ids[0] if contracts else run_ids[1])
     if cut_off:
         raise typer.Exit(INTERRUPTED)
-    with suppress(Exception):  # what the run has to say is said
+    with suppress(Exception, KeyboardInterrupt):  # what the run has to say is said
         _remember(configuration, contracts, outcomes)
     if any(each["error"] for each in outcomes):
         raise typer.Exit(FINDING)

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
-from assets.snapshot_ids import ids_as_text
+from assets.snapshot_ids import ids_as_numbers, ids_as_text
 from tidemark.cli.border import FINDING, INTERRUPTED, report
 from tidemark.cli.change import _operation, remade
 from tidemark.cli.main import app
@@ -48,6 +48,16 @@ def test_outcomes_come_from_materializations_and_from_the_failure() -> None:
     }
     assert told["shop.orders"]["snapshot_id"] == 2**60
     assert all(list(each) == KEYS for each in told.values())
+
+
+def test_ids_that_a_browser_would_round_are_numbers_in_json() -> None:
+    newest, oldest = 2**60, 2**61
+    told = {
+        "arguments": {"receipt": newest, "source_snapshot": oldest, "windows": [{"snapshot_id": newest}]},
+        "error": {"oldest": oldest, "planned": oldest, "found": newest},
+        "reason": str(newest),
+    }
+    assert ids_as_numbers(ids_as_text(told)) == told
 
 
 def test_a_paused_table_whose_records_wait_has_not_caught_up() -> None:
@@ -145,16 +155,21 @@ spark: {remote: "sc://127.0.0.1:1"}
 """
 
 
-def test_a_run_that_is_interrupted_tells_of_upsert_tables_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Given a table and its upsert table, when Ctrl-C ends the ingest, then both have an object, and nothing is merged."""
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One contract with an upsert table."""
     (tmp_path / "contracts").mkdir()
     (tmp_path / "contracts" / "orders.yaml").write_text("topic: orders\ntable: shop.orders\nupsert: [id]\n")
     (tmp_path / "platform.yaml").write_text(PLATFORM)
     monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TIDEMARK_CONFIG", str(tmp_path / "platform.yaml"))
     monkeypatch.setenv("TIDEMARK_CONTRACTS", str(tmp_path / "contracts"))
+    monkeypatch.setattr("tidemark.cli.run.dagster_instance", dg.instance_for_test)
+
+
+@pytest.mark.usefixtures("home")
+def test_a_run_that_is_interrupted_tells_of_upsert_tables_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a table and its upsert table, when Ctrl-C ends the ingest, then both have an object, and nothing is merged."""
     ran: list[str] = []
 
     @dg.op
@@ -169,7 +184,6 @@ def test_a_run_that_is_interrupted_tells_of_upsert_tables_too(
         ran.append(job)
         return ingest.execute_in_process(raise_on_error=False)
 
-    monkeypatch.setattr("tidemark.cli.run.dagster_instance", dg.instance_for_test)
     monkeypatch.setattr("tidemark.cli.run.execute", execute)
     told = CliRunner().invoke(app, ["run", "--json"])
     assert (told.exit_code, ran) == (INTERRUPTED, ["ingest"])
@@ -177,3 +191,23 @@ def test_a_run_that_is_interrupted_tells_of_upsert_tables_too(
     assert list(outcomes) == ["shop.orders", "shop.orders_current"]
     assert {each["error"]["kind"] for each in outcomes.values()} == {"Unfinished"}
     assert all(list(each) == KEYS for each in outcomes.values())
+
+
+@pytest.mark.usefixtures("home")
+def test_a_run_that_is_interrupted_when_all_is_told_says_nothing_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Given a run whose outcomes are printed, when Ctrl-C comes while it notes what waits, then they are all it prints."""
+
+    @dg.op
+    def works() -> None:
+        pass
+
+    @dg.job
+    def ends() -> None:
+        works()
+
+    monkeypatch.setattr("tidemark.cli.run.execute", lambda *_, **__: ends.execute_in_process())
+    monkeypatch.setattr("tidemark.cli.run._remember", lambda *_: signal.raise_signal(signal.SIGINT))
+    told = CliRunner().invoke(app, ["run", "--json"])
+    assert (told.exit_code, len(json.loads(told.stdout))) == (0, 2)
