@@ -14,6 +14,7 @@ from tidemark.cli.choice import chosen_both
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_records import loaded
 from tidemark.cli.output import console, print_json, show_error
+from tidemark.domain.config.upsert import UpsertTable
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.preview.foresee import Foresight, foresee, foresee_releases
@@ -34,13 +35,12 @@ def plan(tables: Sequence[str], *, sample: int, as_json: bool) -> None:
     found, unknown = each_apart(asked)
     try:
         found += [] if tables else foresee_releases(lake)
-    except Outage:
-        if not unknown:
-            raise
+    except (Outage, Stopped) as failed:
+        unknown = unknown or [failed]
     if as_json:
         print_json([*(each.as_json() for each in found), *map(_unknown, unknown)])
     else:
-        _show(found, sources=bool(tables))
+        _show(found, upserts, sources=bool(tables))
         for error in unknown:
             show_error(error.message, error.next_step)
     if unknown or any(each.verdict in {"review", "impossible"} for each in found):
@@ -48,12 +48,12 @@ def plan(tables: Sequence[str], *, sample: int, as_json: bool) -> None:
 
 
 def _unknown(error: Stopped | Outage) -> Mapping[str, Any]:
-    """The shape of `plan --json` for a table whose plan cannot be made now."""
+    """The shape of `plan --json` for a table whose plan cannot be made now, or for those that no contract names."""
     nothing = Foresight(error.table, "", "nothing", ()).as_json()
-    return {**nothing, "verdict": None, "error": error.as_json()}
+    return {**nothing, "table": error.fields["table"], "verdict": None, "error": error.as_json()}
 
 
-def _show(found: Sequence[Foresight], *, sources: bool) -> None:
+def _show(found: Sequence[Foresight], upserts: Mapping[str, UpsertTable], *, sources: bool) -> None:
     out = console()
     for each in found:
         heading = f"{each.table}: {each.verdict}" + (f", plan {each.plan}" if each.plan else "")
@@ -67,8 +67,10 @@ def _show(found: Sequence[Foresight], *, sources: bool) -> None:
             _show_sample(out, each.sample)
         for source, keys in _by_source(each).items() if sources else ():
             out.print(f"{', '.join(keys)}: from {source}", style="dim", markup=False)
-        if each.verdict == "review":
+        if each.verdict == "review" and each.plan:
             out.print(f"Next: tidemark approve {each.table} {each.plan} --reason …", markup=False)
+        elif each.verdict == "review":  # of rows to come
+            out.print(f"Next: tidemark run {upserts[each.table].append.table}", markup=False)
 
 
 def _by_source(found: Foresight) -> dict[str, list[str]]:

@@ -9,11 +9,14 @@ import pyarrow as pa
 import pytest
 from dagster import AssetKey, AssetMaterialization, DagsterInstance
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import UnauthorizedError
 from typer.testing import CliRunner
 
 from tidemark.cli.main import app
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.engine.access import kafka
+from tidemark.engine.access.table_state import UPSERT_OF
+from tidemark.engine.merge.table import DELETES, KEYS, ORDER
 
 PLATFORM = """
 kafka: {main: {bootstrap.servers: "127.0.0.1:1"}}
@@ -158,3 +161,42 @@ def test_an_upsert_table_that_was_merged_and_is_not_there_is_planned_as_a_run_te
     with DagsterInstance.get() as instance:
         instance.report_runless_asset_event(AssetMaterialization(AssetKey(["shop", "known_current"])))
     assert planned() == (1, "table_missing")
+
+
+def test_what_waits_for_rows_to_come_is_no_plan_to_approve_yet(home: Path) -> None:
+    """Given a key that the next run widens, when its upsert table is planned, then the step is that run, for there is nothing to approve before it."""
+    contract = home / "contracts" / "known.yaml"
+    contract.write_text(contract.read_text() + "upsert: {keys: [id]}\n")
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
+    catalog.create_namespace("shop")
+    row = pa.struct({"id": pa.int32(), "_extra": pa.string(), "_kafka": pa.struct({"offset": pa.int64()})})
+    rows = pa.Table.from_struct_array(pa.array([{"id": 1, "_kafka": {"offset": 0}}], row))
+    made = {UPSERT_OF: "shop.known", KEYS: '["id"]', ORDER: '["_kafka.offset"]', DELETES: "hard"}
+    catalog.create_table("shop.known_current", rows.schema, properties=made)
+    ledger = Ledger(cluster_id="c", topic_id="t", topic="known", next={0: 1})
+    catalog.create_table("shop.known", rows.schema).append(
+        rows, snapshot_properties={LEDGER_PROPERTY: ledger.to_json()}
+    )
+    told = CliRunner().invoke(app, ["plan", "shop.known_current"])
+    assert told.exit_code == 1
+    assert "shop.known_current: review" in told.stdout
+    assert told.stdout.rstrip().endswith("Next: tidemark run shop.known")
+
+
+def test_plans_are_shown_though_nobody_could_look_for_tables_without_a_contract(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a catalog that fails when it lists tables, when all are planned, then their plans are there beside that, and it is a finding."""
+    (home / "contracts" / "asks.yaml").unlink()
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
+    catalog.create_namespace("shop")
+    catalog.create_table("shop.known", pa.schema([pa.field("id", pa.int64())]))
+
+    def denied(*_: object) -> None:
+        raise UnauthorizedError("who is that")
+
+    monkeypatch.setattr(SqlCatalog, "list_tables", denied)
+    told = CliRunner().invoke(app, ["plan", "--json"])
+    known, others = json.loads(told.stdout)
+    assert (told.exit_code, known["table"], "error" in known) == (1, "shop.known", False)
+    assert (others["table"], others["verdict"], others["error"]["state"]) == (None, None, "permission_denied")

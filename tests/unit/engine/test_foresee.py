@@ -12,6 +12,7 @@ from pyiceberg.schema import Schema
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_table_of
+from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.access.table_state import UPSERT_OF, read_state
@@ -134,6 +135,19 @@ class TestAnUpsertTableWhoseAppendTableIsToChange:
             "rows of shop.orders are to have other columns" in each for each in found.findings
         ) == bool(foreseen)
         assert found.plan == "", "nobody can approve it yet"
+
+    def test_stops_by_its_own_name_for_schemas_that_say_nothing_of_these_columns(self, lake: Any) -> None:
+        """Given a subject of another format than the contract's, when the upsert table is planned, then that is told of it, with the step that helps its append table."""
+        versions = (RegisteredSchema(1, 1, "JSON", "{}"),)
+        lake.platform.schema_registry = {"main": None}
+        lake.registry = lambda _: SimpleNamespace(versions=lambda _: versions)
+        said = contract(
+            value={"format": "avro", "subject": "o"}, upsert={"table": "shop.orders_current", "keys": ["id"]}
+        )
+        with pytest.raises(Stopped, match="subject o holds JSON") as stopped:
+            foresee_upsert(lake, upsert_table_of(said))
+        assert (stopped.value.state, stopped.value.table) == ("misconfigured", "shop.orders_current")
+        assert stopped.value.next_step.endswith("tidemark run shop.orders")
 
 
 @pytest.mark.parametrize(("there", "told"), [({}, True), ({"orders": object()}, False)])

@@ -334,6 +334,12 @@ class TestATableThatTheContractNamesAnew:
         lake.declare(now)
         assert renaming(lake, now).verdict == "review"
 
+        def denied(*_: Any) -> Any:
+            raise ForbiddenError("no rights")
+
+        monkeypatch.setattr(lake.catalog, "list_namespaces", denied)
+        assert renaming(lake, now) is None, "who may not look takes nothing for another name's"
+
     def test_is_looked_for_among_foreign_tables_once_however_many_are_loaded(
         self, lake: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -113,6 +113,7 @@ def foresee_releases(lake: Lake) -> list[Foresight]:
 
     Raises:
         Outage: the catalog does not answer.
+        Stopped: it refuses us.
     """
     with named("-"):
         return [replace(of_plan(plan), affects=(asset(plan.table),)) for plan in releases(lake)]

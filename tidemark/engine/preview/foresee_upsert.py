@@ -5,6 +5,7 @@ from dataclasses import replace
 from tidemark.domain.columns.layout import layout_faults
 from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.upsert import UpsertTable, upsert_faults
+from tidemark.domain.errors import Stopped
 from tidemark.domain.plan.schema_plan import applied
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
@@ -14,7 +15,7 @@ from tidemark.engine.merge.state import read_pair
 from tidemark.engine.merge.table import columns_for, made_otherwise, plan_follow
 from tidemark.engine.preview.foresee import Foresight, asset, created, of_plan, prevented
 from tidemark.engine.schema.evolve import plan_evolution
-from tidemark.engine.schema.writers import read_schemas
+from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 from tidemark.engine.table.absent import gone
 
 _LATER = "rows of {} are to have other columns; what waits for them can be approved once a merge has stopped for it"
@@ -61,14 +62,32 @@ def _append_columns(lake: Lake, current: UpsertTable) -> Struct:
     """The append table's columns as its own plan would have them, once all of it is approved."""
     append = current.append
     state = lake.state(append.table, ledger=False)
-    plan = plan_evolution(append, state, read_schemas(lake, append))
+    plan = plan_evolution(append, state, _schemas(lake, current))
     return applied(state.columns or Struct(()), plan.of("apply", "review"))
+
+
+def _schemas(lake: Lake, current: UpsertTable) -> TopicSchemas:
+    """What may stand in the append table's topic. Why that is not known hinders this table too, by its own name."""
+    append = current.append
+    try:
+        return read_schemas(lake, append)
+    except Stopped as stopped:
+        if stopped.table != append.table:
+            raise
+        raise Stopped(
+            stopped.state,
+            current.contract.table,
+            str(stopped.fields["detail"]),
+            topic=append.topic,
+            cluster=append.cluster,
+            next_step=stopped.next_step,
+        ) from stopped
 
 
 def _before_the_first_load(lake: Lake, current: UpsertTable, state: TableState) -> Foresight:
     append, contract = current.append, current.contract
     nothing = Foresight(contract.table, "", "nothing", ())
-    wanted = None if lake.state(append.table, ledger=False).exists else read_schemas(lake, append).wanted()
+    wanted = None if lake.state(append.table, ledger=False).exists else _schemas(lake, current).wanted()
     if wanted is None:
         return nothing
     columns = columns_for(current, state, table_columns(wanted))

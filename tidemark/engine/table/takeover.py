@@ -189,7 +189,7 @@ def unclaimed(lake: Lake, made_by: str | None = None) -> Iterator[TableState]:
     many topics would each read all foreign tables of the catalog.
     """
     catalog, ours = lake.catalog, _names(lake.configuration)
-    for namespace in catalog.list_namespaces():
+    for namespace in listed(catalog.list_namespaces, ()):
         for identifier in listed(catalog.list_tables, namespace):
             table = ".".join(identifier[-2:])
             if table.lower() in ours or len(identifier) != 2:  # noqa: PLR2004 - namespace and name
