@@ -119,9 +119,10 @@ def cutover_of(metadata: TableMetadata, table: str) -> Mapping[str, Any] | None:
     Raises:
         Stopped: `misconfigured`: a newer Tidemark wrote a ledger.
     """
-    said = json.loads(metadata.properties.get(CUTOVER, "{}"))
-    if not said:
+    text = metadata.properties.get(CUTOVER)
+    if not text:
         return None
+    said = json.loads(text)
     written = filter(is_receipt, metadata.snapshots)
     own = [each for each in written if ledger_of(each, table).batch_id == said["batch_id"]]
     undone = bool(own) and all(is_undone(metadata, each.snapshot_id) for each in own)

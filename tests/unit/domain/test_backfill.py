@@ -9,27 +9,22 @@ from tidemark.domain.ledger.backfill import Source, parse_source, place
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
 
-CLUSTERS = {"main": None, "old": None}
-
 
 def ledger(start, following):
     return Ledger(cluster_id="c", topic_id="t", topic="orders", start={0: start}, next={0: following})
 
 
 def test_a_source_is_named_in_one_of_four_ways():
-    assert parse_source("", "main", CLUSTERS) == Source()
-    assert parse_source("topic:a.b", "main", CLUSTERS) == Source("topic", "a.b", "main")
+    assert parse_source("", "main") == Source()
+    assert parse_source("topic:a.b", "main") == Source("topic", "a.b", "main")
     for path in ("/p/x", "/p//x/", "/p/./x", "file:///p/x/"):
-        assert parse_source(f"parquet:{path}", "main", CLUSTERS) == Source("parquet", "/p/x"), path
-    assert parse_source("parquet:s3://b/p/", "main", CLUSTERS) == Source("parquet", "s3://b/p")
-    assert parse_source("topic:old/a", "main", CLUSTERS) == Source("topic", "a", "old")
-    assert str(parse_source("table:shop.old", "main", CLUSTERS)) == "table:shop.old"
-    assert parse_source("parquet:s3://b/x/*.parquet", "main", CLUSTERS).name == "s3://b/x/*.parquet"
+        assert parse_source(f"parquet:{path}", "main") == Source("parquet", "/p/x"), path
+    assert parse_source("parquet:s3://b/p/", "main") == Source("parquet", "s3://b/p")
+    assert parse_source("topic:old/a", "main") == Source("topic", "a", "old")
+    assert str(parse_source("table:shop.old", "main")) == "table:shop.old"
+    assert parse_source("parquet:s3://b/x/*.parquet", "main").name == "s3://b/x/*.parquet"
     with pytest.raises(Refused, match="no source"):
-        parse_source("orders", "main", CLUSTERS)
-    with pytest.raises(Refused, match=r"no kafka.new; it has main, old"):
-        parse_source("topic:new/a", "main", CLUSTERS)
-    assert parse_source("topic:gone/a", "main", None) == Source("topic", "a", "gone")
+        parse_source("orders", "main")
 
 
 def test_rows_from_elsewhere_are_of_no_epoch_of_the_topic():

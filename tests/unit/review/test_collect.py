@@ -40,7 +40,7 @@ def test_what_people_did_to_either_table_is_collected_newest_first(tmp_path):
 
 
 def test_a_cutover_is_told_until_it_is_rolled_back(tmp_path):
-    """Given a backfill that was published, when main is taken back behind it, then it is not told any more; where its receipt has expired, nobody knows of that, and it is."""
+    """Given a backfill that was published, when main is taken back behind it, then it is not told any more; where its receipt has expired, nobody knows of that but by the rollback, and it is."""
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
     catalog.create_namespace("shop")
     rows, said = pa.table({"id": [1]}), {"batch_id": "b-cut", "rows": 1}
@@ -55,3 +55,6 @@ def test_a_cutover_is_told_until_it_is_rolled_back(tmp_path):
     assert cutover_of(table.metadata, "shop.orders") is None
     table.maintenance.expire_snapshots().by_id(last).by_id(cut).commit()
     assert cutover_of(table.refresh().metadata, "shop.orders") == said
+    with table.transaction() as rollback:
+        rollback.set_properties({CUTOVER: ""})
+    assert cutover_of(table.metadata, "shop.orders") is None

@@ -6,7 +6,6 @@ goes by the ledger's epoch ever meets them.
 """
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -21,7 +20,7 @@ from tidemark.domain.ledger.offsets import OffsetRange, Offsets, Ranges
 BACKFILL = "tidemark.backfill"
 """Property of a shadow table: what is being loaded into it, as `Backfill` in JSON."""
 CUTOVER = "tidemark.cutover"
-"""Property of a table: the newest backfill that was published, as `Cutover` in JSON."""
+"""Property of a table: the newest backfill that was published, as `Cutover` in JSON; empty once it is rolled back."""
 _ELSEWHERE = 2**30
 _SOURCE = re.compile(r"(topic|table|parquet):(.+)")
 
@@ -50,11 +49,11 @@ class Source:
         return current if self.kind == "own" else -1 - crc32(str(self).encode()) % _ELSEWHERE
 
 
-def parse_source(text: str, cluster: str, clusters: Collection[str] | None) -> Source:
+def parse_source(text: str, cluster: str) -> Source:
     """`topic:NAME`, `topic:CLUSTER/NAME`, `table:namespace.name`, `parquet:PATH`; empty for the table's own topic.
 
     Raises:
-        Refused: it is none of them, or its cluster is none of `clusters`; None: it was when this was first read.
+        Refused: it is none of them.
     """
     if not text:
         return Source()
@@ -70,11 +69,6 @@ def parse_source(text: str, cluster: str, clusters: Collection[str] | None) -> S
     if kind == "parquet":
         return Source("parquet", _plain_path(name))
     named, _, topic = name.rpartition("/")
-    if named and clusters is not None and named not in clusters:
-        raise Refused(
-            f"platform.yaml has no kafka.{named}; it has {', '.join(sorted(clusters))}",
-            next_step="--source topic:CLUSTER/NAME with one of these",
-        )
     return Source("topic", topic, named or cluster)
 
 

@@ -71,7 +71,7 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
         target = lake.state(contract.table)
         if target.ledger is None:
             raise unloaded(lake, contract.table)
-        source = parse_source(asked.source, contract.cluster, lake.platform.kafka)
+        source = parse_source(asked.source, contract.cluster)
         found = under_way(lake, contract)
         died = _died(lake, contract, target, signature) if found is None else None
         if asked.abort and died is not None:
@@ -176,7 +176,8 @@ def _go_on(
         shadow_state = found[0] if found and asked.cutover else None
         seen = _foreseen(work) if shadow_state is None else _publishable(lake, work, shadow_state)
         return {**work.told, **seen, "resumes": found is not None}, target.head
-    read_as = source_contract(lake, contract, work.source)
+    loads = found is None or any(_left(work, found[0]).values())
+    read_as = source_contract(lake, contract, work.source) if loads else contract
     shadow = shadow_contract(read_as, work.plan, asked.max_records)
     uuid = until_not_overtaken(contract, partial(begin, lake, work, shadow, signature.run_id))
     work = replace(work, shadow=uuid)

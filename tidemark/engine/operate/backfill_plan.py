@@ -139,9 +139,8 @@ def require_shadow(work: Work, state: TableState) -> None:
 
 
 def source_of(contract: Contract, plan: Backfill) -> Source:
-    """Where a backfill that is under way reads. What is left to do may not need its cluster, which may be gone."""
-    text = "" if plan.source == str(Source()) else plan.source
-    return parse_source(text, contract.cluster, None)
+    """Where a backfill that is under way reads."""
+    return parse_source("" if plan.source == str(Source()) else plan.source, contract.cluster)
 
 
 def _of_records(lake: Lake, contract: Contract, target: TableState, source: Source, asked: Asked) -> Work:

@@ -5,7 +5,7 @@ is read again is read once (docs/adr/0001).
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +17,7 @@ from pyiceberg.table.snapshots import Snapshot
 from tidemark import __version__
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, Stopped
+from tidemark.domain.ledger.backfill import CUTOVER
 from tidemark.domain.ledger.guard import Topic, examine, expired_ranges
 from tidemark.domain.ledger.ledger import (
     Entry,
@@ -155,7 +156,7 @@ def _attempt(
         return step, step.head
     told = {**step.as_json(), "already_there": False, "stale": sorted(downstream)}
     act = act_of(signature, "rollback", step.head, **told)
-    return step, _publish(lake, contract, step, signature.run_id, act)
+    return step, _publish(lake, contract, step, signature.run_id, act, _without_cutover(state, step))
 
 
 def _stands(lake: Lake, contract: Contract) -> TableState:
@@ -271,7 +272,16 @@ def _check_compaction(lake: Lake, contract: Contract, step: _Step, topic: Topic)
         )
 
 
-def _publish(lake: Lake, contract: Contract, step: _Step, run_id: str, act: str) -> int:
+def _without_cutover(state: TableState, step: _Step) -> dict[str, str]:
+    """The property of a backfill that is undone, emptied: it stays, for it says that there was one."""
+    text = state.properties.get(CUTOVER)
+    undone = {each.batch_id for each in step.undone}
+    return {CUTOVER: ""} if text and json.loads(text)["batch_id"] in undone else {}
+
+
+def _publish(
+    lake: Lake, contract: Contract, step: _Step, run_id: str, act: str, says: Mapping[str, str]
+) -> int:
     attempt_id = uuid4().hex[:8]
     batch = batch_id(f"{contract.table}|rollback {attempt_id}", step.old.epoch, {})
     dropped, undone = taken_back(each.settlement for each in step.undone if each.settlement)
@@ -296,6 +306,7 @@ def _publish(lake: Lake, contract: Contract, step: _Step, run_id: str, act: str)
             ledger,
             lambda: _check_kafka(contract, step, lake.topic(contract)),
             act=act,
+            says=says,
         )
     settle_published(lake, contract, ledger)
     return receipt
