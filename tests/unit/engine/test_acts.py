@@ -13,11 +13,11 @@ from dying import dying_at
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_tables
-from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.errors import Outage, Refused, Stopped
 from tidemark.domain.ledger.guard import Topic
-from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY, Ledger
+from tidemark.domain.ledger.ledger import ACT_PROPERTY, BATCH_PROPERTY, LEDGER_PROPERTY, Ledger
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import HELD_BATCH, OWNED, PAUSED, RESUMED
+from tidemark.engine.access.table_state import ACCEPTED, HELD_BATCH, OWNED, PAUSED, RESUMED, made_at
 from tidemark.engine.config.configuration import load
 from tidemark.engine.look import headroom
 from tidemark.engine.operate import accept as accepting
@@ -25,10 +25,12 @@ from tidemark.engine.operate import pause as pausing
 from tidemark.engine.operate import rollback as rolling
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.accept_upsert import accept_upsert
+from tidemark.engine.operate.backfill import backfill
+from tidemark.engine.operate.backfill_plan import Asked
 from tidemark.engine.operate.pause import pause, resume
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.table.operations import Signature, log_table
-from tidemark.engine.table.unlogged import log_missing_acts
+from tidemark.engine.table.unlogged import act_of, log_missing_act, log_missing_acts
 
 ANN = Signature("ann", "it was so", "run-1")
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
@@ -104,16 +106,32 @@ def test_a_first_load_of_an_upsert_table_stops_as_its_append_table_does(lake: La
 def test_a_rollback_that_fails_on_its_way_leaves_no_word_of_one_that_took_place(
     lake: Lake, contract: Contract, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given two loads, when the rollback of one finds no Spark, then the table is paused for it, and nothing says that it was rolled back."""
+    """Given two loads, and a resumption that died before its row, when the rollback of one finds no Spark, then the table is paused for it, nothing says that it was rolled back, and the resumption is logged."""
     monkeypatch.setattr(headroom, "TIMEOUT", 0.5)  # no broker is there
     monkeypatch.setattr(lake, "topic", lambda _: Topic("orders", "c", "t", {0: 0}, {0: 2}, {0: 2}))
     for _ in range(2):
         _append(lake, RECEIPT)
+    pause(lake, contract, ANN)
+    with dying_at(monkeypatch, "unrecorded"):
+        resume(lake, contract, Signature("bob", "me too", "run-2"))
     first = lake.catalog.load_table("shop.orders").metadata.snapshots[0].snapshot_id
     with pytest.raises(Outage, match="spark_down"):
         rollback(lake, contract, Target(first), ANN)
-    said = json.loads(lake.state("shop.orders").properties[PAUSED])["reason"]
-    assert said == f"for a rollback to snapshot {first}: it was so"
+    properties = lake.state("shop.orders").properties
+    assert json.loads(properties[PAUSED])["reason"] == f"for a rollback to snapshot {first}: it was so"
+    assert _logged(lake) == {("pause", "ann"), ("resume", "bob")}
+    assert RESUMED not in properties
+
+
+def test_a_backfill_from_a_cluster_that_nobody_knows_names_those_that_are_known(
+    lake: Lake, contract: Contract
+) -> None:
+    """Given a source on a cluster that platform.yaml does not have, when a backfill is to begin, then that is refused, with the clusters that it has."""
+    _append(lake, RECEIPT)
+    asked = Asked("topic:old/orders", datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC))
+    with pytest.raises(Refused, match="no Kafka cluster old") as refused:
+        backfill(lake, contract, asked, replace(ANN, dry_run=True))
+    assert refused.value.next_step == "name one of: main"
 
 
 def _logged(lake: Lake) -> set[tuple[str, str]]:
@@ -157,3 +175,53 @@ def test_an_act_that_only_the_table_tells_of_is_logged_by_whoever_acts_next(
     log_missing_acts(lake, "shop.orders")
     assert lake.catalog.table_exists(log_table(lake)) == bool(minutes)
     assert not minutes or _logged(lake) == {("pause", "ann")}
+
+
+def _ago(minutes: int) -> datetime:
+    return datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=minutes)
+
+
+def _note(signature: Signature, at: datetime) -> str:
+    return json.dumps({**json.loads(signature.as_note()), "at": at.isoformat()})
+
+
+def test_a_resumption_that_failed_half_way_is_none(
+    lake: Lake, contract: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a resumption whose note was written and whose table stayed paused, then nobody logs it; once it is repeated, that is logged."""
+
+    def half(lake: Lake, table: str, properties: Mapping[str, str | None]) -> None:
+        _set(lake, table, {name: text for name, text in properties.items() if text is not None})
+        raise Outage("spark_down", table, "it went between two statements")
+
+    pause(lake, contract, ANN)
+    bob = Signature("bob", "me too", "run-2")
+    with monkeypatch.context() as patch:
+        patch.setattr(pausing, "set_properties", half)
+        with pytest.raises(Outage):
+            resume(lake, contract, bob)
+    assert lake.state("shop.orders", ledger=False).paused
+    _set(lake, "shop.orders", {RESUMED: _note(bob, _ago(2))})
+    log_missing_acts(lake, "shop.orders")
+    assert _logged(lake) == {("pause", "ann")}
+    resume(lake, contract, replace(ANN, run_id="run-3"))
+    assert _logged(lake) == {("pause", "ann"), ("resume", "ann")}
+
+
+def test_an_act_that_is_logged_late_has_its_own_time(lake: Lake) -> None:
+    """Given acts that only notes and a receipt tell of, when they are logged, then in their order, each at its own time, and snapshots are named where they are known."""
+    act = act_of(replace(ANN, run_id="run-3"), "accept", None, what="record-gap")
+    _append(lake, {**RECEIPT, ACT_PROPERTY: act})
+    receipt = lake.catalog.load_table("shop.orders").current_snapshot()
+    assert receipt is not None
+    done = [("accept", Signature("bob", "me too", "run-2"), _ago(3)), ("pause", ANN, _ago(2))]
+    notes = [_note(signature, at) for _, signature, at in done]
+    _set(lake, "shop.orders", dict(zip((ACCEPTED, PAUSED), notes, strict=True)))
+    log_missing_acts(lake, "shop.orders")
+    log_missing_act(lake, "shop.orders", "accept", what="record-gap")
+    log = lake.catalog.load_table(log_table(lake))
+    of = [log.scan(snapshot_id=each.snapshot_id).to_arrow().to_pylist() for each in log.metadata.snapshots]
+    rows = [next(row for row in now if row not in before) for before, now in zip([[], *of], of, strict=False)]
+    told = [(row["verb"], row["at"], row["before_snapshot"], row["after_snapshot"]) for row in rows]
+    late = ("accept", made_at(receipt), None, receipt.snapshot_id)
+    assert told == [*((verb, at, None, None) for verb, _, at in done), late]

@@ -107,9 +107,8 @@ def _died(
         return None
     for entry in reversed(history(finish(lake, contract, state, waits))):
         if entry["plan"] == plan and entry["by"] != "contract":
-            return log_unfinished_act(
-                lake, entry, "approve", state.table, state.head, plan=plan, changes=entry["changes"]
-            )
+            changes = entry["changes"]
+            return log_unfinished_act(lake, entry, "approve", state.table, plan=plan, changes=changes)
     return None
 
 

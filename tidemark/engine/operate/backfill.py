@@ -102,7 +102,7 @@ def _died(lake: Lake, contract: Contract, target: TableState, signature: Signatu
     if signature.dry_run or not text:
         return None
     says = json.loads(text)
-    done = log_unfinished_act(lake, says, "backfill", contract.table, target.head, **says["told"])
+    done = log_unfinished_act(lake, says, "backfill", contract.table, **says["told"])
     _forget_abort(lake, contract, target)
     return done
 

@@ -33,6 +33,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import (
     PAUSED,
+    RESUMED,
     TableState,
     ancestors,
     is_compaction,
@@ -55,7 +56,7 @@ from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish
 from tidemark.engine.table.settle import settle, settle_published
-from tidemark.engine.table.unlogged import act_of, log_missing_acts
+from tidemark.engine.table.unlogged import act_of, log_missing_acts, log_noted
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,8 @@ def _attempt(
     if signature.dry_run:
         return step, None
     if not state.paused:
-        set_properties(lake, contract.table, {PAUSED: _says(signature, target)})
+        log_noted(lake, state, RESUMED)  # it goes, for the table is paused again
+        set_properties(lake, contract.table, {PAUSED: _says(signature, target), RESUMED: None})
     if step.there:
         return step, step.head
     told = {**step.as_json(), "already_there": False, "stale": sorted(downstream)}

@@ -57,7 +57,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One verb that changed a table. `arguments` is plain JSON without secrets."""
+    """One verb that changed a table. `arguments` is plain JSON without secrets; `at`: when, if that is not now."""
 
     by: str
     verb: str
@@ -68,6 +68,7 @@ class Operation:
     before_snapshot: int | None = None
     after_snapshot: int | None = None
     authenticated: str | None = None
+    at: datetime | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON for `--json` and Dagster metadata."""
@@ -135,7 +136,7 @@ def _append(lake: Lake, operation: Operation) -> None:
     if operation.run_id and _rows(log, [operation.run_id], verb=operation.verb, table=operation.table):
         return
     row = {
-        "at": datetime.now(UTC),
+        "at": operation.at or datetime.now(UTC),
         "by": operation.by,
         "verb": operation.verb,
         "table": operation.table,
@@ -151,14 +152,15 @@ def _append(lake: Lake, operation: Operation) -> None:
 
 
 def log_unfinished_act(
-    lake: Lake, says: Mapping[str, Any], verb: str, table: str, snapshot: int | None, **arguments: Any
+    lake: Lake, says: Mapping[str, Any], verb: str, table: str, **arguments: Any
 ) -> Operation | None:
     """The operation of an act that died between its change and its row, which is written now; None when it was logged.
 
-    `says`: what the table itself tells of the act, with {"by", "reason", "run_id"} and "authenticated" where known.
+    `says`: what the table itself tells of the act, with {"by", "reason", "run_id", "at"} and "authenticated" where
+    known. Where main was then nobody knows.
     """
     run_id = says.get("run_id")
-    log = load(lake.catalog, log_table(lake))
+    log = load(lake.catalog, log_table(lake)) if run_id else None
     if not run_id or (log is not None and _rows(log, [str(run_id)], verb=verb)):
         return None
     operation = Operation(
@@ -169,11 +171,18 @@ def log_unfinished_act(
         reason=str(says.get("reason", "")),
         run_id=str(run_id),
         arguments={"dry_run": False, **arguments},
-        before_snapshot=snapshot,
-        after_snapshot=snapshot,
+        at=_moment(says.get("at")),
     )
     record(lake, operation)
     return operation
+
+
+def _moment(text: Any) -> datetime | None:
+    """The time that a note says; None where somebody's hand has written none."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (TypeError, ValueError):
+        return None
 
 
 def logged_runs(lake: Lake, run_ids: Collection[str]) -> frozenset[str]:

@@ -14,7 +14,15 @@ from pyiceberg.table.snapshots import Snapshot
 
 from tidemark.domain.ledger.ledger import ACT_PROPERTY
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import ACCEPTED, PAUSED, RESUMED, TableState, load, summary_of
+from tidemark.engine.access.table_state import (
+    ACCEPTED,
+    PAUSED,
+    RESUMED,
+    TableState,
+    load,
+    made_at,
+    summary_of,
+)
 from tidemark.engine.table.operations import Operation, Signature, log_unfinished_act, logged_runs, record
 
 OWN_TIME = timedelta(minutes=1)
@@ -39,35 +47,35 @@ def log_missing_acts(lake: Lake, table: str) -> None:
     for operation in reversed(_missing(lake, table, OWN_TIME)):
         record(lake, operation)
     state = lake.state(table, ledger=False)
-    notes = _old_notes(state.properties)
-    for run_id in notes.keys() - (logged_runs(lake, notes) if notes else frozenset()):
-        log_noted(lake, state, notes[run_id])
+    for name in _old_notes(state):
+        log_noted(lake, state, name)
 
 
 def log_noted(lake: Lake, state: TableState, name: str) -> Operation | None:
     """Log the act that the property `name` tells of; None where it tells of none, or of one that is in the log."""
     verb, arguments = _NOTES[name]
-    return log_unfinished_act(
-        lake, _noted(state.properties, name), verb, state.table, state.head, **arguments
-    )
+    return log_unfinished_act(lake, _noted(state, name), verb, state.table, **arguments)
 
 
-def _noted(properties: Mapping[str, str], name: str) -> Mapping[str, Any]:
-    """What `Signature.as_note` has left there; empty where somebody's hand has written something else."""
+def _noted(state: TableState, name: str) -> Mapping[str, Any]:
+    """What `Signature.as_note` has left there; empty where somebody's hand has written something else.
+
+    Empty too for the resumption of a table that is still paused: it failed when it had written this alone.
+    """
+    if name == RESUMED and state.paused:
+        return {}
     try:
-        says = json.loads(properties.get(name, ""))
+        says = json.loads(state.properties.get(name, ""))
     except ValueError:
         return {}
     return says if isinstance(says, dict) else {}
 
 
-def _old_notes(properties: Mapping[str, str]) -> dict[str, str]:
-    """Run -> the property that tells of its act; without runs that may still be at work."""
+def _old_notes(state: TableState) -> list[str]:
+    """The properties that tell of an act, oldest first; without those of runs that may still be at work."""
     until = (datetime.now(UTC) - OWN_TIME).isoformat()
-    found = ((_noted(properties, name), name) for name in _NOTES)
-    return {
-        says["run_id"]: name for says, name in found if says.get("run_id") and says.get("at", "") <= until
-    }
+    said = {name: str(_noted(state, name).get("at", "")) for name in _NOTES}
+    return sorted((name for name, at in said.items() if "" < at <= until), key=said.__getitem__)
 
 
 def log_missing_act(lake: Lake, table: str, verb: str, **arguments: Any) -> Operation | None:
@@ -115,4 +123,5 @@ def _operation(table: str, says: Mapping[str, Any], receipt: Snapshot) -> Operat
         arguments={"dry_run": False, **says["arguments"]},
         before_snapshot=says["before"],
         after_snapshot=receipt.snapshot_id,
+        at=made_at(receipt),
     )
