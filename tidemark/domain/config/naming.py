@@ -14,9 +14,9 @@ RESERVED_NAMESPACES = frozenset({"kafka", "schema", "maintenance"})
 OPERATIONS_LOG = "tidemark_operations"
 """The table of the default namespace that says who changed what; no contract may write into it."""
 SHADOW = "_backfill"
-"""What the place of a table's backfill, and of its quarantine, is called behind the name of the table."""
+"""Suffix of the table that a backfill is loaded into; that has a quarantine of its own."""
 LINKS = ("http", "https", "mailto")
-"""Schemes that a link on a page may have: no other does anything but lead somewhere."""
+"""Schemes that a link on a page may have: others may do more than lead somewhere."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")

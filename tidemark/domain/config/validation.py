@@ -28,7 +28,7 @@ _KINDS = {
 _COLLECTIONS = (Mapping, list, tuple)
 _BOUNDS = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le")}
 MAX_DEPTH = 6
-"""How deep required keys lie: so often can taking out one thing make what holds it incomplete."""
+"""Rounds of `salvage`: what is taken out may leave incomplete what holds it, level by level."""
 _EMPTY = frozenset({"string_too_short", "too_short"})
 
 

@@ -60,7 +60,7 @@ class Group:
 
 
 def settled(evidence: Evidence, ranges: Ranges) -> list[Group] | None:
-    """What was not written, without a second look: None unless all of it was skipped, no truncate, or a tombstone.
+    """What was not written, if the pass counted it and all of it is tombstones or skips but truncates; else None.
 
     Believed only where each offset of the ranges was counted exactly once: no gap hides what a repeated task adds.
     """

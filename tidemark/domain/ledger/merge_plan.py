@@ -29,8 +29,8 @@ class AppendReceipt:
 class AppendHistory:
     """The append table at one moment. `chain`: its head's ancestors, newest first, as far as they are still there.
 
-    `whole`: what was merged and is not in the chain was undone. It reaches back to the first snapshot, or
-    what was merged is still there beside it.
+    `whole`: a merged snapshot that is not in it was rolled back, not expired: the chain is complete, or that
+    snapshot is still there beside it.
     """
 
     uuid: str

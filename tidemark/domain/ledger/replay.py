@@ -114,13 +114,12 @@ def counted_before(
     quarantined_nulls: int = 0,
     truncates: int = 0,
 ) -> Counts:
-    """How a range was counted whose records were read again as `now`, of which `null_values` had no value.
+    """How records that are counted as `now` were counted before they were read again; `null_values` have no value.
 
-    `rows` (`tombstone_rows` of them without a value) and `quarantined` (`quarantined_nulls` likewise) are there still.
-    A record that left no trace was a counted tombstone when it has no value, else it was skipped if such records are
-    skipped now or it is one of `truncates`, which became rows, else its row has been deleted since, from the quarantine
-    where the table never had so many. Of tombstones, and of truncates that had no row, there were no more than the
-    ledger has `known`; nor of quarantined ones, where an attempt that died has left such a row beside the table's.
+    `rows` (`tombstone_rows` of them without a value) and `quarantined` (`quarantined_nulls` likewise) are still there.
+    The rest left no trace. In this order it was: tombstones, as many as have no value; skipped, as many as are now or
+    are `truncates` that became rows; written, and the row deleted since, or quarantined where the table never had so
+    many rows. No count is above the ledger's `known`: a dead attempt may have left quarantine rows of its own.
     """
     quarantined = min(quarantined, known.quarantined)
     tombstones = min(max(0, null_values - tombstone_rows - quarantined_nulls), known.tombstones)

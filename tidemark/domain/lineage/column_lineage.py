@@ -140,7 +140,7 @@ def upsert_fields(append: str, columns: Iterable[str]) -> dict[str, list[Origin]
 
 
 def _values(lineage: Lineage) -> Lineage:
-    """The lineage of values: whether the newest event was a delete repeats nothing of what that is told by."""
+    """The lineage without the delete mark, which is made of `_kafka` but repeats no value of it."""
     return {
         table: {name: above for name, above in columns.items() if name != SOFT_COLUMN.name}
         for table, columns in lineage.items()

@@ -60,8 +60,8 @@ def with_layout(
 def strayed(contract: Contract, columns: Struct, shape: Shape) -> bool:
     """Whether somebody else has made a column required, or changed the layout that this contract gave the table.
 
-    As far as it can be had again. A layout that the table remembers otherwise is of another contract, yesterday's or
-    tomorrow's: an edit.
+    Only if it can be put right. Where the table remembers another layout than this contract's, the contract was
+    edited.
     """
     if any(change.verdict == "apply" for change in _optional(shape)):
         return True

@@ -1,8 +1,8 @@
 """Table metadata that this process has read or written itself, by the file that holds it: no such file ever changes.
 
-PyIceberg reads and parses it at each look at a table, several times in every batch, and with each snapshot of the table
-that takes longer. What is current is for the catalog to say, every time; only the parsing is spared, of a whole file or
-of the snapshots that were in the one before it, and of each of its commits the copy and the JSON of all earlier ones.
+PyIceberg parses the file at each look at a table, several times in every batch, and more snapshots take longer. The
+catalog is still asked each time which file is current. A known file is not parsed again, nor are known snapshots in a
+newer one; and a commit neither copies nor serializes earlier snapshots again.
 """
 
 from collections import OrderedDict
@@ -26,7 +26,7 @@ _LEAST = 10
 
 
 class MetadataFiles:
-    """The last read or written metadata of each table, the table looked at last behind all others."""
+    """The last read or written metadata of each table, the least recently used first."""
 
     def __init__(self, room: int = ROOM) -> None:
         self._room = room

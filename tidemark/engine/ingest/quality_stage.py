@@ -30,8 +30,8 @@ def judge_stage(
 ) -> dict[str, RuleResult]:
     """What the rules on the stage came to, by name; nothing is read when there are none.
 
-    Checks `without` are left out. Of a stage that takes the place of the rows where `replaced`, a blocking rule of the
-    whole table is judged all the same, against the others.
+    Checks in `without` are left out. If the stage replaces the rows where `replaced`, blocking rules of the whole table
+    are judged nevertheless, against the other rows.
 
     Raises:
         Stopped: `quality_blocked`, with every blocking rule that does not hold.

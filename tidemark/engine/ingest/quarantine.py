@@ -1,7 +1,7 @@
 """The quarantine table: records that could not enter, with cause and original bytes.
 
-Rows are published before main moves. They are keyed by (epoch, partition, offset), and whatever an attempt that died
-has left inside the batch's ranges is replaced in the same MERGE, so nothing is there twice.
+A batch publishes its rows before main moves, an act hides them until its receipt (`hide`). What a dead attempt has
+left in a batch's ranges, by (epoch, partition, offset), is replaced in the same MERGE.
 """
 
 from contextlib import suppress
@@ -39,7 +39,7 @@ COLUMNS = (
 def ensure(lake: Lake, contract: Contract) -> None:
     """Create the quarantine table of a contract when it is not there; that of a backfill's shadow is marked like it.
 
-    What the newest receipt asks of it, a rollback's say, is nothing to one that has no rows yet, and settled with that.
+    Without rows it has nothing to do for the newest receipt's settlement, and is marked as settled.
     """
     quarantine, backfill = contract.quarantine_table, contract.table_properties.get(BACKFILL)
     there = load(lake.catalog, quarantine)

@@ -1,6 +1,6 @@
 """The table as a batch needs it: made, rid of what earlier runs left, with the columns that the contract lets in.
 
-What a batch changes about a table before it is planned is here; the plan itself only reads.
+What a batch changes about a table before it stages anything is here; `make_plan` calls it.
 """
 
 from tidemark.domain.columns.coverage import Difference, covers
@@ -87,7 +87,7 @@ def evolved(
     """The table after the changes that the contract applies; `fresh`: its first receipt was written just now.
 
     Edits of the contract are looked for once: the receipts of a table say by which contract it was last written. A
-    run that still has the contract of yesterday lets the table be. A layout that somebody else has given the table
+    run whose own contract wrote the newest receipt leaves later edits alone. A layout that somebody else has given
     is looked for each time.
 
     Raises:

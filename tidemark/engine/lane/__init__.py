@@ -1,1 +1,1 @@
-"""A run serves many tables side by side, each until it has caught up."""
+"""A run serves many tables side by side; a sensor's lingers for more."""

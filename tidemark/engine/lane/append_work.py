@@ -17,7 +17,7 @@ from tidemark.engine.lane.serving import Standing
 
 @dataclass(frozen=True, slots=True)
 class AppendWork:
-    """`Work` of serve.py over one Lake; `known` are the tables that were loaded before by Dagster's records."""
+    """`Work` of serve.py over one Lake; `known`: tables that were loaded before, as Dagster's records say."""
 
     lake: Lake
     run_id: str

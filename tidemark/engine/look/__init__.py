@@ -1,1 +1,1 @@
-"""How tables stand: lag, freshness, quarantine. Reads only, and needs no Spark."""
+"""How tables stand: lag, freshness, quarantine, marts. Only `note` writes."""

@@ -222,9 +222,9 @@ def _merged_before(lake: Lake, plan: MergePlan, touched: DataFrame) -> DataFrame
 
 
 def _within_memory(lake: Lake, plan: MergePlan, cut: datetime, found: DataFrame) -> DataFrame:
-    """Without replayed events that would make a row although retention may have deleted a newer delete of their key.
+    """Drops replayed events that might bring back a deleted row: retention may have taken the delete of their key.
 
-    They are from before its cut, their key has no row, and what came after them was not read again with them.
+    They are older than its cut, their key has no row, and not all later records were read again with them.
     """
     aged = _without_sequel(plan, cut, PLACE)
     if not plan.state.rows:
@@ -269,12 +269,12 @@ def _stored(
     truncated: Mapping[int, Truncation],
     touched: DataFrame | None,
 ) -> DataFrame:
-    """The rows that stand for these keys now; as UNDONE, or ERASED where they stay marked, what no longer counts.
+    """The stored rows of these keys, each with an origin (event.py) that says whether it still counts.
 
-    Where retention has deleted append rows, a row may be the last that is known of its key. One whose append row is
-    gone counts as ever when retention may have taken that; else its record went to the quarantine, and it is UNTOLD.
-    One whose record was read again is RETOLD: what told the values that the record does not know may be gone.
-    Where nothing is gone, and it has values of older events, one of a key that a replay `touched` is made anew of all.
+    A row in a replayed range is UNDONE. Once retention has deleted append rows it is instead STORED where retention
+    may have its append row, UNTOLD where the replay sent that to the quarantine, and RETOLD where that is there, for
+    the events behind its older values may be gone. Before that, rows of columns that blend events are UNDONE for every
+    key that the replay `touched`: all events of the key are read again.
     """
     reloaded = merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded)
     undone, untold, retold = F.expr(reloaded), F.lit(False), F.lit(False)

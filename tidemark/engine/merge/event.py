@@ -5,7 +5,7 @@ ROW, CAME = "r", "came"
 """What a row holds; how many new events an event stands for."""
 UPSERT, DELETE, TRUNCATE = "upsert", "delete", "truncate"
 UNDONE, RETOLD, UNTOLD, ERASED, REMEMBERED, STORED, NEW = range(7)
-"""Where an event comes from; among equals the later one wins. UNDONE: a stored row that no longer counts. RETOLD: one
-of which only the values count that no event tells, for retention may have taken who did. UNTOLD: one that stays unless
-anything is known of its key. ERASED: one that a truncation took, and that stays, marked (soft deletes)."""
+"""Where an event comes from; of equal events the later here wins. The first four are stored rows: UNDONE no longer
+counts; RETOLD counts for values that no event brings any more; UNTOLD stays if no other event of its key is known;
+ERASED was truncated and stays, marked (soft deletes)."""
 GONE = (UNDONE, RETOLD, UNTOLD, ERASED)

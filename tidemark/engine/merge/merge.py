@@ -1,7 +1,7 @@
 """One merge: append rows that are not merged yet, reduced to one row per key, staged, audited, receipted, published.
 
-Like ingest it remembers nothing: each attempt plans from both tables, works on a branch of its own, and either moves
-main or leaves nothing behind but that branch.
+As in ingest each attempt plans from both tables and works on its own branch. One that does not move main changes no
+row; what it remembered is void.
 """
 
 import random
@@ -32,7 +32,7 @@ def merge_once(
 ) -> Commit | None:
     """Publish the next merge of an upsert table, or None when everything is merged or the table is paused.
 
-    With `goal`, a ledger of the append table, everything is what it had then.
+    `goal`: a ledger of the append table; None once all that it had is merged.
 
     Raises:
         Stopped: the table is in a stop state; nothing moved.

@@ -1,4 +1,4 @@
-"""The plan of one merge: read from both tables and nothing else."""
+"""The plan of one merge, made from both tables alone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from tidemark.engine.merge.table import prepare
 from tidemark.engine.table.branch import Attempt
 
 LIMIT = 20_000_000
-"""Offsets that one merge takes at most, a first one and a rebuild excepted: they join nothing."""
+"""Most offsets of a merge in one epoch; a first one or rebuild joins nothing, and takes all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class MergePlan:
 def make_merge_plan(
     lake: Lake, current: UpsertTable, run_id: str, *, known: bool, goal: Ledger | None
 ) -> MergePlan | None:
-    """The next merge from what both tables say, or None. What lies beyond `goal` alone is no reason for one.
+    """The next merge, or None; makes or alters the table first. Rows beyond `goal` alone start no merge.
 
     Raises:
         Stopped: any stop state that they show.

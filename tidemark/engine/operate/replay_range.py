@@ -278,7 +278,7 @@ def _foreseen(lake: Lake, plan: Plan, decoded: DataFrame) -> dict[str, Any]:
     """What the replay would do, as far as it is known before anything is staged.
 
     Raises:
-        Refused: it would be, for records that would be lost or are too many for the quarantine.
+        Refused: as the replay would be: records would be lost, or flood the quarantine.
     """
     waits = waiting(lake, plan.contract, plan.ledger.epoch, plan.ranges)
     written = decoded.where(F.col(FATE) == "written").select("_kafka.partition", "_kafka.offset")

@@ -61,10 +61,10 @@ def told(
     left: Iterable[Change],
     before: Iterable[Entry] = (),
 ) -> dict[str, str | None]:
-    """The properties to set after the last one: `entry`, and what others had begun and did, `left` and undone aside.
+    """The properties to set after the last commit: `entry`, and what dead runs had begun, as far as it was made.
 
-    Two that did the same at once are told as one: `before` is the history that was planned on. An
-    approval of which anything is left can be repeated.
+    What two runs made at once is one entry: `before` is the history that was planned on. A begun approval
+    stays begun while any of it is `left`.
     """
     there, paths = metadata.properties, {".".join(path) for path, _ in fields(metadata)}
     known, others = noted(there, HISTORY), noted(there, BEGUN)

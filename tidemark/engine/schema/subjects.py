@@ -69,8 +69,8 @@ def read_listed(lake: Lake, contract: Contract) -> Listed:
 def in_order(subjects: Sequence[Sequence[RegisteredSchema]]) -> tuple[RegisteredSchema, ...]:
     """Each schema once, oldest first; one that was registered again is as new as its last version.
 
-    Version numbers of several subjects do not compare: their schemas are numbered anew, by id. What is deleted is older
-    than what is not, so that it decides nothing, and left out where it is of another type than all of that.
+    Version numbers of several subjects do not compare: their schemas are numbered anew, by id. Deleted ones come first,
+    so that they decide nothing, and are left out where no other schema has their type.
     """
     newest = {each.id: each for each in sorted(chain.from_iterable(subjects), key=_age)}
     if len(subjects) > 1:

@@ -42,9 +42,9 @@ class NoRows(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a contract says of how schemas are read; `message` is the one of Protobuf's that is meant.
+    """How a contract wants schemas to be read. `message`: the Protobuf message of the values.
 
-    Without it `first` is, the first message of the oldest schema, and where a version lacks that its own first one.
+    Without it they are `first`, the oldest schema's first message; a version without that uses its own first.
     `nanos`: its timestamps keep all nine digits. `variants`: what has no single type is a VARIANT.
     """
 

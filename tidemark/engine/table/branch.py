@@ -52,8 +52,8 @@ class Attempt:
 def open_branch(lake: Lake, attempt: Attempt) -> frozenset[int]:
     """Create the attempt's branch at the planned head; returns the snapshots that this alone has made.
 
-    On a table without snapshots Iceberg begins the branch with an empty one, otherwise there are none. Expirers count
-    a branch's age from its snapshot, so what an old head lacks is added: a day from now, not from the head.
+    On a table without snapshots Iceberg makes an empty one for the branch, else none. Expirers count a branch's age
+    from its snapshot: the head's age is added to its retention, so that it lasts a day from now.
 
     Raises:
         Overtaken: the snapshot that it should begin with is gone.

@@ -1,4 +1,4 @@
-"""Where a record is: its fate and, for a row, where it comes from. Needs neither Spark nor Dagster.
+"""Where a record is: its fate and, for a row, where it comes from. Spark only if PyIceberg cannot.
 
 Rows are found by PyIceberg, which skips files by their statistics on `_kafka.partition` and `_kafka.offset`; what the
 offsets, the receipts and the quarantine do not say, Kafka is asked for.
