@@ -86,12 +86,31 @@ def errors_of(event: DagsterEvent | None) -> dict[str, Mapping[str, Any]]:
     }
 
 
+def why_step(event: DagsterEvent) -> str:
+    """What a step failed of: its own words, else those of the exception that Dagster's is about."""
+    data = event.step_failure_data
+    if data.user_failure_data and data.user_failure_data.description:
+        return data.user_failure_data.description
+    return (data.error.cause or data.error).message.strip() if data.error else "failed"
+
+
+def why_run(instance: dg.DagsterInstance, run_id: str) -> str:
+    """What a run failed of in which no step did."""
+    says, error = _failure(instance, run_id)
+    return error or says or "the run failed before any step did"
+
+
 def _interrupted(instance: dg.DagsterInstance, run_id: str) -> bool:
     """Whether the run was asked to end, as when Dagster itself is stopped: no fault of its tables."""
+    return "DagsterExecutionInterruptedError" in _failure(instance, run_id)[1]
+
+
+def _failure(instance: dg.DagsterInstance, run_id: str) -> tuple[str, str]:
+    """The words with which a run was failed, and the exception that it failed of, where there is one."""
     found = instance.get_records_for_run(run_id, of_type=DagsterEventType.RUN_FAILURE, limit=1).records
     event = found[0].event_log_entry.dagster_event if found else None
     error = getattr(event.event_specific_data, "error", None) if event else None
-    return error is not None and "DagsterExecutionInterruptedError" in error.message
+    return (event.message or "") if event else "", error.message.strip() if error else ""
 
 
 def knowing(lake: Lake, instance: dg.DagsterInstance) -> Lake:

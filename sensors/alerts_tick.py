@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 import dagster as dg
 import httpx
 from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
+from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NAME
 from pydantic import ConfigDict, TypeAdapter
 
-from assets.last_runs import errors_of
+from assets.last_runs import errors_of, why_run, why_step
 from assets.names import table_key, table_of
 from jobs.operations import OF_VERB
 from sensors.cursor import Moment
@@ -21,9 +22,9 @@ from tidemark.domain.config.units import counted
 
 AT_ONCE = 50
 AGAIN = 24 * 3600.0
-"""Seconds after which a table that stopped and is tried again and again, to no avail, is told once more."""
+"""Seconds after which what is tried again and again, to no avail, is told once more."""
 APART = 3600.0
-"""Seconds between two failures after which the second is another one: a stopped table is tried every ten minutes."""
+"""Seconds between two failures after which the second is another one: what stopped is tried again within minutes."""
 _TIMEOUT = 10.0
 
 
@@ -31,8 +32,8 @@ _TIMEOUT = 10.0
 class Cursor:
     """`since`: when the last told run had failed; `checked`: when the last looked at check was evaluated.
 
-    `red`: the checks that are red, each with a digest of what was told about it. `stopped`: the same of tables that
-    runs stopped at, with the times of the failure that was told and of the last one.
+    `red`: the checks that are red, each with a digest of what was told about it. `stopped`: the same of what
+    failed (see `_is_news`), with the times of the failure that was told and of the last one.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -80,50 +81,65 @@ def _failed_runs(instance: dg.DagsterInstance, cursor: Cursor) -> Iterator[Alert
     records: list[RunRecord] = list(
         instance.get_run_records(wanted, limit=AT_ONCE, order_by="update_timestamp", ascending=True)
     )
+    told = cursor.since - APART
     for record in records:
-        at = record.update_timestamp.replace(tzinfo=UTC).timestamp()
-        cursor.since = max(cursor.since, at)
-        yield from _of_run(instance, record.dagster_run, cursor, at)
+        changed = record.update_timestamp.replace(tzinfo=UTC).timestamp()
+        cursor.since = max(cursor.since, changed)
+        at = record.end_time or changed
+        if at > told:  # else it is told, and changed because somebody gave it a tag
+            yield from _of_run(instance, record.dagster_run, cursor, at)
 
 
 def _of_run(instance: dg.DagsterInstance, run: DagsterRun, cursor: Cursor, at: float) -> Iterator[Alert]:
-    """What its failed steps tell, or that there were none."""
+    """What its failed steps tell, or the run itself where there are none."""
     failures = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
     for each in failures:
         event = each.event_log_entry.dagster_event
         if event is not None:
             yield from _of_step(instance, run, event, cursor, at)
     if not failures:
-        yield Alert(run.job_name, "the run failed before any step did", run_id=run.run_id)
+        alert = Alert(run.job_name, why_run(instance, run.run_id), run_id=run.run_id)
+        if _is_news(cursor, run.job_name, alert, at):
+            yield alert
 
 
 def _of_step(
     instance: dg.DagsterInstance, run: DagsterRun, event: dg.DagsterEvent, cursor: Cursor, at: float
 ) -> Iterator[Alert]:
-    """One alert per table that stopped, unless it was told already; for any other failure one for the run."""
+    """One alert per table that stopped, or else one for the job, unless it was told already."""
     errors = errors_of(event)
     for table, error in errors.items():
-        subject = run.job_name if table == OF_VERB else table
-        alert = stopped(error.get("table") or subject, error, run.run_id)
-        if table == OF_VERB or _is_news(instance, alert, cursor, at):
+        verb = table == OF_VERB
+        alert = stopped(error.get("table") or (run.job_name if verb else table), error, run.run_id)
+        got_on = 0.0 if verb else _newest(instance, table)
+        if _is_news(cursor, run.run_id if verb else table, alert, at, got_on):
             yield alert
     if not errors:
-        data = event.step_failure_data
-        what = data.user_failure_data.description if data.user_failure_data else None
-        yield Alert(run.job_name, what or (data.error.message if data.error else "failed"), run_id=run.run_id)
+        step = str(event.step_key)
+        job = step if run.job_name == IMPLICIT_ASSET_JOB_NAME else run.job_name
+        alert = Alert(job, why_step(event), run_id=run.run_id)
+        if _is_news(cursor, f"{run.job_name} {step}", alert, at):
+            yield alert
 
 
-def _is_news(instance: dg.DagsterInstance, alert: Alert, cursor: Cursor, at: float) -> bool:
-    """Whether a table stopped otherwise than it was told of within a day, or has got on in between."""
+def _is_news(cursor: Cursor, failed: str, alert: Alert, at: float, got_on: float = 0.0) -> bool:
+    """Whether what failed did so otherwise than it was told of within a day, or has got on in between.
+
+    `failed`: the table, the step of a job, or, of what a person asked for, the run.
+    """
     mark = _digest(alert.state, _figureless(alert.what))
-    known, told, last = cursor.stopped.get(alert.subject, ("", 0.0, 0.0))
-    if known == mark and at - told < AGAIN and at - last < APART:
-        newest = instance.get_latest_materialization_event(table_key(alert.subject))
-        if newest is None or newest.timestamp <= last:
-            cursor.stopped[alert.subject] = (mark, told, at)
-            return False
-    cursor.stopped[alert.subject] = (mark, at, at)
-    return True
+    known, told, last = cursor.stopped.get(failed, ("", 0.0, 0.0))
+    if at <= last:
+        return False
+    again = known == mark and at - told < AGAIN and at - last < APART and got_on <= last
+    cursor.stopped[failed] = (mark, told if again else at, at)
+    return not again
+
+
+def _newest(instance: dg.DagsterInstance, table: str) -> float:
+    """When a table last had a result."""
+    newest = instance.get_latest_materialization_event(table_key(table))
+    return newest.timestamp if newest else 0.0
 
 
 def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor) -> Iterator[Alert]:
@@ -158,7 +174,8 @@ def _mark(found: dg.AssetCheckEvaluation) -> str:
 
 
 def _figureless(text: str) -> str:
-    return re.sub(r"\d[\d.,:]*", "#", text)
+    """Without what is another one each time: ids of runs and sessions, and figures."""
+    return re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\d[\d.,:]*", "#", text)
 
 
 def _digest(kind: str | None, says: str) -> str:

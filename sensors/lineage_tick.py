@@ -11,6 +11,7 @@ import dagster as dg
 from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 from pydantic import ConfigDict, TypeAdapter
 
+from assets.last_runs import why_run, why_step
 from assets.names import ROLE_TAG, table_of
 from resources.lake import LakeResource
 from sensors.cursor import Moment
@@ -179,8 +180,5 @@ def _materialized(
 
 def _error(instance: dg.DagsterInstance, run: DagsterRun) -> str:
     records = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
-    for each in records:
-        event = each.event_log_entry.dagster_event
-        if event is not None and event.step_failure_data.error is not None:
-            return event.step_failure_data.error.message.strip()
-    return "the run failed"
+    events = [each.event_log_entry.dagster_event for each in records]
+    return next((why_step(event) for event in events if event), None) or why_run(instance, run.run_id)

@@ -3,14 +3,17 @@
 import json
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
+from uuid import uuid4
 
 import dagster as dg
 import pytest
 
 import assets.lane_run
 import resources.lake as configuration_module
+import sensors.alerts_tick
 from assets.names import REVIEW, schema_key, table_key
 from orchestration.definitions import build_defs
+from sensors.dead_runs import DIED
 from tidemark.domain.alerts import WEBHOOK
 
 STOPPED = {"state": "topic_missing", "message": "there is no topic clicks", "next_step": "create the topic"}
@@ -149,6 +152,72 @@ def test_a_table_that_is_tried_again_and_stops_again_is_told_once_a_day(
         kept["stopped"]["web.clicks"][place] -= hours * 3600
         cursor = json.dumps(kept)
         assert told(state="permission_denied", message="not allowed, 6 times") == ["permission_denied"]
+
+
+def test_a_failure_of_no_table_is_told_once_with_its_cause(where, webhook, instance, monkeypatch):
+    """Given jobs that fail again and again of what is no stop of a table, or whose process dies, then each is told once, in the words of what happened, and a tag that a run is given later is no failure."""
+    defs = build_defs(where=where)
+    cursor, _ = tick(defs, instance, None)
+    ingest, reason = defs.resolve_job_def("ingest"), "no space left on device {}"
+
+    def told():
+        nonlocal cursor
+        before = len(webhook.bodies)
+        cursor, _ = tick(defs, instance, cursor)
+        return [
+            (each["subject"], each["what"]) for body in webhook.bodies[before:] for each in body["alerts"]
+        ]
+
+    def broken(*_args, **_how):
+        raise OSError(reason.format(uuid4()))
+        yield
+
+    def fails():
+        found = ingest.execute_in_process(
+            instance=instance, asset_selection=[table_key("web.clicks")], raise_on_error=False
+        )
+        return found.run_id
+
+    def dies():
+        run = instance.create_run_for_job(ingest, status=dg.DagsterRunStatus.STARTED)
+        instance.report_run_failed(run, DIED)
+        return run.run_id
+
+    monkeypatch.setattr(assets.lane_run, "run_tables", broken)
+    first = fails()
+    ((subject, what),) = told()
+    assert (subject, what.split(" device ")[0]) == ("ingest", "OSError: no space left on")
+    fails()
+    assert told() == []
+    dead = dies()
+    assert told() == [("ingest", DIED)]
+    dies()
+    assert told() == []
+    reason = "another reason {}"
+    fails()
+    assert len(told()) == 1
+    for run_id in (first, dead):
+        instance.add_run_tags(run_id, {"seen": "by me"})
+    assert told() == []
+    cursor = json.dumps(json.loads(cursor) | {"stopped": {}})
+    monkeypatch.setattr(sensors.alerts_tick, "APART", 0.0)
+    instance.add_run_tags(first, {"seen": "again"})
+    assert told() == []
+
+
+def test_an_act_that_failed_is_told_each_time_but_a_tag_is_no_act(where, webhook, instance):
+    """Given the same act that fails twice, then each is told, for a person waits for it; that the run is changed later is not."""
+    defs = build_defs(where=where)
+    cursor, _ = tick(defs, instance, None)
+    config = {"ops": {"pause_table": {"config": {"table": "shop.ordres"}}}}
+    for _ in range(2):
+        done = defs.resolve_job_def("pause").execute_in_process(
+            run_config=config, instance=instance, raise_on_error=False
+        )
+        cursor, _ = tick(defs, instance, cursor)
+    instance.add_run_tags(done.run_id, {"seen": "by me"})
+    tick(defs, instance, cursor)
+    assert [len(each["alerts"]) for each in webhook.bodies] == [1, 1]
 
 
 def test_a_newline_behind_the_address_is_none_of_it_and_one_within_is_a_reason(

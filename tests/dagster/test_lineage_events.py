@@ -126,6 +126,24 @@ def test_each_table_of_a_run_begins_and_ends_as_it_did(defs, instance, receiver,
     assert len(receiver.events) == 4, "nothing is told twice"
 
 
+def test_a_failure_is_told_in_the_words_of_its_cause(defs, instance, receiver, monkeypatch):
+    """Given a step that an exception ended, and a run whose process died, then each says why, not that something failed."""
+    cursor = tick(defs, instance, None)
+    monkeypatch.setattr(assets.lane_run, "run_tables", lambda *_, **__: 1 // 0)
+    job, keys = defs.resolve_job_def("ingest"), {table_key("shop.orders")}
+    job.execute_in_process(instance=instance, asset_selection=list(keys), raise_on_error=False)
+    dead = instance.create_run_for_job(
+        job.get_subset(asset_selection=keys), status=dg.DagsterRunStatus.STARTED, asset_selection=keys
+    )
+    instance.report_run_failed(dead, "its process died")
+    tick(defs, instance, cursor)
+    failed = [each for each in receiver.events if each["eventType"] == "FAIL"]
+    assert [each["run"]["facets"]["errorMessage"]["message"] for each in failed] == [
+        "ZeroDivisionError: integer division or modulo by zero",
+        "its process died",
+    ]
+
+
 def test_a_login_in_the_address_of_the_catalog_is_told_to_nobody(where, receiver, instance, monkeypatch):
     """Given a REST catalog whose address has user and password in it, then the dataset is its address without them."""
     sql = 'type: sql, uri: "sqlite:////nowhere/catalog.db", warehouse: "file:///nowhere"'

@@ -1,7 +1,7 @@
 """What people are told when a run fails or a check turns red: words, and the JSON that chat webhooks take. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -11,6 +11,11 @@ from tidemark.domain.states import REMEDIES, State
 WEBHOOK = "TIDEMARK_ALERT_WEBHOOK"
 """The environment variable with the address that alerts are posted to."""
 _NAMED = 20
+_SAID = 2_000
+"""Characters of what happened that are told: what a tool printed may be of any length, and a chat refuses that."""
+_BLOCK = 2_900
+_TEXT = 15_000
+"""What Slack takes in one block, and Mattermost in one text, with some to spare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +56,14 @@ def stopped(table: str, error: Mapping[str, Any], run_id: str) -> Alert:
 
 def message(alerts: Sequence[Alert]) -> dict[str, Any]:
     """The body of one POST, as Slack's incoming webhooks take it; Mattermost and Rocket.Chat read `text`."""
+    alerts = [replace(each, what=each.what[:_SAID]) for each in alerts]
     lines = [each.line() for each in alerts[:_NAMED]]
     if len(alerts) > _NAMED:
         lines.append(f"… and {len(alerts) - _NAMED} more: tidemark status")
     head = f"Tidemark: {counted(len(alerts), 'alert')}"
-    blocks = [{"type": "section", "text": {"type": "mrkdwn", "text": line[:2900]}} for line in lines]
+    blocks = [{"type": "section", "text": {"type": "mrkdwn", "text": line[:_BLOCK]}} for line in lines]
     return {
-        "text": "\n".join([head, *lines]),
+        "text": "\n".join([head, *lines])[:_TEXT],
         "blocks": [{"type": "header", "text": {"type": "plain_text", "text": head}}, *blocks],
         "alerts": [
             {"subject": a.subject, "state": a.state, "what": a.what, "next": a.next_step, "run_id": a.run_id}

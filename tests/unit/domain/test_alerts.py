@@ -27,7 +27,11 @@ def test_a_storm_is_one_message_of_bounded_length():
     assert len(body["alerts"]) == 300
     assert len(body["blocks"]) < 50
     assert all(len(block["text"]["text"]) <= 3000 for block in body["blocks"])
-    assert "280 more" in body["text"]
+    assert len(body["text"]) < 16_000, "what Mattermost takes"
+    assert all(len(each["what"]) <= 2000 for each in body["alerts"])
+    few = message([Alert("t", "x" * 50_000, next_step="look"), *(Alert(f"t{n}", "short") for n in range(29))])
+    assert "> next: `look`" in few["text"]
+    assert "10 more" in few["text"]
 
 
 def test_text_of_others_neither_pings_nor_links_and_is_whole():
