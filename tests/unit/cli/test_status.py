@@ -1,5 +1,6 @@
 """A table's state follows from facts alone; a service that is down is a state, not a failure."""
 
+import socket
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,7 +10,8 @@ from rich.console import Console
 
 from tidemark.cli import status as status_module
 from tidemark.domain.cadence.lag import Sighting
-from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.contract import Contract, Key, Value
+from tidemark.domain.config.platform import Platform
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.states import State
@@ -17,6 +19,7 @@ from tidemark.engine.access.table_state import ACCEPTED_BATCH, PAUSED, TableStat
 from tidemark.engine.look.quarantined import Cause
 from tidemark.engine.look.sightings import Look, Memory
 from tidemark.engine.look.status import Facts, Hint, Status, judge
+from tidemark.engine.look.tables import _with_reachability
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CONTRACT = Contract(topic="orders", table="shop.orders")
@@ -146,6 +149,35 @@ def test_what_cannot_be_known_is_null() -> None:
         None,
         {"0": 100},
     )
+
+
+def test_the_stream_is_as_far_as_the_table_at_least() -> None:
+    """Given a record dated 2099, which hides all others of its partition from Kafka, then the stream's clock is the newest time known; that of another topic is not this one's."""
+    plain = table()
+    read = replace(plain, ledger=plain.ledger.model_copy(update={"max_timestamp": NOW}))
+    for told in (None, NOW - timedelta(hours=1)):
+        assert status(table=read, stream_clock=told).stream_clock == NOW
+        assert status(table=read, stream_clock=told, topic=topic(topic_id="t2")).stream_clock == told
+    ahead = NOW + timedelta(seconds=5)
+    assert status(table=read, stream_clock=ahead).stream_clock == ahead
+    assert status(table=read, topic=None, topic_fault="kafka_down").stream_clock is None
+
+
+@pytest.mark.parametrize(("value", "key"), [("registry", "raw"), ("json", "registry"), ("json", "string")])
+def test_a_registry_that_is_down_concerns_tables_whose_values_or_keys_need_it(value: str, key: str) -> None:
+    """Given a registry where nobody listens, then records wait for it that could not be decoded without."""
+    with socket.create_server(("127.0.0.1", 0)) as spark:
+        platform = Platform(
+            catalog={"name": "lake", "type": "sql", "uri": "sqlite://", "warehouse": "file:///nowhere"},
+            spark={"remote": f"sc://127.0.0.1:{spark.getsockname()[1]}"},
+            schema_registry={"main": {"url": "http://127.0.0.1:1"}},
+        )
+        contract = CONTRACT.model_copy(update={"value": Value(format=value), "key": Key(format=key)})
+        waits, level = _with_reachability(
+            platform, [facts(contract=contract, topic=topic(150)), facts(contract=contract)]
+        )
+    assert waits.unreachable == ("registry_down" if "registry" in {value, key} else None)
+    assert level.unreachable is None
 
 
 def test_lag_is_the_age_of_the_oldest_unpublished_offset_by_our_clock() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from tidemark.domain.cadence.lag import Lag, Sighting, measure
 from tidemark.domain.config.contract import Contract, StartOffsets
 from tidemark.domain.ledger.guard import Finding, Topic, another, examine
-from tidemark.domain.ledger.ledger import Ledger
+from tidemark.domain.ledger.ledger import Ledger, later
 from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.domain.states import FINE, HELD_BACK, OUTAGES, STATES, State, remedy
 from tidemark.domain.times import iso
@@ -84,6 +84,14 @@ class Facts:
     def misnamed(self) -> bool:
         """Whether a first load cannot begin where the contract says, exactly as ingest would find."""
         return not self.loaded and self.topic is not None and fault_of(self.topic, self._named) is not None
+
+    @property
+    def stream(self) -> datetime | None:
+        """The newest record time of the topic. Kafka tells none of a partition with a record dated days ahead."""
+        ledger = self.table.ledger if self.table else None
+        if ledger is None or self.topic is None or another(ledger, self.topic):
+            return self.stream_clock
+        return later(self.stream_clock, ledger.max_timestamp)
 
     @property
     def finding(self) -> Finding | None:
@@ -168,7 +176,7 @@ def judge(facts: Facts, *, poll: timedelta, now: datetime) -> Status:
         state=state,
         lag_records=lag.records if lag else None,
         lag_seconds=lag.seconds if lag else None,
-        stream_clock=facts.stream_clock,
+        stream_clock=facts.stream,
         table_clock=known.ledger.max_timestamp if known and known.ledger else None,
         headroom=facts.headroom,
         last_commit=known.committed_at if known else None,

@@ -101,9 +101,13 @@ def _topics(lake: Lake, contracts: Sequence[Contract]) -> Answers:
 def _with_topics(lake: Lake, found: Sequence[Facts], answers: Answers) -> list[Facts]:
     """Topics are asked beside the tables: one that seems to end before its table has got to is asked once more."""
     seen = [_absent(lake, _with_topic(facts, *answers)) for facts in found]
-    before = [f.contract for f in seen if f.finding and f.finding.state == "offsets_regressed"]
+    before = [facts.contract for facts in seen if _regressed(facts)]
     later = _topics(lake, before) if before else answers
-    return [_with_topic(facts, *later) if facts.contract in before else facts for facts in seen]
+    return [_with_topic(facts, *later) if _regressed(facts) else facts for facts in seen]
+
+
+def _regressed(facts: Facts) -> bool:
+    return facts.finding is not None and facts.finding.state == "offsets_regressed"
 
 
 def _with_topic(
@@ -133,7 +137,7 @@ def _with_headroom(lake: Lake, found: Sequence[Facts]) -> list[Facts]:
     """That of tables whose records wait; tables of one topic share that of the oldest record among theirs."""
     by_cluster: dict[str, dict[str, dict[int, int]]] = defaultdict(dict)
     for facts in found:
-        if facts.topic and facts.table and waiting_records(facts):
+        if facts.topic and _behind(facts):
             first = facts.committed
             behind = {p: max(first.get(p, 0), facts.topic.log_start[p]) for p, end in facts.topic.end.items()}
             behind = {p: o for p, o in behind.items() if o < facts.topic.end[p]}
@@ -145,28 +149,29 @@ def _with_headroom(lake: Lake, found: Sequence[Facts]) -> list[Facts]:
         answer, _ = asked(lambda: headrooms(block, wanted))  # noqa: B023
         rooms |= {(cluster, topic): room for topic, room in (answer or {}).items()}
     return [
-        replace(f, headroom=rooms.get((f.contract.cluster, f.contract.topic)))
-        if f.table and waiting_records(f)
-        else f
+        replace(f, headroom=rooms.get((f.contract.cluster, f.contract.topic))) if _behind(f) else f
         for f in found
     ]
 
 
 def _with_reachability(platform: Platform, found: Sequence[Facts]) -> list[Facts]:
     """Only tables whose records wait need Spark and the registry."""
-    behind = [facts for facts in found if facts.table and waiting_records(facts)]
-    if not behind:
+    if not any(_behind(facts) for facts in found):
         return list(found)
     spark_down = not listens(platform.spark.remote, CONNECT)
     registries = {name: not listens(block.url, CONNECT) for name, block in platform.schema_registry.items()}
 
     def unreachable(facts: Facts) -> State | None:
-        needs = facts.contract.value.format in REGISTRY_FORMATS
-        if needs and registries.get(facts.contract.cluster):
+        formats = {facts.contract.value.format, facts.contract.key.format}
+        if formats & REGISTRY_FORMATS and registries.get(facts.contract.cluster):
             return "registry_down"
         return "spark_down" if spark_down else None
 
-    return [replace(f, unreachable=unreachable(f)) if f in behind else f for f in found]
+    return [replace(facts, unreachable=unreachable(facts)) if _behind(facts) else facts for facts in found]
+
+
+def _behind(facts: Facts) -> bool:
+    return facts.table is not None and waiting_records(facts) > 0
 
 
 def _remembered(facts: Facts, memory: Memory, now: datetime) -> Facts:
