@@ -16,7 +16,7 @@ from sensors.cursor import CATALOG
 from sensors.tick import READS, Tick
 from tidemark.domain.cadence.freshness import judge, judge_unseen, of_paused
 from tidemark.domain.cadence.lag import Lag
-from tidemark.domain.cadence.request import Ask
+from tidemark.domain.cadence.request import Ask, not_the_same
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Stopped, TidemarkError
 from tidemark.domain.ledger.guard import Topic
@@ -41,11 +41,17 @@ def topic_observations(tick: Tick, decision: Ask, every: timedelta) -> Iterator[
 
 
 def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvaluation]:
-    """One evaluation per table whose grade is another than at the last tick."""
+    """One evaluation per table whose grade is another than at the last tick. It stays while nothing can be known:
+
+    of a topic that is gone, or is not the one that was read, nothing waits, and what was not read is not published.
+    """
     for contract in tick.contracts:
         entry, lag = tick.cache.entry(contract.table), decision.lags.get(contract.table)
         if lag is None or entry.committed is None or entry.fault or entry.read_at != tick.now:
             continue  # what a run has committed since the last reading would count as lag
+        topic = tick.topics[contract.cluster].get(contract.topic)
+        if not_the_same(topic, entry.topic_id, entry.committed):
+            continue
         quiet = (tick.now - entry.active).total_seconds() if entry.active else None
         found = judge(lag, contract.freshness, quiet=quiet, staged=entry.staged)
         if entry.paused:

@@ -213,10 +213,11 @@ class Tick:
         committed = entry.committed or {}
         if waiting(committed, topic.end):
             entry.active = self.now
-        last = entry.sightings[-1].end if entry.sightings else None
+        known = [seen for seen in entry.sightings if not waiting(topic.end, seen.end)]  # else another topic's
+        last = known[-1].end if known else None
         fresh = (
             []
             if last is not None and dict(last) == dict(topic.end)
             else [Sighting(self.now, dict(topic.end))]
         )
-        entry.sightings = prune([*entry.sightings, *fresh], committed)
+        entry.sightings = prune([*known, *fresh], committed)

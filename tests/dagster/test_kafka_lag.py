@@ -621,6 +621,42 @@ def test_freshness_is_evaluated_when_its_grade_changes(tick, lake):
     assert grades(tick(later=700)) == {"shop/orders": (False, "ERROR")}
 
 
+@pytest.mark.parametrize("there", [{}, {"orders": {0: 3}}], ids=["deleted", "made anew"])
+def test_a_topic_that_is_gone_makes_no_table_fresh(tick, lake, there, instance, defs):
+    """Given records that waited for too long, when their topic is deleted or made anew, then the check stays red: they were never published."""
+    tick()
+    lake.ends["orders"] = {0: 25}
+    tick(later=1)
+    assert not graded(tick(later=700))["shop/orders"]
+    del lake.ends["orders"]
+    lake.ends |= there
+    assert graded(tick(later=800)) == {}
+    check = dg.AssetCheckKey(AssetKey(["shop", "orders"]), "freshness")
+    job = defs.resolve_implicit_global_asset_job_def().get_subset(
+        asset_selection=set(), asset_check_selection={check}
+    )
+    (found,) = job.execute_in_process(instance=instance).get_asset_check_evaluations()
+    state = "offsets_regressed" if there else "topic_missing"
+    assert (found.passed, found.description) == (False, f"it cannot be judged: {state}")
+    lake.ends["orders"] = {0: 10}
+    assert graded(tick(later=900)) == {"shop/orders": True}
+
+
+def graded(found):
+    checks = [e for e in found.asset_events if isinstance(e, dg.AssetCheckEvaluation)]
+    return {each.asset_key.to_user_string(): each.passed for each in checks}
+
+
+def test_lag_is_not_measured_from_a_topic_that_is_no_more(tick, lake):
+    """Given records that waited when their topic was deleted, when it is made anew and accepted, then a record of it has waited since it came."""
+    lake.ends["orders"] = {0: 1000}
+    tick(later=-5000)
+    loaded(lake, "shop.orders", 0, 0)
+    tick(later=-90)
+    lake.ends["orders"] = {0: 1}
+    assert "1 records wait, due in 4" in tick(later=-5).skip_message
+
+
 def test_freshness_that_is_evaluated_while_nobody_answers_is_a_warning(tick, lake, instance, defs):
     """Given a table whose check somebody evaluates in an outage, then it cannot be judged, which is no failure of the table."""
     tick()

@@ -40,6 +40,14 @@ def test_the_oldest_waiting_look_is_never_forgotten(growth: list[int]) -> None:
     assert lag.seconds == (0 if first is None else 100 - first)
 
 
+def test_looks_at_a_topic_that_was_made_anew_since_say_nothing_of_this_one() -> None:
+    """Given a topic of which all was published, when it is deleted and made anew, then what waits is no older than that."""
+    memory = Memory().with_look(topic(1000), {0: 1000}, at(0)).with_look(topic(40), {0: 40}, at(500))
+    memory = memory.with_look(topic(41), {0: 40}, at(510))
+    assert measure({0: 40}, {0: 41}, memory.sightings(), at(512)).seconds == 2
+    assert memory.published_until({0: 40}) == at(500)
+
+
 def test_a_transaction_is_held_since_the_end_stands_still() -> None:
     memory = Memory().with_look(topic(5, 9), {0: 5}, at(0)).with_look(topic(5, 9), {0: 5}, at(30))
     assert memory.held == at(0)

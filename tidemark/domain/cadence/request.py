@@ -170,12 +170,18 @@ def _never_loaded(seen: Seen, now: datetime) -> Verdict | None:
 
 
 def _not_the_same(seen: Seen, _now: datetime) -> Verdict | None:
-    if seen.topic is None:
-        return Verdict(due=True, reason="the topic is missing")
-    if seen.topic_id and seen.topic.topic_id and not seen.topic.topic_id.startswith(seen.topic_id):
-        return Verdict(due=True, reason="the topic was made anew")
-    if any(seen.topic.end.get(p, 0) < committed for p, committed in (seen.committed or {}).items()):
-        return Verdict(due=True, reason="the topic ends before the ledger")
+    why = not_the_same(seen.topic, seen.topic_id, seen.committed or {})
+    return Verdict(due=True, reason=why) if why else None
+
+
+def not_the_same(topic: Topic | None, topic_id: str | None, committed: Offsets) -> str | None:
+    """Why the topic is not the one that was read; `topic_id`: the beginning of that one's. None while it may be."""
+    if topic is None:
+        return "the topic is missing"
+    if topic_id and topic.topic_id and not topic.topic_id.startswith(topic_id):
+        return "the topic was made anew"
+    if any(topic.end.get(p, 0) < offset for p, offset in committed.items()):
+        return "the topic ends before the ledger"
     return None
 
 

@@ -8,6 +8,9 @@ from typing import Any
 from tidemark.domain.cadence.freshness import Judgement, judge
 from tidemark.domain.cadence.lag import Lag, Sighting, measure
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Stopped
+from tidemark.domain.ledger.guard import examine
+from tidemark.domain.ledger.ledger import later
 from tidemark.engine.access.lake import Lake
 
 
@@ -43,15 +46,19 @@ def two_clocks(lake: Lake, contract: Contract, sightings: Sequence[Sighting], no
 
     Raises:
         Outage: a service does not answer.
-        Stopped: the topic or the ledger is missing.
+        Stopped: the topic or the ledger is missing, or the topic is not the one that was read.
     """
-    topic, state = lake.topic(contract), lake.state(contract.table)
+    state = lake.state(contract.table)
+    topic = lake.topic(contract)  # after the table: one that is read meanwhile would seem to end before it
     ledger = state.ledger
+    if ledger and (finding := examine(ledger, topic)):
+        raise Stopped(finding.state, contract.table, finding.detail, topic=topic.name, **finding.fields)
     lag = measure(ledger.next if ledger else topic.log_start, topic.end, list(sightings), now)
+    newest = ledger.max_timestamp if ledger else None
     since = state.committed_at
     return Clocks(
-        stream=lake.kafka(contract.cluster).clock(topic.name, topic.end),
-        table=ledger.max_timestamp if ledger else None,
+        stream=later(lake.kafka(contract.cluster).clock(topic.name, topic.end), newest),
+        table=newest,
         watermark=ledger.watermark if ledger else None,
         lag=lag,
         quiet=None if lag.records or since is None else max(0.0, (now - since).total_seconds()),

@@ -47,13 +47,14 @@ class Memory:
         return max((look.last for look in self.looks if not waiting(committed, look.end)), default=None)
 
     def with_look(self, topic: Topic, committed: Offsets, now: datetime) -> "Memory":
-        """After one more look."""
+        """After one more look. Ends beyond those of now were another topic's: it was made anew since."""
+        known = [look for look in self.looks if not waiting(topic.end, look.end)]
         last = self.looks[-1] if self.looks else None
         same = last is not None and dict(last.end) == dict(topic.end)
         if last is not None and same:
-            looks = (*self.looks[:-1], replace(last, last=now))
+            looks = (*known[:-1], replace(last, last=now))
         else:
-            looks = (*self.looks, Look(now, now, dict(topic.end)))
+            looks = (*known, Look(now, now, dict(topic.end)))
         open_now = any(topic.high_watermark[p] > end for p, end in topic.end.items())
         held = (self.held or now) if open_now and (same or last is None) else now if open_now else None
         return Memory(_thinned(looks, committed), held)
