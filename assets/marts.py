@@ -18,6 +18,9 @@ from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.lineage.marts import Mart
 
+RETRY = "*/10 * * * *"
+"""When a build that was asked for and came to nothing is asked for again."""
+
 
 class Build(Launchpad):
     """How the marts are built."""
@@ -55,15 +58,22 @@ def when_upstream_moved() -> dg.AutomationCondition[Any]:
     """When a mart is built: any table beneath it was materialized since, and all of them are there.
 
     - `any_deps_updated`, not a schedule: a quiet lake costs nothing, a busy one is built once per ingest run.
-    - `since_last_handled`: what moves while a build runs asks for one more build, not for one per event.
+    - `since(newly_requested)`, not since the last build: what moves while a build runs asks for one more build, not for
+      one per event, nor does a mart that is new wait for one. What moves between request and look is `moved` still.
+    - `unbuilt`: a build that failed, was killed or was ended is tried again, though nothing has moved since; not on a
+      mart that fails its tests, which is what dbt has skipped it for.
     - no `any_deps_in_progress` (as `eager()` has it): a busy lane always has a run in progress, it lingers; the mart
       would never be built.
     - `~any_deps_missing`: before the first load of a table dbt would fail with "table not found".
     - `~in_progress`: two builds of one mart would only wait for each other.
     """
-    moved = dg.AutomationCondition.any_deps_updated() | dg.AutomationCondition.newly_missing()
+    updated, asked = dg.AutomationCondition.any_deps_updated(), dg.AutomationCondition.newly_requested()
+    moved = (updated | dg.AutomationCondition.newly_missing()).since(asked & ~updated)
+    red = dg.AutomationCondition.any_checks_match(dg.AutomationCondition.check_failed())
+    unfit = dg.AutomationCondition.any_deps_match(red).allow(dg.AssetSelection.kind("dbt"))
+    unbuilt = asked.since(dg.AutomationCondition.newly_updated())
     return (
-        moved.since_last_handled()
+        (moved | (unbuilt & dg.AutomationCondition.cron_tick_passed(RETRY) & ~unfit))
         & ~dg.AutomationCondition.any_deps_missing()
         & ~dg.AutomationCondition.in_progress()
     ).with_label("upstream_moved")

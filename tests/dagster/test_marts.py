@@ -1,8 +1,10 @@
 """The marts in the graph: as dagster-dbt sees them, asked for when the lake has moved, no matter how busy it is."""
 
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import dagster as dg
+import pytest
 from dagster_dbt import build_dbt_asset_specs
 from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.schema import Schema
@@ -73,6 +75,74 @@ def test_a_mart_is_asked_for_when_its_table_moved_also_while_an_ingest_run_linge
     instance.report_runless_asset_event(dg.AssetMaterialization(orders))
     _, later = asked(third.cursor)
     assert later == 1
+
+
+@pytest.fixture
+def asked(tmp_path, instance):
+    """How often the automation asks for a mart, so many seconds after it began to look, a bit after midnight."""
+    defs, kept = build_defs(where=sample(tmp_path)), {}
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=9, microsecond=0) - timedelta(days=1)
+
+    def look(seconds, mart="marts.daily_revenue"):
+        found = dg.evaluate_automation_conditions(
+            defs=defs,
+            instance=instance,
+            cursor=kept.get("cursor"),
+            asset_selection=dg.AssetSelection.groups("marts"),
+            evaluation_time=midnight + timedelta(seconds=seconds),
+        )
+        kept["cursor"] = found.cursor
+        return found.get_num_requested(table_key(mart))
+
+    return look
+
+
+def made(instance, *tables):
+    for table in tables:
+        instance.report_runless_asset_event(dg.AssetMaterialization(table_key(table)))
+
+
+def test_a_build_that_came_to_nothing_is_asked_for_again(asked, instance):
+    """Given a mart whose build fails, or is killed or ended, when nothing moves any more, then it is asked for again every ten minutes until it is built."""
+    asked(0)
+    made(instance, "shop.orders")
+    assert [asked(at) for at in (30, 60, 570, 600, 630, 1200, 1230)] == [1, 0, 0, 1, 0, 1, 0]
+    made(instance, "marts.daily_revenue")
+    assert [asked(at) for at in (1260, 1800, 2400)] == [0, 0, 0]
+
+
+def test_what_moves_while_a_build_runs_is_not_forgotten(asked, instance):
+    """Given a table that moves after the build of a mart has read it, when the build is done, then there is one more."""
+    asked(0)
+    made(instance, "shop.orders")
+    assert asked(30) == 1
+    made(instance, "shop.orders", "marts.daily_revenue")
+    assert [asked(60), asked(90)] == [1, 0]
+    made(instance, "shop.orders")
+    assert asked(120) == 1
+    assert asked(150) == 0
+    made(instance, "marts.daily_revenue")
+    assert [asked(180), asked(600)] == [0, 0]
+
+
+def test_a_mart_that_is_new_on_tables_that_are_quiet_is_built(asked, instance):
+    """Given tables that have results and a mart that was never built, when its automation begins, then it is built without waiting for a table to move."""
+    made(instance, "shop.orders")
+    assert [asked(0), asked(30)] == [1, 0]
+
+
+def test_no_mart_is_built_by_itself_on_one_whose_tests_failed(asked, instance):
+    """Given marts of which the lower one fails its test, so that dbt skips the upper one, then that is not tried again alone."""
+    asked(0)
+    made(instance, "web.clicks", "web.last_clicks")
+    assert asked(30, "marts.sessions") == 1
+    made(instance, "marts.sessions")
+    assert asked(60, "marts.visitors") == 1
+    for passed, times in ((False, 0), (True, 1)):
+        instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(table_key("marts.sessions"), "unique_sessions_session_id", passed=passed)
+        )
+        assert asked(600 + 600 * times, "marts.visitors") == times
 
 
 def test_no_definition_hides_the_tags_of_the_first_build(tmp_path):
