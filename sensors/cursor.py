@@ -56,7 +56,7 @@ class Entry:
     """The last observation told of records that wait."""
     grade: Grade | None = None
     owed: bool = False
-    """A run did not end well, and may have published here without telling."""
+    """What is published here may not be told: a run did not end well, or nothing is known of those before."""
     staged: bool = False
     """Of this tick's reading alone; not kept."""
 
@@ -83,7 +83,7 @@ class Cache:
 
     def entry(self, table: str) -> Entry:
         """The entry of a table, made on first use."""
-        return self.tables.setdefault(table, Entry())
+        return self.tables.setdefault(table, Entry(owed=True))
 
 
 def dump(cache: Cache) -> str:

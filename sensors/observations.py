@@ -84,27 +84,35 @@ def results_of_the_dead(
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
     """What runs have published that were killed, or stopped at the table, before they told of it: marts wait for that.
 
-    A result would hide that a table has stopped, so that is told when a run is asked for that will say so again. A
-    catalog that is down is not asked on: one that hangs would use up the tick's time.
+    So do they for what an instance was told that is no more. A result would hide that a table has stopped, so that is
+    told when a run is asked for that will say so again; a run that goes on tells by itself. A catalog that is down is
+    not asked on: one that hangs would use up the tick's time.
     """
     if tick.catalog_down:
         return
     for contract in [each for each in tick.contracts if _is_due(tick, decision, each.table)][:READS]:
         try:
-            state = tick.lake.state(contract.table)
+            state = tick.states.get(contract.table) or tick.lake.state(contract.table)
         except Stopped:
             continue
         except Outage:
             return
         tick.cache.entry(contract.table).owed = False
-        if state.receipt is not None and _told(tick.instance, contract) != str(state.receipt):
+        if state.receipt is None or _told(tick.instance, contract) == str(state.receipt):
+            continue
+        ledger = state.merged or state.ledger
+        run = tick.instance.get_run_by_id(ledger.run_id) if ledger else None
+        if run is None or run.is_finished:
             yield from published(tick.instance, contract, state)
 
 
 def _is_due(tick: Tick, decision: Ask, table: str) -> bool:
     entry = tick.cache.entry(table)
+    unread = table not in tick.states and (entry.read_at is None or entry.fault is not None)
+    if not entry.owed or unread or tick.catalog_down:
+        return False  # one that cannot be read now is not asked for at every tick
     stopped = entry.trouble is not None and entry.trouble.state != "failed"
-    return entry.owed and not (tick.catalog_down or entry.lost) and (not stopped or table in decision.tables)
+    return not stopped or table in decision.tables
 
 
 def _told(instance: dg.DagsterInstance, contract: Contract) -> str | None:

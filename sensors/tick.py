@@ -20,6 +20,7 @@ from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import waiting
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import TableState
 
 READ_EVERY = timedelta(minutes=1)
 """A table is read again at least so often."""
@@ -48,6 +49,8 @@ class Tick:
     topics: dict[str, Mapping[str, Topic]] = field(default_factory=dict)
     unseen: dict[tuple[str, str], Outage | Stopped] = field(default_factory=dict)
     """By cluster and topic, why a topic alone could not be seen."""
+    states: dict[str, TableState] = field(default_factory=dict)
+    """Of the tables that were read in this tick."""
     down: list[str] = field(default_factory=list)
     catalog_down: bool = False
 
@@ -174,6 +177,7 @@ class Tick:
         except Stopped as stopped:
             entry.fault, entry.mark, entry.committed = stopped.state, stopped.state, None
         else:
+            self.states[contract.table] = state
             entry.fault = None
             entry.exists, entry.paused = state.ledger is not None, state.paused
             entry.staged, entry.active = state.staged, entry.active or state.committed_at

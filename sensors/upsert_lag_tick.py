@@ -114,6 +114,7 @@ class MergeTick(Tick):
             entry.fault, mark, entry.committed = found.state, str(found.state), None
             self.topics.setdefault(contract.cluster, {})
         else:
+            self.states[contract.table] = found.state
             merged = found.state.merged
             corrected = merged is not None and found.behind and not found.waiting
             entry.fault = (

@@ -11,7 +11,7 @@ from dagster._core.storage.tags import RUN_KEY_TAG
 
 from assets.names import STOPPED_TAG, TRIGGER_TAG, VERB_TAG, VERBS
 from sensors import tick as ticks
-from sensors.cursor import Cache, parse
+from sensors.cursor import Cache, Entry, parse
 from sensors.kafka_lag import lag_sensor
 from sensors.observations import results_of_the_dead, unseen_freshness
 from tidemark.domain.cadence.request import Ask
@@ -485,13 +485,43 @@ def test_what_a_stopped_table_has_published_is_told_when_a_run_looks_again(
     assert (after.check_name, after.passed) == ("files", False)
 
 
+def test_what_was_published_is_told_to_an_instance_that_knows_nothing_of_it(
+    tick, lake, run_of, instance, defs
+):
+    """Given tables that have caught up and a Dagster database that is new, when a sensor ticks, then each has a result, once, without another look at the catalog: marts wait for that. A run that goes on tells of its own."""
+    run = run_of(["web.clicks"], DagsterRunStatus.STARTED, sensor=True)
+    lake.tables["web.clicks"] |= {"run_id": run.run_id}
+    (made,) = told(instance, tick())
+    assert (made.asset_key.path, made.tags["dagster/data_version"]) == (["shop", "orders"], "1")
+    assert sorted(lake.reads) == ["shop.orders", "web.clicks"]
+    assert told(instance, tick(later=5)) == []
+    assert told(instance, tick(later=10, cursor="{}")) == []
+    assert lake.reads.count("shop.orders") == 2
+
+
+def test_a_first_look_at_many_tables_reads_each_of_them_once(lake, instance, monkeypatch):
+    """Given more tables than a tick reads, when nothing is known of them, then no tick reads more than that, and all have results in the end."""
+    monkeypatch.setattr(ticks, "READS", 2)
+    few = lake.configuration.contracts
+    served = [few[0].model_copy(update={"table": f"shop.t{n}", "topic": f"t{n}"}) for n in range(5)]
+    for each in served:
+        loaded(lake, each.table, 10, 10)
+    cache, made = Cache(), []
+    for n in range(3):
+        now = datetime.now(UTC) + timedelta(seconds=5 * n)
+        found = ticks.Tick(lake, instance, "default", Lane(), served, cache, now)
+        made.append([each.asset_key.path[1] for each in results_of_the_dead(found, found.decide())])
+    assert made == [["t0", "t1"], ["t2", "t3"], ["t4"]]
+    assert len(lake.reads) == 5
+
+
 @pytest.mark.parametrize("known", [False, True])
 def test_a_catalog_that_is_down_is_not_asked_for_each_result_that_is_owed(lake, instance, known):
     """Given tables whose results are owed, one of them stopped, when the catalog goes down, then it is asked once more at most: were it hanging, the tick would never end."""
     served = lake.configuration.contracts
     made = ticks.Tick(lake, instance, "default", Lane(), served, Cache(), catalog_down=known)
     for contract in served:
-        made.cache.entry(contract.table).owed = True
+        made.cache.tables[contract.table] = Entry(owed=True, read_at=made.now)
     lake.down["catalog"] = True
     assert list(results_of_the_dead(made, Ask((), (), ""))) == []
     assert len(lake.reads) == (0 if known else 1)
