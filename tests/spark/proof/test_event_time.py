@@ -38,7 +38,7 @@ def test_a_record_of_2099_and_a_backlog_of_1990_move_no_clock(lakehouse):
     assert (outcome.state, outcome.ahead, outcome.table_clock) == ("fresh", 1, before)
     assert table.ids() == list(range(21))
     found = two_clocks(lakehouse.lake, table.contract, (), datetime.now(UTC))
-    assert found.table == before
+    assert (found.table, found.stream) == (before, before)
     judged = found.judged(table.contract)
     assert (judged.grade, judged.verdict) == ("fresh", "fresh")
 
