@@ -331,6 +331,7 @@ def test_a_default_is_encoded_as_any_value(schema: Any, value: Any) -> None:
         ("double", "1"), ("float", 1e40), ({"type": "fixed", "name": "F", "size": 2}, "a"), (["null", "int"], "x"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, "B"), (record(("x", "int")), {}), ({"type": "map", "values": "int"}, 5),
         ({"type": "map", "values": "int"}, [1]), (ENTRIES, [1]), (ENTRIES, [{"key": 1}]), (ENTRIES, {"1": 1}),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 10}, ""), (WIDE_DECIMAL, ""),
     ],
 )  # fmt: skip
 def test_a_default_that_does_not_fit_is_no_default(schema: Any, value: Any) -> None:
@@ -402,6 +403,16 @@ def test_every_cut_and_every_surplus_is_a_fault(value: Any, data: st.DataObject)
     cut = data.draw(st.integers(0, len(payload) - 1))
     assert explain(payload[:cut], ROOT) is not None
     assert explain(payload + data.draw(st.binary(min_size=1, max_size=9)), ROOT) is not None
+
+
+def test_a_map_key_that_is_null_is_a_fault() -> None:
+    pair = record(("key", ["null", "string"]), ("value", "int"), name="Pair")
+    schema = record(("m", {"type": "array", "logicalType": "map", "items": pair}))
+    found = [explain(payload, schema_of(schema).root) for payload in (b"\2\2\2a\2\0", b"\2\0\2\0")]
+    assert [each and (each.cause, each.detail) for each in found] == [
+        None,
+        ("undecodable", "m.key: a map key that is NULL (byte 2)"),
+    ]
 
 
 @given(st.binary(max_size=60))

@@ -172,6 +172,8 @@ def _latin(value: Any) -> bytes:
 
 def _within_precision(node: Leaf | Fixed, value: bytes) -> bytes:
     """A decimal of more digits than a column may have is text, and text holds any."""
+    if node.logical == "decimal" and not value:
+        raise ValueError("a decimal without bytes")
     if node.logical == "decimal" and node.precision <= MAX_PRECISION:
         digits = str(abs(int.from_bytes(value, "big", signed=True)))
         if len(digits) > node.precision:

@@ -149,7 +149,7 @@ class _Walk:
         def entry() -> None:
             nonlocal has_minus_zero
             start = self.position
-            self.node(node.key, (*path, "key"))
+            self._key(node.key, (*path, "key"))
             key = self.payload[start : self.position]
             number = key if isinstance(node.key, Leaf) else key[1:]
             if has_numbers and number:
@@ -164,6 +164,15 @@ class _Walk:
         self._blocks(path, entry)
         if has_minus_zero:
             raise self._fault("value_out_of_range", path, "the map key -0.0, of which Spark makes 0.0")
+
+    def _key(self, key: Node, path: tuple[str, ...]) -> None:
+        if not isinstance(key, Union):
+            self.node(key, path)
+            return
+        position = self._one_of(len(key.branches), "branches", path)
+        if key.branches[position] == NULL:
+            raise self._fault("undecodable", path, "a map key that is NULL")
+        self._branch(key, position, path)
 
     def _blocks(self, path: tuple[str, ...], item: Callable[[], None]) -> None:
         """Blocks of items: a count, negative when a size in bytes follows it; a count of 0 ends them."""
