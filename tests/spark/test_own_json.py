@@ -205,6 +205,7 @@ SCHEMA = {
         "at": {"oneOf": [{"type": "null"}, {"$ref": "#/$defs/time"}]},
         "nick": {"oneOf": [{"type": "null", "title": "Not included"}, {"type": "string"}]},
         "real": {"type": "number", "minimum": -0.1, "maximum": 1e22},
+        "huge": {"type": "integer", "minimum": -5, "maximum": 2**70},
         "lines": {"type": "array", "items": {"$ref": "#/$defs/line"}, "minItems": 1, "maxItems": 2},
         "more": {"type": "object", "additionalProperties": {"type": "boolean"}},
         "any": True,

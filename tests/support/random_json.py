@@ -178,6 +178,7 @@ class Maker:
             {"minimum": 0},
             {"exclusiveMaximum": 12.25, "minimum": -99},
             {"maximum": 7, "exclusiveMinimum": 0},
+            {"minimum": -1, "maximum": 2**70},
             {},
         )
         schemas: dict[str, dict[str, Any]] = {

@@ -41,7 +41,9 @@ final class DecimalReader extends Reader {
     if (found == null) {
       found = exact();
     }
-    if (found == null) {
+    if (found == null && numbers.numeral.hasFraction()) {
+      in.mistype(Fault.OUT_OF_RANGE); // decimals of a schema are integers
+    } else if (found == null) {
       in.fail(Fault.OUT_OF_RANGE);
     }
     return found;

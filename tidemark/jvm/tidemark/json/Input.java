@@ -124,10 +124,15 @@ final class Input {
 
   /** What stands here is of another type than its place. */
   void mistype() {
+    mistype(Fault.TYPE_MISMATCH);
+  }
+
+  /** The same, with what it is where no schema says the type. */
+  void mistype(Fault otherwise) {
     if (hasSchema) {
       isInvalid = true;
     } else {
-      fail(Fault.TYPE_MISMATCH);
+      fail(otherwise);
     }
   }
 

@@ -107,11 +107,11 @@ abstract class NumberReader extends Reader {
           bits = numeral.isNegative ? -numeral.significand : numeral.significand;
           return isWithin(in, bits >= least && bits <= ~least);
         }
-        BigDecimal value = numeral.value();
-        if (value == null ? numeral.exponent < 0 : value.stripTrailingZeros().scale() > 0) {
+        if (numeral.hasFraction()) {
           in.mistype();
           return false;
         }
+        BigDecimal value = numeral.value();
         if (value == null) {
           return isWithin(in, false);
         }

@@ -124,6 +124,14 @@ final class Numeral {
     return new BigDecimal(new BigInteger(isNegative ? "-" + digits : digits), (int) -exponent);
   }
 
+  boolean hasFraction() {
+    if (exponent >= 0) {
+      return false;
+    }
+    BigDecimal value = value();
+    return value == null || value.stripTrailingZeros().scale() > 0;
+  }
+
   int compareTo(BigDecimal other) {
     BigDecimal value = value();
     if (value != null) {
