@@ -4,13 +4,15 @@ import json
 import uuid
 from datetime import UTC, datetime
 
+import pytest
 from confluent_kafka import Producer
-from topics import ORDER, Topic, order
+from topics import BEGAN, ORDER, Topic, order
 
 from tidemark.domain.maintenance import compaction
 from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.preview.foresee import foresee
+from tidemark.engine.table.layout import read_layout
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_key, where_offset
@@ -20,6 +22,8 @@ MICROS = 1_763_900_000_000_000
 """A time in microseconds, written where Kafka's milliseconds belong."""
 FAR, NOT_FAR = "+57865-10-07T06:13:20+00:00", "2025-11-23T12:13:20+00:00"
 ANY = str(2**63 - 1)
+FOR_EVER = (9_223_372_036_825_200_000, -9_223_372_036_832_400_000, 2**63 - 1)
+"""PostgreSQL's infinities as Debezium writes them, and the last moment that there is."""
 ADA = Signature("ada", "a test", run_id="replay-1")
 
 
@@ -81,6 +85,28 @@ def test_a_record_from_beyond_year_9999_is_told_planned_replayed_compacted_and_r
     assert review.status.state == "fresh"
     lakehouse.spark().sql(f"DELETE FROM {table.name} WHERE _kafka.offset = 0")
     assert time_of(0) == ("deleted", FAR)
+
+
+@pytest.mark.parametrize("transform", ["hour", "day", pytest.param("month", marks=pytest.mark.long)])
+def test_partitions_at_the_ends_of_time_are_compacted_like_any_other(lakehouse, monkeypatch, transform):
+    """Given rows that are valid for ever, also in hours that Iceberg counts round, when maintained, then every partition is one file."""
+    monkeypatch.setattr(compaction, "HOT_FACTOR", 1)
+    topic = lakehouse.cluster.topic("for_ever")
+    table = lakehouse.table(
+        topic,
+        partition_by=[f"{transform}(at)"],
+        maintenance={"compaction": {"min_input_files": 2}},
+    )
+    for _ in range(2):
+        records = ({**order(number), "at": at} for number, at in enumerate((BEGAN, *FOR_EVER)))
+        topic.send_raw([(None, topic.encode(record), 0) for record in records])
+        assert table.run().state == "fresh"
+    gains = [
+        gain for gain in maintain(lakehouse.lake, table.contract, ("compaction",)) if gain.acted or gain.error
+    ]
+    assert [(gain.table, gain.error) for gain in gains] == [(table.name, None)]
+    assert [len(each.sizes) for each in read_layout(table.iceberg()).partitions] == [1, 1, 1]
+    assert table.holds_everything().rows == 8
 
 
 def test_a_table_whose_only_event_times_lie_before_year_1_is_loaded(lakehouse):

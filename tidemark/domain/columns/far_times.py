@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CYCLE = 146_097 * 86_400_000_000
 """Microseconds in 400 years, after which the calendar repeats itself."""
+_CYCLE_MONTHS = 400 * 12
 _LAST = 9999
 
 
@@ -17,9 +18,16 @@ def iso(microseconds: int) -> str:
     """The same of a time that is there. Spark reads it as well, to year 294246."""
     cycles, rest = divmod(microseconds, _CYCLE)
     at = _EPOCH + timedelta(microseconds=rest)
-    return f"{year(at.year + 400 * cycles)}{at.isoformat()[4:]}"
+    return f"{_year(at.year + 400 * cycles)}{at.isoformat()[4:]}"
 
 
-def year(number: int) -> str:
+def first_of_month(number: int) -> int:
+    """Microseconds since 1970 of the first moment of a month, of which January 1970 is number 0."""
+    cycles, rest = divmod(number, _CYCLE_MONTHS)
+    at = datetime(1970 + rest // 12, rest % 12 + 1, 1, tzinfo=UTC)
+    return cycles * _CYCLE + (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def _year(number: int) -> str:
     """A year of the proleptic Gregorian calendar as ISO 8601 writes it."""
     return f"{number:04d}" if 0 <= number <= _LAST else f"{number:+05d}"

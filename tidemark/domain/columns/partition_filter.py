@@ -10,14 +10,18 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from tidemark.domain.columns.far_times import iso, year
+from tidemark.domain.columns.far_times import first_of_month, iso
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text
 
 _EPOCH_DAY = date(1970, 1, 1)
-_MONTHS = 12
-_MICROSECONDS = {"hour": 3_600_000_000, "day": 86_400_000_000}
+_HOUR, _DAY = 3_600_000_000, 86_400_000_000
+"""In microseconds."""
 _PARAMETER = re.compile(r"(bucket|truncate)\[(\d+)\]")
 _TIMES = {"timestamp": "TIMESTAMP_NTZ", "timestamptz": "TIMESTAMP", "date": "DATE"}
+_ENDS = {"timestamp": 1 << 63, "timestamptz": 1 << 63, "date": _DAY << 31}
+"""Microseconds from 1970 to where times end, either way: nothing lies beyond, and Spark has no literal for it."""
+_HOURS = 1 << 32
+"""Iceberg counts hours in 32 bits, and those of a time beyond come round again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +57,7 @@ def _condition(each: PartitionValue, catalog: str) -> str | None:
         literal = _literal(each.value, each.type)
         return None if literal is None else f"{column} = {literal}"
     if each.transform in {"year", "month", "day", "hour"} and each.type in _TIMES:
-        low, high = _span(each.transform, each.value)
-        return f"{column} >= {_time(low, each.type)} AND {column} < {_time(high, each.type)}"
+        return _within(column, each)
     found = _PARAMETER.fullmatch(each.transform)
     literal = _literal(each.value, "int" if found and found[1] == "bucket" else each.type)
     if found is None or literal is None:
@@ -62,27 +65,41 @@ def _condition(each: PartitionValue, catalog: str) -> str | None:
     return f"{quoted_name(catalog)}.system.{found[1]}({found[2]}, {column}) = {literal}"
 
 
-def _span(transform: str, value: Any) -> tuple[str, str]:
-    if isinstance(value, date):
-        value = (value - _EPOCH_DAY).days
-    if transform in _MICROSECONDS:
-        size = _MICROSECONDS[transform]
-        return _moment(value * size), _moment((value + 1) * size)
-    months = value * _MONTHS if transform == "year" else value
-    step = _MONTHS if transform == "year" else 1
-    return _month(months), _month(months + step)
+def _within(column: str, each: PartitionValue) -> str | None:
+    value = _number(each.value)
+    values = (value, value - _HOURS, value + _HOURS) if each.transform == "hour" else (value,)
+    spans = (_between(column, each.type, *_span(each.transform, value)) for value in values)
+    found = [span for span in spans if span]
+    return f"({' OR '.join(found)})" if len(found) > 1 else next(iter(found), None)
 
 
-def _month(since_epoch: int) -> str:
-    years, month = divmod(since_epoch, _MONTHS)
-    return f"{year(1970 + years)}-{month + 1:02d}-01 00:00:00"
+def _between(column: str, kind: str, low: int, high: int) -> str:
+    """A bound beyond the end of times is left out; empty where both are."""
+    end = _ENDS[kind]
+    bounds = [(sign, at) for sign, at in ((">=", low), ("<", high)) if -end <= at < end]
+    return " AND ".join(f"{column} {sign} {_time(at, kind)}" for sign, at in bounds)
 
 
-def _moment(microseconds: int) -> str:
-    return iso(microseconds).removesuffix("+00:00").replace("T", " ")
+def _number(value: Any) -> int:
+    """As it is stored; a day may come as its date."""
+    days: int = (value - _EPOCH_DAY).days if isinstance(value, date) else value
+    return days
 
 
-def _time(at: str, kind: str) -> str:
+def _span(transform: str, value: int) -> tuple[int, int]:
+    """From a moment to before another, in microseconds since 1970."""
+    match transform:
+        case "hour":
+            return value * _HOUR, (value + 1) * _HOUR
+        case "day":
+            return value * _DAY, (value + 1) * _DAY
+        case "month":
+            return first_of_month(value), first_of_month(value + 1)
+    return first_of_month(12 * value), first_of_month(12 * value + 12)
+
+
+def _time(microseconds: int, kind: str) -> str:
+    at = iso(microseconds).removesuffix("+00:00").replace("T", " ")
     if kind == "date":
         return f"DATE '{at.partition(' ')[0]}'"
     zone = "+00:00" if kind == "timestamptz" else ""
@@ -97,8 +114,7 @@ def _literal(value: Any, kind: str) -> str | None:
     if kind == "string" and isinstance(value, str):
         return quoted_text(value)
     if kind == "date":
-        days = value if isinstance(value, int) else (value - _EPOCH_DAY).days
-        return _time(_moment(days * _MICROSECONDS["day"]), kind)
+        return _time(_number(value) * _DAY, kind)
     if kind.startswith("decimal") and isinstance(value, Decimal):
         return f"CAST('{value}' AS {kind})"
     return None
