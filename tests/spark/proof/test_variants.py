@@ -110,6 +110,51 @@ def test_untyped_parts_are_variants_wherever_they_are_and_arrive_later_too(lakeh
     ]
 
 
+def test_what_lies_as_deep_as_a_schema_may_go_is_one_too(lakehouse, topic):
+    """Given documents in eighteen objects, lists and maps, when run and merged into a table of format 2, then both hold each, also once the innermost has grown, and what is no VARIANT is out."""
+    deepest = {"a": {}}
+    objects, mixed, inside, around = {}, {}, "{}", "{}"
+    for number in range(18):
+        parts = {"a": objects} if number else deepest
+        objects = {"type": "object", "properties": parts, "additionalProperties": False}
+        inside = inside.replace("{}", '{"a": {}}')
+        kinds = (
+            ({"type": "array", "items": mixed}, "[{}]"),
+            ({"type": "object", "additionalProperties": mixed}, '{"k": {}}'),
+            ({"type": "object", "properties": {"a": mixed}, "additionalProperties": False}, '{"a": {}}'),
+        )
+        mixed, shape = kinds[number % 3]
+        around = shape.replace("{}", around)
+    properties = {"id": {"type": "integer"}, "objects": objects, "mixed": mixed}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    said = {"upsert": {"keys": ["id"], "format_version": 2}, "quarantine": {"fail": 1}}
+    places = (
+        "objects" + ".a" * 18,
+        "mixed" + "".join((".a", "['k']", "[0]")[number % 3] for number in range(18)),
+    )
+
+    def merged(*documents):
+        values = (
+            f'{{"id": {number}, "objects": {inside.replace("{}", one)}, "mixed": {around.replace("{}", other)}}}'
+            for number, one, other in documents
+        )
+        send(topic, *(value.encode() for value in values), schema_id=topic.register(schema, "JSON"))
+        table = lakehouse.table(topic, format_version=3, **said)
+        assert table.run().error is None
+        current = upsert_table_of(table.contract)
+        assert merge_up(lakehouse.lake, current, "test").error is None
+        listed = f"SELECT id, {', '.join(places)} FROM lake.{current.contract.table} ORDER BY id"
+        found = [tuple(row) for row in lakehouse.spark().sql(listed).collect()]
+        assert sorted(rows(lakehouse, table, "id", *(f"to_json({each})" for each in places))) == found
+        return table, found
+
+    first, later = (1, "1.1", '{"x":[]}'), (4, "true", "[]")
+    table, found = merged(first, (2, "1e400", "1"), (3, "1", "1e400"))
+    assert (found, table.causes()) == ([first], {"value_out_of_range": 2})
+    deepest["later"] = {"type": "integer"}
+    assert merged(later)[1] == [first, later]
+
+
 @pytest.mark.parametrize("schema", [None, MIXED], ids=["whole", "JSON Schema"])
 def test_text_of_before_format_3_stays_as_it_comes(lakehouse, topic, schema):
     """Given a table of format 2 with JSON text, when it becomes one of format 3, then the same documents make the same text, whatever a VARIANT keeps."""

@@ -11,13 +11,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
 from pyspark.sql.avro.functions import from_avro
 
-from tidemark.domain.columns.spark_types import spark_ddl
-from tidemark.domain.columns.types import BINARY, Field, Primitive
+from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
+from tidemark.domain.columns.types import BINARY, Field, Primitive, holds_variant
 from tidemark.domain.formats.avro import AvroSchema
 from tidemark.domain.formats.avro_columns import WHOLE_VALUE
 from tidemark.domain.formats.avro_decoder import AVRO_OPTIONS, HEADER_SIZE, SENTINEL, decoder_schema
 from tidemark.domain.formats.avro_nodes import Node, Record, skeleton
 from tidemark.domain.formats.debezium import reader_row
+from tidemark.engine.access.nested import field_of
 from tidemark.engine.decode.avro import record_field, shaped
 from tidemark.engine.decode.avro_checks import fits, sound
 from tidemark.engine.decode.debezium import Change
@@ -81,11 +82,13 @@ def _decode_shipped(raw: DataFrame, decoding: Decoding) -> Parts:
     rows = identified.select(
         "*", shipped_decoder(value, schema_id, writers, decoding.columns, header).alias(column)
     )
-    row = F.col(column)["row"]
-    columns = {each.name: with_variants(row[each.name], each.type) for each in decoding.columns.fields}
-    fault = F.col(column)["cause"]
-    if (unkept := lost(row, decoding.columns)) is not None:
-        fault = F.coalesce(fault, F.when(unkept, "value_out_of_range"))
+    row, fault = F.col(column)["row"], F.col(column)["cause"]
+    columns = {each.name: row[each.name] for each in decoding.columns.fields}
+    if holds_variant(decoding.columns):
+        texts = field_of(quoted_name(column), "row")
+        for each in decoding.columns.fields:
+            columns[each.name] = F.expr(with_variants(field_of(texts, each.name), each.type))
+        fault = F.coalesce(fault, F.when(F.expr(lost(texts, decoding.columns)), "value_out_of_range"))
     cause = _cause([(wrote, fault)], decoding)
     if elsewhere is not None:
         cause = F.coalesce(elsewhere, cause)

@@ -10,10 +10,11 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.columns.names import CDC
-from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
+from tidemark.domain.columns.spark_types import quoted_name, quoted_text, spark_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, ColumnType, ListType, MapType, Primitive, Struct
 from tidemark.domain.config.upsert import SOFT_COLUMN, UpsertTable
 from tidemark.engine.access.conditions import any_of
+from tidemark.engine.access.nested import EACH, each_of, each_value_of, field_of, struct_of
 from tidemark.engine.merge.event import (
     AFTER,
     CAME,
@@ -36,7 +37,7 @@ from tidemark.engine.merge.event import (
 )
 from tidemark.engine.merge.orderless import ACTS, BURIED, OTHERS, SEAT, TAKES, with_memory, with_seats
 from tidemark.engine.merge.shape import UpsertColumns
-from tidemark.engine.merge.unknown import is_unknown
+from tidemark.engine.merge.unknown import WORDS, is_unknown
 
 _PLACE_FIELDS = ("epoch", "partition", "offset", "timestamp")
 _PLACE_TYPE = "struct<epoch: int, partition: int, offset: bigint, timestamp: timestamp>"
@@ -58,8 +59,10 @@ def events(
     parts = []
     for name, wanted in shape.fields:
         here = found.field(name) if whole or name in kept else None
-        value = conformed(_named(name), here.type, wanted) if here else F.lit(None).cast(spark_ddl(wanted))
-        parts.append(value.alias(name))
+        value = (
+            conformed(quoted_name(name), here.type, wanted) if here else f"CAST(NULL AS {spark_ddl(wanted)})"
+        )
+        parts.append(F.expr(value).alias(name))
     gone = origin.isin(*GONE)
     return rows.select(
         key_columns(shape).alias(KEY),
@@ -332,8 +335,8 @@ def _order(shape: UpsertColumns, deletes: Column) -> Column:
     return F.when(~deletes | any_of(told), order) if told else order
 
 
-def conformed(value: Column, found: ColumnType, wanted: ColumnType) -> Column:
-    """`value` in a type that covers its own: more fields, wider numbers, the JSON text of a variant.
+def conformed(value: str, found: ColumnType, wanted: ColumnType) -> str:
+    """`value` (SQL) in a type that covers its own: more fields, wider numbers, the JSON text of a variant.
 
     Debezium's placeholder for a text that it did not know is no JSON there.
     """
@@ -341,24 +344,21 @@ def conformed(value: Column, found: ColumnType, wanted: ColumnType) -> Column:
         case _ if found == wanted:
             return value
         case Struct(), Struct(fields):
-            parts = []
+            parts = {}
             for field in fields:
                 here = found.field(field.name)
-                part = conformed(value[field.name], here.type, field.type) if here else F.lit(None)
-                parts.append(part.cast(spark_ddl(field.type)).alias(field.name))
-            return F.when(value.isNotNull(), F.struct(*parts))
+                part = conformed(field_of(value, field.name), here.type, field.type) if here else "NULL"
+                parts[field.name] = f"CAST({part} AS {spark_ddl(field.type)})"
+            return struct_of(value, parts)
         case ListType(old), ListType(new):
-            return F.transform(value, lambda each: conformed(each, old, new))
+            return each_of(value, conformed(EACH, old, new))
         case MapType(_, old), MapType(_, new):
-            return F.transform_values(value, lambda _, each: conformed(each, old, new))
+            return each_value_of(value, conformed(EACH, old, new))
         case Primitive("variant"), Primitive("string"):
-            words = F.try_variant_get(value, "$", "string")
-            return F.when(is_unknown(value, found), words).otherwise(F.to_json(value))
-    return value.cast(spark_ddl(wanted))
-
-
-def _named(name: str) -> Column:
-    return F.col(quoted_name(name))
+            words = f"try_variant_get({value}, {quoted_text('$')}, 'string')"
+            unknown = ", ".join(map(quoted_text, WORDS))
+            return f"CASE WHEN {words} IN ({unknown}) THEN {words} ELSE to_json({value}) END"
+    return f"CAST({value} AS {spark_ddl(wanted)})"
 
 
 _MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"

@@ -30,6 +30,8 @@ _BYTES = UNAVAILABLE.encode()
 _HSTORE = f'{{"{UNAVAILABLE}":"{UNAVAILABLE}"}}'
 """An hstore where `hstore.handling.mode` is json, its default."""
 _BASE64 = b64encode(_BYTES).decode()
+WORDS = (UNAVAILABLE, _HSTORE, _BASE64)
+"""The texts that stand for one, or for a document."""
 _UUID = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"
 """Java's UUID.nameUUIDFromBytes of the words, the one element of a uuid[]."""
 _EPOCH = date(1970, 1, 1)
@@ -73,7 +75,7 @@ def is_unknown(value: Column, kind: ColumnType) -> Column:
     if kind == BINARY:
         return _is_one_of(value, [F.lit(_BYTES)])
     text = F.try_variant_get(value, "$", "string") if kind == VARIANT else value
-    return _is_one_of(text, [F.lit(UNAVAILABLE), F.lit(_HSTORE), F.lit(_BASE64)])
+    return _is_one_of(text, [F.lit(each) for each in WORDS])
 
 
 def _is_shape(kind: ColumnType) -> bool:

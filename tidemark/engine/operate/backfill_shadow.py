@@ -157,8 +157,8 @@ def fit(rows: DataFrame, found: Struct, wanted: Struct, table: str) -> DataFrame
     fitted = {}
     for field in wanted.fields:
         here = found.field(field.name)
-        value = conformed(F.col(quoted_name(field.name)), here.type, field.type) if here else F.lit(None)
-        fitted[field.name] = value.cast(spark_ddl(field.type))
+        value = conformed(quoted_name(field.name), here.type, field.type) if here else "NULL"
+        fitted[field.name] = F.expr(value).cast(spark_ddl(field.type))
     return rows.withColumns(fitted)
 
 

@@ -7,12 +7,13 @@ are given to its rows here, as Iceberg itself does for every later snapshot: by 
 from pyiceberg.types import IcebergType, NestedField, StructType
 from pyiceberg.types import ListType as IcebergList
 from pyiceberg.types import MapType as IcebergMap
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
 from tidemark.engine.access.iceberg_types import column_type
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.nested import EACH, each_of, each_value_of, field_of, struct_of
 from tidemark.engine.access.table_state import TableState
 
 
@@ -28,34 +29,36 @@ def head_rows(lake: Lake, state: TableState) -> DataFrame:
     there = {field.field_id: field for field in found.fields}
     return rows.select(
         *(
-            _part(F.col(quoted_name(there[f.field_id].name)) if f.field_id in there else None, there, f)
+            F.expr(
+                _part(quoted_name(there[f.field_id].name) if f.field_id in there else None, there, f)
+            ).alias(f.name)
             for f in wanted.fields
         )
     )
 
 
-def _part(value: Column | None, there: dict[int, NestedField], wanted: NestedField) -> Column:
-    """The field `wanted`, out of the one with its id among those that are `there`; NULL when none has it."""
+def _part(value: str | None, there: dict[int, NestedField], wanted: NestedField) -> str:
+    """The field `wanted` (SQL), out of the one with its id among those that are `there`; NULL when none has it."""
     if value is None:
-        return F.lit(None).cast(spark_ddl(column_type(wanted.field_type))).alias(wanted.name)
-    return _value(value, there[wanted.field_id].field_type, wanted.field_type).alias(wanted.name)
+        return f"CAST(NULL AS {spark_ddl(column_type(wanted.field_type))})"
+    return _value(value, there[wanted.field_id].field_type, wanted.field_type)
 
 
-def _value(value: Column, found: IcebergType, wanted: IcebergType) -> Column:
+def _value(value: str, found: IcebergType, wanted: IcebergType) -> str:
     match found, wanted:
         case _ if found == wanted:
             return value
         case StructType(), StructType():
             there = {field.field_id: field for field in found.fields}
-            parts = [
-                _part(value[there[f.field_id].name] if f.field_id in there else None, there, f)
+            parts = {
+                f.name: _part(
+                    field_of(value, there[f.field_id].name) if f.field_id in there else None, there, f
+                )
                 for f in wanted.fields
-            ]
-            return F.when(value.isNotNull(), F.struct(*parts))
+            }
+            return struct_of(value, parts)
         case IcebergList(), IcebergList():
-            return F.transform(value, lambda each: _value(each, found.element_type, wanted.element_type))
+            return each_of(value, _value(EACH, found.element_type, wanted.element_type))
         case IcebergMap(), IcebergMap():
-            return F.transform_values(
-                value, lambda _, each: _value(each, found.value_type, wanted.value_type)
-            )
-    return value.cast(spark_ddl(column_type(wanted)))
+            return each_value_of(value, _value(EACH, found.value_type, wanted.value_type))
+    return f"CAST({value} AS {spark_ddl(column_type(wanted))})"
