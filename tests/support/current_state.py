@@ -12,6 +12,7 @@ class Event:
     """One record: `ts` is the source's own order (None: it brings none), `value` None is a delete.
 
     `time` is the record's, where a key may move between partitions. `truncates`: it is about no key, the source was
+    That of a delete with the `op` d is of the row before it, which says nothing of the delete.
     emptied. `op` is how it is said, for whoever makes a record of it. `pos` is its place in the database's log.
     """
 
@@ -52,7 +53,7 @@ def current(
             by_key.setdefault(event.key, []).append(event)
     found = {}
     for key, mine in by_key.items():
-        orderless = [each for each in mine if by_source and each.ts is None and each.value is None]
+        orderless = [each for each in mine if by_source and _is_orderless(each, by_pos)]
         ordered = sorted(set(mine) - set(orderless), key=lambda e: _rank(e, by_source, by_time))
         if not ordered or ordered[-1].value is None or any(_earlier(ordered[-1], each) for each in orderless):
             continue
@@ -61,6 +62,11 @@ def current(
 
 
 def _value(ordered: Sequence[Event]) -> str:
+def _is_orderless(event: Event, by_pos: bool) -> bool:
+    """Whether it is a delete that brings no order of its own; its place in the database's log is."""
+    return event.value is None and (event.ts is None or (event.op == "d" and not by_pos))
+
+
     """The last one that was known since the last delete."""
     newest = ordered[-1].value
     for event in reversed(ordered):

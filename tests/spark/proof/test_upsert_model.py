@@ -197,6 +197,31 @@ def test_a_tombstone_has_no_place_in_the_databases_log(lakehouse, deletes):
         assert there == current(sent, by_source=True, by_pos=True)
 
 
+@pytest.mark.parametrize(("deletes", "envelope"), [("hard", "debezium"), ("soft", "debezium_flat")])
+def test_what_a_delete_says_of_the_row_before_it_is_no_order_of_its_own(lakehouse, deletes, envelope):
+    """Given deletes that tell the oldest order there is (columns that Postgres did not know), or that of the newest
+    event from a lower partition, when they are merged, and replayed, then they take the row; what is newer comes."""
+    keys = {"keys": ["log", "account.id"], "order_by": ["ts"], "deletes": deletes}
+    log, sent = AppendLog(lakehouse, COLUMNS, value={"format": "json", "envelope": envelope}, upsert=keys), []
+    took = [Event(0, 0, 1, 0, None, time=2, op="d"), Event(1, 0, 2, 7, None, time=2, op="d")]
+    again = {"kind": "replay", "touched": {0: [(1, 3)]}, "without": "_cdc.op = 'd'"}
+    for commit, how in (
+        ([Event(0, 0, 0, 26, "a", time=1), Event(1, 2, 5, 7, "b", time=1)], {}),
+        (took, {}),
+        (took, again),
+        ([Event(0, 0, 3, 25, "late", time=3), Event(1, 0, 4, 8, "new", time=3)], {}),
+    ):
+        sent += commit
+        following = {p: max((e.offset + 1 for e in sent if e.partition == p), default=0) for p in range(3)}
+        log.commit(map(row_of, commit), following, **how)
+        outcome = merge_up(log.lake, log.current, "test")
+        assert outcome.error is None, outcome.error["message"]
+        found = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
+        there = {row["account"]["id"]: row["v"] for row in found if not row.get("_is_deleted")}
+        assert there == current(sent, by_source=True)
+    assert there == {1: "new"}
+
+
 @pytest.mark.parametrize("deletes", ["hard", "soft"])
 def test_what_a_replay_brings_or_takes_is_told_as_if_it_had_always_been_so(lakehouse, deletes):
     """Given rows and marks with values of older events than their newest, when a replay brings or takes such an event,

@@ -88,6 +88,11 @@ class UpsertTable:
         return any(path not in _OFFSET_ORDER for path in self.order)
 
     @property
+    def by_row(self) -> bool:
+        """Columns of the row itself decide: in a delete of Debezium those are the row's before it, or made up."""
+        return any(path[0] not in (KAFKA_COLUMN.name, CDC) for path in self.order)
+
+    @property
     def by_offset(self) -> bool:
         """The default order: an event with a greater offset is newer, whatever its partition."""
         return self.order == _OFFSET_ORDER

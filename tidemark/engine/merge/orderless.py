@@ -1,4 +1,4 @@
-"""Deletes that bring no order, where a column of the source decides: tombstones, Debezium's without `before`.
+"""Deletes that bring no order, where a column of the source decides: tombstones, and Debezium's unless it is of `_cdc`.
 
 Such a delete takes the newest event of its key if that was there before it: by offset in its own Kafka partition, by
 record time in others. Only the newest event and the places of deletes are asked for, both of which are remembered, so

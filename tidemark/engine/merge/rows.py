@@ -51,8 +51,10 @@ def events(
     Not `whole`: without the values of columns, which only a new row brings.
     """
     kafka, kept = F.col(KAFKA_COLUMN.name), {KAFKA_COLUMN.name, *shape.holding}
-    kind = F.when(F.coalesce(kafka["tombstone"], F.lit(False)), DELETE)
+    kind, lent = F.when(F.coalesce(kafka["tombstone"], F.lit(False)), DELETE), F.lit(False)
     if shape.has_cdc and found.field(CDC):
+        if shape.current.by_row:
+            lent = (origin == NEW) & F.col(CDC)["op"].eqNullSafe("d")
         kind = kind.when(F.col(CDC)["op"] == "t", TRUNCATE).when(F.col(CDC)["op"] == "d", DELETE)
     if found.field(SOFT_COLUMN.name):
         kind = F.when(F.col(SOFT_COLUMN.name), DELETE)
@@ -66,7 +68,7 @@ def events(
     gone = origin.isin(*GONE)
     return rows.select(
         key_columns(shape).alias(KEY),
-        F.when(~gone, _order(shape, kind.isNotNull())).alias(ORDER),
+        F.when(~gone, _order(shape, kind.isNotNull(), lent)).alias(ORDER),
         F.when(~gone, F.struct(*(kafka[name].alias(name) for name in _PLACE_FIELDS))).alias(PLACE),
         F.when(gone, DELETE).otherwise(kind.otherwise(UPSERT)).alias(KIND),
         origin.alias(ORIGIN),
@@ -326,13 +328,16 @@ def _action(shape: UpsertColumns) -> Column:
     return F.when(origin == NEW, new).when(~origin.isin(STORED, UNTOLD, ERASED), erased)
 
 
-def _order(shape: UpsertColumns, deletes: Column) -> Column:
-    """The order of a row, with NULL where a column is; a delete has one only if it tells a column of the source."""
+def _order(shape: UpsertColumns, deletes: Column, lent: Column) -> Column:
+    """The order of a row, with NULL where a column is; a delete has one only if it tells a column of the source.
+
+    One whose columns are `lent` by the row before it tells none of its own.
+    """
     paths = shape.current.order
     parts = [F.col(quoted_name(*path)).alias(f"o{n}") for n, path in enumerate(paths)]
     order = F.struct(*parts).cast(shape.order_type())
     told = [F.col(quoted_name(*path)).isNotNull() for path in paths if path[0] != KAFKA_COLUMN.name]
-    return F.when(~deletes | any_of(told), order) if told else order
+    return F.when(~deletes | (any_of(told) & ~lent), order) if told else order
 
 
 def conformed(value: str, found: ColumnType, wanted: ColumnType) -> str:
