@@ -30,8 +30,9 @@ class Upserted:
         self.name = self.current.contract.table
 
     def declare(self, **more):
-        """Write the contract, with more keys or with those of the beginning alone."""
-        self.append = self.lakehouse.table(self.topic, **self._contract, **more)
+        """Write the contract, with more keys or with those of the beginning alone; None: without a key."""
+        said = {key: value for key, value in {**self._contract, **more}.items() if value is not None}
+        self.append = self.lakehouse.table(self.topic, **said)
 
     def send(self, *events):
         """(id, value) or (id, value, ts) or (id, value, ts, region); value None is a tombstone."""

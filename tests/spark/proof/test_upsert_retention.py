@@ -1,5 +1,6 @@
 """Rule: what retention has deleted of the append rows neither brings a deleted key back nor takes a key away."""
 
+import json
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -9,6 +10,7 @@ from upserted import Upserted
 
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE, TAKEN, Taken
+from tidemark.domain.plan.contract_record import RECORD, remembered
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.maintain import expire_rows as retention
 from tidemark.engine.maintain.expire_rows import expire_rows
@@ -102,13 +104,18 @@ def test_a_mark_stays_when_its_own_records_are_replayed_after_retention(lakehous
     assert made.rows() == {2: "x", 3: "y"}
 
 
-def merged_of_age(made, days, *events):
-    """Send records of that age, ingest, merge; the upsert table's receipt."""
+def sent_of_age(made, days, *events):
+    """Send records of that age."""
     producer, at = made.topic._new_producer(), int((time.time() - days * 86_400) * 1000)
     for event in events:
         key, value, partition = made.record_in(0, *event)
         producer.produce(made.topic.name, value, key, partition, timestamp=at)
     producer.flush(30)
+
+
+def merged_of_age(made, days, *events):
+    """Send records of that age, ingest, merge; the upsert table's receipt."""
+    sent_of_age(made, days, *events)
     made.both()
     return own_receipts(made.lakehouse.lake, made.name)[0][0]
 
@@ -180,6 +187,31 @@ def test_an_upsert_table_that_is_taken_back_past_retention_stops_until_someone_s
     to_snapshot(made, made.append.name, taken)
     to_snapshot(made, made.name, first)
     assert merge_up(lakehouse.lake, made.current, "test").error["state"] == "ledger_missing"
+    accept_either(lakehouse.lake, made.current.contract, "first-load", ADA)
+    made.merge()
+    assert made.rows() == {3: "c"}
+
+
+@pytest.mark.parametrize("table", ["proof.now", pytest.param(None, marks=pytest.mark.long)])
+def test_rows_that_retention_took_while_the_contract_had_no_upsert_are_asked_for(lakehouse, table):
+    """Given an upsert table that was taken out of the contract, when retention deletes rows that it never merged and it
+    comes back, then it stops and names them, until someone accepts their loss; one with the default name is also known
+    where the append table has forgotten it."""
+    made = Upserted(lakehouse, partitions=1, **({"table": f"{table}_{time.time_ns()}"} if table else {}))
+    merged_of_age(made, 40, (1, "a"))
+    made.declare(upsert=None, retention={"append": "30d"})
+    sent_of_age(made, 39, (2, "b"))
+    sent_of_age(made, 0, (3, "c"))
+    assert made.append.run().error is None
+    if table is None:
+        known = remembered(made.append.iceberg().metadata.properties)
+        text = json.dumps({key: value for key, value in known.items() if key != "upsert.table"})
+        set_properties(lakehouse.lake, made.append.name, {RECORD: text})
+    assert expire_rows(lakehouse.lake, made.append.contract).numbers["rows_deleted"] == 2
+    made.declare(retention={"append": "30d"})
+    error = merge_up(lakehouse.lake, made.current, "test").error
+    assert (error["state"], "below offset 2 of partition 0" in error["message"]) == ("ledger_missing", True)
+    assert made.rows() == {1: "a"}
     accept_either(lakehouse.lake, made.current.contract, "first-load", ADA)
     made.merge()
     assert made.rows() == {3: "c"}

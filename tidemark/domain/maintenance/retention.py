@@ -49,13 +49,13 @@ def expired_before(properties: Mapping[str, str]) -> datetime | None:
 EXPIRED_BEFORE = "tidemark.retention-before"
 """Table property, written before rows go: what is missing and older is no gap (ISO 8601)."""
 TAKEN = "tidemark.retention-taken"
-"""Table property, written with the delete: up to where merged rows have gone, as `Taken` in JSON."""
+"""Table property, written with the delete: up to where rows have gone that an upsert table had, as `Taken` in JSON."""
 
 
 class Taken(BaseModel):
     """Rows that have gone because they were merged: of `epoch` below `next` (partition -> offset), and of earlier ones.
 
-    `snapshot`: the newest such delete.
+    Or unmerged, while the contract did not name the upsert table that there was. `snapshot`: the newest such delete.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -79,6 +79,6 @@ class Taken(BaseModel):
 
 
 def taken(properties: Mapping[str, str]) -> Taken | None:
-    """What the table says has gone because it was merged."""
+    """What the table says has gone so."""
     text = properties.get(TAKEN)
     return Taken.model_validate_json(text) if text else None

@@ -78,11 +78,15 @@ def record_text(contract: Contract) -> str:
 
 
 def record_after(contract: Contract, done: Collection[Change], properties: Mapping[str, str]) -> str:
-    """The value of the property once changes are done: what waits for a person is remembered as it was."""
+    """The value of the property once changes are done: what waits for a person is remembered as it was.
+
+    So is the name of an upsert table that is no longer merged into: it may be again.
+    """
     edits = contract_edits(contract, properties)
     waiting = {edit.path[0] for edit in edits if edit.verdict == "review" and edit not in done}
     before = remembered(properties)
-    return json.dumps(record_of(contract) | {key: before[key] for key in waiting}, sort_keys=True)
+    last = {key: before[key] for key in ("upsert.table",) if key in before}
+    return json.dumps(last | record_of(contract) | {key: before[key] for key in waiting}, sort_keys=True)
 
 
 def contract_edits(contract: Contract, properties: Mapping[str, str]) -> Iterator[Change]:

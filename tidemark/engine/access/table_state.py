@@ -107,6 +107,12 @@ def load(catalog: Catalog, table: str) -> Table | None:
         return None
 
 
+def upsert_of(catalog: Catalog, table: str) -> str | None:
+    """The append table whose upsert table, or memory of deletes, this is."""
+    loaded = load(catalog, table)
+    return loaded.properties.get(UPSERT_OF) if loaded else None
+
+
 def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableState:
     """Everything a plan needs to know about `table`, from one load.
 

@@ -1,7 +1,8 @@
 """Retention of append rows: one DELETE, which drops whole files and rewrites only those that straddle the cut.
 
 The table notes the cut first. A delete is a snapshot without a receipt: the ledger does not move, and what is missing
-before the cut is no gap (reconcile). Rows that the upsert table has not merged stay.
+before the cut is no gap (reconcile). Rows that the upsert table has not merged stay, and where there was one that the
+contract no longer names, the table notes how far rows have gone.
 """
 
 import time
@@ -27,6 +28,7 @@ from tidemark.domain.maintenance.retention import (
     retention_cut,
     taken,
 )
+from tidemark.domain.plan.contract_record import remembered
 from tidemark.domain.times import moment
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import (
@@ -36,6 +38,7 @@ from tidemark.engine.access.table_state import (
     ledger_of,
     load,
     summary_of,
+    upsert_of,
 )
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.conflicts import Conflicts
@@ -98,7 +101,7 @@ def expire_rows(lake: Lake, contract: Contract, *, until: float = inf, dry_run: 
         return Gain(name, "retention", acted=False, reason="its time was over; next time", numbers=found)
     conflicts = Conflicts()
     with lease(lake, name):
-        if contract.upsert is None:
+        if contract.upsert is None and not _was_merged(lake, table):
             done = conflicts.tried("a file", lambda: _delete(lake, contract, cut))
         else:
             merged = _Merged(lake, contract, contract.retention, cut)
@@ -131,6 +134,13 @@ def _cut(lake: Lake, contract: Contract, retention: Retention, head: int) -> _Cu
     return _Cut(head, retention_cut(datetime.now(UTC), retention.append, needed), merged_rows)
 
 
+def _was_merged(lake: Lake, table: Table) -> bool:
+    """Whether there is an upsert table of this one that the contract does not name: it may do so again."""
+    name = ".".join(table.name())
+    last = remembered(table.metadata.properties).get("upsert.table")
+    return any(upsert_of(lake.catalog, each) == name for each in (last, f"{name}_current") if each)
+
+
 def _delete(lake: Lake, contract: Contract, cut: _Cut) -> bool:
     """One commit behind the note, beside whatever comes in."""
     table = existing(lake, contract.table)
@@ -145,7 +155,7 @@ def _delete(lake: Lake, contract: Contract, cut: _Cut) -> bool:
 
 @dataclass(slots=True)
 class _Merged:
-    """The delete of rows that an upsert table has merged, and what is known of them as long as only batches come in."""
+    """The delete of rows beside an upsert table, and what is known of them as long as only batches come in."""
 
     lake: Lake
     contract: Contract
@@ -230,7 +240,7 @@ def _furthest(lake: Lake, contract: Contract, cut: _Cut) -> dict[tuple[int, int]
 
 
 def _taken(table: Table, delete: int, furthest: Mapping[tuple[int, int], int]) -> dict[str, str]:
-    """What the table says of merged rows that are gone: an upsert table that is taken back past them lacks them."""
+    """What the table says of rows that are gone: an upsert table that has not merged them (any more) lacks them."""
     if not furthest:
         return {}
     epoch = max(epoch for epoch, _ in furthest)

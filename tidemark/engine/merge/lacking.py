@@ -28,15 +28,16 @@ def lacking(pair: Pair) -> Stopped | None:
 
 
 def taken_missing(pair: Pair) -> str:
-    """Why the table lacks rows that retention took after they were merged: someone has taken it back since."""
+    """Why the table lacks rows that retention took: it was taken back since, or has never merged them."""
     merged = pair.state.merged
     if merged is None or merged.anew or pair.taken is None or not (lost := pair.taken.beyond(merged)):
         return ""
     places = ", ".join(f"{offset} of partition {p}" for p, offset in lost.items())
     return (
         f"It was taken back to before rows of {pair.current.append.table} that retention has deleted since they were "
-        f"merged (below offset {places}): keys of theirs would be missing. Take it forward again to a snapshot that "
-        "has them; where none is left: once accepted it is made of the rows that are there."
+        f"merged, or they went while the contract had no `upsert` (below offset {places}): keys of theirs would be "
+        "missing. Take it forward again to a snapshot that has them; where there is none: once accepted it is made of "
+        "the rows that are there."
     )
 
 

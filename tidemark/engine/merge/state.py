@@ -56,7 +56,7 @@ class Pair:
     cut: datetime | None = None
     """Retention has deleted append rows of records from before this."""
     taken: Taken | None = None
-    """Up to where it has deleted them because they were merged; None where that was rolled back."""
+    """Up to where it has deleted them beside an upsert table; None where that was rolled back."""
     elsewhere: bool = False
     """The append table holds rows of a backfill from elsewhere, which are no records of its topic; False once that was
     accepted."""

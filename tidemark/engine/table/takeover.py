@@ -23,7 +23,7 @@ from tidemark.domain.plan.schema_plan import Change, SchemaPlan
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.namespace import listed, make_namespace
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState, load, read_state
+from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState, load, read_state, upsert_of
 from tidemark.engine.table.first_load import CLUSTER, DECLARED_IN, contract_file
 from tidemark.engine.table.folder import folder_fault, give_up, taken_folder
 from tidemark.engine.table.properties import set_properties
@@ -60,7 +60,7 @@ def rename(lake: Lake, contract: Contract, plan: SchemaPlan) -> None:
     catalog = lake.catalog
     for source, target in _with_it(lake, contract, lake.state(old, ledger=False)):
         _move(catalog, source, target)
-        if _upsert_of(catalog, target) == old:
+        if upsert_of(catalog, target) == old:
             set_properties(lake, target, {UPSERT_OF: contract.table})
     _remember_upsert(lake, contract, old)
     _move(catalog, old, contract.table)
@@ -110,25 +110,19 @@ def _upsert(catalog: Catalog, contract: Contract, former: TableState) -> list[tu
     names = (
         [now] if catalog.table_exists(now) else [each for each in (last, f"{former.table}_current") if each]
     )
-    mine = next((each for each in names if _upsert_of(catalog, each) == former.table), None)
+    mine = next((each for each in names if upsert_of(catalog, each) == former.table), None)
     if mine is None:
         return []
     memories = [f"{each}_deleted" for each in (now, mine)]
-    memory = [(each, memories[0]) for each in memories if _upsert_of(catalog, each) == former.table]
+    memory = [(each, memories[0]) for each in memories if upsert_of(catalog, each) == former.table]
     return [*memory[:1], (mine, now)]
-
-
-def _upsert_of(catalog: Catalog, table: str) -> str | None:
-    """The append table whose upsert table, or memory of deletes, this is."""
-    loaded = load(catalog, table)
-    return loaded.properties.get(UPSERT_OF) if loaded else None
 
 
 def _remember_upsert(lake: Lake, contract: Contract, old: str) -> None:
     """Let the table know its upsert table by the new name, or the next run takes that for another one."""
     before = remembered(lake.state(old, ledger=False).properties)
     now = contract.upsert.table if contract.upsert else None
-    if now and before.get("upsert.table", now) != now and _upsert_of(lake.catalog, now) == contract.table:
+    if now and before.get("upsert.table", now) != now and upsert_of(lake.catalog, now) == contract.table:
         set_properties(lake, old, {RECORD: json.dumps({**before, "upsert.table": now}, sort_keys=True)})
 
 
