@@ -154,7 +154,8 @@ def test_values_of_a_column_that_was_renamed_by_hand_stay_where_they_are(lakehou
 
 @pytest.mark.parametrize("name", ["_is_deleted", "_IS_deleted"])
 def test_a_column_in_the_place_of_the_mark_is_told_alike_by_merge_and_plan(lakehouse, name):
-    """Given soft deletes, when the topic brings a column with the name of their mark, then both say it, and how to go on."""
+    """Given soft deletes, when the topic brings a column with the name of their mark, then both say it, and how to go on:
+    with hard ones it is a column like others."""
     log = AppendLog(lakehouse, BEFORE, value={"format": "avro"}, upsert={"keys": ["id"], "deletes": "soft"})
     log.commit([(1, 7, (8,), [(9,)], kafka(0))], {0: 1})
     assert merge_up(log.lake, log.current, "test").error is None
@@ -166,6 +167,11 @@ def test_a_column_in_the_place_of_the_mark_is_told_alike_by_merge_and_plan(lakeh
     assert (stopped.state, change["verdict"]) == ("misconfigured", "impossible")
     assert change["reason"] in stopped.error["message"]
     assert f"{log.contract.table} has {name} from its topic. Say `deletes: hard`" in change["reason"]
+    log.edit(value={"format": "avro"}, upsert={"keys": ["id"], "table": f"proof.{log.name}_now"})
+    log.commit([(1, None, None, None, kafka(2, tombstone=True), None)], {0: 3})
+    assert merge_up(log.lake, log.current, "test").error is None
+    found = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
+    assert [(row["id"], row[name]) for row in found] == [(2, "x")]
 
 
 @pytest.mark.parametrize("format_version", [2, pytest.param(3, marks=pytest.mark.long)])

@@ -56,7 +56,7 @@ def events(
         if shape.current.by_row:
             lent = (origin == NEW) & F.col(CDC)["op"].eqNullSafe("d")
         kind = kind.when(F.col(CDC)["op"] == "t", TRUNCATE).when(F.col(CDC)["op"] == "d", DELETE)
-    if found.field(SOFT_COLUMN.name):
+    if shape.current.soft and found.field(SOFT_COLUMN.name):
         kind = F.when(F.col(SOFT_COLUMN.name), DELETE)
     parts = []
     for name, wanted in shape.fields:

@@ -22,7 +22,8 @@ class UpsertColumns:
     @property
     def fields(self) -> tuple[tuple[str, ColumnType], ...]:
         """The top-level columns, without the soft-delete mark."""
-        return tuple((f.name, f.type) for f in self.columns.fields if f.name != SOFT_COLUMN.name)
+        mark = SOFT_COLUMN.name if self.current.soft else None
+        return tuple((f.name, f.type) for f in self.columns.fields if f.name != mark)
 
     @property
     def has_cdc(self) -> bool:
