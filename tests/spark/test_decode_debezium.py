@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import lit
 
 from tests.support import debezium
 from tests.support.debezium import change, connect_field, framed, semantic, unscaled, with_schema
@@ -16,10 +17,12 @@ from tests.support.decoding import SOURCE, schema_of
 from tidemark.domain.columns.types import BINARY, LONG, STRING, Field, Struct
 from tidemark.domain.formats import avro
 from tidemark.domain.formats.debezium import CDC, avro_columns, document_columns, json_documents
+from tidemark.engine.decode.debezium import position
 from tidemark.engine.decode.decoding import NO_ID, Decoding, KeyDecoding
 from tidemark.engine.decode.failures import explain_failures
 from tidemark.engine.decode.key import KEY_PAYLOAD
 from tidemark.engine.decode.records import CAUSE, DETAIL, FATE, decode
+from tidemark.engine.decode.shipped import debezium_json as shipped
 
 TIME, DATA = debezium.TIME, debezium.DATA
 ENVELOPE, KEY = 41, 42
@@ -360,6 +363,14 @@ def test_json_with_and_without_its_schema(spark: SparkSession) -> None:
     assert (rows[1]["price"], rows[1]["_cdc"]["op"]) == (Decimal("1.25"), "u")
     assert json.loads(rows[1]["_cdc"]["source"]) == debezium.source_block()
     assert rows[1]["_cdc"]["pos"] == "00000000000024023128"
+
+
+def test_a_snapshot_of_mysql_has_no_place_in_the_log(spark: SparkSession) -> None:
+    """Given a source whose file has no name, then there is no place, which as text would be before all others."""
+    bags = ({"file": "", "pos": 0, "row": 0}, {"file": "bin.1", "pos": 4, "row": 2})
+    places = [position({name: lit(value) for name, value in bag.items()}) for bag in bags]
+    assert list(spark.range(1).select(*places).collect()[0]) == [shipped.position(bag) for bag in bags]
+    assert shipped.position(bags[0]) is None
 
 
 def test_keys_of_text_and_bytes(spark: SparkSession) -> None:

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 UNKNOWN = "__debezium_unavailable_value"
+HOUR = 3600
 
 
 @dataclass(frozen=True)
 class Event:
     """One record: `ts` is the source's own order (None: it brings none), `value` None is a delete.
 
-    `time` is the record's, where a key may move between partitions. `truncates`: it is about no key, the source was
     That of a delete with the `op` d is of the row before it, which says nothing of the delete.
+    `time` is the record's, where a key may move between partitions. `truncates`: it is about no key, the source was
     emptied. `op` is how it is said, for whoever makes a record of it. `pos` is its place in the database's log.
     """
 
@@ -61,12 +62,12 @@ def current(
     return found
 
 
-def _value(ordered: Sequence[Event]) -> str:
 def _is_orderless(event: Event, by_pos: bool) -> bool:
     """Whether it is a delete that brings no order of its own; its place in the database's log is."""
     return event.value is None and (event.ts is None or (event.op == "d" and not by_pos))
 
 
+def _value(ordered: Sequence[Event]) -> str:
     """The last one that was known since the last delete."""
     newest = ordered[-1].value
     for event in reversed(ordered):
@@ -85,9 +86,12 @@ def _rank(event: Event, by_source: bool, by_time: bool) -> Any:
 
 
 def _emptied(event: Event, truncation: Event, by_pos: bool) -> bool:
-    """Whether the source had it before it was emptied: as its log says, where Kafka's offsets do not."""
+    """Whether the source had it before it was emptied: as its log says, where Kafka's offsets do not.
+
+    Not of what lies further apart: that log may have begun anew.
+    """
     own = event.partition == truncation.partition and not by_pos
-    silent = event.pos is None or truncation.pos is None
+    silent = event.pos is None or truncation.pos is None or abs(event.time - truncation.time) > HOUR
     if event.epoch != truncation.epoch or own or silent:
         return _earlier(event, truncation)
     return event.pos < truncation.pos

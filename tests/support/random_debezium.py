@@ -190,6 +190,7 @@ class Changes:
             {"lsn": 12345},
             {"file": "binlog.1", "pos": 4, "row": 0},
             {"file": "binlog.1", "pos": 4},
+            {"file": "", "pos": 0, "row": 0},
             {"change_lsn": "0:1", "commit_lsn": "0:2", "event_serial_no": 1},
             {"change_lsn": None},
             {"scn": "99"},

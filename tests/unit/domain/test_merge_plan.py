@@ -3,11 +3,12 @@
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.domain.ledger.ledger import Entry, Ledger
-from tidemark.domain.ledger.merge_filters import reloaded, unmerged, within
+from tidemark.domain.ledger.merge_filters import before, reloaded, unmerged, within
 from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger, Truncation, is_merge_ledger
 from tidemark.domain.ledger.merge_plan import (
     AppendHistory,
@@ -277,3 +278,47 @@ def test_truncates_of_one_partition_take_together_what_each_of_them_takes():
     first, second = Truncation(0, 0, 100), Truncation(0, 1, 50)
     assert first.joined(second) == second.joined(first) == Truncation(0, 1, 100)
     assert Truncation(1, 0, 10).joined(first) == first.joined(Truncation(1, 0, 10)) == Truncation(1, 0, 10)
+
+
+def came_before(truncation, place, *, by_pos):
+    """Whether an event (partition, offset, record time, place in the log) counts as before a truncate in partition 1."""
+    partition, offset, at, pos = place
+    text = before({1: truncation}, "at", "pos", by_pos=by_pos).replace("timestamp_millis", "int")
+    for sql, python in {
+        "unix_millis": "int",
+        "at.timestamp": str(at),
+        "NOT abs": "not abs",
+        "<>": "!=",
+    }.items():
+        text = text.replace(sql, python)
+    for sql, python in {
+        "pos IS NOT NULL": pos is not None,
+        "pos IS NULL": pos is None,
+        "pos": repr(pos),
+    }.items():
+        text = text.replace(sql, str(python))
+    return holds(text, (0, partition, offset))
+
+
+@pytest.mark.parametrize("by_pos", [False, True])
+def test_a_log_that_begins_anew_neither_takes_what_comes_after_a_truncate_nor_keeps_what_was_there(by_pos):
+    """Given places of one life of the database's log and of the next, then they only tell apart what came near each
+    other: rows from long after a truncate stay, and one of the new life takes rows of the old one."""
+    hour = 3_600_000
+    truncation = Truncation(0, 10, 100 * hour, "500")
+    near, long_before, long_after = (at * hour for at in (100.5, 98, 102))
+
+    def taken(*place):
+        return came_before(truncation, place, by_pos=by_pos)
+
+    assert taken(0, 99, near, "499")
+    assert not taken(0, 0, near - hour, "501")
+    assert not taken(0, 99, long_after, "3")
+    assert not taken(1, 11, long_after, "3")
+    assert taken(1, 9, long_before, "900")
+    assert taken(0, 99, long_before, "900")
+    assert taken(0, 99, long_before, None)
+    truncation = truncation.joined(Truncation(0, 20, 124 * hour, "50"))
+    assert taken(0, 99, 124.5 * hour, "49")
+    assert not taken(0, 99, 124.5 * hour, "60"), "what is loaded anew after a nightly truncate"
+    assert taken(0, 99, long_before, "900")

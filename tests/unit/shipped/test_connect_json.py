@@ -183,6 +183,7 @@ def test_places_in_the_log_order_as_text():
     assert file == sorted(map(str, file))
     assert position({"lsn": None}) is None
     assert position({}) is None
+    assert position({"file": "", "pos": 0, "row": 0}) is None, "a snapshot of MySQL"
     change = {"commit_lsn": "00000027:00000ac0:0002", "change_lsn": None, "event_serial_no": None}
     assert position(change) == "00000027:00000ac0:0002"
 

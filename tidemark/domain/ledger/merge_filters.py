@@ -6,7 +6,7 @@ Plain comparisons only, so that Iceberg answers them from the statistics of its 
 from collections.abc import Iterable, Iterator, Mapping
 
 from tidemark.domain.columns.spark_types import quoted_text
-from tidemark.domain.ledger.merge_ledger import Truncation
+from tidemark.domain.ledger.merge_ledger import NEAR_MS, Truncation
 from tidemark.domain.ledger.merge_plan import Reloaded, Unmerged
 from tidemark.domain.ledger.offsets import OffsetRange, Offsets, waiting
 
@@ -35,7 +35,8 @@ def before(
 ) -> str:
     """What came before a truncate event: by offset in its own Kafka partition, in others by the database's log.
 
-    `pos` is an event's place in that log; where it says nothing, record time tells. `by_pos`: the log tells in all.
+    `pos` is an event's place in that log; where it says nothing, or the event is not near, record time tells. `by_pos`:
+    the log tells in all.
     """
     return _any(
         _any(
@@ -55,7 +56,9 @@ def _before_one(partition: int, truncation: Truncation, at: str, pos: str | None
     if pos is None or truncation.pos is None:
         return _any([by_offset, by_time])
     there = quoted_text(truncation.pos)
-    earlier, silent = _and(f"{pos} IS NOT NULL", f"{pos} < {there}"), f"({pos} IS NULL OR {pos} = {there})"
+    near = f"abs(unix_millis({at}.timestamp) - {truncation.timestamp_ms}) <= {NEAR_MS}"
+    earlier = _and(f"{pos} IS NOT NULL", f"{pos} < {there}", near)
+    silent = _any([f"{pos} IS NULL", f"{pos} = {there}", f"NOT {near}"])
     if by_pos:
         return _any([earlier, _and(silent, _any([by_offset, by_time]))])
     return _any([by_offset, _and(other, earlier), _and(silent, by_time)])

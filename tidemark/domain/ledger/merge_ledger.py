@@ -16,12 +16,16 @@ from tidemark.domain.errors import Stopped
 MERGE_LEDGER_VERSION = 1
 
 Action = Literal["first", "merge", "back", "rebuild"]
+NEAR_MS = 3_600_000
+"""So near to a truncate event the database's log tells what came before it; what is further away record time tells, for
+that log may have begun anew (a restore, a failover, RESET MASTER)."""
 
 
 class Truncation(NamedTuple):
     """The truncate events of a Kafka partition as one: what came before any of them is gone, even if it comes late.
 
-    `pos` is their place in the database's log; None where one of them does not tell it.
+    `pos` is their place in the database's log; None where one of them does not tell it. That of the later one alone
+    where they are not near each other.
     """
 
     epoch: int
@@ -33,12 +37,11 @@ class Truncation(NamedTuple):
         """What takes whatever either takes: record times of a partition may go back."""
         if self.epoch != other.epoch:
             return max(self, other, key=lambda each: each.epoch)
-        return Truncation(
-            self.epoch,
-            max(self.offset, other.offset),
-            max(self.timestamp_ms, other.timestamp_ms),
-            max(self.pos, other.pos) if self.pos is not None and other.pos is not None else None,
-        )
+        first, last = sorted((self, other), key=lambda each: each.timestamp_ms)
+        pos = last.pos
+        if last.timestamp_ms - first.timestamp_ms <= NEAR_MS:
+            pos = max(first.pos, last.pos) if first.pos is not None and last.pos is not None else None
+        return Truncation(self.epoch, max(self.offset, other.offset), last.timestamp_ms, pos)
 
 
 class Changes(NamedTuple):

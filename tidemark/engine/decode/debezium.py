@@ -174,7 +174,10 @@ class Change:
 
 
 def position(bag: Mapping[str, Column]) -> Column:
-    """The place in the database's log: numbers padded to twenty digits, parts with colons between them."""
+    """The place in the database's log: numbers padded to twenty digits, parts with colons between them.
+
+    A file without a name is none: so MySQL's snapshots say that they have no place.
+    """
     if "lsn" in bag:
         return _padded(bag["lsn"])
     if "change_lsn" in bag:
@@ -182,8 +185,8 @@ def position(bag: Mapping[str, Column]) -> Column:
         serial = [_padded(bag["event_serial_no"])] if "event_serial_no" in bag else []
         return F.nullif(F.concat_ws(":", *parts, *serial), F.lit(""))
     if "file" in bag and "pos" in bag:
-        row = [_padded(bag["row"])] if "row" in bag else []
-        return F.nullif(F.concat_ws(":", bag["file"], _padded(bag["pos"]), *row), F.lit(""))
+        row, file = [_padded(bag["row"])] if "row" in bag else [], bag["file"].cast("string")
+        return F.when(file != "", F.concat_ws(":", file, _padded(bag["pos"]), *row))
     return _padded(bag["scn"]) if "scn" in bag else F.lit(None).cast("string")
 
 

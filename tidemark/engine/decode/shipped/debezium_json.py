@@ -150,12 +150,15 @@ class Keys:
 
 
 def position(bag: dict[str, Any]) -> str | None:
-    """The place in the database's log: numbers padded to twenty digits, parts with colons between them."""
+    """The place in the database's log: numbers padded to twenty digits, parts with colons between them.
+
+    A file without a name is none: so MySQL's snapshots say that they have no place.
+    """
     if "lsn" in bag:
         return _padded(bag["lsn"])
     if "change_lsn" in bag:
         parts = [bag.get("commit_lsn"), bag["change_lsn"], _padded(bag.get("event_serial_no"))]
-    elif "file" in bag and "pos" in bag:
+    elif _text(bag.get("file")) and "pos" in bag:
         parts = [bag["file"], _padded(bag["pos"]), _padded(bag.get("row"))]
     else:
         return _padded(bag.get("scn"))

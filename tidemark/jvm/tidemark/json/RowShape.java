@@ -188,7 +188,10 @@ final class RowShape extends Shape {
     return Meaning.instant(whole);
   }
 
-  /** The place in the database's log: numbers padded to twenty digits, parts with colons between them. */
+  /**
+   * The place in the database's log: numbers padded to twenty digits, parts with colons between them. A file without a
+   * name is none: so MySQL's snapshots say that they have no place.
+   */
   private static String position(Map<?, ?> bag) {
     List<String> parts;
     if (bag.containsKey("lsn")) {
@@ -196,7 +199,7 @@ final class RowShape extends Shape {
     } else if (bag.containsKey("change_lsn")) {
       String serial = padded(bag.get("event_serial_no"));
       parts = Arrays.asList(text(bag.get("commit_lsn")), text(bag.get("change_lsn")), serial);
-    } else if (bag.containsKey("file") && bag.containsKey("pos")) {
+    } else if (bag.containsKey("pos") && !Objects.requireNonNullElse(text(bag.get("file")), "").isEmpty()) {
       parts = Arrays.asList(text(bag.get("file")), padded(bag.get("pos")), padded(bag.get("row")));
     } else {
       return padded(bag.get("scn"));
