@@ -91,6 +91,7 @@ def test_an_outage_is_an_outage_for_the_command_line_too(monkeypatch, failed, ki
         return Gain("s.t", "compaction", acted=False, reason="nothing")
 
     monkeypatch.setattr(module, "compact", compact)
+    monkeypatch.setattr(module, "not_ours", lambda *_, **__: None)
 
     class Lake:
         def state(self, *_, **__):

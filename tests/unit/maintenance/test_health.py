@@ -19,7 +19,7 @@ def layout(files=1, *, deleted=0, **facts):
 
 def judged(monkeypatch, foreign=(), **layouts):
     """Health of the contract whose tables are there with these layouts, by the name after `s.`."""
-    monkeypatch.setattr(module, "is_foreign", lambda *args: args[-1].removeprefix("s.") in foreign)
+    monkeypatch.setattr(module, "not_ours", lambda *args: args[-1].removeprefix("s.") in foreign)
     monkeypatch.setattr(module, "load", lambda _, name: layouts.get(name.removeprefix("s.")))
     monkeypatch.setattr(module, "read_layout", lambda table: table)
 

@@ -7,7 +7,8 @@ from tidemark.domain.maintenance.compaction import HOT_FACTOR, MANY_MANIFESTS, L
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
-from tidemark.engine.maintain.maintain import is_foreign, tables_of
+from tidemark.engine.maintain.maintain import tables_of
+from tidemark.engine.maintain.whose import not_ours
 from tidemark.engine.table.absent import gone
 from tidemark.engine.table.layout import read_layout
 
@@ -39,7 +40,7 @@ def health(lake: Lake, contract: Contract) -> Health | None:
                 if name == contract.table and (missing := gone(lake, name)):
                     raise missing
                 continue
-            if is_foreign(lake, contract, name):
+            if not_ours(lake, contract, name):
                 continue
             layout = read_layout(table)
         short = "" if name == contract.table else f"{name.removeprefix(contract.namespace + '.')}: "

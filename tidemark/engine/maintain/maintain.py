@@ -12,12 +12,13 @@ from tidemark.domain.maintenance.gain import ASSETS, Asset, Gain, Kind
 from tidemark.domain.states import OUTAGES, named_state
 from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import UPSERT_OF, load
+from tidemark.engine.access.table_state import load
 from tidemark.engine.maintain.compact import compact
 from tidemark.engine.maintain.expire import expire
 from tidemark.engine.maintain.expire_rows import expire_rows
 from tidemark.engine.maintain.named_snapshots import named_snapshots
 from tidemark.engine.maintain.orphans import remove_orphans
+from tidemark.engine.maintain.whose import not_ours
 from tidemark.engine.table.absent import gone
 from tidemark.engine.table.lease import Held
 from tidemark.engine.table.operations import Operation, Signature, logged
@@ -34,14 +35,6 @@ def tables_of(contract: Contract) -> list[str]:
     current = upsert_table_of(contract)
     merged = (current.contract.table, current.memory) if current else ()
     return [contract.table, contract.quarantine_table, *merged]
-
-
-def is_foreign(lake: Lake, contract: Contract, name: str) -> bool:
-    """Whether a table that no merge has made has the name of the upsert table, or of its memory of deletes."""
-    if name in {contract.table, contract.quarantine_table}:
-        return False
-    table = load(lake.catalog, name)
-    return table is not None and table.properties.get(UPSERT_OF) != contract.table
 
 
 def maintain(
@@ -180,8 +173,8 @@ def _apart(lake: Lake, contract: Contract, table: str, kind: Kind, work: Callabl
     """
     try:
         with renewing_spark(lake), named(table):
-            if is_foreign(lake, contract, table):
-                return Gain(table, kind, acted=False, reason="somebody else's table has this name")
+            if why := not_ours(lake, contract, table, to_the_row=kind == "retention"):
+                return Gain(table, kind, acted=False, reason=why)
             try:
                 return work(time.monotonic() + BUDGET.total_seconds())
             except Held as held:
