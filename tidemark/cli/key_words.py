@@ -132,7 +132,8 @@ PLATFORM = {
     "SchemaRegistry.ssl.certificate.location": "PEM file of the client's certificate.",
     "SchemaRegistry.ssl.key.location": "PEM file of its key.",
     "Catalog.name": "The catalog's name in Spark and PyIceberg.",
-    "Catalog.type": "S3 Tables, Polaris, Nessie, Unity through `rest`; `sql` is PostgreSQL or SQLite.",
+    "Catalog.type": "S3 Tables, Polaris, Nessie, Unity through `rest`; `sql` is PostgreSQL or SQLite; `hive` needs "
+    "`pip install 'pyiceberg[hive]'`.",
     "Catalog.uri": "Where it answers.",
     "Catalog.warehouse": "Where the files are.",
     "Spark.remote": "`sc://host:port`.",

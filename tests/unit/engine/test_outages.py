@@ -6,14 +6,19 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 
+import boto3
 import grpc
 import pyarrow as pa
 import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.errors.exceptions.base import SessionNotSameException
 
@@ -200,6 +205,72 @@ def test_a_rest_catalog_that_is_not_there_is_not_taken_for_spark(uri: str) -> No
     assert not told.value.message.startswith("-")
     with pytest.raises(Outage, match=r"^shop\.orders is catalog_down"), named("shop.orders"):
         raise told.value
+
+
+GLUE = {
+    "type": "glue",
+    "glue.region": "eu-west-1",
+    "glue.access-key-id": "a",
+    "glue.secret-access-key": "s",
+    "glue.max-retries": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "state"),
+    [
+        ("ThrottlingException", Outage, "catalog_down"),
+        ("InternalServiceException", Outage, "catalog_down"),
+        ("OperationTimeoutException", Outage, "catalog_down"),
+        ("ExpiredTokenException", Outage, "catalog_down"),
+        ("AccessDeniedException", Stopped, "permission_denied"),
+        ("UnrecognizedClientException", Stopped, "permission_denied"),
+        ("InvalidInputException", Stopped, "failed"),
+    ],
+)
+def test_what_glue_answers_has_a_state(code: str, kind: type[Exception], state: str) -> None:
+    with pytest.raises(kind) as told, named("shop.orders"):
+        raise ClientError({"Error": {"Code": code, "Message": "m"}}, "GetTable")
+    assert told.value.state == state
+
+
+def test_glue_that_is_not_there_or_does_not_answer_is_down(hung: tuple[str, list[socket.socket]]) -> None:
+    with pytest.raises(Outage) as told, named("shop.orders"):
+        load_catalog("lake", **GLUE, **{"glue.endpoint": "http://127.0.0.1:1"}).list_namespaces()
+    assert told.value.state == "catalog_down"
+    impatient = Config(read_timeout=0.2, retries={"max_attempts": 0})
+    client = boto3.client(
+        "glue", "eu-west-1", endpoint_url=hung[0], config=impatient,
+        aws_access_key_id="a", aws_secret_access_key="s",
+    )  # fmt: skip
+    with pytest.raises(Outage) as told, named("shop.orders"):
+        GlueCatalog("lake", client).list_namespaces()
+    assert told.value.state == "catalog_down"
+
+
+def test_glue_without_credentials_is_a_refused_login(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    nobody = {key: value for key, value in GLUE.items() if "access-key" not in key}
+    with pytest.raises(Stopped, match="Unable to locate credentials") as told, named("shop.orders"):
+        load_catalog("lake", **nobody).list_namespaces()
+    assert told.value.state == "permission_denied"
+
+
+def test_hive_says_what_to_install_and_what_does_not_answer() -> None:
+    with pytest.raises(Stopped, match=r"pip install 'pyiceberg\[hive\]'") as told, named("shop.orders"):
+        load_catalog("lake", type="hive", uri="thrift://127.0.0.1:1")
+    assert told.value.state == "misconfigured"
+
+    class TTransportException(Exception):
+        """As Thrift's own, which is not installed."""
+
+    with pytest.raises(Outage) as down, named("shop.orders"):
+        raise TTransportException("Could not connect to any of [('127.0.0.1', 1)]")
+    assert down.value.state == "catalog_down"
 
 
 @pytest.fixture

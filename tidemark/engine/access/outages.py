@@ -4,12 +4,20 @@ A lost answer is an outage too: the outcome is unknown and the table must be loo
 """
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 from pydantic import ValidationError
-from pyiceberg.exceptions import BadRequestError, ForbiddenError, OAuthError, RESTError, UnauthorizedError
+from pyiceberg.exceptions import (
+    BadRequestError,
+    ForbiddenError,
+    NotInstalledError,
+    OAuthError,
+    RESTError,
+    UnauthorizedError,
+)
 from requests.exceptions import RequestException
 
 from tidemark.domain.errors import NO_TABLE, Outage, Overtaken, Stopped, TidemarkError
@@ -59,6 +67,8 @@ _DENIED = (
     "INVALID_ACCESS_KEY_ID",
     "SignatureDoesNotMatch",
     "SIGNATURE_DOES_NOT_MATCH",
+    "NoCredentialsError",
+    "UnrecognizedClientException",
     "authentication failed for user",
     "permission denied for",
 )
@@ -74,9 +84,16 @@ _CATALOG_GONE = (
     "CommitStateUnknownException",
     "RuntimeMetaException",
     "Failed to connect to Hive Metastore",
+    "TTransportException",
+    "ThrottlingException",
+    "RequestLimitExceeded",
+    "InternalServiceException",
+    "OperationTimeoutException",
+    "ExpiredTokenException",
     "JdbcSQL",
     "OperationalError",
 )
+"""Of SQL, REST, Hive and Glue; S3 has other names for the same."""
 _STORE_GONE = (
     "RuntimeIOException",
     "SdkClientException",
@@ -159,12 +176,22 @@ def state_of_error(error: Exception) -> State:
         return _of_kafka(error.args[0])
     if isinstance(error, UnauthorizedError | ForbiddenError | OAuthError):
         return "permission_denied"
+    if isinstance(error, NotInstalledError):
+        return "misconfigured"
     no_catalog = isinstance(error, ValidationError) and error.title.endswith("Response")
-    if no_catalog or (
-        isinstance(error, RequestException | RESTError) and not isinstance(error, BadRequestError)
+    if (
+        no_catalog
+        or (isinstance(error, RequestException | RESTError) and not isinstance(error, BadRequestError))
+        or _is_of_glue(error)
     ):
         return "catalog_down"
     return state_of(f"{type(error).__name__}: {error}")
+
+
+def _is_of_glue(error: Exception) -> bool:
+    """Whether AWS did not answer boto3, through which PyIceberg asks Glue; whoever has not imported it asked nobody."""
+    aws = sys.modules.get("botocore.exceptions")
+    return aws is not None and isinstance(error, aws.HTTPClientError | aws.ConnectionError)
 
 
 def _of_kafka(fault: KafkaError) -> State:
