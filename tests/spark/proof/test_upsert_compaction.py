@@ -15,6 +15,7 @@ import tidemark.engine.table.publish as publishing
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, STRING, Field, Struct
 from tidemark.domain.maintenance import compaction
 from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.maintain.health import health
 from tidemark.engine.maintain.maintain import maintain
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -126,3 +127,49 @@ def test_a_merge_and_a_compaction_of_the_same_files_meet(lakehouse, monkeypatch,
     assert made.is_the_map()
     assert made.merge().commits == 0
     other.close()
+
+
+def test_deletes_of_files_that_are_gone_are_no_deleted_rows_and_are_cleared_beside_a_merge(
+    lakehouse, monkeypatch
+):
+    """Given a file whose deletes stayed behind as somebody rewrote it, then they ask for no rewrite; they go in one
+    commit, a merge that is staged meanwhile plans again, and its deletes stay."""
+    log = AppendLog(lakehouse, COLUMNS, value={"format": "json"}, upsert=["id"])
+    name, rows, following = log.current.contract.table, {}, 0
+
+    def send(keys, value):
+        nonlocal following
+        made = []
+        for key in keys:
+            made.append((key, value, ("t", 0, following, NOON, 0, None, None, None, False, 0)))
+            following += 1
+        log.commit(made, {0: following})
+        rows.update(dict.fromkeys(keys, value))
+
+    def merge():
+        assert merge_up(log.lake, log.current, "test").error is None
+
+    for keys, value in ((range(400), "a"), (range(400, 800), "b"), (range(200), "c")):
+        send(keys, value)
+        merge()
+    log.lake.spark().sql(
+        f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('delete-ratio-threshold', '0.1', "
+        "'min-file-size-bytes', '1', 'max-file-size-bytes', '1000000000'))"
+    )
+    state = log.lake.state(name)
+    assert (state.delete_files, state.live_rows) == (1, 600), "as summaries count them"
+    assert health(log.lake, log.contract).numbers[f"{log.name}_current: delete_ratio"] == 0
+
+    send(range(300, 330), "d")
+    held = Held(monkeypatch, "audited", merge)
+    (gain,) = [g for g in maintain(log.lake, log.contract, ("compaction",)) if g.table == name]
+    assert (gain.acted, gain.numbers["rewrites_planned"], gain.numbers["files_rewritten"]) == (True, 0, 0), (
+        gain
+    )
+    assert "1 delete file of data files that are gone" in gain.reason
+    assert (log.lake.state(name).delete_files, log.lake.state(name).live_rows) == (0, 800)
+    held.go_on()
+    assert held.plans == 2, "it was overtaken, and planned again"
+    assert (log.lake.state(name).delete_rows, log.lake.state(name).live_rows) == (30, 800)
+    found = lakehouse.catalog.load_table(name).scan().to_arrow().to_pylist()
+    assert sorted((r["id"], r["v"]) for r in found) == sorted(rows.items())

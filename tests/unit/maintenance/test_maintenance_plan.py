@@ -138,3 +138,13 @@ def test_read_amplification_is_files_opened_over_files_needed():
     assert Layout((partition(sizes=[MB] * 64),)).read_amplification(256 * MB) == 64
     assert Layout((partition(sizes=[256 * MB], delete_files=1),)).read_amplification(256 * MB) == 2
     assert Layout().read_amplification(256 * MB) == 1
+
+
+def test_deletes_whose_files_are_gone_are_cleared_once_counts_are_far_off_or_they_are_many():
+    """Given delete files that nobody reads any more, then the rows left are told wrongly by so many: to a tenth that can wait."""
+    live = partition(sizes=[250 * MB], rows=100, deleted_rows=1, delete_files=300)
+    for dangling, cleared in (((10,), False), ((6, 5), True), ((0,) * 300, False), ((0,) * 301, True)):
+        plan = plan_compaction(Layout((live,), dangling=dangling), LIMITS, NOW)
+        assert (plan.dangling, bool(plan), plan.rewrites) == (cleared, cleared, ())
+        told = f"{len(dangling)} delete files of data files that are gone"
+        assert (told in plan.reasons) is cleared

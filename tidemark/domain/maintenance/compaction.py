@@ -26,6 +26,7 @@ COMMITS = 4
 PARTITIONS_AT_ONCE = 100
 MANY_MANIFESTS = 32
 MANIFEST_BYTES = 8 * 1024**2
+MANY_DANGLING = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,8 @@ class Layout:
     manifests: int = 0
     manifest_bytes: int = 0
     snapshots: int = 0
+    dangling: tuple[int, ...] = ()
+    """Rows of each position delete file whose data file is gone: nobody reads it, summaries go on counting them."""
 
     @property
     def data_files(self) -> int:
@@ -72,7 +75,7 @@ class Layout:
 
     @property
     def delete_files(self) -> int:
-        """Live delete files, deletion vectors counted one by one."""
+        """Delete files of live data files, deletion vectors counted one by one."""
         return sum(each.delete_files for each in self.partitions)
 
     @property
@@ -88,8 +91,12 @@ class Layout:
     @property
     def delete_ratio(self) -> float:
         """Deleted rows that are still in the files, as a share of all rows there."""
-        rows = sum(each.rows for each in self.partitions)
-        return sum(each.deleted_rows for each in self.partitions) / rows if rows else 0.0
+        return sum(each.deleted_rows for each in self.partitions) / self.rows if self.rows else 0.0
+
+    @property
+    def rows(self) -> int:
+        """Rows in the data files, deleted ones among them."""
+        return sum(each.rows for each in self.partitions)
 
     def read_amplification(self, target: int) -> float:
         """Files that a full scan opens, over those of a fresh rewrite."""
@@ -120,11 +127,12 @@ class CompactionPlan:
 
     rewrites: tuple[Rewrite, ...] = ()
     manifests: bool = False
+    dangling: bool = False
     left: int = 0
     reasons: tuple[str, ...] = field(default=())
 
     def __bool__(self) -> bool:
-        return bool(self.rewrites) or self.manifests
+        return bool(self.rewrites) or self.manifests or self.dangling
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON for `--dry-run` and metadata."""
@@ -140,6 +148,7 @@ class CompactionPlan:
                 for each in self.rewrites
             ],
             "manifests": self.manifests,
+            "dangling_deletes": self.dangling,
             "bytes_left": self.left,
             "reasons": list(self.reasons),
         }
@@ -164,6 +173,7 @@ def plan_compaction(layout: Layout, limits: Compaction, now: datetime) -> Compac
     return CompactionPlan(
         rewrites=tuple(groups[:COMMITS]),
         manifests=fragmented,
+        dangling=_dangling(layout, limits),
         left=left,
         reasons=tuple(_reasons(layout, limits, needs, now, fragmented=fragmented)),
     )
@@ -263,6 +273,12 @@ def _fragmented(layout: Layout) -> bool:
     )
 
 
+def _dangling(layout: Layout, limits: Compaction) -> bool:
+    """So many that a count of the live rows is far off, or that reading all deletes again is worth the while."""
+    files, rows = len(layout.dangling), sum(layout.dangling)
+    return rows > limits.max_delete_ratio * layout.rows or files > max(MANY_DANGLING, layout.delete_files)
+
+
 def _reasons(
     layout: Layout, limits: Compaction, needs: Sequence[_Need], now: datetime, *, fragmented: bool
 ) -> Iterable[str]:
@@ -275,6 +291,8 @@ def _reasons(
         yield f"{counted(cold, 'cold partition')} and {hot} hot {enough}"
     if fragmented:
         yield f"{layout.manifests} manifests hold {layout.manifest_bytes} bytes"
+    if _dangling(layout, limits):
+        yield f"{counted(len(layout.dangling), 'delete file')} of data files that are gone"
     if not needs:
         most = max((len(p.below(limits.target_file_size * SMALL)) for p in layout.partitions), default=0)
         hot = sum(is_hot(each, now) for each in layout.partitions)

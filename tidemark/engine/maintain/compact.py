@@ -116,6 +116,9 @@ def _act(lake: Lake, name: str, limits: Compaction, plan: CompactionPlan, until:
             return done
         _rewrite_files(lake, table, limits, rewrite, done)
         pause_point("compacted")
+    if plan.dangling and time.monotonic() < until:
+        _rewrite_deletes(lake, name, done)
+        pause_point("compacted")
     if plan.manifests and time.monotonic() < until:
         _rewrite_manifests(lake, name, done)
         pause_point("manifests_rewritten")
@@ -129,6 +132,15 @@ def _rewrite_files(lake: Lake, table: Table, limits: Compaction, rewrite: Rewrit
         done.commits += int(found["rewritten_data_files_count"] > 0)
         done.rewritten_files += found["rewritten_data_files_count"]
         done.rewritten_bytes += found["rewritten_bytes_count"]
+
+
+def _rewrite_deletes(lake: Lake, name: str, done: _Done) -> None:
+    """One commit. Iceberg drops what dangles by itself only once all of its partition is younger."""
+    options = f"'rewrite-all', 'true', 'max-concurrent-file-group-rewrites', '{CONCURRENT_REWRITES}'"
+    call = lake.call("rewrite_position_delete_files", name, f"options => map({options})")
+    found = _call(lake, call, "its list of deletes", done)
+    if found is not None:
+        done.commits += int(found["rewritten_delete_files_count"] > 0)
 
 
 def _rewrite_manifests(lake: Lake, name: str, done: _Done) -> None:
@@ -197,6 +209,7 @@ def _numbers(layout: Layout, limits: Compaction, when: str) -> dict[str, float]:
     return {
         f"files_{when}": layout.data_files,
         f"delete_files_{when}": layout.delete_files,
+        f"dangling_deletes_{when}": len(layout.dangling),
         f"bytes_{when}": layout.bytes,
         f"manifests_{when}": layout.manifests,
         f"small_file_ratio_{when}": layout.small_ratio(limits.target_file_size),

@@ -1,12 +1,13 @@
 """The live files of a table per partition, read from its manifests by PyIceberg: no Spark, no data file is opened."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry, ManifestFile
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestEntry, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
@@ -49,8 +50,13 @@ def read_layout(table: Table) -> Layout:
         read = list(pool.map(lambda each: (each, each.fetch_manifest_entry(table.io)), manifests))
     written = _write_times(metadata)
     gathered: dict[Key, _Gathered] = defaultdict(_Gathered)
+    dangling, live = list[int](), _live_files(read)
     for manifest, entries in read:
         for entry in entries:
+            only = None if manifest.content == ManifestContent.DATA else _only_file(entry.data_file)
+            if only is not None and only not in live:
+                dangling.append(entry.data_file.record_count)
+                continue
             key = (manifest.partition_spec_id, tuple(entry.data_file.partition))
             _gather(gathered[key], manifest, entry, written)
     catalog = table.catalog.name
@@ -59,6 +65,19 @@ def read_layout(table: Table) -> Layout:
         manifests=len(manifests),
         manifest_bytes=sum(each.manifest_length for each in manifests),
         snapshots=len(metadata.snapshots),
+        dangling=tuple(dangling),
+    )
+
+
+def _live_files(read: Sequence[tuple[ManifestFile, Sequence[ManifestEntry]]]) -> frozenset[str]:
+    """The paths of all data files, where there are deletes to be asked whose they are."""
+    if all(manifest.content == ManifestContent.DATA for manifest, _ in read):
+        return frozenset()
+    return frozenset(
+        entry.data_file.file_path
+        for manifest, entries in read
+        if manifest.content == ManifestContent.DATA
+        for entry in entries
     )
 
 
@@ -78,12 +97,14 @@ def _gather(found: _Gathered, manifest: ManifestFile, entry: ManifestEntry, writ
         return
     found.delete_files += 1
     found.deleted_rows += file.record_count
-    found.scoped &= file.content == DataFileContent.POSITION_DELETES and _of_one_file(file)
+    found.scoped &= _only_file(file) is not None or str(file.file_path).endswith(".puffin")
 
 
-def _of_one_file(file: Any) -> bool:
+def _only_file(file: DataFile) -> str | None:
+    """The data file that all its positions are of; None of many, and of a deletion vector, which goes with its file."""
     low, high = ((bounds or {}).get(_DELETED_PATH) for bounds in (file.lower_bounds, file.upper_bounds))
-    return (low is not None and low == high) or str(file.file_path).endswith(".puffin")
+    positions = file.content == DataFileContent.POSITION_DELETES and low is not None and low == high
+    return low.decode() if positions and low else None
 
 
 def _partition(metadata: TableMetadata, catalog: str, key: Key, found: _Gathered) -> Partition:
