@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import ForbiddenError
+from pyiceberg.exceptions import ForbiddenError, ServerError
 
 from tidemark.domain.columns.types import LONG, STRING, Field, Struct, table_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.layering import Origin
 from tidemark.domain.config.upsert import UpsertTable
-from tidemark.domain.errors import Stopped
+from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.domain.plan.contract_record import RECORD, contract_edits, record_text
 from tidemark.engine.access.table_state import read_state
@@ -339,6 +339,38 @@ class TestATableThatTheContractNamesAnew:
 
         monkeypatch.setattr(lake.catalog, "list_namespaces", denied)
         assert renaming(lake, now) is None, "who may not look takes nothing for another name's"
+
+    def test_is_looked_for_beside_a_table_that_alone_does_not_answer(
+        self, lake: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Given a foreign table whose bucket is elsewhere, when tables are loaded first or planned, then it stops none; one that may have been ours does, and so does a catalog in which none answers."""
+        lake.load("others.t", file="/elsewhere/orders.yaml")
+        lake.load("theirs.t", file="/elsewhere/orders.yaml")
+        now = contract("sales.orders")
+        lake.declare(now)
+        away, load_table = {"theirs.t"}, lake.catalog.load_table
+
+        def answers(identifier: str) -> Any:
+            if identifier in away:
+                raise ServerError("500")
+            return load_table(identifier)
+
+        monkeypatch.setattr(lake.catalog, "load_table", answers)
+        assert [renaming(lake, now), renaming(lake, now)] == [None, None]
+        assert [each.table for each in releases(lake)] == ["others.t"]
+        lake.load("shop.orders")
+        assert renaming(lake, now).verdict == "review"
+        away.add("shop.orders")
+        with pytest.raises(Outage):
+            renaming(lake, now)
+        lake.made_by.clear()
+        away.add("others.t")
+        with pytest.raises(Outage):
+            renaming(lake, now)
+        lake.load("sales.former")
+        away = {"sales.former"}
+        with pytest.raises(Outage):
+            renaming(lake, now)
 
     def test_is_looked_for_among_foreign_tables_once_however_many_are_loaded(
         self, lake: Any, monkeypatch: pytest.MonkeyPatch

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import BadRequestError, ForbiddenError, NoSuchNamespaceError, RESTError
+from pyiceberg.exceptions import BadRequestError, ForbiddenError, NoSuchNamespaceError, RESTError, ServerError
 from pyiceberg.table.refs import SnapshotRefType
 from pyspark.errors import PySparkException
 
@@ -164,6 +164,31 @@ def test_namespaces_that_are_others_or_gone_meanwhile_hold_no_neighbour(lake, mo
     denied["theirs",] = RESTError("500")
     with pytest.raises(RESTError):
         orphans._neighbour(lake, made(lake, "marts.orders"))
+
+
+def test_a_table_that_alone_does_not_answer_keeps_no_orphans_of_others(lake, monkeypatch):
+    """Given another namespace's table, when loading it fails at all times, then orphans go; not when it fails once and lies in the folder, is of the same namespace, or nothing answers."""
+    monkeypatch.setattr(orphans, "PAUSE", 0.01)
+    ours, near = made(lake, "shop.orders"), made(lake, "marts.daily")
+    made(lake, "sales.orders", "shop/orders")
+    fails, load_table = {"sales.orders": 99}, lake.catalog.load_table
+
+    def answers(identifier):
+        if fails.get(identifier, 0) > 0:
+            fails[identifier] -= 1
+            raise ServerError("500")
+        return load_table(identifier)
+
+    monkeypatch.setattr(lake.catalog, "load_table", answers)
+    assert orphans._neighbour(lake, ours) is None
+    fails["sales.orders"] = 1
+    assert orphans._neighbour(lake, ours) == "sales.orders lies in the same folder: move it"
+    made(lake, "marts.weekly")
+    fails["marts.weekly"] = 99
+    assert orphans._neighbour(lake, near) == "marts.weekly cannot be read, and may lie in the same folder"
+    fails["shop.orders"] = 99
+    with pytest.raises(ServerError):
+        orphans._neighbour(lake, ours)
 
 
 def test_a_store_has_one_name_in_all_its_spellings():

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 
 from tidemark.domain.config.contract import Orphans
 from tidemark.domain.config.units import counted
-from tidemark.domain.errors import Overtaken, Stopped
+from tidemark.domain.errors import Outage, Overtaken, Stopped
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.snapshot_keep import Snap, began_at, is_attempt, is_dead
 from tidemark.domain.plan.table_properties import GC_ENABLED
@@ -147,7 +147,7 @@ def _neighbour(lake: Lake, table: Table) -> str | None:
     ]
     others = {".".join(each): each for each in (*near, *far) if each != name}
     with ThreadPoolExecutor(PARALLEL, thread_name_prefix="orphans") as pool:
-        places = list(pool.map(lambda other: _location(lake, other), others))
+        places = list(pool.map(lambda other: _location(lake, other, ".".join(name)), others))
     for (other, parts), place in zip(others.items(), places, strict=True):
         if place is not None and place.startswith(ours):
             return f"{other} lies in the same folder: move it"
@@ -156,18 +156,29 @@ def _neighbour(lake: Lake, table: Table) -> str | None:
     return None
 
 
-def _location(lake: Lake, name: str) -> str | None:
-    """None when it cannot be read; empty when there is no such table any more."""
+def _location(lake: Lake, name: str, ours: str) -> str | None:
+    """None when it alone cannot be read, twice where it did not answer; empty when there is no such table any more."""
     if name not in lake.locations:
         try:
-            with named(name):
-                found = load(lake.catalog, name)
+            found = _loaded(lake, name)
         except Stopped:
             return None
+        except Outage:
+            time.sleep(PAUSE)
+            load(lake.catalog, ours)  # or nothing answers
+            try:
+                found = _loaded(lake, name)
+            except (Stopped, Outage):
+                return None
         if found is None:
             return ""
         lake.locations[name] = _folder(found.location())
     return lake.locations[name]
+
+
+def _loaded(lake: Lake, name: str) -> Table | None:
+    with named(name):
+        return load(lake.catalog, name)
 
 
 def _folder(location: str) -> str:

@@ -6,7 +6,7 @@ it anew would lose its history. Another file is another table, for others may sh
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pyiceberg.catalog import Catalog
 
@@ -15,7 +15,7 @@ from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.naming import SHADOW
-from tidemark.domain.errors import SchemaUnsupported, Stopped
+from tidemark.domain.errors import Outage, SchemaUnsupported, Stopped
 from tidemark.domain.ledger.backfill import BACKFILL
 from tidemark.domain.plan.contract_record import EVENT, RECORD, remembered
 from tidemark.domain.plan.meanings import known
@@ -181,25 +181,44 @@ def unclaimed(lake: Lake, made_by: str | None = None) -> Iterator[TableState]:
 
     `made_by`: only those of one contract file. Which file has made a table is looked at once, or the first loads of
     many topics would each read all foreign tables of the catalog.
+
+    Raises:
+        Outage: none of them can be read, or one that may be of that file: of a namespace that contracts use.
     """
-    catalog, ours = lake.catalog, _names(lake.configuration)
+    ours = _names(lake.configuration)
+    used = {name.partition(".")[0] for name in ours}
+    unread, answered = list[Outage](), False
+    for table in _others(lake.catalog, ours):
+        if made_by is not None and lake.made_by.get(table, made_by) != made_by:
+            answered = True
+            continue
+        try:
+            with named(table):
+                state = read_state(lake.catalog, table, required=False)
+        except Stopped:
+            continue  # a table in trouble of its own, or another's: it must not stop this one
+        except Outage as outage:
+            if made_by is not None and (table in lake.made_by or table.partition(".")[0].lower() in used):
+                raise
+            unread.append(outage)
+            continue
+        answered = True
+        lake.made_by[table] = state.properties.get(DECLARED_IN, "")
+        if made_by is not None and lake.made_by[table] != made_by:
+            continue
+        if state.owned and state.ledger is not None and BACKFILL not in state.properties:
+            yield state
+    if unread and not answered:
+        raise unread[0]
+
+
+def _others(catalog: Catalog, ours: Collection[str]) -> Iterator[str]:
+    """The tables of the catalog but these, as far as namespaces are not nested."""
     for namespace in listed(catalog.list_namespaces, ()):
         for identifier in listed(catalog.list_tables, namespace):
             table = ".".join(identifier[-2:])
-            if table.lower() in ours or len(identifier) != 2:  # noqa: PLR2004 - namespace and name
-                continue
-            if made_by is not None and lake.made_by.get(table, made_by) != made_by:
-                continue
-            try:
-                with named(table):
-                    state = read_state(catalog, table, required=False)
-            except Stopped:
-                continue  # a table in trouble of its own, or another's: it must not stop this one
-            lake.made_by[table] = state.properties.get(DECLARED_IN, "")
-            if made_by is not None and lake.made_by[table] != made_by:
-                continue
-            if state.owned and state.ledger is not None and BACKFILL not in state.properties:
-                yield state
+            if table.lower() not in ours and len(identifier) == 2:  # noqa: PLR2004 - namespace and name
+                yield table
 
 
 def _rename_of(lake: Lake, contract: Contract) -> tuple[Change, ...]:
