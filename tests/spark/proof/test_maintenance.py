@@ -166,6 +166,21 @@ def test_expiry_keeps_what_is_named_whatever_others_have_set(lakehouse, monkeypa
         raise AssertionError("two leases at once")
 
 
+def test_a_table_whose_files_may_be_others_too_keeps_its_snapshots_and_says_why(lakehouse, monkeypatch):
+    """Given `gc.enabled: false`, when two days have passed, then no snapshot expires, and dead attempts are dropped."""
+    _, table = fed(lakehouse, "lent", 2, table_properties={"gc.enabled": False})
+    lakehouse.spark().sql(f"ALTER TABLE {table.name} CREATE BRANCH tidemark_dead_a RETAIN 1441 MINUTES")
+    real, before = expire._now, table.snapshots
+    monkeypatch.setattr(expire, "_now", lambda: real() + 2 * DAY_MS)
+    for acted in (True, False):
+        found = gain(table, "snapshot_expiry")
+        assert found.acted is acted
+        assert "gc.enabled is false" in found.reason
+        assert "by others" not in found.reason
+        assert (table.snapshots, table.branches) == (before, set())
+    table.holds_everything()
+
+
 def forgetful(table):
     """Someone lets main forget what is older than a second."""
     loaded = table.iceberg()

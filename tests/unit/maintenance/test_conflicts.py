@@ -41,11 +41,11 @@ def test_what_was_too_late_twice_succeeds_the_third_time(says):
 
 
 def test_what_is_always_too_late_is_left_for_the_next_time_and_named():
-    found, work = Conflicts(), Losing(99)
+    found, work = Conflicts(), Losing(99, "Cannot commit: it has changed\n\tat org.apache")
     assert found.tried("day=1", work) is None
     assert found.tried("day=2", Losing(0)) == "done"
     assert (found.count, work.asked) == (TRIES, TRIES)
-    assert found.gave_up == ["day=1 is being changed by others; next time"]
+    assert found.gave_up == ["day=1 is being changed by others; next time (Cannot commit: it has changed)"]
 
 
 def test_every_other_error_passes_at_once():

@@ -38,5 +38,7 @@ class Conflicts:
                 self.count += 1
                 if left:
                     time.sleep(_PAUSE)
-        self.gave_up.append(f"{what} is being changed by others; next time")
+                    continue
+                said = str(error).partition("\n")[0]
+                self.gave_up.append(f"{what} is being changed by others; next time ({said})")
         return None

@@ -6,6 +6,7 @@ its arguments cannot overrule is out of the way meanwhile (foreign_retention.py)
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from math import inf
 from typing import Literal
@@ -16,6 +17,7 @@ from tidemark.domain.config.contract import Snapshots
 from tidemark.domain.config.units import counted
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.snapshot_keep import DAY_MS, Keep, Ref, Snap, keep
+from tidemark.domain.plan.table_properties import GC_ENABLED
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import is_receipt, load
 from tidemark.engine.faults import pause_point
@@ -52,6 +54,9 @@ def expire(
     plan = plan_expiry(table.metadata, limits, named())
     pause_point("expiry_planned")
     before, told = _before(table.metadata, plan), _told(plan)
+    if forbidden := table.properties.get(GC_ENABLED, "true").lower() == "false":
+        told += f"; none expires while {GC_ENABLED} is false: its files may be others' too"
+        plan = replace(plan, expired=())
     if dry_run or not (plan.expired or plan.dead_branches or is_aside(table.metadata)):
         return Gain(name, "snapshot_expiry", acted=False, reason=told, numbers=before, plan=_as_json(plan))
     conflicts = Conflicts()
@@ -62,7 +67,7 @@ def expire(
     with lease(lake, name), out_of_the_way(lake, name):
         for branch in plan.dead_branches:
             lake.spark().sql(f"ALTER TABLE {lake.identifier(name)} DROP BRANCH IF EXISTS `{branch}`")
-        deleted = conflicts.tried("its history", planned_again)
+        deleted = 0 if forbidden else conflicts.tried("its history", planned_again)
     return Gain(
         name,
         "snapshot_expiry",
