@@ -471,3 +471,30 @@ class TestAColumnThatAWriterDrops:
         lake.evolve(elsewhere, schemas)
         assert plan_evolution(elsewhere, lake.state(), schemas).changes == ()
         assert removing_ids(elsewhere, lake.state(), schemas, "review", "impossible") == frozenset()
+
+    @pytest.mark.parametrize("policy", ["review", "quarantine"])
+    def test_is_one_that_the_table_has_or_gets(self, lake: Lake, policy: str) -> None:
+        """Given a mistake that never came in, when the version before it is registered anew, then nothing is gone."""
+        clashing = (field("id", "string"), *FIRST[1:], field("note", "string"))
+        for changes, mistake in (
+            ({"incompatible": "quarantine"}, clashing),
+            ({"incompatible": "review"}, clashing),
+            ({"add_column": "quarantine"}, (*FIRST, field("note", "string"))),
+        ):
+            said = contract(schema_changes={"remove_column": policy, **changes})
+            lake.evolve(said, topic(FIRST))
+            schemas = topic(FIRST, mistake, FIRST)
+            plan = lake.evolve(said, schemas).plan
+            assert [c.schema_id for c in plan.changes if c.kind in {"incompatible", "add_column"}] == [2]
+            assert plan.of("impossible") == ()
+            assert 3 not in removing_ids(said, lake.state(), schemas, "review", "impossible", "quarantine")
+            assert "remove_column" not in {c.kind for c in plan.changes}
+
+    def test_is_gone_for_the_plan_and_for_ingest_alike(self, lake: Lake) -> None:
+        """Given a version of clashing names, when a later one lacks what partition_by needs, then both say so."""
+        said = contract(partition_by=["who"], schema_changes={"incompatible": "quarantine"})
+        schemas = topic(FIRST, (*FIRST[:3], field("Items", "int")), REMOVED)
+        lake.evolve(said, topic(FIRST))
+        plan = lake.evolve(said, schemas).plan
+        assert [(c.kind, c.schema_id) for c in plan.of("impossible")] == [("remove_column", 3)]
+        assert removing_ids(said, lake.state(), schemas, "review", "impossible") == {3}

@@ -8,10 +8,12 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from tidemark.domain.columns.coverage import Difference, covers
 from tidemark.domain.columns.evolution import extended
+from tidemark.domain.columns.names import all_names
 from tidemark.domain.columns.shape import Shape
 from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Primitive, Struct
 from tidemark.domain.config.contract import SchemaChanges
@@ -157,18 +159,36 @@ def plan_schema(
     partition spec of `shape` needs is refused, and so is one that adds a column of the name that a partition field has.
     Whoever drops a key or an order column of the `upsert` table waits for a person.
     """
-    ordered = sorted((w for w in writers if w.id not in settled), key=lambda w: w.version)
+    fits = _fitting(columns, (w for w in writers if w.id not in settled), policy, shape.partition_names)
+    needed = (d for d in covers(columns, fits.columns) if d.kind != "incompatible")
+    growth = [_change(d, _first_to_need(d, columns, fits.sound), policy) for d in needed]
+    gone = judged_removals(_removals(fits, columns, policy), policy, removed, shape.partition_sources, upsert)
+    return SchemaPlan(table, (*growth, *fits.apart, *gone))
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    """The writers that do not clash, oldest first, what sets the others apart, and `columns` that hold the former."""
+
+    sound: tuple[WriterColumns, ...]
+    apart: tuple[Change, ...]
+    columns: Struct
+
+
+def _fitting(
+    columns: Struct, writers: Iterable[WriterColumns], policy: SchemaChanges, taken: Collection[str]
+) -> _Fitting:
     apart: list[Change] = []
     sound: list[WriterColumns] = []
     grown = columns
-    for writer in ordered:
+    for writer in sorted(writers, key=lambda w: w.version):
         if writer.fault:
             apart.append(_without_columns(writer, writer.fault, policy))
             continue
         try:
             more = extended(grown, writer.columns)
             lacking = (*covers(columns, more), *covers(more, writer.columns))
-            _check_names(lacking, shape.partition_names)
+            _check_names(lacking, taken)
         except SchemaUnsupported as error:
             apart.append(_without_columns(writer, str(error), policy))
             continue
@@ -177,10 +197,7 @@ def plan_schema(
         if not (clashes and writer.id):  # what the contract itself declares stays wanted
             sound.append(writer)
             grown = more
-    needed = (d for d in covers(columns, grown) if d.kind != "incompatible")
-    growth = [_change(d, _first_to_need(d, columns, sound), policy) for d in needed]
-    gone = judged_removals(removals(sound, columns), policy, removed, shape.partition_sources, upsert)
-    return SchemaPlan(table, (*growth, *apart, *gone))
+    return _Fitting(tuple(sound), tuple(apart), grown)
 
 
 def _check_names(lacking: Iterable[Difference], taken: Collection[str]) -> None:
@@ -261,21 +278,33 @@ class Removal:
     type: ColumnType
 
 
-def removals(writers: Iterable[WriterColumns], columns: Struct) -> list[Removal]:
-    """What each writer lacks of all versions before it, oldest writer first.
+@lru_cache(maxsize=256)
+def removals(
+    columns: Struct, writers: tuple[WriterColumns, ...], policy: SchemaChanges, taken: frozenset[str]
+) -> tuple[Removal, ...]:
+    """What each writer lacks of all versions before it, as `plan_schema` sees it. Asked before every batch.
+
+    `taken` are the names of partition fields. A version that clashes removes nothing, and brought nothing.
+    """
+    return _removals(_fitting(columns, writers, policy, taken), columns, policy)
+
+
+def _removals(fits: _Fitting, columns: Struct, policy: SchemaChanges) -> tuple[Removal, ...]:
+    """Oldest writer first, of columns that the table has or is to get.
 
     An old writer that never knew a column removes nothing. Columns that the contract itself declares have no earlier
     version but the table.
     """
     found: list[Removal] = []
     before: Struct | None = None
-    for writer in sorted((w for w in writers if not w.fault), key=lambda w: w.version):
+    there = all_names(columns if policy.add_column == "quarantine" else fits.columns)
+    for writer in fits.sound:
         known = before if writer.id else columns
         if known is not None:
             missing = (d for d in _differences(writer.columns, known) if d.kind == "missing")
-            found += [Removal(writer, d.path, d.wanted) for d in missing]
+            found += [Removal(writer, d.path, d.wanted) for d in missing if d.dotted in there]
         before = extended(before, writer.columns) if before else writer.columns
-    return found
+    return tuple(found)
 
 
 def judged_removals(

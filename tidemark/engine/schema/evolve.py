@@ -110,7 +110,9 @@ def removing_ids(
         resolve(w.columns, quoted_parts(path)) for w in schemas.writers for path in needed
     ):
         return frozenset()  # the usual case, before every batch
-    found = removals((w for w in writer_columns(state, schemas) if w.id not in settled_ids(state)), columns)
+    settled = settled_ids(state)
+    unsettled = tuple(w for w in writer_columns(state, schemas) if w.id not in settled)
+    found = removals(columns, unsettled, policy, state.shape.partition_names)
     gone = judged_removals(found, policy, removed_paths(state), pinned, upsert)
     judged = {change.path: change.verdict for change in gone}
     return frozenset(each.writer.id for each in found if judged.get(each.path) in verdicts)
