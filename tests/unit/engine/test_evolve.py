@@ -15,6 +15,7 @@ from pyiceberg.types import (
     IntegerType,
     ListType,
     LongType,
+    MapType,
     NestedField,
     StringType,
     StructType,
@@ -413,6 +414,35 @@ class TestAColumnThatSomebodyTookAwayByHand:
 
 
 REMOVED = (FIRST[0], FIRST[1], FIRST[3])
+
+
+class TestTheKeyOfAMap:
+    @pytest.mark.parametrize("required", [True, False])
+    def test_stays_as_it_is_for_iceberg_alters_none(self, lake: Lake, required: bool) -> None:
+        """Given a table keyed by a record, when that is described otherwise beside a new field, then the field comes."""
+        code = StructType(NestedField(5, "code", StringType(), required=required, doc="old"))
+        count = StructType(NestedField(6, "n", IntegerType(), required=required, doc="old"))
+        kind = MapType(3, code, 4, count, value_required=False)
+        lake.catalog.drop_table(TABLE)
+        lake.catalog.create_table(
+            TABLE, Schema(NestedField(1, "id", IntegerType()), NestedField(2, "m", kind, required=False))
+        )
+        inner = {
+            "key": {"type": "record", "name": "Key", "fields": [field("code", "string", doc="new")]},
+            "value": {"type": "record", "name": "Value", "fields": [field("n", "int", doc="new")]},
+        }
+        pair = {"type": "record", "name": "Pair", "fields": [field(n, kind) for n, kind in inner.items()]}
+        pairs = field("m", {"type": "array", "logicalType": "map", "items": pair})
+        schemas = topic((field("id", "int"), pairs), (field("id", "int"), pairs, field("x", "int")))
+        said = contract(columns={"m.key.code": {"description": "ours"}})
+        found = lake.evolve(said, schemas)
+        optional = {("make_optional", ("m", "value", "n"))} if required else set()
+        assert {(c.kind, c.path) for c in found.done if c.path and c.kind != "property"} == {
+            ("add_column", ("x",)),
+            ("comment", ("m", "value", "n")),
+            *optional,
+        }
+        assert lake.evolve(said, schemas).plan.changes == ()
 
 
 class TestAColumnThatAWriterDrops:

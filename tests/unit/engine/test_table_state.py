@@ -1,21 +1,24 @@
 """Rule: a table that a newer Tidemark has made is refused by name, not misread."""
 
 import json
+import time
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV1, TableMetadataV2
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV1, TableMetadataV2, new_table_metadata
 from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-from pyiceberg.types import LongType, NestedField
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.types import LongType, MapType, NestedField, StringType
 
 from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import LEDGER_TAG
+from tidemark.engine.access.shape import shape_of
 from tidemark.engine.access.table_state import (
     is_undone,
     newest_receipt,
@@ -161,3 +164,20 @@ def test_picked_rows_of_a_batch_are_half_of_a_commit() -> None:
     require_whole(history(*made, head=4, tag=1, format_version=2), "shop.orders", "prod")
     with pytest.raises(Stopped, match="Main was taken to snapshot 3"):
         require_whole(history(*made, head=3, tag=1, format_version=2), "shop.orders", "prod")
+
+
+def test_a_table_of_many_maps_is_looked_at_in_one_go() -> None:
+    """Read before every batch: each column must not be compared with each other one."""
+    maps = [
+        NestedField(3 * n, f"m{n}", MapType(3 * n + 1, StringType(), 3 * n + 2, LongType(), n % 2 == 0))
+        for n in range(1, 1001)
+    ]
+    metadata = new_table_metadata(
+        Schema(*maps), UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, "file:///m", {}
+    )
+    began = time.process_time()
+    required = shape_of(metadata).required
+    spent = time.process_time() - began
+    assert {path[-1] for path in required} == {"value"}
+    assert len(required) == len(maps) // 2
+    assert spent < 1, f"{spent * 1000:.0f} ms"

@@ -36,8 +36,11 @@ def lost_notes(columns: Struct, notes: Mapping[str, ColumnNote]) -> list[str]:
 
 
 def comment_changes(columns: Struct, wanted: Mapping[Path, str]) -> Iterator[Change]:
-    """A change for every column whose comment differs; a comment that nobody wants any more stays."""
-    for path, field in fields_of(columns):
+    """A change for every column whose comment differs; a comment that nobody wants any more stays.
+
+    So does that of what is in a map's key: Iceberg lets no key be altered.
+    """
+    for path, field in fields_of(columns, keys=False):
         text = wanted.get(path)
         if text and text != field.doc:
             yield Change(
@@ -68,15 +71,16 @@ def commented(kind: ColumnType, wanted: Mapping[Path, str], at: Path = ()) -> Co
     return kind
 
 
-def fields_of(kind: ColumnType, at: Path = ()) -> Iterator[tuple[Path, Field]]:
-    """Every field of structs at any depth, with its path."""
+def fields_of(kind: ColumnType, at: Path = (), *, keys: bool = True) -> Iterator[tuple[Path, Field]]:
+    """Every field of structs at any depth, with its path; `keys`: those in the keys of maps too."""
     match kind:
         case Struct(fields):
             for field in fields:
                 yield (*at, field.name), field
-                yield from fields_of(field.type, (*at, field.name))
+                yield from fields_of(field.type, (*at, field.name), keys=keys)
         case ListType(element):
-            yield from fields_of(element, (*at, "element"))
+            yield from fields_of(element, (*at, "element"), keys=keys)
         case MapType(key, value):
-            yield from fields_of(key, (*at, "key"))
-            yield from fields_of(value, (*at, "value"))
+            if keys:
+                yield from fields_of(key, (*at, "key"))
+            yield from fields_of(value, (*at, "value"), keys=keys)

@@ -15,6 +15,7 @@ from tidemark.domain.columns.shape import Path, Shape
 def shape_of(metadata: TableMetadata) -> Shape:
     """Everything about a table apart from its columns."""
     paths = {field.field_id: path for path, field in fields(metadata)}
+    keys = _of_keys(metadata)
     order = metadata.sort_order_by_id(metadata.default_sort_order_id)
     return Shape(
         partition_by=tuple(partition_names(metadata)),
@@ -31,18 +32,16 @@ def shape_of(metadata: TableMetadata) -> Shape:
         format_version=metadata.format_version,
         properties=dict(metadata.properties),
         required=tuple(
-            path for path, field in fields(metadata) if field.required and not _is_key(metadata, field)
+            path for path, field in fields(metadata) if field.required and field.field_id not in keys
         ),
         identifiers=tuple(paths[i] for i in metadata.schema().identifier_field_ids if i in paths),
     )
 
 
-def _is_key(metadata: TableMetadata, field: NestedField) -> bool:
-    """The key of a map is always required."""
-    return any(
-        isinstance(each.field_type, IcebergMap) and each.field_type.key_id == field.field_id
-        for _, each in fields(metadata)
-    )
+def _of_keys(metadata: TableMetadata) -> frozenset[int]:
+    """The keys of maps, which are always required, and what is in them: Iceberg lets no key be altered."""
+    maps = (each.field_type for _, each in fields(metadata) if isinstance(each.field_type, IcebergMap))
+    return frozenset(field.field_id for kind in maps for _, field in _fields(kind.key_field, ()))
 
 
 def partition_names(metadata: TableMetadata) -> dict[str, str]:
