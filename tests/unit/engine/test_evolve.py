@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,10 +28,12 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken
 from tidemark.domain.formats.avro import parse
 from tidemark.domain.formats.avro_columns import columns as avro_columns
+from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.meanings import MEANINGS
 from tidemark.domain.plan.table_properties import governance
 from tidemark.engine.access.table_state import TableState, read_state
+from tidemark.engine.ingest.ready import evolved
 from tidemark.engine.schema.evolve import (
     Approval,
     evolve,
@@ -414,6 +417,25 @@ class TestAColumnThatSomebodyTookAwayByHand:
 
 
 REMOVED = (FIRST[0], FIRST[1], FIRST[3])
+
+
+class TestBeforeABatch:
+    @pytest.mark.parametrize("why", ["settled", "refused", "unsupported"])
+    def test_a_schema_that_stays_out_brings_no_look_at_the_contract(self, lake: Lake, why: str) -> None:
+        """Given a run that lingers with yesterday's contract, when such a schema is there, then it lets the table be."""
+        policy = {"incompatible": "quarantine"} if why == "refused" else {}
+        yesterdays = contract(description="old", schema_changes=policy)
+        clashing = (field("id", "string"), *FIRST[1:])
+        schemas = topic(FIRST, _2="recursive") if why == "unsupported" else topic(FIRST, clashing)
+        lake.evolve(yesterdays, topic(FIRST))
+        if why == "settled":
+            plan = plan_evolution(yesterdays, lake.state(), schemas)
+            lake.evolve(yesterdays, schemas, approval=Approval(plan.id, "ann", "known"))
+        lake.evolve(contract(description="new", schema_changes=policy), topic(FIRST))
+        ledger = Ledger(cluster_id=None, topic_id=None, topic="orders", contract=yesterdays.digest)
+        loaded = replace(lake.state(), ledger=ledger)
+        assert evolved(lake, yesterdays, loaded, schemas, "r") is loaded  # type: ignore[arg-type]
+        assert lake.state().properties["comment"] == "new"
 
 
 class TestTheKeyOfAMap:

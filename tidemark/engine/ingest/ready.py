@@ -17,7 +17,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.quality_plan import check_rules, rule_faults
-from tidemark.engine.schema.evolve import evolve, plan_evolution, refused_ids, value_columns
+from tidemark.engine.schema.evolve import barred_ids, evolve, plan_evolution, refused_ids, value_columns
 from tidemark.engine.schema.history import unfinished
 from tidemark.engine.schema.keys import key_decoding
 from tidemark.engine.schema.subjects import subject_of
@@ -98,8 +98,9 @@ def evolved(
         state = _with_declared(lake, contract, state, schemas, run_id)
     edited = state.ledger is not None and state.ledger.contract != contract.digest
     columns = value_columns(state)
-    lacking = schemas.ids - frozenset(schemas.covered(columns))
-    if not (edited or fresh or lacking or unfinished(state) or strayed(contract, columns, state.shape)):
+    lacking = frozenset(w.id for w in schemas.writers) - frozenset(schemas.covered(columns))
+    wanting = lacking and lacking - barred_ids(contract, state, schemas)
+    if not (edited or fresh or wanting or unfinished(state) or strayed(contract, columns, state.shape)):
         return state
     pause_point("evolving")
     if evolve(lake, contract, state, schemas, run_id=run_id).done:

@@ -83,17 +83,21 @@ def plan_evolution(contract: Contract, state: TableState, schemas: TopicSchemas)
 
 def refused_ids(contract: Contract, state: TableState, schemas: TopicSchemas) -> frozenset[int]:
     """Schema ids whose records go to quarantine: settled by an approval, or by the contract's `quarantine`."""
+    return barred_ids(contract, state, schemas) | removing_ids(contract, state, schemas, "quarantine")
+
+
+def barred_ids(contract: Contract, state: TableState, schemas: TopicSchemas) -> frozenset[int]:
+    """Those of them that want nothing but what the table will not have."""
     if schemas.plain is not None:
         return frozenset()
-    refused = set(settled_ids(state)) | removing_ids(contract, state, schemas, "quarantine")
-    held = schemas.covered(value_columns(state))
-    for writer in (each for each in writer_columns(state, schemas) if each.id not in held):
-        policy = contract.schema_changes
-        alone = plan_schema(contract.table, value_columns(state), [writer], policy, shape=state.shape)
+    columns, barred = value_columns(state), set(settled_ids(state))
+    apart = barred.union(schemas.covered(columns))
+    for writer in (each for each in writer_columns(state, schemas) if each.id not in apart):
+        alone = plan_schema(contract.table, columns, [writer], contract.schema_changes, shape=state.shape)
         needed = [c for c in alone.changes if c.kind != "remove_column"]
         if needed and all(c.verdict == "quarantine" for c in needed):
-            refused.add(writer.id)
-    return frozenset(refused)
+            barred.add(writer.id)
+    return frozenset(barred)
 
 
 def removing_ids(
