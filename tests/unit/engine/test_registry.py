@@ -1,4 +1,4 @@
-"""Rule: what a registry has said of an id or a version never changes, so it is asked once; a look that finds nothing to do asks for lists alone."""
+"""Rule: what a registry has said of an id never changes, so it is asked once; a look that finds nothing to do asks for lists alone."""
 
 import json
 import time
@@ -36,16 +36,22 @@ class Server:
     def __init__(self, versions: int) -> None:
         self.versions, self.asked = versions, list[str]()
         self.deleted = set[int]()
+        self.gone, self.anew = set[int](), set[int]()
+        """Versions that were deleted for good; those whose number another schema has."""
 
     def answer(self, request: httpx.Request) -> httpx.Response:
         self.asked.append(request.url.path)
         head, _, number = request.url.path.rpartition("/")
         if number == "versions":
             gone = set() if "deleted" in request.url.params else self.deleted
-            return httpx.Response(200, json=[n for n in range(1, self.versions + 1) if n not in gone])
+            listed = [n for n in range(1, self.versions + 1) if n not in gone | self.gone]
+            return httpx.Response(200, json=listed)
         if not head.endswith("/versions"):
             return httpx.Response(404)
-        return httpx.Response(200, json={"id": 100 + int(number), "schema": json.dumps(schema(int(number)))})
+        version = self.versions if number == "latest" else int(number)
+        schema_id = version + (200 if version in self.anew else 100)
+        text = json.dumps(schema(version))
+        return httpx.Response(200, json={"id": schema_id, "version": version, "schema": text})
 
 
 def schema(version: int) -> dict[str, Any]:
@@ -71,7 +77,40 @@ def test_a_version_is_asked_for_once_and_a_new_one_alone() -> None:
     server.asked.clear()
     server.versions = 4
     assert len(registry.versions("orders-value")) == 4
-    assert server.asked == [*LISTS, "/subjects/orders-value/versions/4"]
+    assert server.asked == [*LISTS, *(f"/subjects/orders-value/versions/{n}" for n in (3, 4))]
+
+
+def test_a_version_whose_number_another_schema_has_is_seen_once_anything_says_so() -> None:
+    """Given three versions, when the last two are deleted for good and others registered, then a running process sees them."""
+
+    def ids() -> list[int]:
+        return [each.id for each in registry.versions("orders-value")]
+
+    for count, seen in ((2, [101, 202]), (3, [101, 202, 203]), (4, [101, 202, 203, 104])):
+        server = Server(3)
+        registry = connected(server)
+        assert ids() == [101, 102, 103]
+        server.anew, server.versions = {2, 3}, count
+        if count == 3:
+            assert ids() == [101, 102, 103], "the list is the same"
+            registry.confirm("orders-value")
+        assert ids() == seen
+        server.asked.clear()
+        assert ids() == seen
+        assert server.asked == LISTS
+    server.anew = {4}
+    assert [getattr(registry.latest("orders-value"), "id", None) for _ in "ab"] == [204, 204]
+
+
+def test_a_version_deleted_for_good_below_others_is_forgotten_alone() -> None:
+    server = Server(3)
+    registry = connected(server)
+    registry.versions("orders-value")
+    server.gone = {2}
+    assert [each.id for each in registry.versions("orders-value")] == [101, 103]
+    server.asked.clear()
+    assert [each.id for each in registry.versions("orders-value")] == [101, 103]
+    assert server.asked == LISTS
 
 
 def test_versions_that_are_deleted_are_listed_as_such_unless_all_are() -> None:

@@ -1,4 +1,8 @@
-"""The schema registry, over its Confluent-compatible REST API. Registered schemas never change, so they are kept."""
+"""The schema registry, over its Confluent-compatible REST API. Registered schemas never change, so they are kept.
+
+The number of one that was deleted for good may be given to another, but only once all later ones are gone, too: while
+the newest that is kept of a subject is still what it was, so are the others.
+"""
 
 import ssl
 import time
@@ -58,7 +62,7 @@ class Registry:
             verify=_tls(cluster, block),
             trust_env=False,
         )
-        self._versions: dict[tuple[str, int], RegisteredSchema] = {}
+        self._versions: dict[str, dict[int, RegisteredSchema]] = {}
         self._by_id: dict[int, RegisteredSchema] = {}
         self._silent = (0.0, "")
         """It did not answer, and why: until when nobody asks again, which is for as long as asking took."""
@@ -72,10 +76,30 @@ class Registry:
         """
         numbers = self.numbers(subject)
         living = self._numbers(subject) if len(numbers) > 1 else numbers
+        known = self._versions.get(subject, {})
+        if known and known.keys() != set(numbers):
+            for gone in known.keys() - set(numbers):
+                known.pop(gone, None)
+            self.confirm(subject)
         found = [self._version(subject, number) for number in numbers]
         return tuple(
             each if not living or each.version in living else replace(each, deleted=True) for each in found
         )
+
+    def confirm(self, subject: str) -> None:
+        """Ask for the newest version that is kept of `subject` again, and forget them all when it is another by now.
+
+        Raises:
+            Outage: `registry_down`.
+            Stopped: `permission_denied`.
+        """
+        number = max(self._versions.get(subject, ()), default=None)
+        if number is not None:
+            found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{number}", deleted="true")
+            if found is None:
+                self._versions.pop(subject, None)
+            else:
+                self._kept(subject, number, found)
 
     def latest(self, subject: str) -> RegisteredSchema | None:
         """The newest version that is not deleted; None when the subject has none. Asked anew each time.
@@ -85,7 +109,7 @@ class Registry:
             Stopped: `permission_denied`.
         """
         found = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
-        return self._version(subject, int(found["version"])) if found else None
+        return self._kept(subject, int(found["version"]), found) if found else None
 
     def version(self, subject: str, number: int) -> RegisteredSchema | None:
         """One version, be it soft-deleted; None when the registry does not list it.
@@ -94,7 +118,7 @@ class Registry:
             Outage: `registry_down`.
             Stopped: `permission_denied`.
         """
-        listed = (subject, number) in self._versions or number in self.numbers(subject)
+        listed = number in self._versions.get(subject, ()) or number in self.numbers(subject)
         return self._version(subject, number) if listed else None
 
     def numbers(self, subject: str) -> tuple[int, ...]:
@@ -159,7 +183,7 @@ class Registry:
         return tuple(sorted(int(number) for number in found or []))
 
     def _version(self, subject: str, number: int) -> RegisteredSchema:
-        known = self._versions.get((subject, number))
+        known = self._versions.get(subject, {}).get(number)
         if known:
             return known
         found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{number}", deleted="true")
@@ -170,9 +194,17 @@ class Registry:
                 f"version {number} of {subject} vanished while it was read",
                 cluster=self.cluster,
             )
-        schema = self._registered(found, int(found["id"]), number)
-        self._versions[subject, number] = schema
-        return schema
+        return self._kept(subject, number, found)
+
+    def _kept(self, subject: str, number: int, found: Mapping[str, Any]) -> RegisteredSchema:
+        known = self._versions.setdefault(subject, {})
+        schema, schema_id = known.get(number), int(found["id"])
+        if schema and schema.id == schema_id:
+            return schema
+        if schema:
+            known.clear()
+        known[number] = made = self._registered(found, schema_id, number)
+        return made
 
     def _registered(self, found: Mapping[str, Any], schema_id: int, number: int) -> RegisteredSchema:
         return RegisteredSchema(

@@ -49,7 +49,7 @@ from tidemark.engine.ingest.stage import Staged, stage
 from tidemark.engine.ingest.unreadable import explain
 from tidemark.engine.schema.event_routes import IDS_ROUTED
 from tidemark.engine.schema.evolve import plan_evolution
-from tidemark.engine.schema.subjects import reading_of
+from tidemark.engine.schema.subjects import reading_of, subjects_of
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.stopwatch import Stopwatch
 from tidemark.engine.table.branch import dropped_on_failure, open_branch
@@ -248,6 +248,10 @@ def _found(lake: Lake, plan: Plan, unknown: frozenset[int]) -> frozenset[int]:
     if not unknown:
         return unknown
     some = frozenset(sorted(unknown - plan.left_out)[:IDS_ROUTED])
+    if some:
+        registry = lake.registry(plan.contract.cluster)
+        for subject in subjects_of(plan.contract):
+            registry.confirm(subject)
     listed = read_schemas(lake, plan.contract, some).known
     return unknown & (plan.left_out | (listed - plan.schemas.known))
 
