@@ -14,7 +14,7 @@ from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NA
 from pydantic import ConfigDict, TypeAdapter
 
 from assets.last_runs import errors_of, why_run, why_step
-from assets.names import table_key, table_of
+from assets.names import LANE_TAG, VERB_TAG, table_key, table_of
 from jobs.operations import OF_VERB
 from sensors.cursor import Moment
 from tidemark.domain.alerts import Alert, message, stopped
@@ -99,7 +99,7 @@ def _of_run(instance: dg.DagsterInstance, run: DagsterRun, cursor: Cursor, at: f
             yield from _of_step(instance, run, event, cursor, at)
     if not failures:
         alert = Alert(run.job_name, why_run(instance, run.run_id), run_id=run.run_id)
-        if _is_news(cursor, run.job_name, alert, at):
+        if _is_news(cursor, _again(run), alert, at):
             yield alert
 
 
@@ -118,8 +118,16 @@ def _of_step(
         step = str(event.step_key)
         job = step if run.job_name == IMPLICIT_ASSET_JOB_NAME else run.job_name
         alert = Alert(job, why_step(event), run_id=run.run_id)
-        if _is_news(cursor, f"{run.job_name} {step}", alert, at):
+        if _is_news(cursor, f"{_again(run)} {step}", alert, at):
             yield alert
+
+
+def _again(run: DagsterRun) -> str:
+    """What may fail as before: a job's lane, or its choice of assets; of what a person asked for the run alone."""
+    if VERB_TAG in run.tags:
+        return run.run_id
+    chosen = sorted(key.to_user_string() for key in run.asset_selection or ())
+    return f"{run.job_name} {run.tags.get(LANE_TAG) or _digest(None, ' '.join(chosen))}"
 
 
 def _is_news(cursor: Cursor, failed: str, alert: Alert, at: float, got_on: float = 0.0) -> bool:

@@ -206,18 +206,23 @@ def test_a_failure_of_no_table_is_told_once_with_its_cause(where, webhook, insta
 
 
 def test_an_act_that_failed_is_told_each_time_but_a_tag_is_no_act(where, webhook, instance):
-    """Given the same act that fails twice, then each is told, for a person waits for it; that the run is changed later is not."""
+    """Given the same act that fails twice, or whose process dies, then each is told, for a person waits for it; that the run is changed later is not."""
     defs = build_defs(where=where)
     cursor, _ = tick(defs, instance, None)
     config = {"ops": {"pause_table": {"config": {"table": "shop.ordres"}}}}
+    pause = defs.resolve_job_def("pause")
     for _ in range(2):
-        done = defs.resolve_job_def("pause").execute_in_process(
-            run_config=config, instance=instance, raise_on_error=False
+        done = pause.execute_in_process(run_config=config, instance=instance, raise_on_error=False)
+        cursor, _ = tick(defs, instance, cursor)
+    for _ in range(2):
+        dead = instance.create_run_for_job(
+            pause, run_config=config, tags=pause.tags, status=dg.DagsterRunStatus.STARTED
         )
+        instance.report_run_failed(dead, DIED)
         cursor, _ = tick(defs, instance, cursor)
     instance.add_run_tags(done.run_id, {"seen": "by me"})
     tick(defs, instance, cursor)
-    assert [len(each["alerts"]) for each in webhook.bodies] == [1, 1]
+    assert [len(each["alerts"]) for each in webhook.bodies] == [1, 1, 1, 1]
 
 
 def test_a_newline_behind_the_address_is_none_of_it_and_one_within_is_a_reason(

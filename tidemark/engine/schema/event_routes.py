@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tidemark.domain.config.contract import Contract
@@ -16,6 +17,7 @@ IDS_LOOKED_UP = 100
 """At once, of ids of which nothing says that any is registered."""
 IDS_ROUTED = 1_000
 """The same where records of all others go to the quarantine: the lowest ids, for registries count up."""
+_ASKED_AT_ONCE = 8
 
 
 def events_of(contract: Contract) -> Events | None:
@@ -41,9 +43,10 @@ def skips(
     indexes: dict[int, Mapping[bytes, Route]] = {}
     listed = {version.id: version for version in versions}
     registry = lake.registry(contract.cluster)
-    for schema_id in seen:
-        if schema_id not in listed and (found := registry.by_id(schema_id)) and not holds(found, events):
-            listed[schema_id] = found
+    others = [schema_id for schema_id in seen if schema_id not in listed]
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+        found = zip(others, pool.map(registry.by_id, others), strict=True)
+        listed |= {schema_id: each for schema_id, each in found if each and not holds(each, events)}
     for schema_id, version in listed.items():
         if not holds(version, events):
             ids[schema_id] = events.gravest(type_names(version))
