@@ -321,6 +321,22 @@ class TestWhatMayNotBeFollowed:
         assert rows(table) == [(0, None), (2, [])], "of a deleted version that the table holds"
         table.holds_everything()
 
+    def test_a_version_that_has_the_number_of_one_deleted_for_good_is_read_by_a_running_process(
+        self, lakehouse
+    ):
+        """Given a subject that is deleted for good and registered anew with a field more, when run again, then the record comes in."""
+        topic = lakehouse.cluster.topic("anew")
+        topic.send([0])
+        table = lakehouse.table(topic)
+        assert table.run().state == "fresh"
+        for how in ("", "?permanent=true"):
+            subject = f"{topic.cluster.registry_url}/subjects/{topic.name}-value{how}"
+            httpx.delete(subject, trust_env=False, timeout=30).raise_for_status()
+        topic.use(WITH_ITEMS)
+        topic.send([1])
+        assert table.run().state == "fresh"
+        assert (table.causes(), rows(table)) == ({}, [(0, None), (1, [])])
+
 
 def tags(kind):
     return {"name": "tags", "type": {"type": "array", "items": kind}, "default": []}
