@@ -114,6 +114,11 @@ def _remarks(found: Reconciliation) -> None:
                 f"partition {each.partition}: Kafka no longer has offsets {found.start[each.partition]} to "
                 f"{each.start - 1}; rows below {each.start} were looked through for duplicates only"
             )
+        if each.skipped and not each.told:
+            say.print(
+                f"partition {each.partition}: {counted(each.skipped, 'record')} without a row, skipped or lost: the "
+                "receipts that tell how many were skipped have expired"
+            )
         if each.unknown:
             why = _EXPLAINED[found.compacted]
             say.print(

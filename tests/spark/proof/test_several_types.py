@@ -16,6 +16,7 @@ from tidemark.engine.ingest import microbatch
 from tidemark.engine.preview import sample
 from tidemark.engine.preview.foresee import foresee
 from tidemark.engine.preview.survey import survey
+from tidemark.engine.verify.reconcile import reconcile
 
 AUDIT = {"type": "record", "name": "Audit", "fields": [{"name": "text", "type": "string"}]}
 PROTO = """syntax = "proto3"; package shop; message Placed { int32 id = 1; } message Paid { int32 id = 1; int32 cents = 2; }
@@ -119,6 +120,26 @@ def test_a_table_goes_on_however_many_other_types_its_topic_shows(lakehouse, top
     assert foreseen(lakehouse, table) == (225, 2, 1, 0, 222), (
         "what the ledger knows is not looked up in turns"
     )
+
+
+def test_a_lost_row_is_a_gap_however_many_records_were_skipped_before(lakehouse, topic):
+    """Given a batch of nothing but other types, then one with rows, when rows are deleted, then the newest offsets do not pass for skipped ones."""
+    own = record(f"{topic.name}.Own", ("id", "long"))
+    first = topic.cluster.register(f"{topic.name}.Own", own)
+    audit = topic.cluster.register(f"{topic.name}-audit", AUDIT)
+    log = framed(audit, encoded(AUDIT, {"text": "x"}))
+    good = [framed(first, encoded(own, {"id": n})) for n in range(8)]
+    [table] = tables(lakehouse, topic, f"{topic.name}.Own")
+    for values, written in (([log] * 60, 0), ([*good, *[log] * 4], 8)):
+        send(topic, *values)
+        assert table.run().rows.written == written
+    found = reconcile(lakehouse.lake, table.contract, newest=6)
+    assert found.sound
+    assert [(each.rows, each.skipped, each.told) for each in found.counts] == [(4, 2, True)] * 2
+    lakehouse.spark().sql(f"DELETE FROM {table.name} WHERE id < 2")
+    found = reconcile(lakehouse.lake, table.contract, newest=6)
+    assert not found.sound
+    assert [each.gaps for each in found.counts] == [[(30, 31), (34, 36)]] * 2
 
 
 def foreseen(lakehouse, table):

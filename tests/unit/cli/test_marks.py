@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.catalog.sql import SqlCatalog
 
+from tidemark.cli.reconcile import _remarks
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.verify.marks import (
     FEW,
@@ -142,6 +143,17 @@ def test_a_compaction_that_nobody_could_ask_about_explains_nothing() -> None:
     assert [sound(made, compacted=each) for each in (True, False, None)] == [True, False, False]
     assert sound(whole, compacted=None)
     assert made.as_json(compacted=None)["never_committed"] == [[12, 13]]
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_skips_that_the_ledger_cannot_place_are_told_as_possible_losses(
+    capsys: pytest.CaptureFixture[str], *, told: bool
+) -> None:
+    made = count(values=[10, 11], tombstones=[], rows=[10], quarantined=[], skipped=5)
+    made.told = told
+    _remarks(Reconciliation("shop.orders", 0, {0: 10}, (made,), (), 0, False, 1.0, 1.0))
+    said = "partition 0: 1 record without a row, skipped or lost: the receipts" in capsys.readouterr().err
+    assert said is not told
 
 
 def test_runs_are_half_open() -> None:

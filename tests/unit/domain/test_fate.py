@@ -1,7 +1,23 @@
 """Rule: what is not known of a record is said, not guessed."""
 
-from tidemark.domain.ledger.fate import by_offset
+from itertools import chain
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.domain.ledger.fate import by_offset, counted_within
 from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import Counts, Entry, Ledger
+from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.ledger.replay import replayed
+from tidemark.domain.ledger.settlement import Settlement
+
+ENTRY = Entry("b", "a", "run", "digest", "0.1.0")
+FIRST = Ledger(
+    kind="first", cluster_id="c", topic_id="t", topic="orders", start={0: 0}, next={0: 0}, from_={0: 0}
+)
+SKIPS = st.lists(st.booleans(), min_size=1, max_size=9)
+"""Of a batch: whether each record is skipped, or else a row."""
 
 
 def test_a_fate_says_when_kafka_could_not_be_asked() -> None:
@@ -11,3 +27,50 @@ def test_a_fate_says_when_kafka_could_not_be_asked() -> None:
     fate, why = by_offset(None, None, 0, 3) or ("", "")
     assert fate == "not_yet"
     assert "Kafka could not be asked" in why
+
+
+def counts(skips: list[bool]) -> dict[int, Counts]:
+    return {0: Counts(len(skips), len(skips) - sum(skips), skipped=sum(skips))}
+
+
+def loaded(batches: list[list[bool]]) -> list[Ledger]:
+    """The receipts of these batches, oldest first."""
+    ledgers = [FIRST]
+    for skips in batches:
+        at = ledgers[-1].next[0]
+        ledgers.append(ledgers[-1].after({0: OffsetRange(at, at + len(skips))}, counts(skips), ENTRY))
+    return ledgers
+
+
+def read_again(ledgers: list[Ledger], fates: list[bool], run: tuple[int, int], skips: list[bool]) -> None:
+    """A replay of the run, whose records are skipped or not by another contract."""
+    asked = Settlement(id="s", epoch=0, run_id="r", at=1, resolved={0: [run]})
+    before, after = counts(fates[slice(*run)]), counts(skips)
+    ledgers.append(replayed(ledgers[-1], before, after, {0: [run]}, asked, ENTRY, reread=True))
+    fates[slice(*run)] = skips
+
+
+@given(st.lists(SKIPS, min_size=1, max_size=8), st.lists(st.tuples(st.integers(0, 60), SKIPS)), st.data())
+def test_receipts_never_tell_of_fewer_skips_than_there_are(
+    batches: list[list[bool]], replays: list[tuple[int, list[bool]]], data: st.DataObject
+) -> None:
+    """Given batches, replays of any runs, and receipts that have expired, when a window is asked for, then none of its skips is left out, or nothing is said."""
+    ledgers, fates = loaded(batches), [*chain.from_iterable(batches)]
+    for start, skips in replays:
+        if start + len(skips) <= len(fates):
+            read_again(ledgers, fates, (start, start + len(skips)), skips)
+    first = data.draw(st.integers(0, len(fates) - 1))
+    end = data.draw(st.integers(first + 1, len(fates)))
+    kept = data.draw(st.integers(1, len(ledgers)))
+    found = counted_within(reversed(ledgers[-kept:]), {0: OffsetRange(first, end)})
+    assert not found or found[0].skipped >= sum(fates[first:end])
+    assert kept < len(ledgers) or found
+
+
+@given(st.lists(SKIPS, min_size=2, max_size=8))
+def test_of_whole_batches_the_receipts_tell_exactly(batches: list[list[bool]]) -> None:
+    """Given batches of which none was read again, when a window begins with one, then its skips are those of the batches from there on."""
+    newest = OffsetRange(len(batches[0]), sum(map(len, batches)))
+    found = counted_within(reversed(loaded(batches)), {0: newest})
+    assert found[0] == counts([*chain.from_iterable(batches[1:])])[0]
+    assert counted_within(reversed(loaded(batches)[3:]), {0: newest}) == {}

@@ -1,10 +1,11 @@
 """What became of a record, as far as offsets alone decide it. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from tidemark.domain.ledger.guard import Finding, Topic
-from tidemark.domain.ledger.ledger import Ledger
+from tidemark.domain.ledger.ledger import NOTHING, Counts, Ledger
+from tidemark.domain.ledger.offsets import Ranges
 
 Fate = Literal[
     "not_yet",
@@ -90,11 +91,31 @@ def without_row(seen: Seen, *, skips: bool | None) -> Fate:
 def reader_of(receipts: Iterable[Ledger], partition: int, offset: int) -> int | None:
     """The position among `receipts` (newest first) of the one that last read the offset from Kafka."""
     for position, ledger in enumerate(receipts):
-        if partition not in ledger.from_ or offset < ledger.from_[partition]:
-            continue
-        if ledger.kind == "append" and offset < ledger.next.get(partition, 0):
-            return position
-        runs = ledger.settlement.resolved.get(partition, []) if ledger.settlement else []
-        if ledger.kind == "replay" and any(a <= offset < b for a, b in runs):
+        if partition in ledger.from_ and any(a <= offset < b for a, b in _counted(ledger, partition)):
             return position
     return None
+
+
+def counted_within(receipts: Iterable[Ledger], ranges: Ranges) -> dict[int, Counts]:
+    """Of `receipts` of one epoch (newest first) the sum of those that have counted records of a partition's range.
+
+    No fewer than lie in it, by any fate. Without partitions of whose range the first receipts are missing.
+    """
+    left, found = {p: (each, NOTHING) for p, each in ranges.items()}, dict[int, Counts]()
+    for ledger in receipts:
+        for p, (each, so_far) in list(left.items()):
+            if any(a < each.end and b > each.start for a, b in _counted(ledger, p)):
+                left[p] = each, so_far.plus(ledger.counts.get(p, NOTHING))
+            if ledger.kind == "append" and ledger.from_.get(p, each.end) <= each.start:
+                found[p] = left.pop(p)[1]
+        if not left:
+            break
+    return found
+
+
+def _counted(ledger: Ledger, partition: int) -> Sequence[tuple[int, int]]:
+    """The half-open runs whose records this receipt has counted."""
+    if ledger.kind == "append" and partition in ledger.from_:
+        return [(ledger.from_[partition], ledger.next[partition])]
+    asked = ledger.settlement if ledger.kind == "replay" else None
+    return asked.resolved.get(partition, ()) if asked else ()

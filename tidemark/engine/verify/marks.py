@@ -74,6 +74,7 @@ class Count:
 
     `unknown`: rows where a read_committed consumer gets no record: compacted away since, or never committed.
     `unplaced`: tombstones that are no rows. `beyond`: rows at or after `end`, which the ledger does not cover.
+    `told`: the ledger says how many of these very offsets were skipped.
     """
 
     partition: int
@@ -90,6 +91,7 @@ class Count:
     unknown: Runs = field(default_factory=list)
     unplaced: Runs = field(default_factory=list)
     beyond: int = 0
+    told: bool = True
 
     def add(self, marks: Marks, first: int) -> None:
         """Count a stretch that begins at offset `first`; what Kafka no longer has can only show duplicates."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +18,14 @@ from pyiceberg.table import Table as IcebergTable
 from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Stopped
+from tidemark.domain.ledger.fate import counted_within
 from tidemark.domain.ledger.guard import Topic, examine
-from tidemark.domain.ledger.ledger import Counts, Gap, Ledger
+from tidemark.domain.ledger.ledger import NOTHING, Counts, Gap, Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.maintenance.retention import expired_before
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import TableState, load
+from tidemark.engine.access.table_state import TableState, ancestors, is_receipt, ledger_of, load
 from tidemark.engine.look.headroom import compacted
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.settle import pending
@@ -122,9 +124,7 @@ def reconcile(
             if now != state.head:  # rewritten, and what it was made of expired
                 raise Overtaken(contract.table, state.head, now) from error
             raise
-        for each in work.counts.values():
-            totals = ledger.totals.get(each.partition, Counts())
-            each.settle(totals.skipped, totals.tombstones)
+        work.settle()
         return Reconciliation(
             table=contract.table,
             epoch=ledger.epoch,
@@ -237,6 +237,23 @@ class _Comparison:
                 found = int((ours & (place.partition == p) & (place.offset >= following)).sum())
                 if found:
                     self.counts.setdefault(p, Count(p, following, following)).beyond += found
+
+    def settle(self) -> None:
+        """Explain records without a place by what their batches have counted, or the whole epoch, if those expired."""
+        unplaced = {p: each for p, each in self.counts.items() if each.missing or each.tombstones}
+        ranges = {p: OffsetRange(each.start, each.end) for p, each in unplaced.items()}
+        known = counted_within(self._receipts(), ranges)
+        for p, each in unplaced.items():
+            totals = self.ledger.totals.get(p, NOTHING)
+            most = Counts(*map(min, totals, known.get(p, totals)))
+            each.settle(most.skipped, most.tombstones)
+            each.told = p in known or each.start <= self.ledger.start.get(p, 0)
+
+    def _receipts(self) -> Iterator[Ledger]:
+        """Those of this epoch, newest first."""
+        chain = ancestors(self.table.metadata, self.head) if self.table else ()
+        ledgers = (ledger_of(each, self.contract.table) for each in chain if is_receipt(each))
+        return takewhile(lambda each: each.epoch == self.ledger.epoch, ledgers)
 
     def _rows(self, row_filter: str) -> Iterator["_Places"]:
         """The places of the table's rows, a batch at a time, at the snapshot that the ledger was read from."""
