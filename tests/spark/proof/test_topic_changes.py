@@ -276,3 +276,6 @@ def test_a_topic_that_another_cluster_lacks_is_not_called_missing(lakehouse):
     assert stopped.value.state == "cluster_changed"
     [facts] = look(log.lake, [log.contract], {})
     assert (facts.topic, facts.topic_fault) == (None, "cluster_changed")
+    with pytest.raises(Stopped, match="The ledger names cluster c") as stopped:
+        replay(log.lake, log.contract, ONCALL, (None, None, None), quarantine=True, cause=None)
+    assert stopped.value.state == "cluster_changed"

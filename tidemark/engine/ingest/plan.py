@@ -209,7 +209,7 @@ def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Pl
     topic = lake.topic(contract)
     schemas = read_schemas(lake, contract, limits.seen.union(state.ledger.others if state.ledger else ()))
     if finding := another_cluster(state.ledger, topic.cluster_id):  # before its schemas change the table
-        raise _stopped(contract, finding)
+        raise stopped_by(contract, finding)
     before, made = state.ledger, ready(lake, contract, state, topic, schemas, run_id)
     if made is None:
         return None
@@ -244,10 +244,11 @@ def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Pl
 def require_same_topic(contract: Contract, ledger: Ledger, topic: Topic, when: str = "") -> None:
     """Raises Stopped when the topic is not the one that the ledger is about, or has lost what waits."""
     if finding := examine(ledger, topic):
-        raise _stopped(contract, finding, when)
+        raise stopped_by(contract, finding, when)
 
 
-def _stopped(contract: Contract, finding: Finding, when: str = "") -> Stopped:
+def stopped_by(contract: Contract, finding: Finding, when: str = "") -> Stopped:
+    """The stop that the finding is."""
     said = {"topic": contract.topic, "cluster": contract.cluster, **finding.fields}
     return Stopped(finding.state, contract.table, f"{when}{finding.detail}", **said)
 

@@ -6,6 +6,7 @@ The receipt comes first and names what it asks of the quarantine table; `settle`
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 from uuid import uuid4
@@ -15,9 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from tidemark import __version__
 from tidemark.domain.columns.types import table_columns
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Overtaken, Refused, Stopped
+from tidemark.domain.errors import Outage, Overtaken, Refused, Stopped
 from tidemark.domain.ledger.evidence import Evidence
-from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.guard import Topic, another_cluster, another_topic
 from tidemark.domain.ledger.ledger import Counts, Entry, Ledger, batch_id
 from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.ledger.replay import Runs, replayed
@@ -28,7 +29,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.decoding import KeyDecoding
-from tidemark.engine.ingest.plan import Plan
+from tidemark.engine.ingest.plan import Plan, stopped_by
 from tidemark.engine.ingest.quality_plan import check_rules
 from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled
@@ -81,11 +82,13 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
 
     Raises:
         Refused: the table was never loaded.
-        Stopped: its ledger is missing, what the contract declares waits for an approval, or its rules do not fit.
+        Stopped: its ledger is missing, or is of another cluster or topic; what the contract declares waits for an
+            approval, or its rules do not fit.
     """
     state = lake.state(contract.table)
     if state.ledger is None:
         raise unloaded(lake, contract.table)
+    _require_own_schemas(lake, contract, state.ledger)
     if not dry_run:
         settle(lake, contract, state.ledger)
         take_back_doubled(lake, contract, state, state.ledger)
@@ -99,6 +102,18 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
     check_rules(lake, contract, table_columns(value_columns(state)))
     key = key_decoding(lake, contract, value_columns(state))
     return Ground(contract, state, state.ledger, schemas, refused, parked, key)  # type: ignore[arg-type]
+
+
+def _require_own_schemas(lake: Lake, contract: Contract, ledger: Ledger) -> None:
+    """Raises Stopped where the schemas of today are those of another cluster or topic than what is replayed.
+
+    Without Kafka nobody says so: what the quarantine keeps can be replayed all the same.
+    """
+    cluster_id = None
+    with suppress(Outage, Stopped):
+        cluster_id = lake.kafka(contract.cluster).cluster_id()
+    if finding := another_cluster(ledger, cluster_id) or another_topic(ledger, contract.topic):
+        raise stopped_by(contract, finding)
 
 
 def until_not_overtaken(contract: Contract, attempt: Callable[[], T]) -> T:

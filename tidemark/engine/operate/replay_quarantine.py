@@ -1,4 +1,4 @@
-"""Decoding quarantined records again, from the bytes that the quarantine kept: Kafka is not asked.
+"""Decoding quarantined records again, from the bytes that the quarantine kept: Kafka need not answer.
 
 Records that fit now enter the table in one commit; the others stay, with the cause that they have today.
 """
