@@ -299,6 +299,7 @@ def test_a_published_backfill_is_cleared_up_without_its_source(lakehouse, monkey
     assert (told["cutover"]["rows"], told["receipt"], table.head) == (120, head, head)
     assert not lakehouse.catalog.table_exists(f"{table.name}_backfill")
     assert done(table, **span, cutover=True)["already_there"]
+    assert done(table, cutover=True)["already_there"]
 
 
 def test_rows_from_elsewhere_never_come_to_feed_an_upsert_table(lakehouse):

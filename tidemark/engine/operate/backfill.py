@@ -147,8 +147,12 @@ def _done(
     if not (asked.cutover and text):
         return None
     cutover = Cutover.model_validate_json(text)
-    same = (cutover.source, cutover.contract) == (str(source), contract.digest) and (
-        asked.since is None or (cutover.since, cutover.until) == (asked.since, asked.until)
+    named = bool(asked.source or asked.since or asked.until)
+    same = (
+        cutover.contract == contract.digest
+        and (cutover.source == str(source) or not named)
+        and asked.since in {None, cutover.since}
+        and asked.until in {None, cutover.until}
     )
     if not same or published(lake, contract, cutover.batch_id) is None:
         return None
