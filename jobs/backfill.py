@@ -25,7 +25,9 @@ class Backfill(Verb):
     time_column: str = Field(
         default="", description="rows only: the time that windows are cut by; = event_time"
     )
-    window_seconds: int = Field(default=86_400, description="rows only: what one commit holds")
+    window_seconds: int | None = Field(
+        default=None, description="rows only: what one commit holds; = 86400, a day"
+    )
     max_records: int | None = Field(default=None, description="records only: what one commit holds at most")
     rate: float = Field(default=0.0, description="rows or records a second at most, on average; 0: any")
     cutover: bool = Field(

@@ -320,7 +320,7 @@ def backfill(  # noqa: PLR0913 - a source, a time, a pace, and how far it goes
         str, typer.Option("--source", help="topic:[CLUSTER/]NAME, table:NAMESPACE.NAME or parquet:PATH.")
     ] = "",
     time_column: Annotated[str, typer.Option("--time-column", help="Of rows: = event_time.")] = "",
-    window: Annotated[str, typer.Option("--window", help="Of rows: what one commit holds.")] = "1d",
+    window: Annotated[str, typer.Option("--window", help="Of rows: what one commit holds; = 1d.")] = "",
     max_records: Annotated[int | None, typer.Option("--max-records", min=1, help="Of one commit.")] = None,
     rate: Annotated[float, typer.Option("--rate", min=0, help="At most so many a second; 0: any.")] = 0.0,
     cutover: Annotated[bool, typer.Option("--cutover", help="Publish when all is loaded.")] = False,

@@ -63,7 +63,7 @@ def backfill(
     given = {
         "from_time": since,
         "to_time": until,
-        "window_seconds": _window(window),
+        "window_seconds": _window(window) if window else None,
         "max_records": max_records,
     }
     arguments = {"table": table, **options, **{k: v for k, v in given.items() if v not in (None, "")}}

@@ -1,7 +1,7 @@
 """What a backfill will load, pinned before anything is loaded: offsets of Kafka, or windows of rows."""
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -9,10 +9,12 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 
 from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.units import format_duration
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Source, parse_source, place, windows_between
 from tidemark.domain.ledger.guard import examine
 from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.maintenance.retention import retention_cut
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.operate.backfill_pace import Pace
@@ -31,7 +33,7 @@ class Asked:
     since: datetime | None = None
     until: datetime | None = None
     time_column: str = ""
-    window_seconds: int = DAY
+    window_seconds: int | None = None
     max_records: int | None = None
     cutover: bool = False
     abort: bool = False
@@ -41,7 +43,8 @@ class Asked:
         """Raises Refused when the arguments contradict each other or their least value."""
         wrong = {
             "cutover publishes what abort drops: say one of them": self.cutover and self.abort,
-            "a window is at least one second long": self.window_seconds < 1,
+            "a window is at least one second long": self.window_seconds is not None
+            and self.window_seconds < 1,
             "a commit holds at least one record": self.max_records is not None and self.max_records < 1,
             "a rate is not negative; 0 is any": self.pace.rate < 0,
         }
@@ -65,12 +68,14 @@ class Work:
     def told(self) -> dict[str, Any]:
         """What goes into the operations log in every case."""
         offsets = {str(p): [r.start, r.end] for p, r in sorted(self.plan.ranges.items())}
+        cut = _deleted_before(self.contract)
         return {
             "source": self.plan.source,
             "from": self.plan.since.isoformat(),
             "to": self.plan.until.isoformat(),
             **({"offsets": offsets} if self.source.records else {"windows_planned": self.plan.end[0]}),
             **({"source_snapshot": self.plan.snapshot} if self.plan.snapshot else {}),
+            **({"beyond_retention": cut.isoformat()} if cut and self.plan.since < cut else {}),
         }
 
 
@@ -85,15 +90,9 @@ def work_of(
     """What is under way, not opened yet, which the command must not contradict; else what it asks for, pinned now."""
     if found is not None:
         state, plan = found
-        said = [asked.since in {None, plan.since}, asked.until in {None, plan.until}]
-        if not all(said) or (asked.source and str(source) != plan.source):
-            raise Refused(
-                f"another backfill of {contract.table} is under way: {plan.source}, {plan.since.isoformat()} to "
-                f"{plan.until.isoformat()}",
-                next_step=f"tidemark backfill {contract.table} goes on with it, --abort drops it",
-                table=contract.table,
-            )
-        return Work(contract, target, source_of(contract, plan), plan, None, state.uuid)
+        known = source_of(contract, plan)
+        _require_same(contract, known, plan, source, asked)
+        return Work(contract, target, known, plan, None, state.uuid)
     if asked.cutover and asked.since is None and asked.until is None:
         raise Refused(
             f"nothing of a backfill of {contract.table} is loaded that could be published",
@@ -106,8 +105,41 @@ def work_of(
             next_step=f"tidemark backfill {contract.table} --from 2026-01-01 --to 2026-02-01 --reason …",
             table=contract.table,
         )
+    cut = _deleted_before(contract)
+    if cut is not None and asked.until <= cut and contract.upsert is None:
+        raise Refused(
+            f"rows of {contract.table} from before {cut.isoformat()} are deleted by its retention: nothing that is "
+            "loaded up to --to would stay",
+            next_step="raise `retention` in the contract, or name a later --to",
+            table=contract.table,
+        )
     made = _of_records if source.records else _of_rows
     return made(lake, contract, target, source, asked)
+
+
+def _require_same(contract: Contract, known: Source, plan: Backfill, source: Source, asked: Asked) -> None:
+    """Raises Refused when the command says anything else than what is under way from the source `known`."""
+    said = [asked.since in {None, plan.since}, asked.until in {None, plan.until}]
+    said.append(not asked.source or str(source) == plan.source)
+    told = f"{plan.source}, {plan.since.isoformat()} to {plan.until.isoformat()}"
+    if not known.records:
+        width = timedelta(seconds=plan.window_seconds)
+        said += [
+            asked.time_column in {"", plan.time_column},
+            asked.window_seconds in {None, plan.window_seconds},
+        ]
+        told += f" of {plan.time_column}, in windows of {format_duration(width)}"
+    if not all(said):
+        raise Refused(
+            f"another backfill of {contract.table} is under way: {told}",
+            next_step=f"tidemark backfill {contract.table} goes on with it, --abort drops it",
+            table=contract.table,
+        )
+
+
+def _deleted_before(contract: Contract) -> datetime | None:
+    """Up to which record time the next maintenance would delete rows; None where they stay for ever."""
+    return retention_cut(datetime.now(UTC), contract.retention.append) if contract.retention else None
 
 
 def opened_again(lake: Lake, work: Work) -> Work:
@@ -199,15 +231,16 @@ def _of_rows(lake: Lake, contract: Contract, target: TableState, source: Source,
             next_step="widen --from and --to, or name another --time-column",
             rows_without_time=found["rows_without_time"],
         )
+    width = asked.window_seconds or DAY
     plan = Backfill(
         source=str(source),
         since=since,
         until=until,
         start={0: 0},
-        end={0: windows_between(since, until, asked.window_seconds)},
+        end={0: windows_between(since, until, width)},
         epoch=source.epoch(0),
         time_column=column,
-        window_seconds=asked.window_seconds,
+        window_seconds=width,
         snapshot=opened.snapshot,
         files=opened.files,
     )

@@ -1,0 +1,128 @@
+"""Rule: a backfill goes on with what was asked for first, and says what of it would not stay."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tidemark.domain.config.contract import Retention, Upsert
+from tidemark.domain.errors import Refused
+from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Cutover, Source
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.operate.backfill import _done
+from tidemark.engine.operate.backfill_plan import Asked, Work, work_of
+
+JANUARY, MARCH = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)
+OLD = Source("table", "old.orders")
+ROWS = Backfill(
+    source=str(OLD),
+    since=JANUARY,
+    until=MARCH,
+    start={0: 0},
+    end={0: 59},
+    epoch=-1,
+    time_column="at",
+    window_seconds=86_400,
+)
+RECORDS = Backfill(source="own topic", since=JANUARY, until=MARCH, start={0: 0}, end={0: 9}, epoch=0)
+
+
+def named(source: str = "", **_: Any) -> Source:
+    return Source("table", source.removeprefix("table:")) if source else Source()
+
+
+def going_on(lake: Lake, plan: Backfill, **asked: Any) -> Work:
+    """What a repeated command would do."""
+    contract, shadow = (
+        lake.configuration.contract("shop.orders"),
+        TableState("shop.orders_backfill", exists=True),
+    )
+    source = named(**asked)
+    return work_of(lake, contract, lake.state("shop.orders"), source, (shadow, plan), Asked(**asked))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"time_column": "at"},
+        {"window_seconds": 86_400},
+        {"source": "table:old.orders"},
+        {"since": JANUARY},
+    ],
+)
+def test_a_backfill_goes_on_with_what_is_said_again(lake: Lake, asked: Mapping[str, Any]) -> None:
+    assert going_on(lake, ROWS, **asked).plan == ROWS
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"time_column": "seen"}, {"window_seconds": 3600}, {"source": "table:old.other"}, {"since": MARCH}],
+)
+def test_a_backfill_that_is_asked_for_something_else_says_what_is_under_way(
+    lake: Lake, asked: Mapping[str, Any]
+) -> None:
+    """Given a load by one time and width, when it is repeated with another, then it is refused, and not passed over in silence."""
+    with pytest.raises(Refused, match=r"under way: table:old\.orders, .* of at, in windows of 1d"):
+        going_on(lake, ROWS, **asked)
+
+
+def test_records_have_no_windows_to_contradict(lake: Lake) -> None:
+    assert going_on(lake, RECORDS, time_column="at", window_seconds=3600).plan == RECORDS
+
+
+def test_a_backfill_of_nothing_but_what_retention_deletes_is_refused(lake: Lake) -> None:
+    """Given rows that the next maintenance would delete, all of them or the first, then it is refused, or said up to when; an upsert table takes them before."""
+    kept, now = lake.configuration.contract("shop.orders"), datetime.now(UTC)
+    contract = kept.model_copy(update={"retention": Retention(append=timedelta(days=30))})
+    target, old = lake.state("shop.orders"), now - timedelta(days=31)
+    asked = Asked(since=now - timedelta(days=90), until=old)
+    with pytest.raises(Refused, match="are deleted by its retention") as refused:
+        work_of(lake, contract, target, OLD, None, asked)
+    assert refused.value.next_step.startswith("raise `retention`")
+    for let_pass in (contract.model_copy(update={"upsert": Upsert(keys=("id",))}), kept):
+        with pytest.raises(Exception, match="spark_down"):
+            work_of(lake, let_pass, target, OLD, None, asked)
+    plan = ROWS.model_copy(update={"since": old, "until": now})
+    cut = (now - timedelta(days=30)).date().isoformat()
+    assert Work(contract, target, OLD, plan, None).told["beyond_retention"] == f"{cut}T00:00:00+00:00"
+    assert "beyond_retention" not in Work(kept, target, OLD, plan, None).told
+    young = plan.model_copy(update={"since": now})
+    assert "beyond_retention" not in Work(contract, target, OLD, young, None).told
+
+
+@pytest.mark.parametrize(
+    ("asked", "same"),
+    [
+        ({}, True),
+        ({"source": "table:old.orders"}, True),
+        ({"source": "table:old.orders", "since": JANUARY, "until": MARCH}, True),
+        ({"source": "table:old.other"}, False),
+        ({"since": JANUARY, "until": MARCH}, False),
+        ({"source": "table:old.orders", "until": JANUARY}, False),
+    ],
+)
+def test_a_published_cutover_is_known_again_without_its_source(
+    lake: Lake, asked: Mapping[str, Any], *, same: bool
+) -> None:
+    """Given a cutover of rows from elsewhere, when it is repeated with as much as was said, or with less, then it is there already; another one is not."""
+    contract, target = lake.configuration.contract("shop.orders"), lake.state("shop.orders")
+    said = Cutover(
+        at=MARCH,
+        source=str(OLD),
+        since=JANUARY,
+        until=MARCH,
+        by="ada",
+        reason="it was so",
+        run_id="run-1",
+        batch_id="b",
+        contract=contract.digest,
+        rows=2,
+    )
+    published = replace(target, properties={CUTOVER: said.model_dump_json()})
+    source = named(**asked)
+    done = _done(lake, contract, published, source, Asked(**asked, cutover=True))
+    assert (done is not None) == same
