@@ -32,7 +32,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.lane.upsert_work import as_topic
 from tidemark.engine.look.upserts import lateness
-from tidemark.engine.merge.state import Pair, read_pair
+from tidemark.engine.merge.pair import Pair, read_pair
 
 PARALLEL = 8
 

@@ -35,7 +35,7 @@ from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.look import upserts as upserts_module
 from tidemark.engine.look.status import Hint
-from tidemark.engine.merge.state import Pair
+from tidemark.engine.merge.pair import Pair
 from tidemark.engine.schema.history import HISTORY
 from tidemark.review.collect import reviews
 

@@ -26,8 +26,8 @@ from tidemark.domain.config.upsert import upsert_columns, upsert_table_of
 from tidemark.engine.access.spark import checkpointed, connect
 from tidemark.engine.merge.event import DELETE, KEY, KIND, NEW, ORIGIN, ROW, STORED
 from tidemark.engine.merge.rows import events, reduced, remembered, to_remember
-from tidemark.engine.merge.shape import UpsertColumns
-from tidemark.engine.merge.unknown import is_unknown, may_be_unknown
+from tidemark.engine.merge.unavailable_values import is_unknown, may_be_unknown
+from tidemark.engine.merge.upsert_columns import UpsertColumns
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SOURCE = Struct((Field("seq", LONG), Field("note", STRING)))

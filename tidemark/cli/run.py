@@ -27,7 +27,7 @@ from tidemark.domain.errors import Stopped, TidemarkError
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import Configuration, places
-from tidemark.engine.look.receipts import outcome_of
+from tidemark.engine.look.run_outcome import outcome_of
 
 Outcome = Mapping[str, Any]
 _NOTHING_SEEN: frozenset[State] = frozenset({"kafka_down", "catalog_down"})

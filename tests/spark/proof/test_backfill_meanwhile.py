@@ -15,7 +15,7 @@ from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import BACKFILL, Backfill
 from tidemark.engine.lane.merge_catch_up import merge_up
-from tidemark.engine.merge.state import read_pair
+from tidemark.engine.merge.pair import read_pair
 from tidemark.engine.operate.backfill import backfill
 from tidemark.engine.operate.backfill_pace import Pace
 from tidemark.engine.operate.backfill_plan import Asked

@@ -12,7 +12,7 @@ from tidemark.domain.maintenance import compaction
 from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.preview.foresee import foresee
-from tidemark.engine.table.layout import read_layout
+from tidemark.engine.table.live_files import read_layout
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_key, where_offset

@@ -15,8 +15,8 @@ from seeds import seed
 from tidemark.domain.ledger.merge_plan import joined
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.merge.pair import next_step, own_receipts, read_pair
 from tidemark.engine.merge.plan import LIMIT
-from tidemark.engine.merge.state import next_step, own_receipts, read_pair
 from tidemark.engine.operate.accept_upsert import accept_either
 from tidemark.engine.table.operations import Signature
 

@@ -12,7 +12,7 @@ from upserted import Upserted
 from orchestration.definitions import build_defs
 from tidemark.cli.main import app
 from tidemark.engine.config.configuration import Places
-from tidemark.engine.merge.state import read_pair
+from tidemark.engine.merge.pair import read_pair
 from tidemark.engine.operate.pause import resume
 from tidemark.engine.operate.replay import replay
 from tidemark.engine.operate.rollback import Target, rollback

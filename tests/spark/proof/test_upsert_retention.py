@@ -14,7 +14,7 @@ from tidemark.domain.plan.contract_record import RECORD, remembered
 from tidemark.engine.lane.merge_catch_up import merge_up
 from tidemark.engine.maintain import expire_rows as retention
 from tidemark.engine.maintain.expire_rows import expire_rows
-from tidemark.engine.merge.state import own_receipts
+from tidemark.engine.merge.pair import own_receipts
 from tidemark.engine.operate.accept_upsert import accept_either
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.operate.replay_range import replay_range

@@ -14,7 +14,7 @@ from tidemark.engine.access.table_state import TableState
 from tidemark.engine.lane import upsert_work
 from tidemark.engine.lane.catch_up import summarise
 from tidemark.engine.lane.upsert_work import UpsertWork
-from tidemark.engine.merge.state import Pair
+from tidemark.engine.merge.pair import Pair
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -16,7 +16,7 @@ from tidemark.domain.ledger.replay import counted_before, replayed, rewound, run
 from tidemark.domain.ledger.settlement import Resolution, Settlement, taken_back
 from tidemark.domain.maintenance import snapshot_keep
 from tidemark.domain.maintenance.snapshot_keep import DAY_MS, MAIN, Ref, Snap
-from tidemark.engine.table.standing import OPEN, standing
+from tidemark.engine.table.counted_quarantine import OPEN, standing
 
 FIRST = 4
 """Where the first load begins; what lies before it can only be backfilled."""

@@ -7,7 +7,7 @@ import pytest
 
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.settlement import Resolution, Settlement
-from tidemark.engine.table.standing import OPEN, standing
+from tidemark.engine.table.counted_quarantine import OPEN, standing
 
 AT = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=77)
 SCHEMA = pa.schema(

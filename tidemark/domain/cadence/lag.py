@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 
 from tidemark.domain.ledger.offsets import Offsets, total, waiting
 
-HEAD_START = 0.95
+DUE_SHARE = 0.95
 """A table is due at this share of its target lag, so that the commit itself fits into the rest."""
-COMMIT = timedelta(seconds=1.5)
+COMMIT_TIME = timedelta(seconds=1.5)
 """The least that is left for it where the target allows: what it takes while many tables share two cores."""
-LEAST_WAIT = 0.25
+LEAST_SHARE = 0.25
 """A table is not due before this share of its target lag, however short that is: each commit makes a file."""
 
 
@@ -73,7 +73,7 @@ def decide(
         return Verdict(due=False, reason="caught up")
     if lag.records >= max_records:
         return Verdict(due=True, reason=f"a full batch waits: {lag.records:,} records")
-    wait = min(target_lag * HEAD_START, max(target_lag - COMMIT, target_lag * LEAST_WAIT))
+    wait = min(target_lag * DUE_SHARE, max(target_lag - COMMIT_TIME, target_lag * LEAST_SHARE))
     bound = max(0.0, (wait - head_start).total_seconds())
     if lag.seconds >= bound:
         return Verdict(due=True, reason=f"{lag.records:,} records wait, the oldest for {lag.seconds:.0f} s")

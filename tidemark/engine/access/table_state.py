@@ -30,7 +30,7 @@ from tidemark.domain.ledger.ledger import (
 )
 from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
 from tidemark.engine.access.iceberg_types import columns_of
-from tidemark.engine.access.shape import shape_of
+from tidemark.engine.access.table_shape import shape_of
 
 OWNED = "tidemark.topic"
 """A table that carries this property was loaded, or is being loaded, by Tidemark."""

@@ -14,7 +14,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.lane.catch_up import through_outages
 from tidemark.engine.merge.merge import merge_once
-from tidemark.engine.merge.state import Pair, read_pair
+from tidemark.engine.merge.pair import Pair, read_pair
 
 
 def merge_up(

@@ -15,7 +15,7 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.lane.merge_catch_up import merge_up, merged_outcome
 from tidemark.engine.lane.serving import Standing
 from tidemark.engine.merge.merge import merge_once
-from tidemark.engine.merge.state import Pair, read_pair
+from tidemark.engine.merge.pair import Pair, read_pair
 
 LOOKED_AT = 8
 """Upsert tables that are read at once in a look."""

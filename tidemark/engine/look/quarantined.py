@@ -15,8 +15,8 @@ from tidemark.domain.times import iso
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load, summary_of
+from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, require_columns, standing
 from tidemark.engine.table.settle import pending
-from tidemark.engine.table.standing import NEEDED, OPEN, require_columns, standing
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from tidemark.domain.times import iso
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.held import accepted_batch
 from tidemark.engine.look.sightings import Memory
-from tidemark.engine.table.start import fault_of
+from tidemark.engine.table.starting_offsets import fault_of
 
 HELD = timedelta(minutes=1)
 """A transaction that holds the last stable offset back for longer is worth a state."""

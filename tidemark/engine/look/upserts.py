@@ -14,7 +14,7 @@ from tidemark.engine.access.listening import listens
 from tidemark.engine.access.outages import named
 from tidemark.engine.look.status import Hint, Status
 from tidemark.engine.look.tables import CONNECT, PARALLEL, asked
-from tidemark.engine.merge.state import Pair, read_pair
+from tidemark.engine.merge.pair import Pair, read_pair
 
 
 def upsert_statuses(

@@ -22,8 +22,8 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.conflicts import Conflicts
-from tidemark.engine.table.layout import counts_of, read_layout
 from tidemark.engine.table.lease import existing, lease, wanted_by_ingest
+from tidemark.engine.table.live_files import counts_of, read_layout
 from tidemark.engine.table.publish import tag_receipt
 
 _ANY = 1e-9

@@ -42,7 +42,7 @@ from tidemark.engine.access.table_state import (
 )
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.conflicts import Conflicts
-from tidemark.engine.merge.state import merged_upto
+from tidemark.engine.merge.pair import merged_upto
 from tidemark.engine.table.branch import (
     Attempt,
     branch_head,

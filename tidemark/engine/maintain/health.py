@@ -10,7 +10,7 @@ from tidemark.engine.access.table_state import load
 from tidemark.engine.maintain.maintain import tables_of
 from tidemark.engine.maintain.whose import not_ours
 from tidemark.engine.table.absent import gone
-from tidemark.engine.table.layout import read_layout
+from tidemark.engine.table.live_files import read_layout
 
 SLACK = 2
 """Maintenance runs now and then: only what is this many times beyond its threshold is a finding."""

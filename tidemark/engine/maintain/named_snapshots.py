@@ -10,7 +10,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
-from tidemark.engine.merge import state as merge_state
+from tidemark.engine.merge import pair as merge_state
 
 NAMED = "tidemark.named."
 """A property `tidemark.named.<who>` = snapshot id keeps that snapshot for a reader of the table."""

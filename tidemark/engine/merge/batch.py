@@ -47,7 +47,7 @@ from tidemark.engine.merge.rows import (
     remembered,
     taken_alone,
 )
-from tidemark.engine.merge.shape import UpsertColumns
+from tidemark.engine.merge.upsert_columns import UpsertColumns
 from tidemark.engine.table.head_rows import head_rows
 
 FEW = 200

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 
 from tidemark.engine.merge.event import CAME, KEY, PLACE
 from tidemark.engine.merge.rows import key_parts
-from tidemark.engine.merge.shape import UpsertColumns
+from tidemark.engine.merge.upsert_columns import UpsertColumns
 
 MANY = 100_000
 """Events from which a look at their places costs less than what it saves."""

@@ -14,10 +14,10 @@ from tidemark.domain.ledger.merge_plan import GoBack, Merge, Rebuild, Unmerged, 
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
-from tidemark.engine.merge.lacking import lacking, still_accepted
-from tidemark.engine.merge.shape import UpsertColumns
-from tidemark.engine.merge.state import Pair, next_step, read_pair
+from tidemark.engine.merge.missing_rows import lacking, still_accepted
+from tidemark.engine.merge.pair import Pair, next_step, read_pair
 from tidemark.engine.merge.table import prepare
+from tidemark.engine.merge.upsert_columns import UpsertColumns
 from tidemark.engine.table.branch import Attempt
 
 LIMIT = 20_000_000

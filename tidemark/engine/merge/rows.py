@@ -36,8 +36,8 @@ from tidemark.engine.merge.event import (
     UPSERT,
 )
 from tidemark.engine.merge.orderless import ACTS, BURIED, OTHERS, SEAT, TAKES, with_memory, with_seats
-from tidemark.engine.merge.shape import UpsertColumns
-from tidemark.engine.merge.unknown import WORDS, is_unknown
+from tidemark.engine.merge.unavailable_values import WORDS, is_unknown
+from tidemark.engine.merge.upsert_columns import UpsertColumns
 
 _PLACE_FIELDS = ("epoch", "partition", "offset", "timestamp")
 _PLACE_TYPE = "struct<epoch: int, partition: int, offset: bigint, timestamp: timestamp>"

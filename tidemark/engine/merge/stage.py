@@ -20,8 +20,8 @@ from tidemark.engine.merge.event import DELETE, KEY, KIND, ROW
 from tidemark.engine.merge.memory import remember
 from tidemark.engine.merge.plan import MergePlan
 from tidemark.engine.merge.rows import to_remember
-from tidemark.engine.merge.shape import UpsertColumns
 from tidemark.engine.merge.tally import Tally, counted, counting, seen
+from tidemark.engine.merge.upsert_columns import UpsertColumns
 from tidemark.engine.table.branch import branch_head, branch_identifier
 
 _KEY, _ACTION = "_tidemark_key", "_tidemark_action"

@@ -21,7 +21,7 @@ from tidemark.domain.plan.schema_plan import Change, SchemaPlan, WriterColumns, 
 from tidemark.domain.plan.table_plan import with_layout
 from tidemark.domain.plan.table_properties import BASE, asked_for
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.shape import schema_fields
+from tidemark.engine.access.table_shape import schema_fields
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState
 from tidemark.engine.schema.by_hand import reviewed
 from tidemark.engine.schema.evolve import apply_changes, held_by

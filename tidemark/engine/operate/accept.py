@@ -22,7 +22,7 @@ from tidemark.engine.access.table_state import ACCEPTED, ACCEPTED_BATCH, TableSt
 from tidemark.engine.ingest.held import held_batch, spelled
 from tidemark.engine.ingest.quarantine import inside
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled
-from tidemark.engine.merge.lacking import unmade
+from tidemark.engine.merge.missing_rows import unmade
 from tidemark.engine.operate.cut_off import unread_from
 from tidemark.engine.operate.replay_plan import now_us
 from tidemark.engine.schema.evolve import SETTLED, settled_ids
@@ -34,7 +34,7 @@ from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish_receipt
 from tidemark.engine.table.settle import settle, settle_published
-from tidemark.engine.table.start import starting_offsets
+from tidemark.engine.table.starting_offsets import starting_offsets
 from tidemark.engine.table.unlogged import act_of, log_missing_act, log_missing_acts, log_noted
 
 _NEW_EPOCH: frozenset[State] = frozenset(

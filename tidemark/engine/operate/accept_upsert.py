@@ -10,9 +10,9 @@ from tidemark.domain.ledger.merge_ledger import MergeLedger, merge_id
 from tidemark.domain.ledger.merge_plan import Rebuild
 from tidemark.domain.states import Acceptance
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.merge.lacking import lacking, tombstones, truncates
+from tidemark.engine.merge.missing_rows import lacking, tombstones, truncates
+from tidemark.engine.merge.pair import Pair, next_step, read_pair
 from tidemark.engine.merge.plan import LIMIT
-from tidemark.engine.merge.state import Pair, next_step, read_pair
 from tidemark.engine.merge.table import prepare
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.table.absent import unloaded

@@ -25,7 +25,7 @@ from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.stage import Staged
 from tidemark.engine.operate.backfill_plan import Work, check_elsewhere, require_shadow
 from tidemark.engine.operate.backfill_shadow import Window, shadow_rows
-from tidemark.engine.operate.replaced import (
+from tidemark.engine.operate.recount import (
     NO_ROWS,
     counted_rows,
     counts_before,

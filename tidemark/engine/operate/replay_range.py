@@ -26,7 +26,7 @@ from tidemark.engine.ingest.plan import Plan, require_topic_of
 from tidemark.engine.ingest.quarantine_rows import explained_rows
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.stage import stage
-from tidemark.engine.operate.replaced import (
+from tidemark.engine.operate.recount import (
     Rows,
     counted_rows,
     counts_before,

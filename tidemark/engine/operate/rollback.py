@@ -48,7 +48,7 @@ from tidemark.engine.access.table_state import (
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.look.headroom import compacted
-from tidemark.engine.operate.replaced import waiting
+from tidemark.engine.operate.recount import waiting
 from tidemark.engine.operate.replay_plan import now_us, until_not_overtaken
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.branch import Attempt, dropped_on_failure, open_branch

@@ -10,8 +10,8 @@ from tidemark.domain.plan.schema_plan import applied
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.merge.lacking import lacking
-from tidemark.engine.merge.state import read_pair
+from tidemark.engine.merge.missing_rows import lacking
+from tidemark.engine.merge.pair import read_pair
 from tidemark.engine.merge.table import columns_for, made_otherwise, plan_follow
 from tidemark.engine.preview.foresee import Foresight, asset, created, of_plan, prevented
 from tidemark.engine.schema.evolve import plan_evolution

@@ -7,7 +7,7 @@ from pyiceberg.types import ListType, MapType, StructType
 from tidemark.domain.config.contract import Contract
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.shape import fields
+from tidemark.engine.access.table_shape import fields
 from tidemark.engine.access.table_state import load, read_state
 from tidemark.engine.schema.history import history
 from tidemark.engine.table.absent import unloaded

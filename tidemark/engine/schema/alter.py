@@ -27,7 +27,7 @@ from tidemark.domain.plan.schema_plan import Change, applied
 from tidemark.domain.plan.table_properties import COMMENT
 from tidemark.engine.access.iceberg_types import columns_of, iceberg_type
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.shape import partition_names, shape_of
+from tidemark.engine.access.table_shape import partition_names, shape_of
 from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.schema.history import BEGUN

@@ -6,7 +6,7 @@ Added again without a word they would be NULL in all rows that are there, under 
 from dataclasses import replace
 
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan
-from tidemark.engine.access.shape import schema_fields
+from tidemark.engine.access.table_shape import schema_fields
 from tidemark.engine.access.table_state import TableState
 
 

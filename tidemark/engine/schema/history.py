@@ -11,7 +11,7 @@ from typing import Any
 from pyiceberg.table.metadata import TableMetadata
 
 from tidemark.domain.plan.schema_plan import Change
-from tidemark.engine.access.shape import fields
+from tidemark.engine.access.table_shape import fields
 from tidemark.engine.access.table_state import TableState
 
 HISTORY = "tidemark.schema.history"

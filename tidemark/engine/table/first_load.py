@@ -26,7 +26,7 @@ from tidemark.engine.access.table_state import OWNED, TableState, load
 from tidemark.engine.table.create import create
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish_receipt
-from tidemark.engine.table.start import starting_offsets
+from tidemark.engine.table.starting_offsets import starting_offsets
 
 CLUSTER = "tidemark.cluster"
 DECLARED_IN = "tidemark.contract-file"

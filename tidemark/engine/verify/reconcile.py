@@ -28,8 +28,8 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState, ancestors, is_receipt, ledger_of, load
 from tidemark.engine.look.headroom import compacted
 from tidemark.engine.table.absent import unloaded
+from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, standing
 from tidemark.engine.table.settle import pending
-from tidemark.engine.table.standing import NEEDED, OPEN, standing
 from tidemark.engine.verify.committed import read_committed
 from tidemark.engine.verify.kafka_rows import kafka_rows
 from tidemark.engine.verify.marks import (

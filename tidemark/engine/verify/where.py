@@ -27,8 +27,8 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState, ancestors, is_receipt, ledger_of, load, made_at
 from tidemark.engine.table.absent import not_new
+from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, require_columns, standing
 from tidemark.engine.table.settle import pending
-from tidemark.engine.table.standing import NEEDED, OPEN, require_columns, standing
 from tidemark.engine.verify.glimpse import glimpse, is_skipped
 from tidemark.engine.verify.kafka_rows import kafka_rows, listed
 from tidemark.engine.verify.peek import peek

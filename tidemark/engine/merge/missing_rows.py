@@ -6,7 +6,7 @@ The latter come about while a contract has no `upsert`, or another `upsert.table
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import Ledger
-from tidemark.engine.merge.state import Pair
+from tidemark.engine.merge.pair import Pair
 
 
 def lacking(pair: Pair) -> Stopped | None:
