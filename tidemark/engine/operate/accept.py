@@ -25,7 +25,7 @@ from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.merge.missing_rows import unmade
 from tidemark.engine.operate.cut_off import unread_from
 from tidemark.engine.operate.replay_plan import now_us
-from tidemark.engine.schema.evolve import SETTLED, settled_ids
+from tidemark.engine.schema.evolve import SETTLED_IDS, settled_ids
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.first_load import first_epoch, first_ledger, prepare
@@ -115,7 +115,7 @@ def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operatio
 
     def begin(act: str) -> None:
         if settled:  # ids are those of a registry, and the new topic may have another
-            set_properties(lake, contract.table, {SETTLED: None})
+            set_properties(lake, contract.table, {SETTLED_IDS: None})
         publish_receipt(lake, contract, state, following, act=act)
         settle_published(lake, contract, following)
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.naming import SHADOW
+from tidemark.domain.config.quality import TABLE_CHECKS
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Cutover, Placement, Source, place
 from tidemark.domain.ledger.evidence import Evidence
@@ -118,7 +119,7 @@ def _replace(
     staged = _stage(lake, plan, planned, add_up(c for w in loaded for c in w.counts.values()).written)
     if source.records:
         check_each_once(lake, _of_epoch(plan, planned.epoch), only=staged.rows)
-    judge_replay(lake, plan, staged, frozenset({"min_rows", "unique"}), "backfill other times")
+    judge_replay(lake, plan, staged, TABLE_CHECKS, "backfill other times")
     waits = waiting(lake, contract, planned.epoch, placed.within)
     recount = UNCOUNTED
     if source.kind == "own":

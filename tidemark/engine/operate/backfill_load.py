@@ -25,7 +25,7 @@ from tidemark.engine.operate.backfill_pace import Pace
 from tidemark.engine.operate.backfill_plan import Work, require_shadow
 from tidemark.engine.operate.backfill_source import window_rows
 from tidemark.engine.operate.replay_plan import until_not_overtaken
-from tidemark.engine.schema.evolve import REMOVED, SETTLED, apply_changes, value_columns
+from tidemark.engine.schema.evolve import REMOVED, SETTLED_IDS, apply_changes, value_columns
 from tidemark.engine.table.branch import (
     Attempt,
     branch_head,
@@ -80,7 +80,7 @@ def _make_alike(lake: Lake, shadow: Contract, state: TableState, target: TableSt
     Columns that the table gains while the load waits are the shadow's too, or an approval would never reach it.
     """
     columns, properties = value_columns(target), target.properties
-    decided = {key: properties.get(key) for key in (REMOVED, SETTLED)}
+    decided = {key: properties.get(key) for key in (REMOVED, SETTLED_IDS)}
     if not state.exists:
         says = {**decided, MEANINGS: properties.get(MEANINGS)}
         create_as_own(lake, shadow, lake.topic(shadow), columns, says)

@@ -14,6 +14,7 @@ from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract, Ingest, StartOffsets
 from tidemark.domain.config.naming import SHADOW
+from tidemark.domain.config.quality import TABLE_CHECKS
 from tidemark.domain.errors import Refused, SchemaUnsupported
 from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Source
 from tidemark.domain.ledger.ledger import Counts
@@ -32,9 +33,6 @@ from tidemark.engine.access.table_state import (
 from tidemark.engine.merge.rows import conformed
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.head_rows import head_rows
-
-_OF_THE_WHOLE = frozenset({"min_rows", "unique"})
-"""Rules that one window of a backfill cannot be judged by; the others are judged as the rows come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,8 @@ def shadow_contract(contract: Contract, plan: Backfill, max_records: int | None)
         update={
             "table": contract.table + SHADOW,
             "ingest": Ingest(start=start, max_records=max_records or contract.ingest.max_records),
-            "quality": tuple(rule for rule in contract.quality if rule.check not in _OF_THE_WHOLE),
+            # a window cannot be judged by rules of a whole table; the others are judged as the rows come
+            "quality": tuple(rule for rule in contract.quality if rule.check not in TABLE_CHECKS),
             "table_properties": {**said, BACKFILL: plan.model_dump_json()},
         }
     )

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.quality import TABLE_CHECKS
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.evidence import Evidence, Group, counts_of, is_flood, truncates, undecided
 from tidemark.domain.ledger.guard import Topic, examine
@@ -49,9 +50,6 @@ from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.table.branch import branch_head, branch_identifier, dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.unlogged import act_of, log_missing_acts
-
-_OTHER_RULES = frozenset({"min_rows", "unique"})
-"""Rules about a batch: a range is part of one, or has records of many. `unique` within the table is judged."""
 
 
 def replay_range(
@@ -169,7 +167,8 @@ def _replace(
     _respect(plan, groups)
     counts = audit(lake, staged, groups, epoch=plan.ledger.epoch, ranges=plan.ranges)
     check_each_once(lake, plan, only=staged.rows)
-    judge_replay(lake, plan, staged, _OTHER_RULES, "replay ranges without these records", inside)
+    # a range is part of a batch, or has records of many; `unique` within the table is judged
+    judge_replay(lake, plan, staged, TABLE_CHECKS, "replay ranges without these records", inside)
     waits = waiting(lake, plan.contract, plan.ledger.epoch, plan.ranges)
     _keep_every_record(lake, plan, decoded, waits, places_of(lake, target, inside))
     new = counted_rows(lake, plan.contract, target, inside)

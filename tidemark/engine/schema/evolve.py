@@ -37,7 +37,7 @@ from tidemark.engine.schema.by_hand import reviewed
 from tidemark.engine.schema.history import Entry, begun, history, noted, told, unfinished
 from tidemark.engine.schema.writers import VARIANT_FORMAT, TopicSchemas
 
-SETTLED = "tidemark.schema.settled"
+SETTLED_IDS = "tidemark.schema.settled"
 REMOVED = "tidemark.schema.removed"
 
 
@@ -205,7 +205,7 @@ def removed_paths(state: TableState) -> frozenset[str]:
 
 def settled_ids(state: TableState) -> frozenset[int]:
     """Schema ids that an approval has sent to quarantine; the contract's own columns cannot be among them."""
-    return frozenset(noted(state.properties, SETTLED)) - {NO_ID}
+    return frozenset(noted(state.properties, SETTLED_IDS)) - {NO_ID}
 
 
 def writer_columns(state: TableState, schemas: TopicSchemas) -> list[WriterColumns]:
@@ -255,7 +255,7 @@ def _notes(
         notes = properties_after(contract, done, there) if done else {}
         settled = {c.schema_id for c in done if c.kind == "incompatible"}
         if settled:
-            notes[SETTLED] = json.dumps(sorted(settled.union(noted(there, SETTLED))))
+            notes[SETTLED_IDS] = json.dumps(sorted(settled.union(noted(there, SETTLED_IDS))))
         removed = {".".join(c.path) for c in done if c.kind == "remove_column"}
         if removed:
             notes[REMOVED] = json.dumps(sorted(removed.union(noted(there, REMOVED))))
