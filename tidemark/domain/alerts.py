@@ -30,7 +30,7 @@ class Alert:
     safe: str = ""
 
     def line(self) -> str:
-        """What happened, what is not lost, and what to do now, as Slack's mrkdwn wants text that is none of its own."""
+        """What happened, what is not lost, and what to do now; &, < and > are escaped for Slack's mrkdwn."""
         what, safe, following = (escape(each, quote=False) for each in (self.what, self.safe, self.next_step))
         state = f" `{self.state}`" if self.state else ""
         run = f" (run {self.run_id[:8]})" if self.run_id else ""

@@ -84,7 +84,7 @@ class UpsertTable:
 
     @property
     def by_source(self) -> bool:
-        """The order is not that of Kafka's offsets, which may contradict it: an older event may come later."""
+        """A column of the source says which event is newer, so an older one may come later."""
         return any(path not in _OFFSET_ORDER for path in self.order)
 
     @property

@@ -180,7 +180,7 @@ def plan_compaction(layout: Layout, limits: Compaction, now: datetime) -> Compac
 
 
 def is_hot(partition: Partition, now: datetime) -> bool:
-    """Someone has written to it just now."""
+    """Written to within `HOT_FOR`."""
     return partition.written_at is not None and now - partition.written_at < HOT_FOR
 
 

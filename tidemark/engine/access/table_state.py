@@ -228,7 +228,7 @@ def _receipt_above(metadata: TableMetadata, half: Snapshot, own: Snapshot | None
 
 
 def receipts_of_halves(metadata: TableMetadata) -> dict[int, Snapshot]:
-    """Snapshot id -> the receipt whose rows it has, or for which it has removed some: of those that are still there."""
+    """Snapshots in which the attempt behind a receipt added or removed its rows: snapshot id -> that receipt."""
     there = {each.snapshot_id: each for each in metadata.snapshots}
     found: dict[int, Snapshot] = {}
     for receipt in metadata.snapshots:

@@ -1,7 +1,7 @@
 """The way of a record, one microbatch at a time: plan, read, decode, stage, audit, publish with a receipt.
 
-Nothing here remembers anything: each attempt plans from the truth, works on a branch of its own, and either moves
-main or leaves nothing behind but that branch.
+Each attempt plans from the truth and works on a branch of its own. One that does not move main changes no row;
+its quarantine rows are replaced.
 """
 
 import random
@@ -99,7 +99,7 @@ def microbatch(
                 commit = _attempt(lake, contract, run_id, limits)
             if commit is not None or not limits.ceiling:
                 return commit
-            # What was left beside it is published by others: now the records that wait must say so.
+            # Others have published the rest: without the ceiling the records that wait stop it.
             limits = replace(limits, ceiling={})
         except _PlanAgain as found:
             if not found.seen <= limits.seen:  # schemas of the batch, of which there is an end

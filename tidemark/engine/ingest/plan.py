@@ -53,7 +53,7 @@ class Plan:
     act: str | None = None
     """What its receipt says of the person who asked for it."""
     from_quarantine: bool = False
-    """Its records lie in the quarantine, and those that break a rule stay there, one that blocks a batch too."""
+    """Its records come from the quarantine; those that break a rule, even a blocking one, stay there."""
 
     @property
     def attempt(self) -> Attempt:
@@ -192,7 +192,7 @@ class Limits:
 def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Plan | None:
     """The next batch of a table, or None when nothing waits or the table is paused.
 
-    A table that is not there yet is made first.
+    `ready` makes or alters the table before.
 
     Raises:
         Stopped: any stop state that table and topic show.

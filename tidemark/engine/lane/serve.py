@@ -23,8 +23,8 @@ from tidemark.engine.lane.serving import PATIENCE, Serving, Standing
 STEP = timedelta(seconds=1)
 """The longest wait between two looks at the stop flag."""
 LOOKS, OFTEN = 8, timedelta(seconds=0.25)
-"""A run looks so many times within the shortest target lag of its tables where the lane's `poll` is longer; not more
-often than that."""
+"""A run looks so often within the shortest target lag of its tables, but at least every `poll` and at most every
+OFTEN."""
 HANDOVER_EVERY = timedelta(seconds=2)
 GRACE = 10.0
 """Seconds that interrupted batches get to drop their stage."""
@@ -195,7 +195,7 @@ class _Run:
 
     @property
     def _all_begun(self) -> bool:
-        """Before that a run does not make room, nor end for a stopped table: else runs might only pass the baton."""
+        """Until each table had a turn a run ends for nobody: else runs might take turns and do no work."""
         return all(each.over or each.begun for each in self.tables)
 
     def _nothing_more(self, now: datetime) -> str | None:

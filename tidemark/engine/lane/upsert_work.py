@@ -22,7 +22,7 @@ LOOKED_AT = 8
 
 
 class UpsertWork:
-    """Upsert tables over one Lake; `known` are those that were made before by Dagster's records."""
+    """Upsert tables over one Lake; `known`: those made before, as Dagster's records say."""
 
     def __init__(self, lake: Lake, run_id: str, known: Collection[str], stop: Event) -> None:
         self.lake = lake

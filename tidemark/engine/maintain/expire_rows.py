@@ -191,9 +191,9 @@ class _Merged:
         return True
 
     def _looked_at(self) -> Table | None:
-        """The table as it is now, of which all that is known holds; None: rows are to be read first.
+        """The table now, `cut` and `furthest` renewed if need be; None: the upsert table must read first.
 
-        What takes long is done before the branch is made, and once: each batch that comes in beats a delete.
+        The slow part is done once, before the branch is made: each batch that comes in beats a delete.
         """
         table = existing(self.lake, self.contract.table)
         while self.furthest is None or not _only_batches_since(table, self.cut.head):

@@ -42,12 +42,12 @@ def with_memory(found: DataFrame) -> DataFrame:
 
 
 def with_seats(found: DataFrame, *, folds: bool) -> DataFrame:
-    """Events with what decides beside their order; a delete without one gets that of the event that it takes.
+    """Events with what sorts them beside their order; an orderless delete gets the order of the event it deletes.
 
-    Adds SEAT (the place that counts), TAKES (a delete that takes the newest event: it sorts right after that), ACTS
-    (ORIGIN, NEW also for a known delete that takes a new event), OTHERS (new deletes without an order that may yet
-    take what comes late: places), and BURIED (a lesser delete has taken it; only told when the caller `folds` values).
-    A delete without an order that takes nothing sorts last.
+    Adds SEAT (the place to sort by), TAKES (this delete deletes the newest event, and sorts right after it), ACTS
+    (ORIGIN, but NEW where a known delete deletes a new event), OTHERS (places of new orderless deletes that may still
+    delete a late event), BURIED (a delete that misses the newest event comes after; with `folds` only). An orderless
+    delete that deletes nothing sorts last.
     """
     everyone = Window.partitionBy(KEY)
     orderless = (F.col(KIND) == DELETE) & ~F.col(ORIGIN).isin(*GONE)

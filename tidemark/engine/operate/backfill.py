@@ -216,7 +216,7 @@ def _publishable(lake: Lake, work: Work, shadow: TableState) -> dict[str, Any]:
     """What a cutover would publish: what is loaded, beside what it would replace, and how much is to be loaded first.
 
     Raises:
-        Refused: it would be, for what was copied is not what the source holds.
+        Refused: as the cutover would: the copy is not what the source holds.
     """
     if why := _hindrance(lake, work):
         raise _unpublishable(work, why)
@@ -233,7 +233,7 @@ def _left(work: Work, shadow: TableState) -> dict[str, int]:
 
 
 def _hindrance(lake: Lake, work: Work) -> str:
-    """Why what is loaded is no row of the table: newer schemas that this has not met yet. Empty when it is."""
+    """Why loaded rows do not fit the table: schemas that it does not know yet. Empty when they do."""
     shadow = lake.state(work.contract.table + SHADOW, ledger=False)
     return misfit(value_columns(shadow), value_columns(work.target), work.contract.table)
 

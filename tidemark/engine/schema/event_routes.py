@@ -14,7 +14,7 @@ from tidemark.engine.schema import protobuf
 from tidemark.engine.schema.protoc import compile_proto
 
 IDS_LOOKED_UP = 100
-"""At once, of ids of which nothing says that any is registered."""
+"""At once, of ids that may be garbage and not registered."""
 IDS_ROUTED = 1_000
 """The same where records of all others go to the quarantine: the lowest ids, for registries count up."""
 _ASKED_AT_ONCE = 8

@@ -76,7 +76,7 @@ def _move(catalog: Catalog, source: str, target: str) -> None:
 def _with_it(lake: Lake, contract: Contract, former: TableState) -> list[tuple[str, str]]:
     """(old name, new name) of what is renamed before the table `former`, as far as no contract names it.
 
-    Equal names stand for an upsert table that stays, or that a process which died has renamed: it is yet to be told.
+    Equal names: an upsert table that keeps its name or got it from a dead run; its UPSERT_OF is still to be set.
     """
     catalog, taken = lake.catalog, _names(lake.configuration)
     moves = [
