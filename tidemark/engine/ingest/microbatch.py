@@ -4,8 +4,6 @@ Each attempt plans from the truth and works on a branch of its own. One that doe
 its quarantine rows are replaced.
 """
 
-import random
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -55,9 +53,8 @@ from tidemark.engine.stopwatch import Stopwatch
 from tidemark.engine.table.branch import dropped_on_failure, open_branch
 from tidemark.engine.table.lease import LOST_OFTEN, ask_for_room
 from tidemark.engine.table.publish import publish
+from tidemark.engine.table.races import ATTEMPTS, stand_aside
 
-ATTEMPTS = 6
-"""Times that one microbatch may be overtaken, with no progress in between, before the orchestrator gets it back."""
 _UNPROVEN = (
     ". No record was ever read: if the contract is right, the next good one resolves it, "
     "or tidemark accept {table} --quarantine-batch --reason …"
@@ -108,7 +105,7 @@ def microbatch(
             last = found
         except Overtaken as overtaken:
             last = overtaken
-            time.sleep(random.uniform(0.0, 0.1 * 2**turn))  # noqa: S311 - so that two runs do not stay in step
+            stand_aside(turn)
             before, reached = reached, lake.state(contract.table).ledger
             turn, lost = (turn, lost + 1) if reached == before else (0, 1)
             if lost == LOST_OFTEN:

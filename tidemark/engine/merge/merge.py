@@ -4,8 +4,6 @@ As in ingest each attempt plans from both tables and works on its own branch. On
 row; what it remembered is void.
 """
 
-import random
-import time
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -23,8 +21,7 @@ from tidemark.engine.stopwatch import Stopwatch
 from tidemark.engine.table.branch import dropped_on_failure, open_branch
 from tidemark.engine.table.lease import LOST_OFTEN, ask_for_room
 from tidemark.engine.table.publish import publish
-
-ATTEMPTS = 6
+from tidemark.engine.table.races import ATTEMPTS, stand_aside
 
 
 def merge_once(
@@ -46,7 +43,7 @@ def merge_once(
                 return _attempt(lake, current, run_id, known=known, goal=goal)
         except Overtaken as overtaken:
             last = overtaken
-            time.sleep(random.uniform(0.0, 0.1 * 2**turn))  # noqa: S311 - so that two runs do not stay in step
+            stand_aside(turn)
             if turn == LOST_OFTEN:
                 with suppress(Exception):
                     ask_for_room(lake, table)

@@ -3,7 +3,6 @@
 The receipt comes first and names what it asks of the quarantine table; `settle` carries that out.
 """
 
-import random
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -41,9 +40,9 @@ from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.branch import branch_identifier
 from tidemark.engine.table.publish import publish
+from tidemark.engine.table.races import ATTEMPTS, stand_aside
 from tidemark.engine.table.settle import settle, settle_published
 
-ATTEMPTS = 6
 T = TypeVar("T")
 
 
@@ -129,7 +128,7 @@ def until_not_overtaken(contract: Contract, attempt: Callable[[], T]) -> T:
                 return attempt()
         except Overtaken as overtaken:
             last = overtaken
-            time.sleep(random.uniform(0.0, 0.1 * 2**turn))  # noqa: S311 - so that two do not stay in step
+            stand_aside(turn)
     raise Refused(
         f"{contract.table} is being written to all the time: overtaken {ATTEMPTS} times. {last}",
         next_step=f"tidemark pause {contract.table}, repeat this, then tidemark resume {contract.table}",

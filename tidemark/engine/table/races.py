@@ -3,6 +3,8 @@
 What asserts a head (`publish`) is never repeated here: whoever lost that plans again.
 """
 
+import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -12,6 +14,8 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from tidemark.domain.errors import Overtaken
 from tidemark.engine.access.outages import LOST_RACE, says
 
+ATTEMPTS = 6
+"""Times that a batch, a merge or a replay is planned, with no progress in between, before it gives up."""
 TURNS = 10
 WAIT = 0.5
 """Seconds at most before a change is repeated that lost against another commit."""
@@ -39,6 +43,11 @@ def or_overtaken(table: str) -> Iterator[None]:
         if was_overtaken(error):
             raise Overtaken(table) from error
         raise
+
+
+def stand_aside(turn: int) -> None:
+    """Wait before another plan, the longer the more were void, and by chance: two runs must not stay in step."""
+    time.sleep(random.uniform(0.0, 0.1 * 2**turn))  # noqa: S311 - no secret
 
 
 def repeated(change: Callable[[], _T]) -> _T:
