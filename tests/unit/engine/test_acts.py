@@ -115,8 +115,9 @@ def test_a_rollback_that_fails_on_its_way_leaves_no_word_of_one_that_took_place(
     with dying_at(monkeypatch, "unrecorded"):
         resume(lake, contract, Signature("bob", "me too", "run-2"))
     first = lake.catalog.load_table("shop.orders").metadata.snapshots[0].snapshot_id
-    with pytest.raises(Outage, match="spark_down"):
+    with pytest.raises(Outage, match="spark_down") as failed:
         rollback(lake, contract, Target(first), ANN)
+    assert "shop.orders is paused for the rollback: repeat it, or tidemark resume" in failed.value.next_step
     properties = lake.state("shop.orders").properties
     assert json.loads(properties[PAUSED])["reason"] == f"for a rollback to snapshot {first}: it was so"
     assert _logged(lake) == {("pause", "ann"), ("resume", "bob")}

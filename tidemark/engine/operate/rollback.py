@@ -5,7 +5,8 @@ is read again is read once (docs/adr/0001).
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +17,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from tidemark import __version__
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Refused, Stopped
+from tidemark.domain.errors import Overtaken, Refused, Stopped, TidemarkError
 from tidemark.domain.ledger.backfill import CUTOVER
 from tidemark.domain.ledger.guard import Topic, examine, expired_ranges
 from tidemark.domain.ledger.ledger import (
@@ -158,7 +159,23 @@ def _attempt(
         return step, step.head
     told = {**step.as_json(), "already_there": False, "stale": sorted(downstream)}
     act = act_of(signature, "rollback", step.head, **told)
-    return step, _publish(lake, contract, step, signature.run_id, act, _without_cutover(state, step))
+    with _telling_of_the_pause(contract):
+        says = _without_cutover(state, step)
+        return step, _publish(lake, contract, step, signature.run_id, act, says)
+
+
+@contextmanager
+def _telling_of_the_pause(contract: Contract) -> Iterator[None]:
+    """What fails in here leaves the table paused; the next step says so."""
+    try:
+        with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+            yield
+    except Overtaken:  # tried again
+        raise
+    except TidemarkError as error:
+        paused = f"{contract.table} is paused for the rollback"
+        error.next_step += f"; {paused}: repeat it, or tidemark resume {contract.table} --reason …"
+        raise
 
 
 def _stands(lake: Lake, contract: Contract) -> TableState:
