@@ -14,7 +14,7 @@ from assets.names import table_key, topic_key
 from assets.report import published
 from sensors.cursor import CATALOG
 from sensors.tick import READS, Tick
-from tidemark.domain.cadence.freshness import judge, judge_unseen, of_paused
+from tidemark.domain.cadence.freshness import GRADES, judge, judge_unseen, of_paused
 from tidemark.domain.cadence.lag import Lag
 from tidemark.domain.cadence.request import Ask, not_the_same
 from tidemark.domain.config.contract import Contract
@@ -62,10 +62,13 @@ def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvalua
 
 
 def unseen_freshness(tick: Tick, tables: Iterable[Contract]) -> Iterator[dg.AssetCheckEvaluation]:
-    """The same of tables that nobody can look at: their Kafka cluster, the catalog or their own files do not answer."""
+    """The same of tables that nobody can look at: Kafka, their topic, the catalog or their own files do not answer.
+
+    What was known to be worse stays. One that was never loaded has nothing that could be late.
+    """
     for contract in tables:
         entry, down = tick.cache.entry(contract.table), tick.cache.down
-        if not (down or entry.lost):
+        if not entry.exists:
             continue
         outages = {
             f"cluster {contract.cluster} has not answered": down.get(contract.cluster),
@@ -74,7 +77,7 @@ def unseen_freshness(tick: Tick, tables: Iterable[Contract]) -> Iterator[dg.Asse
         }
         since, what = min(((at, what) for what, at in outages.items() if at), default=(tick.now, ""))
         found = judge_unseen(what, (tick.now - since).total_seconds(), contract.freshness)
-        if found.grade not in {"fresh", entry.grade}:
+        if GRADES.index(found.grade) > GRADES.index(entry.grade or "fresh"):
             entry.grade = found.grade
             yield freshness_evaluation(contract, found)
 

@@ -722,6 +722,31 @@ def test_who_does_not_answer_turns_freshness_red_in_time(tick, lake, what):
     assert verdicts(tick(later=761)) == {(True, "ERROR", "nothing_new")}
 
 
+@pytest.mark.parametrize("what", ["main", "catalog"])
+def test_an_outage_makes_no_table_red_that_was_never_loaded(tick, lake, what):
+    """Given a table whose first load is yet to come, when nobody answers for long, then it is not late: no tick could say that it is well again."""
+    del lake.tables["shop.orders"]
+    tick()
+    lake.down[what] = True
+    tick(later=61)
+    assert graded(tick(later=700)) == {"web/clicks": False}
+
+
+@pytest.mark.parametrize("what", ["main", "catalog"])
+def test_an_outage_makes_no_failure_a_warning(tick, lake, what):
+    """Given a table whose check has failed, when nobody answers for as long as warns, then it is not told anew."""
+    tick()
+    lake.ends["orders"] = {0: 25}
+    tick(later=1)
+    assert not graded(tick(later=700))["shop/orders"]
+    lake.down[what] = True
+    tick(later=765)
+    assert graded(tick(later=900)) == {}
+    lake.down.clear()
+    loaded(lake, "shop.orders", 25, 25)
+    assert graded(tick(later=961)) == {"shop/orders": True}
+
+
 def _finished(instance, run, stopped):
     if stopped:
         instance.add_run_tags(run.run_id, {STOPPED_TAG: stopped})
