@@ -60,13 +60,13 @@ class MergeTick(Tick):
             found = pairs.get(contract.table)
             if found is None or isinstance(found, Outage):
                 continue
+            self._take(contract, found)
             if isinstance(found, Pair):
                 topic = as_topic(found)
                 if topic is None:
                     continue  # the append table is yet to be loaded
                 known = dict(self.topics.get(contract.cluster, {}))
                 self.topics[contract.cluster] = {**known, contract.topic: topic}
-            self._take(contract, found)
             loaded.append(contract)
         self.contracts = loaded
 

@@ -21,7 +21,7 @@ from assets.schema_run import run_evolved
 from orchestration.definitions import build_defs
 from resources.lake import configuration_of
 from sensors import tick as ticks
-from sensors.cursor import CATALOG, Cache, dump, parse
+from sensors.cursor import CATALOG, Cache, Entry, dump, parse
 from sensors.tick import READS
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
 from tidemark.domain.config.contract import Contract
@@ -348,6 +348,20 @@ def test_a_catalog_that_is_down_is_a_reason_to_skip_and_turns_freshness_red_in_t
     long_down = Cache(down={CATALOG: datetime.now(UTC) - timedelta(hours=1)})
     (late,) = ticking(dump(long_down)).asset_events
     assert (late.asset_key, late.check_name, late.passed) == (CURRENT, "freshness", False)
+
+
+def test_an_upsert_table_that_waits_for_its_first_rows_is_not_late(ticking, upserting, monkeypatch):
+    """Given an append table that is yet to be loaded, when the catalog has failed and is back, or is down for long, then freshness stays as it is."""
+    since = datetime.now(UTC) - timedelta(hours=1)
+    answers = pair(upserting, merged=None, end=None, waited=timedelta(0))
+    monkeypatch.setattr(tick_module, "read_pairs", lambda *_: {CURRENT_TABLE: answers})
+    back = ticking(dump(Cache({CURRENT_TABLE: Entry(fault="catalog_down", lost=since)})))
+    assert not back.asset_events
+    known = parse(back.cursor)
+    assert (known.entry(CURRENT_TABLE).lost, known.entry(CURRENT_TABLE).fault) == (None, None)
+    known.down[CATALOG] = since
+    answers = Outage("catalog_down", CURRENT_TABLE, "database is locked")
+    assert not ticking(dump(known)).asset_events
 
 
 @pytest.fixture
