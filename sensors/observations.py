@@ -112,7 +112,7 @@ def results_of_the_dead(
 def _is_due(tick: Tick, decision: Ask, table: str) -> bool:
     entry = tick.cache.entry(table)
     unread = table not in tick.states and (entry.read_at is None or entry.fault is not None)
-    if not entry.owed or unread or tick.catalog_down:
+    if not entry.owed or unread:
         return False  # one that cannot be read now is not asked for at every tick
     stopped = entry.trouble is not None and entry.trouble.state != "failed"
     return not stopped or table in decision.tables

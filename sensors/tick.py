@@ -52,7 +52,11 @@ class Tick:
     states: dict[str, TableState] = field(default_factory=dict)
     """Of the tables that were read in this tick."""
     down: list[str] = field(default_factory=list)
-    catalog_down: bool = False
+
+    @property
+    def catalog_down(self) -> bool:
+        """Until a table can be read again, also in ticks that read none."""
+        return CATALOG in self.cache.down
 
     def decide(self) -> Ask:
         """Look at everything and decide. Never raises for a service that is down: `down` says so."""
@@ -146,14 +150,14 @@ class Tick:
         for table, outage in outages.items():
             entry = self.cache.entry(table)
             entry.fault, entry.read_at, entry.lost = outage.state, self.now, entry.lost or self.now
-        self.catalog_down = bool(outages) and not others
-        if self.catalog_down:
-            self.cache.down.setdefault(CATALOG, self.now)
-        elif others:
+        if others:
             self.cache.down.pop(CATALOG, None)
+        elif outages:
+            self.cache.down.setdefault(CATALOG, self.now)
         said = {t: f"{each.state}: {each.fields.get('detail', '')}" for t, each in outages.items()}
         if self.catalog_down:
-            self.down.append(f"the catalog is {next(iter(said.values()))}")
+            why = next(iter(said.values()), "catalog_down, asked again in a moment")
+            self.down.append(f"the catalog is {why}")
         else:
             self.down += some(list(said), lambda table: f"{table} is {said[table]}")
 

@@ -11,7 +11,7 @@ from dagster._core.storage.tags import RUN_KEY_TAG
 
 from assets.names import STOPPED_TAG, TRIGGER_TAG, VERB_TAG, VERBS
 from sensors import tick as ticks
-from sensors.cursor import Cache, Entry, parse
+from sensors.cursor import CATALOG, Cache, Entry, parse
 from sensors.kafka_lag import lag_sensor
 from sensors.observations import results_of_the_dead, unseen_freshness
 from tidemark.domain.cadence.request import Ask
@@ -354,6 +354,29 @@ def test_a_catalog_that_is_down_is_asked_for_two_tables_in_a_tick(lake, instance
     assert len(decide(211).tables) == 5
 
 
+def test_a_catalog_that_is_down_is_so_until_it_answers(lake, instance):
+    """Given a catalog that two of three tables were asked of in vain, when a tick asks for none, then it asks for no run of the third one either, and says why; when the catalog is back that is soon over."""
+    names = [f"t{n}" for n in range(3)]
+    contracts = [Contract.model_validate({"topic": n, "table": f"shop.{n}"}) for n in names]
+    for name in names:
+        loaded(lake, f"shop.{name}", 10, 25)
+    cache, began = Cache(), datetime.now(UTC)
+
+    def decide(later):
+        lake.reads.clear()
+        now = began + timedelta(seconds=later)
+        made = ticks.Tick(lake, instance, "default", Lane(), contracts, cache, now)
+        return made.decide().tables, made.down, len(lake.reads)
+
+    assert decide(0) == ((), [], 3)
+    cache.entry("shop.t2").read_at = began + timedelta(seconds=30)
+    lake.down["catalog"] = True
+    assert decide(61) == ((), ["the catalog is catalog_down: database is locked"], 2)
+    assert decide(66) == ((), ["the catalog is catalog_down, asked again in a moment"], 0)
+    del lake.down["catalog"]
+    assert decide(71) == (("shop.t0", "shop.t1", "shop.t2"), [], 3)
+
+
 @pytest.fixture
 def crowded(lake, instance):
     """The n-th tick of a lane whose 100 tables fill every one of them."""
@@ -519,7 +542,9 @@ def test_a_first_look_at_many_tables_reads_each_of_them_once(lake, instance, mon
 def test_a_catalog_that_is_down_is_not_asked_for_each_result_that_is_owed(lake, instance, known):
     """Given tables whose results are owed, one of them stopped, when the catalog goes down, then it is asked once more at most: were it hanging, the tick would never end."""
     served = lake.configuration.contracts
-    made = ticks.Tick(lake, instance, "default", Lane(), served, Cache(), catalog_down=known)
+    made = ticks.Tick(lake, instance, "default", Lane(), served, Cache())
+    if known:
+        made.cache.down[CATALOG] = made.now
     for contract in served:
         made.cache.tables[contract.table] = Entry(owed=True, read_at=made.now)
     lake.down["catalog"] = True
@@ -527,7 +552,7 @@ def test_a_catalog_that_is_down_is_not_asked_for_each_result_that_is_owed(lake, 
     assert len(lake.reads) == (0 if known else 1)
     del lake.down["catalog"]
     lake.tables |= {each.table: Stopped("ledger_missing", each.table, "") for each in served[:-1]}
-    made.catalog_down = False
+    made.cache.down.clear()
     assert len(list(results_of_the_dead(made, Ask((), (), "")))) == 1
 
 

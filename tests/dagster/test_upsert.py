@@ -434,9 +434,10 @@ def test_one_table_that_cannot_be_read_is_not_taken_for_the_catalog(very_many):
     cache = Cache()
     for n in (0, 1, 2, 4):
         cache.entry(f"shop.t{n:02}_now").read_at = datetime.now(UTC)
-    cache.entry("shop.t03_now").lost = datetime.now(UTC)
+    cache.entry("shop.t03_now").lost = cache.down[CATALOG] = datetime.now(UTC)
     made, _ = tick(cache, answer, among=5)
     assert made.down == ["shop.t03_now is store_down: NoSuchBucket"]
+    assert not made.catalog_down
     assert sorted(asked) == ["shop.t00_now", "shop.t03_now"]
 
 
