@@ -43,6 +43,8 @@ class Entry:
     fault: State | None = None
     lost: datetime | None = None
     """Since when it could not be looked at: an outage, of its own or of all."""
+    unseen: datetime | None = None
+    """Since when its topic alone has not answered: it has no leader."""
     topic_id: str | None = None
     mark: str = ""
     read_at: datetime | None = None
@@ -125,6 +127,7 @@ def _entry_to_json(entry: Entry, keep: int) -> dict[str, Any]:
         "p": 1 if entry.paused else None,
         "f": entry.fault,
         "b": _seconds(entry.lost),
+        "u": _seconds(entry.unseen),
         "i": entry.topic_id,
         "m": entry.mark or None,
         "r": _seconds(entry.read_at),
@@ -148,6 +151,7 @@ def _entry_from_json(found: Mapping[str, Any]) -> Entry:
         paused="p" in found,
         fault=_state(found["f"]) if "f" in found else None,
         lost=_time(found.get("b")),
+        unseen=_time(found.get("u")),
         topic_id=found.get("i"),
         mark=found.get("m", ""),
         read_at=_time(found.get("r")),

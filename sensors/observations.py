@@ -72,6 +72,7 @@ def unseen_freshness(tick: Tick, tables: Iterable[Contract]) -> Iterator[dg.Asse
             continue
         outages = {
             f"cluster {contract.cluster} has not answered": down.get(contract.cluster),
+            f"topic {contract.topic} has not answered": entry.unseen,
             "the catalog has not answered": down.get(CATALOG),
             f"it could not be read ({entry.fault})": entry.lost,
         }

@@ -74,8 +74,7 @@ class Tick:
 
     def _answers(self, contract: Contract) -> bool:
         """Whether a run may do something: one would only wait for a topic without a leader, too."""
-        unseen = self.unseen.get((contract.cluster, contract.topic))
-        return contract.cluster in self.topics and not isinstance(unseen, Outage)
+        return contract.cluster in self.topics and not self.cache.entry(contract.table).unseen
 
     def _take_in(self, runs: Sequence[Ended]) -> None:
         for run in runs:
@@ -112,6 +111,11 @@ class Tick:
                 for name, each in faults.items()
             }
             self.down += some(list(said), said.__getitem__)
+        for contract in self.contracts:
+            if contract.cluster in self.topics:
+                entry = self.cache.entry(contract.table)
+                unanswered = isinstance(self.unseen.get((contract.cluster, contract.topic)), Outage)
+                entry.unseen = (entry.unseen or self.now) if unanswered else None
 
     def _read_tables(self) -> None:
         """No table holds up another one."""

@@ -23,6 +23,7 @@ entries = st.builds(
     paused=st.booleans(),
     fault=st.none() | st.sampled_from(STATES),
     lost=times,
+    unseen=times,
     topic_id=st.none() | st.text(max_size=22),
     mark=st.text(max_size=12),
     read_at=times,

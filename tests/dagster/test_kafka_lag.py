@@ -725,9 +725,9 @@ def test_freshness_that_is_evaluated_while_nobody_answers_is_a_warning(tick, lak
     assert found.description == "it cannot be judged: catalog_down"
 
 
-@pytest.mark.parametrize("what", ["main", "catalog", "its metadata"])
+@pytest.mark.parametrize("what", ["main", "catalog", "its metadata", "its topic"])
 def test_who_does_not_answer_turns_freshness_red_in_time(tick, lake, what):
-    """Given Kafka, the catalog or a table's metadata that cannot be read, when that lasts longer than the limits, then the tables are said to be late, and are well when it is back."""
+    """Given Kafka, one topic, the catalog or a table's metadata that cannot be read, when that lasts longer than the limits, then the tables are said to be late, and are well when it is back."""
 
     def verdicts(found):
         checks = [e for e in found.asset_events if isinstance(e, dg.AssetCheckEvaluation)]
@@ -737,6 +737,8 @@ def test_who_does_not_answer_turns_freshness_red_in_time(tick, lake, what):
     assert verdicts(tick()) == {(True, "ERROR", "nothing_new")}
     if what == "its metadata":
         lake.tables["shop.orders"] = Outage("store_down", "shop.orders", "NoSuchBucket")
+    if what == "its topic":
+        lake.ends["orders"] = Outage("kafka_down", "-", "no leader")
     lake.down[what] = True
     assert verdicts(tick(later=61)) == set()
     assert verdicts(tick(later=300)) == {(False, "WARN", "not_known")}
