@@ -322,3 +322,7 @@ def test_a_log_that_begins_anew_neither_takes_what_comes_after_a_truncate_nor_ke
     assert taken(0, 99, 124.5 * hour, "49")
     assert not taken(0, 99, 124.5 * hour, "60"), "what is loaded anew after a nightly truncate"
     assert taken(0, 99, long_before, "900")
+    for n in range(1, 4):
+        truncation = truncation.joined(Truncation(0, 20 + n, int((124 + n / 2) * hour), str(10 + n)))
+    assert truncation == Truncation(0, 23, int(125.5 * hour), "13")
+    assert not taken(0, 99, 125.6 * hour, "14"), "nor after one of many, each soon after the one before"

@@ -372,6 +372,26 @@ class TestATableThatTheContractNamesAnew:
         with pytest.raises(Outage):
             renaming(lake, now)
 
+    def test_is_looked_for_beside_the_only_foreign_table_that_does_not_answer(
+        self, lake: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Given a catalog with tables of contracts and one of others that does not answer, then that stops no first load; without any that answers it is an outage."""
+        lake.load("theirs.t", file="/elsewhere/orders.yaml")
+        now = contract("sales.orders")
+        lake.declare(now, contract("shop.there"))
+        load_table = lake.catalog.load_table
+
+        def answers(identifier: str) -> Any:
+            if identifier == "theirs.t":
+                raise ServerError("500")
+            return load_table(identifier)
+
+        monkeypatch.setattr(lake.catalog, "load_table", answers)
+        with pytest.raises(Outage):
+            renaming(lake, now)
+        lake.load("shop.there")
+        assert (renaming(lake, now), releases(lake)) == (None, [])
+
     def test_is_looked_for_among_foreign_tables_once_however_many_are_loaded(
         self, lake: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:

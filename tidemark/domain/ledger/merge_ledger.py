@@ -24,8 +24,8 @@ that log may have begun anew (a restore, a failover, RESET MASTER)."""
 class Truncation(NamedTuple):
     """The truncate events of a Kafka partition as one: what came before any of them is gone, even if it comes late.
 
-    `pos` is their place in the database's log; None where one of them does not tell it. That of the later one alone
-    where they are not near each other.
+    `pos` is the place of the last of them in the database's log, which may have begun anew in between; None where
+    one of them does not tell it.
     """
 
     epoch: int
@@ -37,11 +37,9 @@ class Truncation(NamedTuple):
         """What takes whatever either takes: record times of a partition may go back."""
         if self.epoch != other.epoch:
             return max(self, other, key=lambda each: each.epoch)
-        first, last = sorted((self, other), key=lambda each: each.timestamp_ms)
-        pos = last.pos
-        if last.timestamp_ms - first.timestamp_ms <= NEAR_MS:
-            pos = max(first.pos, last.pos) if first.pos is not None and last.pos is not None else None
-        return Truncation(self.epoch, max(self.offset, other.offset), last.timestamp_ms, pos)
+        last = max(self, other, key=lambda each: each.offset)
+        pos = last.pos if self.pos is not None and other.pos is not None else None
+        return Truncation(self.epoch, last.offset, max(self.timestamp_ms, other.timestamp_ms), pos)
 
 
 class Changes(NamedTuple):

@@ -183,7 +183,8 @@ def unclaimed(lake: Lake, made_by: str | None = None) -> Iterator[TableState]:
     many topics would each read all foreign tables of the catalog.
 
     Raises:
-        Outage: none of them can be read, or one that may be of that file: of a namespace that contracts use.
+        Outage: neither any of them nor one of ours can be read; or one cannot that may be of that file, being in a
+            namespace that contracts use.
     """
     ours = _names(lake.configuration)
     used = {name.partition(".")[0] for name in ours}
@@ -208,8 +209,16 @@ def unclaimed(lake: Lake, made_by: str | None = None) -> Iterator[TableState]:
             continue
         if state.owned and state.ledger is not None and BACKFILL not in state.properties:
             yield state
-    if unread and not answered:
+    if unread and not answered and not _answers(lake):
         raise unread[0]
+
+
+def _answers(lake: Lake) -> bool:
+    """Whether a table of our own can be read: then catalog and store are there."""
+    try:
+        return any(lake.state(each.table, ledger=False).exists for each in lake.configuration.contracts)
+    except (Outage, Stopped):
+        return False
 
 
 def _others(catalog: Catalog, ours: Collection[str]) -> Iterator[str]:
