@@ -2,7 +2,8 @@
 
 import oracle
 import pytest
-from object_store import BUCKET, Store, on_store, spark_with_s3
+from elsewhere import spark_with
+from object_store import BUCKET, Store, on_store
 
 from tidemark.domain.maintenance import compaction
 from tidemark.engine.lane import catch_up
@@ -14,7 +15,7 @@ SOON = {"compaction": {"min_input_files": 2}, "snapshots": {"max_age": "1s", "mi
 @pytest.fixture(scope="module")
 def spark_on_s3(tmp_path_factory, always_stopped):
     home = tmp_path_factory.mktemp("s3")
-    with always_stopped(home), spark_with_s3(home) as remote:
+    with always_stopped(home), spark_with("aws", home) as remote:
         yield remote
 
 

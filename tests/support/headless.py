@@ -167,12 +167,11 @@ def _tidemark(words: Sequence[str]) -> int:
 def run(tables: Sequence[str]) -> int:
     """Run the tables one after the other; prints the outcomes."""
     from tidemark.engine.access.lake import Lake  # noqa: PLC0415
-    from tidemark.engine.config.configuration import load  # noqa: PLC0415
+    from tidemark.engine.config.configuration import load_from_environment  # noqa: PLC0415
     from tidemark.engine.lane.catch_up import catch_up  # noqa: PLC0415 - the tests' own process starts without them
     from tidemark.engine.lane.upsert_work import UpsertWork  # noqa: PLC0415
 
-    home = Path(os.environ["TIDEMARK_HOME"])
-    configuration = load(None, Path(os.environ["TIDEMARK_CONTRACTS"]), environ=os.environ, home=home)
+    configuration = load_from_environment()
     lake = Lake(configuration)
     run_id = f"headless-{uuid.uuid4().hex[:8]}"
     wanted = [contract for contract in configuration.contracts if contract.table in tables]

@@ -1,30 +1,15 @@
-"""A lakehouse whose warehouse lies on an object store: moto's S3, and a Spark server of its own that knows S3."""
+"""A lakehouse whose warehouse lies on an object store: moto's S3."""
 
 import logging
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import boto3
-import yaml
-from lakehouse import Lakehouse
+from elsewhere import Elsewhere, elsewhere
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 from moto.server import ThreadedMotoServer
-
-from tidemark.engine.config.configuration import Configuration, load
-from tidemark.services.catalog import LocalCatalog
-from tidemark.services.download import fetch
-from tidemark.services.java import find_java
-from tidemark.services.launch import Launch
-from tidemark.services.ports import Ports
-from tidemark.services.progress import silent
-from tidemark.services.service import Place
-from tidemark.services.spark import Spark
 
 BUCKET = "lake"
 LOCAL = "127.0.0.1"
@@ -76,17 +61,7 @@ class Store:
         held.last_modified = datetime.now(UTC).replace(tzinfo=None) - timedelta(days=days)
 
 
-@dataclass
-class OnStore(Lakehouse):
-    """The session's Kafka and registry, tables on the store."""
-
-    platform: Path = Path()
-
-    def configuration(self) -> Configuration:
-        return load(self.platform, self.contracts, environ=os.environ, home=self.home)
-
-
-def on_store(stack: dict[str, Any], remote: str, store: Store, folder: Path) -> OnStore:
+def on_store(stack: dict[str, Any], remote: str, store: Store, folder: Path) -> Elsewhere:
     """A lakehouse on `store` with the Spark server at `remote`."""
     catalog = {
         "name": "bucket",
@@ -98,25 +73,4 @@ def on_store(stack: dict[str, Any], remote: str, store: Store, folder: Path) -> 
         "s3.retry.num-retries": "0",
         **KEYS,
     }
-    written = {
-        "kafka": {"main": stack["kafka"]},
-        "schema_registry": {"main": stack["schema_registry"]},
-        "catalog": catalog,
-        "spark": {"remote": remote, "conf": {"spark.sql.defaultCatalog": "bucket"}},
-    }
-    platform = folder / "platform.yaml"
-    platform.write_text(yaml.safe_dump(written), encoding="utf-8")
-    (folder / "contracts").mkdir()
-    properties = {key: value for key, value in catalog.items() if key != "name"}
-    status = {**stack, "catalog": {"name": "bucket", "properties": properties}}
-    return OnStore(Path(stack["home"]), folder / "contracts", status, platform=platform)
-
-
-@contextmanager
-def spark_with_s3(home: Path) -> Iterator[str]:
-    """A Spark server that has the AWS bundle; its address. Whoever made `home` stops it."""
-    fetch(["aws"])
-    LocalCatalog(home).create()
-    place, service = Place(home, find_java(), Ports(home / "ports.json")), Spark(("aws",))
-    Launch((service,), place, silent).run()
-    yield service.remote(place)
+    return elsewhere(stack, remote, catalog, folder)

@@ -18,7 +18,7 @@ class Upserted:
         self.lakehouse = lakehouse
         self.topic = Topic(lakehouse.cluster, f"upsert_{uuid.uuid4().hex[:6]}", {})
         self.topic.create(partitions)
-        self._contract = {
+        self._contract = self.said = {
             "value": {"format": "json", "fields": FIELDS},
             "key": {"format": "string", "fields": ["id"]},
             "format_version": format_version,
@@ -31,8 +31,8 @@ class Upserted:
 
     def declare(self, **more):
         """Write the contract, with more keys or with those of the beginning alone; None: without a key."""
-        said = {key: value for key, value in {**self._contract, **more}.items() if value is not None}
-        self.append = self.lakehouse.table(self.topic, **said)
+        self.said = {key: value for key, value in {**self._contract, **more}.items() if value is not None}
+        self.append = self.lakehouse.table(self.topic, **self.said)
 
     def send(self, *events):
         """(id, value) or (id, value, ts) or (id, value, ts, region); value None is a tombstone."""
