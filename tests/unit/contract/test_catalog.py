@@ -66,6 +66,14 @@ def test_sqlite_is_the_same_file_with_the_same_patience_for_both():
     assert make_url(found["uri"]).database == "/a/b c.db"
 
 
+def test_a_connection_to_a_database_server_is_tried_before_it_is_used_unless_said_otherwise():
+    block = {"type": "sql", "uri": "postgresql://h/d", "warehouse": "w"}
+    assert Catalog.model_validate(block).pyiceberg_properties()["pool_pre_ping"] == "true"
+    said = Catalog.model_validate({**block, "pool_pre_ping": "false"})
+    assert said.pyiceberg_properties()["pool_pre_ping"] == "false"
+    assert "pool_pre_ping" not in spark(Catalog.model_validate(block))
+
+
 @pytest.mark.parametrize(("kind", "uri"), [("sql", "postgresql://h/d"), ("hive", "thrift://h:9083")])
 def test_object_stores_need_iceberg_io_where_javas_default_is_hadoop(kind, uri):
     catalog = Catalog.model_validate({"type": kind, "uri": uri, "warehouse": "s3://b/w"})

@@ -69,6 +69,9 @@ class Catalog(Section):
         path_style = self.__pydantic_extra__.get("s3.path-style-access")
         if path_style and "s3.force-virtual-addressing" not in extras:
             extras["s3.force-virtual-addressing"] = "false" if path_style == "true" else "true"
+        if self.type == "sql" and not (self.uri or "").startswith("sqlite"):
+            # A server that was restarted, or whatever cuts idle connections on the way, is no outage.
+            extras.setdefault("pool_pre_ping", "true")
         return {"type": self.type, **self._place(), **extras}
 
     def spark_conf(self) -> dict[str, str]:
