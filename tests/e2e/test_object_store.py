@@ -52,12 +52,12 @@ def test_a_table_on_an_object_store_is_maintained_and_an_outage_moves_nothing(la
     planned = maintained(lakehouse, table, dry_run=True)
     assert planned["orphan_files"].plan["files"] == [f"{data}/old.parquet"]
     assert planned["orphan_files"].numbers["orphan_bytes"] == len(b"nobody's")
-    before = len(store.listed())
+    before = manifest_lists(store)
     done = maintained(lakehouse, table)
     assert done["compaction"].acted
     assert done["snapshot_expiry"].numbers["files_deleted"] > 0
     assert done["orphan_files"].numbers["files_deleted"] == 1
-    assert len(store.listed()) < before
+    assert len(manifest_lists(store) & before) < len(before) / 2
     left = {key.rpartition("/")[2] for key in store.listed()}
     assert "young.parquet" in left
     assert "old.parquet" not in left
@@ -68,7 +68,7 @@ def test_a_table_on_an_object_store_is_maintained_and_an_outage_moves_nothing(la
     monkeypatch.setattr(catch_up, "RETRIES", 0)
     store.stop()
     assert table.run().state == "store_down"
-    error = next(g for g in maintain(lakehouse.lake, table.contract, ("compaction",))).error
+    error = next(maintain(lakehouse.lake, table.contract, ("orphan_files",))).error
     assert error["state"] == "store_down"
     store.start()
     assert table.run().state == "fresh"
@@ -76,6 +76,11 @@ def test_a_table_on_an_object_store_is_maintained_and_an_outage_moves_nothing(la
     assert table.iceberg().metadata_location != location
     assert table.ids() == list(range(50))
     table.holds_everything()
+
+
+def manifest_lists(store):
+    """One per snapshot that is not expired."""
+    return {key for key in store.listed() if "/metadata/snap-" in key}
 
 
 def maintained(lakehouse, table, **how):
