@@ -49,6 +49,14 @@ def loaded(lake, table, committed, end):
     lake.ends[table.partition(".")[2]] = {0: end}
 
 
+def all_loaded(lake, count, committed, end, **more):
+    """Contracts of as many tables, t0 and so on, of which each is that far."""
+    names = [f"t{n:0{len(str(count - 1))}}" for n in range(count)]
+    for name in names:
+        loaded(lake, f"shop.{name}", committed, end)
+    return [Contract.model_validate({"topic": n, "table": f"shop.{n}", **more}) for n in names]
+
+
 @pytest.fixture(autouse=True)
 def level(lake):
     """Every table exists and has caught up."""
@@ -330,10 +338,7 @@ def test_a_table_that_cannot_be_read_holds_up_no_other(tick, lake, capfd):
 @pytest.mark.parametrize("hangs", [False, True])
 def test_a_catalog_that_is_down_is_asked_for_two_tables_in_a_tick(lake, instance, monkeypatch, hangs):
     """Given 5 tables whose records are due, when the catalog goes down, then no tick asks it more than twice, or once where it hangs, nor asks for a run, and when it is back all are asked for."""
-    names = [f"t{n}" for n in range(5)]
-    contracts = [Contract.model_validate({"topic": n, "table": f"shop.{n}"}) for n in names]
-    for name in names:
-        loaded(lake, f"shop.{name}", 10, 25)
+    contracts = all_loaded(lake, 5, 10, 25)
     cache, began = Cache(), datetime.now(UTC)
 
     def decide(later):
@@ -356,10 +361,7 @@ def test_a_catalog_that_is_down_is_asked_for_two_tables_in_a_tick(lake, instance
 
 def test_a_catalog_that_is_down_is_so_until_it_answers(lake, instance):
     """Given a catalog that two of three tables were asked of in vain, when a tick asks for none, then it asks for no run of the third one either, and says why; when the catalog is back that is soon over."""
-    names = [f"t{n}" for n in range(3)]
-    contracts = [Contract.model_validate({"topic": n, "table": f"shop.{n}"}) for n in names]
-    for name in names:
-        loaded(lake, f"shop.{name}", 10, 25)
+    contracts = all_loaded(lake, 3, 10, 25)
     cache, began = Cache(), datetime.now(UTC)
 
     def decide(later):
@@ -381,11 +383,7 @@ def test_a_catalog_that_is_down_is_so_until_it_answers(lake, instance):
 def crowded(lake, instance):
     """The n-th tick of a lane whose 100 tables fill every one of them."""
     lane, began, cache = Lane.model_validate({"poll": "30s"}), datetime.now(UTC), Cache()
-    names = [f"t{n:03}" for n in range(100)]
-    late = {"freshness": {"warn": "2m"}}
-    contracts = [Contract.model_validate({"topic": n, "table": f"shop.{n}", **late}) for n in names]
-    for name in names:
-        loaded(lake, f"shop.{name}", 10, 10)
+    contracts = all_loaded(lake, 100, 10, 10, freshness={"warn": "2m"})
 
     def tick(n):
         made = ticks.Tick(lake, instance, "default", lane, contracts, cache, began + n * lane.poll)
@@ -400,11 +398,11 @@ def crowded(lake, instance):
 def test_a_table_that_could_not_be_read_once_is_read_again_in_a_lane_whose_tables_fill_every_tick(
     crowded, lake
 ):
-    lake.tables["shop.t007"] = Outage("store_down", "shop.t007", "503")
-    n = next(n for n in range(6, 12) if crowded(n).cache.entry("shop.t007").lost)
-    loaded(lake, "shop.t007", 10, 10)
+    lake.tables["shop.t07"] = Outage("store_down", "shop.t07", "503")
+    n = next(n for n in range(6, 12) if crowded(n).cache.entry("shop.t07").lost)
+    loaded(lake, "shop.t07", 10, 10)
     made = crowded(n + 1)
-    assert made.cache.entry("shop.t007").fault is None
+    assert made.cache.entry("shop.t07").fault is None
     assert all(made.now - entry.read_at < timedelta(minutes=2) for entry in made.cache.tables.values())
 
 
@@ -415,7 +413,7 @@ def test_a_catalog_that_is_down_turns_tables_red_that_no_tick_has_asked_it_for(c
     for n in range(6, 13):
         made = crowded(n)
         told += unseen_freshness(made, made.contracts)
-    assert {each.asset_key.path[-1] for each in told} == {f"t{n:03}" for n in range(100)}
+    assert {each.asset_key.path[-1] for each in told} == {f"t{n:02}" for n in range(100)}
     assert len(told) == 100
     assert all(each.severity is dg.AssetCheckSeverity.WARN for each in told)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from dying import dying_at
+from unserved import ORDERS, lake_in
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_tables
@@ -18,7 +19,6 @@ from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import ACT_PROPERTY, BATCH_PROPERTY, LEDGER_PROPERTY, Ledger
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import ACCEPTED, HELD_BATCH, OWNED, PAUSED, RESUMED, made_at
-from tidemark.engine.config.configuration import load
 from tidemark.engine.look import headroom
 from tidemark.engine.operate import accept as accepting
 from tidemark.engine.operate import pause as pausing
@@ -54,17 +54,7 @@ def _set(lake: Lake, table: str, properties: Mapping[str, str | None]) -> None:
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     """A table shop.orders that nothing was written to yet, with an upsert table in its contract; no service runs."""
-    (tmp_path / "contracts").mkdir()
-    (tmp_path / "contracts" / "orders.yaml").write_text(
-        "topic: orders\ntable: shop.orders\nvalue: {format: json, fields: {id: bigint}}\nupsert: {keys: [id]}\n"
-    )
-    platform = tmp_path / "platform.yaml"
-    platform.write_text(
-        "kafka: {main: {bootstrap.servers: '127.0.0.1:1'}}\nspark: {remote: 'sc://127.0.0.1:1'}\n"
-        f"catalog: {{type: sql, uri: 'sqlite:///{tmp_path}/c.db', warehouse: 'file://{tmp_path}'}}\n"
-    )
-    made = Lake(load(platform, tmp_path / "contracts", environ={}, home=tmp_path))
-    made.catalog.create_namespace("shop")
+    made = lake_in(tmp_path, f"{ORDERS}upsert: {{keys: [id]}}\n")
     made.catalog.create_table("shop.orders", ROWS.schema, properties={OWNED: "orders"})
     return made
 

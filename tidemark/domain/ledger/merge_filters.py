@@ -6,9 +6,13 @@ Plain comparisons only, so that Iceberg answers them from the statistics of its 
 from collections.abc import Iterable, Iterator, Mapping
 
 from tidemark.domain.columns.spark_types import quoted_text
-from tidemark.domain.ledger.merge_ledger import NEAR_MS, Truncation
+from tidemark.domain.ledger.merge_ledger import Truncation
 from tidemark.domain.ledger.merge_plan import Reloaded, Unmerged
 from tidemark.domain.ledger.offsets import OffsetRange, Offsets, waiting
+
+NEAR_MS = 3_600_000
+"""So near to a truncate event the database's log tells what came before it; what is further away record time tells, for
+that log may have begun anew (a restore, a failover, RESET MASTER)."""
 
 
 def unmerged(rows: Unmerged, at: str = "_kafka") -> str:

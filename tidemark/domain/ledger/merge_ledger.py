@@ -16,9 +16,6 @@ from tidemark.domain.errors import Stopped
 MERGE_LEDGER_VERSION = 1
 
 Action = Literal["first", "merge", "back", "rebuild"]
-NEAR_MS = 3_600_000
-"""So near to a truncate event the database's log tells what came before it; what is further away record time tells, for
-that log may have begun anew (a restore, a failover, RESET MASTER)."""
 
 
 class Truncation(NamedTuple):
