@@ -21,8 +21,8 @@ from tidemark.domain.config.upsert import is_upsert_table
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.preview.foresee import compatibility_findings, evolve_now
-from tidemark.engine.schema.evolve import Evolution
+from tidemark.engine.preview.foresee import compatibility_findings
+from tidemark.engine.schema.evolve import Evolution, evolve_now
 from tidemark.engine.schema.history import history
 from tidemark.engine.table.absent import gone
 
@@ -119,7 +119,10 @@ def run_evolved(lake: Lake, contract: Contract, run_id: str) -> dg.AssetMaterial
 
 
 def reviewed(lake: Lake, contract: Contract, run_id: str) -> dg.AssetCheckEvaluation | None:
-    """What waits for a review now, None of a table that is not there. Raises Outage, Stopped or Overtaken."""
+    """What waits for a review after what the contract lets in was applied; None of a table that is not there.
+
+    Raises Outage, Stopped or Overtaken.
+    """
     found = evolve_now(lake, contract, run_id)
     return _review(contract, found) if found else None
 

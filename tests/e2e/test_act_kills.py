@@ -9,7 +9,7 @@ from topics import BEGAN, order
 
 from tidemark.engine.drill import scratch
 from tidemark.engine.drill.drill import drill
-from tidemark.engine.preview.foresee import evolve_now
+from tidemark.engine.schema.evolve import evolve_now
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
 

@@ -13,7 +13,7 @@ from topics import ORDER
 
 from orchestration.definitions import build_defs
 from tidemark.engine.config.configuration import Places
-from tidemark.engine.preview.foresee import evolve_now
+from tidemark.engine.schema.evolve import evolve_now
 from tidemark.engine.verify.reconcile import reconcile
 
 VARIES = {"run_id", "before_snapshot", "after_snapshot"}

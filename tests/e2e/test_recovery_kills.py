@@ -11,7 +11,7 @@ from tidemark import __version__
 from tidemark.domain.errors import Refused
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.pause import resume
-from tidemark.engine.preview.foresee import evolve_now
+from tidemark.engine.schema.evolve import evolve_now
 from tidemark.engine.table import unlogged
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile

@@ -8,7 +8,7 @@ from lakehouse import Run
 from topics import ORDER, order
 
 from tidemark.domain.errors import Refused
-from tidemark.engine.preview.foresee import evolve_now
+from tidemark.engine.schema.evolve import evolve_now
 from tidemark.engine.schema.history import history, unfinished
 
 GROWN = {

@@ -13,8 +13,8 @@ from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.operate.replay_range import replay_range
-from tidemark.engine.preview.foresee import evolve_now, foresee
-from tidemark.engine.schema.evolve import Approval, evolve, plan_evolution, settled_ids
+from tidemark.engine.preview.foresee import foresee
+from tidemark.engine.schema.evolve import Approval, evolve, evolve_now, plan_evolution, settled_ids
 from tidemark.engine.schema.history import history
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.operations import Signature

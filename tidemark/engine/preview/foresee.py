@@ -8,7 +8,6 @@ from tidemark.domain.columns.layout import layout_faults
 from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.config.upsert import upsert_tables
-from tidemark.domain.errors import Overtaken
 from tidemark.domain.lineage.marts import downstream
 from tidemark.domain.plan.comments import lost_notes
 from tidemark.domain.plan.compatibility import disagreements
@@ -21,7 +20,7 @@ from tidemark.engine.ingest.ready import made_anew
 from tidemark.engine.look.tables import asked
 from tidemark.engine.marts import read_project
 from tidemark.engine.preview.sample import sample as take_sample
-from tidemark.engine.schema.evolve import Evolution, evolve, plan_evolution, value_columns
+from tidemark.engine.schema.evolve import plan_evolution, value_columns
 from tidemark.engine.schema.keys import key_fault
 from tidemark.engine.schema.subjects import subjects_of
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
@@ -29,8 +28,6 @@ from tidemark.engine.table.absent import gone
 from tidemark.engine.table.folder import folder_fault
 from tidemark.engine.table.takeover import adoption, releases, renaming
 
-LOOKS = 3
-"""Times that a table is looked at while others change it in the same moment."""
 Verdict = Literal["nothing", "apply", "review", "impossible"]
 
 
@@ -196,31 +193,6 @@ def compatibility_findings(lake: Lake, contract: Contract) -> tuple[str, ...]:
     registry = lake.registry(contract.cluster)
     found = (disagreements(registry.compatibility(s), contract.schema_changes) for s in subjects_of(contract))
     return tuple(dict.fromkeys(finding for findings in found for finding in findings))
-
-
-def evolve_now(lake: Lake, contract: Contract, run_id: str) -> Evolution | None:
-    """Apply what the contract allows, outside of an ingest; None for a table that is not there yet.
-
-    Raises:
-        Stopped: it would change a table that was loaded from another topic.
-        Outage: catalog, registry, Kafka or Spark do not answer.
-        Overtaken: someone else changed the table in the same moment; look again.
-    """
-    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
-        for turn in range(LOOKS):
-            state = lake.state(contract.table, ledger=False)
-            if not state.exists:
-                moved = renaming(lake, contract)
-                return Evolution(moved, ()) if moved else None
-            if state.ledger is None:
-                return None
-            try:
-                with named(contract.table):
-                    return evolve(lake, contract, state, read_schemas(lake, contract), run_id=run_id)
-            except Overtaken:
-                if turn == LOOKS - 1:
-                    raise
-        return None
 
 
 def of_plan(plan: SchemaPlan) -> Foresight:

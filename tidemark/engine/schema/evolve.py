@@ -16,7 +16,7 @@ from tidemark.domain.columns.partitioning import quoted_parts
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct, as_text, holds_variant
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_table_of
-from tidemark.domain.errors import Refused, Stopped
+from tidemark.domain.errors import Overtaken, Refused, Stopped
 from tidemark.domain.ledger.guard import another_topic
 from tidemark.domain.plan.meanings import known, told_after
 from tidemark.domain.plan.schema_plan import (
@@ -30,15 +30,19 @@ from tidemark.domain.plan.schema_plan import (
 )
 from tidemark.domain.plan.table_plan import properties_after, with_table
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.decoding import NO_ID
 from tidemark.engine.schema.alter import Notes, alter
 from tidemark.engine.schema.by_hand import reviewed
 from tidemark.engine.schema.history import Entry, begun, history, noted, told, unfinished
-from tidemark.engine.schema.writers import VARIANT_FORMAT, TopicSchemas
+from tidemark.engine.schema.writers import VARIANT_FORMAT, TopicSchemas, read_schemas
+from tidemark.engine.table.takeover import renaming
 
 SETTLED_IDS = "tidemark.schema.settled"
 REMOVED = "tidemark.schema.removed"
+LOOKS = 3
+"""Times that a table is looked at while others change it in the same moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +153,31 @@ def evolve(
         said = {"topic": contract.topic, "cluster": contract.cluster, **finding.fields}
         raise Stopped(finding.state, contract.table, finding.detail, **said)
     return Evolution(plan, apply_changes(lake, contract, state, plan, run_id=run_id, approval=approval))
+
+
+def evolve_now(lake: Lake, contract: Contract, run_id: str) -> Evolution | None:
+    """Apply what the contract allows, outside of an ingest; None for a table that is not there yet.
+
+    Raises:
+        Stopped: it would change a table that was loaded from another topic.
+        Outage: catalog, registry, Kafka or Spark do not answer.
+        Overtaken: someone else changed the table in the same moment; look again.
+    """
+    with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+        for turn in range(LOOKS):
+            state = lake.state(contract.table, ledger=False)
+            if not state.exists:
+                moved = renaming(lake, contract)
+                return Evolution(moved, ()) if moved else None
+            if state.ledger is None:
+                return None
+            try:
+                with named(contract.table):
+                    return evolve(lake, contract, state, read_schemas(lake, contract), run_id=run_id)
+            except Overtaken:
+                if turn == LOOKS - 1:
+                    raise
+        return None
 
 
 def apply_changes(
