@@ -42,6 +42,7 @@ def ingest_assets(
         context: dg.AssetExecutionContext, config: IngestConfig, lake: LakeResource
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
         from assets.lane_run import run_tables  # noqa: PLC0415 - only a step pays for the engine's imports
+        from tidemark.engine.lane.append_work import AppendWork  # noqa: PLC0415
 
         if not context.selected_asset_keys:
             context.log.warning(
@@ -49,7 +50,7 @@ def ingest_assets(
             )
             return
         _known(config.first_seen, by_key, name)
-        yield from run_tables(context, lake, lane, by_key, pool_of(name), first_seen=config.first_seen)
+        yield from run_tables(context, lake, lane, by_key, pool_of(name), AppendWork, config.first_seen)
 
     return ingest
 

@@ -32,12 +32,10 @@ from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.config.discovery import read, update
-from tidemark.engine.lane.append_work import AppendWork
-from tidemark.engine.lane.serve import Report, catch_up_all, longest_without, serve
-from tidemark.engine.lane.upsert_work import UpsertWork
+from tidemark.engine.lane.serve import Report, Work, catch_up_all, longest_without, serve
 
-TableWork = AppendWork | UpsertWork
-MakeWork = Callable[[Lake, str, set[str], Event], TableWork]
+MakeWork = Callable[[Lake, str, set[str], Event], Work]
+"""Out of the lake, the run's id, the tables that were made before, and the flag that stops the run."""
 
 
 def run_tables(
@@ -46,7 +44,7 @@ def run_tables(
     lane: Lane,
     contracts: Mapping[str, Contract],
     pool: str,
-    make_work: MakeWork | None = None,
+    make_work: MakeWork,
     first_seen: Mapping[str, int] | None = None,
 ) -> Iterator[Told]:
     """Serve the selected tables, as the sensor wants it or until they have caught up.
@@ -54,7 +52,7 @@ def run_tables(
     A table in which a run of a sensor or a schedule has nothing to do gets no result: what is made of it would be
     built anew, and every look would be an event.
 
-    `make_work`: by default append tables are ingested. `first_seen`: see `IngestConfig`.
+    `first_seen`: see `IngestConfig`.
 
     Raises:
         dg.Failure: at the end, naming the tables that stopped.
@@ -68,9 +66,7 @@ def run_tables(
     with (
         resource.open() as lake,
         _told_if_ended(context, lake, left),
-        closing(
-            _reports(context, lake, lane, chosen, pool, make_work or AppendWork, first_seen or {})
-        ) as reports,
+        closing(_reports(context, lake, lane, chosen, pool, make_work, first_seen or {})) as reports,
     ):
         for report in reports:
             outcome, contract = report.outcome, contracts[report.outcome.table]
@@ -219,7 +215,7 @@ def _reports(
     work = make_work(lake, context.run_id, set(told), stop)
     if not by_sensor(context.run):
         in_turn = longest_without(chosen, told)
-        return catch_up_all(work, in_turn, lane, stop=stop, catch_up=work.catch_up)
+        return catch_up_all(work, in_turn, lane, stop=stop)
     return serve(
         work,
         chosen,

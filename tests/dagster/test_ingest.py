@@ -28,6 +28,7 @@ from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.quality_results import RuleResult, Sample
 from tidemark.domain.outcome import Commit, Outcome, Tally
 from tidemark.engine.config import discovery
+from tidemark.engine.lane import append_work
 from tidemark.engine.lane.serving import Standing
 
 ORDERS = AssetKey(["shop", "orders"])
@@ -105,7 +106,7 @@ class FakeWork:
 @pytest.fixture
 def run(defs, instance, lake, monkeypatch):
     """Runs tables of the default lane in this process."""
-    monkeypatch.setattr(run_module, "AppendWork", FakeWork)
+    monkeypatch.setattr(append_work, "AppendWork", FakeWork)
     monkeypatch.setattr(kafka_checks_run, "kept_for", lambda _cluster, topics: dict.fromkeys(topics))
     FakeWork.waiting, FakeWork.trouble, FakeWork.quality = {}, {}, {}
     lake.ends |= {"orders": {0: 10}, "clicks": {0: 10}}

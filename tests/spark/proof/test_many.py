@@ -10,6 +10,7 @@ from topics import order
 
 from tidemark.domain.config.platform import Lane
 from tidemark.engine.ingest.microbatch import microbatch
+from tidemark.engine.lane.append_work import AppendWork
 from tidemark.engine.lane.catch_up import catch_up
 from tidemark.engine.lane.serve import catch_up_all
 
@@ -19,13 +20,9 @@ MEGABYTE = 1024 * 1024
 def run_all(lakehouse, tables, parallel=4):
     """One run over several tables, as a click on all of them makes it."""
     contracts = [c for c in lakehouse.configuration().contracts if c.table in {t.name for t in tables}]
-    reports = catch_up_all(
-        None,
-        contracts,
-        Lane(parallel=parallel),
-        stop=threading.Event(),
-        catch_up=lambda contract: catch_up(lakehouse.lake, contract, "test"),
-    )
+    stop = threading.Event()
+    work = AppendWork(lakehouse.lake, "test", (), stop)
+    reports = catch_up_all(work, contracts, Lane(parallel=parallel), stop=stop)
     return {report.outcome.table: report.outcome for report in reports}
 
 

@@ -85,6 +85,9 @@ class World(Clock):
             self.at, {"stage": 0.5}, 1, 100, self.at,
         )  # fmt: skip
 
+    def catch_up(self, contract):
+        return Outcome(contract.table, "fresh", commits=1, rows=self.microbatch(contract).rows)
+
     def summarise(self, contract, tally, *, seconds, error):
         state = error.state if error else "fresh"
         fields = error.as_json() if error else None
@@ -517,13 +520,6 @@ def test_catching_up_begins_with_those_that_no_run_has_had_a_result_for():
 def test_catching_up_reports_every_table_and_ends():
     world = World()
     world.ends = {"a": 1, "b": 2}
-
-    def catch_up(which):
-        commit = world.microbatch(which)
-        return Outcome(which.table, "fresh", commits=1, rows=commit.rows)
-
-    reports = list(
-        catch_up_all(world, [contract("a"), contract("b")], lane(), stop=Event(), catch_up=catch_up)
-    )
+    reports = list(catch_up_all(world, [contract("a"), contract("b")], lane(), stop=Event()))
     assert {r.outcome.table: r.outcome.rows.written for r in reports} == {"shop.a": 1, "shop.b": 2}
     assert all(r.final for r in reports)

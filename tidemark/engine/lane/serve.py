@@ -42,6 +42,9 @@ class Work(Protocol):
     def microbatch(self, contract: Contract) -> Commit | None:
         """One batch, or None when nothing waits. Raises Outage or Stopped."""
 
+    def catch_up(self, contract: Contract) -> Outcome:
+        """All that waits at this moment. Never raises."""
+
     def summarise(
         self, contract: Contract, tally: Tally, *, seconds: float, error: Exception | None
     ) -> Outcome:
@@ -266,17 +269,10 @@ def _missed(last: datetime | None, now: datetime, lane: Lane) -> float:
     return math.inf if last is None else max(0, (now - last) // lane.max_run)
 
 
-def catch_up_all(
-    work: Work,
-    contracts: Sequence[Contract],
-    lane: Lane,
-    *,
-    stop: Event,
-    catch_up: Callable[[Contract], Outcome],
-) -> Generator[Report]:
-    """`catch_up` for every table, `lane.parallel` at once; the reports come as the tables finish."""
+def catch_up_all(work: Work, contracts: Sequence[Contract], lane: Lane, *, stop: Event) -> Generator[Report]:
+    """`Work.catch_up` for every table, `lane.parallel` at once; the reports come as the tables finish."""
     with _workers(work, lane, stop, None) as workers:
-        open_ones = {workers.submit(catch_up, contract) for contract in contracts}
+        open_ones = {workers.submit(work.catch_up, contract) for contract in contracts}
         while open_ones:
             done, open_ones = wait(open_ones, timeout=STEP.total_seconds(), return_when=FIRST_COMPLETED)
             yield from (Report(each.result(), final=True) for each in done)
