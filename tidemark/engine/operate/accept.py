@@ -24,7 +24,6 @@ from tidemark.engine.ingest.quarantine import inside
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.merge.missing_rows import unmade
 from tidemark.engine.operate.cut_off import unread_from
-from tidemark.engine.operate.replay_plan import now_us
 from tidemark.engine.schema.evolve import SETTLED_IDS, settled_ids
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.absent import unloaded
@@ -33,7 +32,7 @@ from tidemark.engine.table.folder import folder_fault
 from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish_receipt
-from tidemark.engine.table.settle import settle, settle_published
+from tidemark.engine.table.settle import now_us, settle, settle_published
 from tidemark.engine.table.starting_offsets import starting_offsets
 from tidemark.engine.table.unlogged import act_of, log_missing_act, log_missing_acts, log_noted
 

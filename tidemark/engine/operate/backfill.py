@@ -42,12 +42,12 @@ from tidemark.engine.operate.backfill_shadow import (
     windows,
 )
 from tidemark.engine.operate.backfill_source import check_time
-from tidemark.engine.operate.replay_plan import until_not_overtaken
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.lease import existing
 from tidemark.engine.table.operations import Operation, Signature, log_unfinished_act, logged
 from tidemark.engine.table.properties import set_properties
+from tidemark.engine.table.races import until_not_overtaken
 from tidemark.engine.table.settle import settle
 from tidemark.engine.table.unlogged import log_missing_acts
 

@@ -28,6 +28,8 @@ from tidemark.engine.operate.backfill_plan import Work, check_elsewhere, require
 from tidemark.engine.operate.backfill_shadow import Window, shadow_rows
 from tidemark.engine.operate.recount import (
     NO_ROWS,
+    UNCOUNTED,
+    Recount,
     counted_rows,
     counts_before,
     in_kafka,
@@ -37,17 +39,15 @@ from tidemark.engine.operate.recount import (
     waiting,
 )
 from tidemark.engine.operate.replay_plan import (
-    UNCOUNTED,
     Ground,
-    Recount,
     check_each_once,
     ground,
     judge_replay,
-    now_us,
     publish_and_settle,
 )
 from tidemark.engine.table.branch import branch_head, branch_identifier, dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Signature
+from tidemark.engine.table.settle import now_us
 from tidemark.engine.table.unlogged import act_of
 
 

@@ -24,7 +24,6 @@ from tidemark.engine.ingest.microbatch import microbatch
 from tidemark.engine.operate.backfill_pace import Pace
 from tidemark.engine.operate.backfill_plan import Work, require_shadow
 from tidemark.engine.operate.backfill_source import window_rows
-from tidemark.engine.operate.replay_plan import until_not_overtaken
 from tidemark.engine.schema.evolve import REMOVED, SETTLED_IDS, apply_changes, value_columns
 from tidemark.engine.table.branch import (
     Attempt,
@@ -37,6 +36,7 @@ from tidemark.engine.table.create import create
 from tidemark.engine.table.first_load import base_properties, create_as_own, first_ledger
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish, publish_receipt
+from tidemark.engine.table.races import until_not_overtaken
 
 _FOLLOWS = SchemaChanges(add_column="apply", widen_type="apply", incompatible="review")
 

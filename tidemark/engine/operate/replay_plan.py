@@ -3,11 +3,9 @@
 The receipt comes first and names what it asks of the quarantine table; `settle` carries that out.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
@@ -15,17 +13,16 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 from tidemark import __version__
 from tidemark.domain.columns.types import table_columns
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Outage, Overtaken, Refused, Stopped
+from tidemark.domain.errors import Outage, Refused, Stopped
 from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.guard import Topic, another_cluster, another_topic
-from tidemark.domain.ledger.ledger import Counts, Entry, Ledger, batch_id
+from tidemark.domain.ledger.ledger import Entry, Ledger, batch_id
 from tidemark.domain.ledger.offsets import Ranges
-from tidemark.domain.ledger.replay import Runs, replayed
+from tidemark.domain.ledger.replay import replayed
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.domain.times import moment
 from tidemark.engine.access.conditions import within
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.decoding import KeyDecoding
 from tidemark.engine.ingest.plan import Plan, stopped_by
@@ -34,16 +31,14 @@ from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.ingest.ready import evolved, require_covered
 from tidemark.engine.ingest.stage import Staged
+from tidemark.engine.operate.recount import Recount
 from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_columns
 from tidemark.engine.schema.keys import key_decoding
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.branch import branch_identifier
 from tidemark.engine.table.publish import publish
-from tidemark.engine.table.races import ATTEMPTS, stand_aside
 from tidemark.engine.table.settle import settle, settle_published
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,27 +110,6 @@ def _require_own_schemas(lake: Lake, contract: Contract, ledger: Ledger) -> None
         raise stopped_by(contract, finding)
 
 
-def until_not_overtaken(contract: Contract, attempt: Callable[[], T]) -> T:
-    """Try until nobody comes between; each attempt plans from the truth.
-
-    Raises:
-        Refused: it was overtaken too often.
-    """
-    last: Overtaken | None = None
-    for turn in range(1, ATTEMPTS + 1):
-        try:
-            with named(contract.table, topic=contract.topic, cluster=contract.cluster):
-                return attempt()
-        except Overtaken as overtaken:
-            last = overtaken
-            stand_aside(turn)
-    raise Refused(
-        f"{contract.table} is being written to all the time: overtaken {ATTEMPTS} times. {last}",
-        next_step=f"tidemark pause {contract.table}, repeat this, then tidemark resume {contract.table}",
-        table=contract.table,
-    )
-
-
 def judge_replay(
     lake: Lake, plan: Plan, staged: Staged, without: frozenset[str], remedy: str, replaced: str | None = None
 ) -> None:
@@ -186,23 +160,6 @@ def check_each_once(lake: Lake, plan: Plan, *, only: int | None = None) -> None:
         )
 
 
-class Recount(NamedTuple):
-    """What a replay does, by partition: counts before and after, the offsets, and the last truncate that is no row.
-
-    `reread`: the table's own topic was read again.
-    """
-
-    before: Mapping[int, Counts]
-    after: Mapping[int, Counts]
-    touched: Runs
-    truncates: Mapping[int, int]
-    reread: bool = False
-
-
-UNCOUNTED = Recount({}, {}, {}, {})
-"""Rows of elsewhere: the ledger knows no offsets of theirs."""
-
-
 def publish_and_settle(
     lake: Lake,
     plan: Plan,
@@ -243,8 +200,3 @@ def publish_and_settle(
     receipt = publish(lake, plan.attempt, written, ledger, unchanged, act=plan.act, says=says)
     settle_published(lake, plan.contract, ledger)
     return receipt
-
-
-def now_us() -> int:
-    """Unix microseconds; a settlement's marks are known by them."""
-    return time.time_ns() // 1000

@@ -35,20 +35,19 @@ from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quarantine_rows import exact_causes, explained_rows
 from tidemark.engine.ingest.stage import stage
 from tidemark.engine.look.quarantined import causes
+from tidemark.engine.operate.recount import Recount
 from tidemark.engine.operate.replay_plan import (
     Ground,
-    Recount,
     check_each_once,
     check_staged,
     ground,
     judge_replay,
-    now_us,
     publish_and_settle,
-    until_not_overtaken,
 )
 from tidemark.engine.table.branch import dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
-from tidemark.engine.table.races import or_overtaken
+from tidemark.engine.table.races import or_overtaken, until_not_overtaken
+from tidemark.engine.table.settle import now_us
 from tidemark.engine.table.unlogged import act_of, log_missing_acts
 
 MOST_RUNS = 5_000

@@ -28,6 +28,7 @@ from tidemark.engine.ingest.quarantine_rows import explained_rows
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.stage import stage
 from tidemark.engine.operate.recount import (
+    Recount,
     Rows,
     counted_rows,
     counts_before,
@@ -38,17 +39,16 @@ from tidemark.engine.operate.recount import (
 )
 from tidemark.engine.operate.replay_plan import (
     Ground,
-    Recount,
     check_each_once,
     ground,
     judge_replay,
-    now_us,
     publish_and_settle,
-    until_not_overtaken,
 )
 from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.table.branch import branch_head, branch_identifier, dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.races import until_not_overtaken
+from tidemark.engine.table.settle import now_us
 from tidemark.engine.table.unlogged import act_of, log_missing_acts
 
 

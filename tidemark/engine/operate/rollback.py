@@ -50,13 +50,13 @@ from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.look.headroom import compacted
 from tidemark.engine.operate.recount import waiting
-from tidemark.engine.operate.replay_plan import now_us, until_not_overtaken
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.branch import Attempt, dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish
-from tidemark.engine.table.settle import settle, settle_published
+from tidemark.engine.table.races import until_not_overtaken
+from tidemark.engine.table.settle import now_us, settle, settle_published
 from tidemark.engine.table.unlogged import act_of, log_missing_acts, log_noted
 
 

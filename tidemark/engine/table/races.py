@@ -1,6 +1,6 @@
 """Commits that another writer of the same table overtook: how they are known, and repeated where nothing contradicts.
 
-What asserts a head (`publish`) is never repeated here: whoever lost that plans again.
+What asserts a head (`publish`) is never repeated alone: whoever lost that plans again, as in `until_not_overtaken`.
 """
 
 import random
@@ -11,8 +11,9 @@ from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
 
-from tidemark.domain.errors import Overtaken
-from tidemark.engine.access.outages import LOST_RACE, says
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Overtaken, Refused
+from tidemark.engine.access.outages import LOST_RACE, named, says
 
 ATTEMPTS = 6
 """Times that a batch, a merge or a replay is planned, with no progress in between, before it gives up."""
@@ -48,6 +49,27 @@ def or_overtaken(table: str) -> Iterator[None]:
 def stand_aside(turn: int) -> None:
     """Wait before another plan, the longer the more were void, and by chance: two runs must not stay in step."""
     time.sleep(random.uniform(0.0, 0.1 * 2**turn))  # noqa: S311 - no secret
+
+
+def until_not_overtaken(contract: Contract, attempt: Callable[[], _T]) -> _T:
+    """Try until nobody comes between; each attempt plans from the truth.
+
+    Raises:
+        Refused: it was overtaken too often.
+    """
+    last: Overtaken | None = None
+    for turn in range(1, ATTEMPTS + 1):
+        try:
+            with named(contract.table, topic=contract.topic, cluster=contract.cluster):
+                return attempt()
+        except Overtaken as overtaken:
+            last = overtaken
+            stand_aside(turn)
+    raise Refused(
+        f"{contract.table} is being written to all the time: overtaken {ATTEMPTS} times. {last}",
+        next_step=f"tidemark pause {contract.table}, repeat this, then tidemark resume {contract.table}",
+        table=contract.table,
+    )
 
 
 def repeated(change: Callable[[], _T]) -> _T:

@@ -40,6 +40,11 @@ SETTLED = "tidemark.settled"
 TURNS = 6
 
 
+def now_us() -> int:
+    """Unix microseconds; a settlement's marks are known by them."""
+    return time.time_ns() // 1000
+
+
 def pending(ledger: Ledger | None, quarantine: Table | None) -> Settlement | None:
     """What the newest receipt asks of `quarantine` and is not done yet."""
     asked = ledger.settlement if ledger else None
