@@ -256,8 +256,15 @@ def _unpublishable(work: Work, why: str) -> Refused:
 
 def _compared(lake: Lake, work: Work, loaded: list[Window]) -> list[Compared]:
     """Raises Refused when what was copied is not what the source holds."""
-    compared = compare_windows(lake, work.contract, work.target, work.source, work.plan, loaded, work.opened)
-    _check_exact(work, compared)
+    compared = compare_windows(lake, work, loaded)
+    wrong = [each.told for each in compared if work.opened is not None and not each.equal]
+    if wrong:
+        raise Refused(
+            f"{len(wrong)} windows are not what {work.source} holds: did it change meanwhile?",
+            next_step=f"tidemark backfill {work.contract.table} --abort, then anew",
+            table=work.contract.table,
+            windows=wrong[:10],
+        )
     return compared
 
 
@@ -273,18 +280,6 @@ def _load(lake: Lake, work: Work, shadow: Contract, run_id: str, pace: Pace) -> 
             0, {p: min(end, max(first.get(p, 0), work.plan.start[p])) for p, end in work.plan.end.items()}
         )
     return load_records(lake, work, shadow, goals, run_id, pace)
-
-
-def _check_exact(work: Work, compared: list[Compared]) -> None:
-    """Raises Refused when what was copied is not what the source holds."""
-    wrong = [each.told for each in compared if work.opened is not None and not each.equal]
-    if wrong:
-        raise Refused(
-            f"{len(wrong)} windows are not what {work.source} holds: did it change meanwhile?",
-            next_step=f"tidemark backfill {work.contract.table} --abort, then anew",
-            table=work.contract.table,
-            windows=wrong[:10],
-        )
 
 
 def _summary(compared: list[Compared], loaded: list[Window]) -> dict[str, Any]:

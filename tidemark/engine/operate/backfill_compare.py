@@ -15,6 +15,7 @@ from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
+from tidemark.engine.operate.backfill_plan import Work
 from tidemark.engine.operate.backfill_shadow import Window, fit, shadow_rows
 from tidemark.engine.operate.backfill_source import Opened, time_of
 from tidemark.engine.schema.evolve import value_columns
@@ -52,28 +53,21 @@ class Compared:
         }
 
 
-def compare_windows(
-    lake: Lake,
-    contract: Contract,
-    target: TableState,
-    source: Source,
-    plan: Backfill,
-    loaded: Sequence[Window],
-    opened: Opened | None,
-) -> list[Compared]:
+def compare_windows(lake: Lake, work: Work, loaded: Sequence[Window]) -> list[Compared]:
     """Every window with its figures; keys are the contract's, else Kafka's, else whole rows."""
     if not loaded:
         return []
-    mine = shadow_rows(lake, contract, target, plan.epoch)
-    keys = _keys(contract, mine, source)
+    target, source, plan = work.target, work.source, work.plan
+    mine = shadow_rows(lake, work.contract, target, plan.epoch)
+    keys = _keys(work.contract, mine, source)
     found = _by_window(lake, mine, loaded, keys)
     other: dict[int, Figures] | None = None
     if source.kind == "own" and target.head is not None and target.ledger is not None:
         epoch = target.ledger.epoch
         there = head_rows(lake, target).where(rows_within(epoch, plan.ranges))
         other = _by_window(lake, there, loaded, keys)
-    elif opened is not None:
-        other = _of_source(opened, target, plan, keys, loaded[0].ranges[0].end - 1)
+    elif work.opened is not None:
+        other = _of_source(work.opened, target, plan, keys, loaded[0].ranges[0].end - 1)
     return [
         Compared(
             w,
