@@ -243,7 +243,7 @@ LENGTHS = {"string": "string", "bytes": "bytes", "list": {"type": "array", "item
 @pytest.mark.parametrize("schema", LENGTHS.values(), ids=LENGTHS)
 def test_a_damaged_length_does_not_take_the_server_down(spark: SparkSession, schema: Any) -> None:
     if missing_limits(spark):
-        pytest.fail("start the server with tidemark.domain.formats.avro_limits.JVM_OPTIONS")
+        pytest.fail("start the server with tidemark.domain.spark_server.JVM_OPTIONS")
     whole = record(("v", schema))
     decoding = Decoding("avro", columns_of(whole), 0, {3: schema_of(whole)})
     rows = rows_of(spark, decoding, [framed(3, HUGE + b"abc"), framed(3, b"\x00")])

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidemark.domain.formats.avro_limits import JVM_OPTIONS as AVRO_LIMITS
-from tidemark.domain.kafka_readers import BRIEF_CONSUMERS
+from tidemark.domain.spark_server import BRIEF_CONSUMERS, JVM_OPTIONS
 from tidemark.services import python_workers
 from tidemark.services.catalog import NAME, LocalCatalog
 from tidemark.services.class_archive import ClassArchive
@@ -67,7 +66,7 @@ JVM = (
     "--sun-misc-unsafe-memory-access=allow",  # Java 24 and later: Arrow in Netty's memory, nothing without it
     "-Duser.timezone=UTC",
     *PATIENT_COMPILER,
-    *AVRO_LIMITS,
+    *JVM_OPTIONS,
 )
 HADOOP_SINCE = 23
 # Hadoop's own starts a `chmod` for each file that it writes to a local disk: sixteen processes a commit.

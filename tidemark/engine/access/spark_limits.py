@@ -1,13 +1,12 @@
 """What reading and decoding ask of a Spark server and of a session.
 
-Belongs here: the server's bounds on what a damaged record may allocate (`avro_limits`) and on what its Kafka readers
-keep (`kafka_readers`), and the settings that make reading and wide tables fast and take names as they are.
+Belongs here: whether the server was started with its bounds (`domain/spark_server.py`), and the settings that make
+reading and wide tables fast and take names as they are.
 """
 
 from pyspark.sql import SparkSession
 
-from tidemark.domain.formats.avro_limits import LIMITS
-from tidemark.domain.kafka_readers import BRIEF_CONSUMERS
+from tidemark.domain.spark_server import AVRO_LIMITS, BRIEF_CONSUMERS
 
 SESSION_SETTINGS = {
     "spark.sql.codegen.hugeMethodLimit": "8000",
@@ -28,12 +27,12 @@ def missing_limits(spark: SparkSession) -> tuple[str, ...]:
 
     Asks one JVM of the server, the one that runs the query.
     """
-    asked = ", ".join(f"java_method('java.lang.System', 'getProperty', '{name}')" for name in LIMITS)
+    asked = ", ".join(f"java_method('java.lang.System', 'getProperty', '{name}')" for name in AVRO_LIMITS)
     found = spark.sql(f"SELECT {asked}").first()
-    answers = tuple(found) if found else (None,) * len(LIMITS)
+    answers = tuple(found) if found else (None,) * len(AVRO_LIMITS)
     return tuple(
         f"-D{name}={limit}"
-        for (name, limit), answer in zip(LIMITS.items(), answers, strict=True)
+        for (name, limit), answer in zip(AVRO_LIMITS.items(), answers, strict=True)
         if not answer
     )
 

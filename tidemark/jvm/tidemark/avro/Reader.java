@@ -21,7 +21,7 @@ abstract class Reader {
     row.update(field, object(in));
   }
 
-  /** Avro's own limits, and where a server was started without them those of `tidemark/domain/formats/avro_limits.py`. */
+  /** Avro's own limits, and where a server was started without them those of `tidemark/domain/spark_server.py`. */
   private static long limit(String name, long otherwise) {
     return Long.getLong("org.apache.avro.limits." + name, otherwise);
   }
