@@ -16,9 +16,9 @@ from assets.names import pool_of
 from resources.lake import LakeResource
 from sensors.cursor import dump, parse
 from sensors.dead_runs import bury
-from sensors.kafka_lag_tick import requested
 from sensors.observations import results_of_the_dead, unseen_freshness
 from sensors.on_disk import runnable
+from sensors.run_requests import requested
 from sensors.runs import ended, operated, under_way
 from sensors.tick import OUTAGES_ASKED, READ_EVERY, READS, Tick
 from tidemark.domain.cadence.freshness import of_paused
