@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.upsert import upsert_table_of
+from tidemark.domain.config.upsert import UpsertTable, upsert_table_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
-from tidemark.engine.merge import pair as merge_state
+from tidemark.engine.merge.pair import own_receipts
 
 NAMED = "tidemark.named."
 """A property `tidemark.named.<who>` = snapshot id keeps that snapshot for a reader of the table."""
@@ -26,14 +26,26 @@ class Named:
 
 def named_snapshots(lake: Lake, contract: Contract, table: str) -> Named:
     """What must stay of `table`, one of the tables of `contract`."""
-    loaded = load(lake.catalog, table)
+    loaded, current = load(lake.catalog, table), upsert_table_of(contract)
     merged: frozenset[int] = frozenset()
     remembered: frozenset[int] = frozenset()
-    if table == contract.table:
-        merged = merge_state.named_snapshots(lake, contract)
-    elif (current := upsert_table_of(contract)) and table == current.memory:
-        remembered = merge_state.remembered_snapshots(lake, current)
+    if current and table == contract.table:
+        merged = _merged(lake, current)
+    elif current and table == current.memory:
+        remembered = _remembered(lake, current)
     return Named(merged | remembered | noted(loaded.metadata.properties if loaded else {}), merged)
+
+
+def _merged(lake: Lake, current: UpsertTable) -> frozenset[int]:
+    """Snapshots of the append table that its upsert table names: they tell whether history was undone."""
+    merged = lake.state(current.contract.table, ledger=False).merged
+    return frozenset({merged.append_snapshot}) if merged else frozenset()
+
+
+def _remembered(lake: Lake, current: UpsertTable) -> frozenset[int]:
+    """Snapshots of the memory of hard deletes that any receipt of the upsert table goes with: a rollback reads them."""
+    named = (ledger.memory for _, ledger in own_receipts(lake, current.contract.table))
+    return frozenset(each for each in named if each)
 
 
 def noted(properties: Mapping[str, str]) -> frozenset[int]:

@@ -198,21 +198,6 @@ def merged_upto(lake: Lake, contract: Contract) -> tuple[int, dict[int, int]] | 
     return merged.epoch, dict(merged.next)
 
 
-def named_snapshots(lake: Lake, contract: Contract) -> frozenset[int]:
-    """Snapshots of the append table that its upsert table names: they tell whether history was undone."""
-    current = upsert_table_of(contract)
-    if current is None:
-        return frozenset()
-    merged = lake.state(current.contract.table, ledger=False).merged
-    return frozenset({merged.append_snapshot}) if merged else frozenset()
-
-
-def remembered_snapshots(lake: Lake, current: UpsertTable) -> frozenset[int]:
-    """Snapshots of the memory of hard deletes that any receipt of the upsert table goes with: a rollback reads them."""
-    named = (ledger.memory for _, ledger in own_receipts(lake, current.contract.table))
-    return frozenset(each for each in named if each)
-
-
 def _holds_others(append: Table, merged: int | None) -> bool:
     """Whether a backfill from elsewhere has left rows.
 
