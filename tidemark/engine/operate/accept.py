@@ -51,10 +51,10 @@ def accept(lake: Lake, contract: Contract, what: Acceptance, signature: Signatur
     try:
         operation = _ACCEPTANCES[what](lake, contract, signature)
     except Refused:
-        died = None if signature.dry_run else _died(lake, contract, what)
-        if died is None:
+        late = None if signature.dry_run else _logged_late(lake, contract, what)
+        if late is None:
             raise
-        operation = died
+        operation = late
     if not signature.dry_run:
         log_missing_acts(lake, contract.table)
     return operation
@@ -191,7 +191,7 @@ _ACCEPTANCES: dict[Acceptance, Callable[[Lake, Contract, Signature], Operation]]
 }
 
 
-def _died(lake: Lake, contract: Contract, what: Acceptance) -> Operation | None:
+def _logged_late(lake: Lake, contract: Contract, what: Acceptance) -> Operation | None:
     """The same acceptance of a run that died before it was logged: receipt or table tells of it; it is logged now."""
     if what != "quarantine-batch":
         return log_missing_act(lake, contract.table, "accept", what=what)

@@ -45,10 +45,10 @@ def accept_upsert(lake: Lake, current: UpsertTable, what: Acceptance, signature:
     try:
         operation = _first_load(lake, current, what, signature)
     except Refused:
-        died = None if signature.dry_run else log_missing_act(lake, table, "accept", what=what)
-        if died is None:
+        late = None if signature.dry_run else log_missing_act(lake, table, "accept", what=what)
+        if late is None:
             raise
-        operation = died
+        operation = late
     if not signature.dry_run:
         log_missing_acts(lake, table)
     return operation
@@ -68,7 +68,7 @@ def _first_load(lake: Lake, current: UpsertTable, what: Acceptance, signature: S
         raise unloaded(lake, append)
     state = pair.state
     lost = state.head is not None and state.merged is None
-    if state.exists and not (lost or lacking(pair) or _stands(lake, pair)):
+    if state.exists and not (lost or lacking(pair) or _merges_stop(lake, pair)):
         raise Refused(
             f"{table}: nothing to accept with --first-load: the ledger is there",
             next_step=f"tidemark status {table}",
@@ -91,7 +91,7 @@ def _first_load(lake: Lake, current: UpsertTable, what: Acceptance, signature: S
     )
 
 
-def _stands(lake: Lake, pair: Pair) -> bool:
+def _merges_stop(lake: Lake, pair: Pair) -> bool:
     """Whether merges stop because what was merged was undone, and append rows are gone."""
     return not pair.whole and isinstance(next_step(lake, pair, LIMIT), Rebuild)
 

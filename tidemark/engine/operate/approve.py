@@ -64,8 +64,8 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
         moved = None if state.exists else renaming(lake, contract)
         waits = moved or plan_evolution(contract, state, schemas)
         approval = _continued(state, waits, approval)
-        if died := _died(lake, contract, state, waits, approval.plan, signature):
-            return died
+        if late := _logged_late(lake, contract, state, waits, approval.plan, signature):
+            return late
         _check(contract, waits, approval.plan)
         if not signature.dry_run:
             if moved is not None:
@@ -86,8 +86,8 @@ def _approve_upsert(lake: Lake, upsert: UpsertTable, approval: Approval, signatu
     contract, pair = upsert.contract, read_pair(lake, upsert, ledger=False)
     waits = plan_follow(upsert, pair.state, columns_for(upsert, pair.state, pair.columns))
     approval = _continued(pair.state, waits, approval)
-    if died := _died(lake, contract, pair.state, waits, approval.plan, signature):
-        return died
+    if late := _logged_late(lake, contract, pair.state, waits, approval.plan, signature):
+        return late
     _check(contract, waits, approval.plan)
     if not signature.dry_run:
         apply_changes(lake, contract, pair.state, waits, run_id=signature.run_id, approval=approval)
@@ -99,7 +99,7 @@ def _continued(state: TableState, waits: SchemaPlan, approval: Approval) -> Appr
     return replace(approval, plan=waits.id) if is_rest(state, waits.of("review"), approval.plan) else approval
 
 
-def _died(
+def _logged_late(
     lake: Lake, contract: Contract, state: TableState, waits: SchemaPlan, plan: str, signature: Signature
 ) -> Operation | None:
     """The same approval of a run that died before it was logged: the table's history has it; it is logged now."""

@@ -73,9 +73,9 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
             raise unloaded(lake, contract.table)
         source = parse_source(asked.source, contract.cluster)
         found = under_way(lake, contract)
-        died = _died(lake, contract, target, signature) if found is None else None
-        if asked.abort and died is not None:
-            return died
+        late = _logged_late(lake, contract, target, signature) if found is None else None
+        if asked.abort and late is not None:
+            return late
         if asked.abort:
             told, after = _abort(lake, contract, found, signature), target.head
         elif found is None and (done := _done(lake, contract, target, source, asked)) is not None:
@@ -96,7 +96,9 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
         return operation
 
 
-def _died(lake: Lake, contract: Contract, target: TableState, signature: Signature) -> Operation | None:
+def _logged_late(
+    lake: Lake, contract: Contract, target: TableState, signature: Signature
+) -> Operation | None:
     """The abort of a run that died when all was dropped and nothing logged; it is logged, now."""
     text = target.properties.get(ABORTING)
     if signature.dry_run or not text:

@@ -24,9 +24,9 @@ def pause(lake: Lake, contract: Contract, signature: Signature) -> Operation:
     if not signature.dry_run:
         log_missing_acts(lake, contract.table)
     if state.paused:
-        died = _died(lake, state, "pause", signature)
-        if died is not None:
-            return died
+        late = _logged_late(lake, state, "pause", signature)
+        if late is not None:
+            return late
         raise Refused(
             f"{contract.table} is paused already: {state.properties[PAUSED]}",
             next_step=f"tidemark resume {contract.table} --reason …",
@@ -45,9 +45,9 @@ def resume(lake: Lake, contract: Contract, signature: Signature) -> Operation:
     if not signature.dry_run:
         log_missing_acts(lake, contract.table)
     if not state.paused:
-        died = _died(lake, state, "resume", signature)
-        if died is not None:
-            return died
+        late = _logged_late(lake, state, "resume", signature)
+        if late is not None:
+            return late
         raise Refused(
             f"{contract.table} is not paused",
             next_step=f"nothing; tidemark status {contract.table} says how it stands",
@@ -63,7 +63,7 @@ def _existing(lake: Lake, contract: Contract) -> TableState:
     return state
 
 
-def _died(lake: Lake, state: TableState, verb: str, signature: Signature) -> Operation | None:
+def _logged_late(lake: Lake, state: TableState, verb: str, signature: Signature) -> Operation | None:
     """The same act of a run that died before it was logged; it is, now."""
     return None if signature.dry_run else log_noted(lake, state, _PROPERTY[verb])
 

@@ -118,7 +118,7 @@ def rollback(
         if not signature.dry_run:
             log_missing_acts(lake, contract.table)
         target.require_one(contract.table)
-        before = _stands(lake, contract).head
+        before = _state_of_any_head(lake, contract).head
         step, after = until_not_overtaken(
             contract, lambda: _attempt(lake, contract, target, signature, downstream)
         )
@@ -140,7 +140,7 @@ def rollback(
 def _attempt(
     lake: Lake, contract: Contract, target: Target, signature: Signature, downstream: Sequence[str]
 ) -> tuple[_Step, int | None]:
-    state = _stands(lake, contract)
+    state = _state_of_any_head(lake, contract)
     if state.ledger is None:
         raise unloaded(lake, contract.table)
     if not signature.dry_run:
@@ -178,7 +178,7 @@ def _telling_of_the_pause(contract: Contract) -> Iterator[None]:
         raise
 
 
-def _stands(lake: Lake, contract: Contract) -> TableState:
+def _state_of_any_head(lake: Lake, contract: Contract) -> TableState:
     """The table as it is now, also when somebody took main back to half of a commit: this is the way out."""
     state = lake.state(contract.table, ledger=False)
     return state if state.ledger is not None else lake.state(contract.table)
