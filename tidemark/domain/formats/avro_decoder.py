@@ -53,7 +53,8 @@ from tidemark.domain.formats.avro_nodes import (
 AVRO_OPTIONS = {"mode": "PERMISSIVE", "datetimeRebaseMode": "CORRECTED"}
 """CORRECTED is the default, but a session may say otherwise, and dates must not depend on it."""
 SENTINEL = bytes.fromhex("a7e1c05d9b3f6284")
-HEADER_SIZE = 5
+ID_SIZE = 4
+HEADER_SIZE = 1 + ID_SIZE
 """Bytes before the value in Confluent's wire format: a zero and the schema id, big-endian."""
 
 VOID = Primitive("void")

@@ -15,7 +15,7 @@ from tidemark.domain.columns.spark_types import quoted_name, spark_ddl
 from tidemark.domain.columns.types import BINARY, Field, Primitive, holds_variant
 from tidemark.domain.formats.avro import AvroSchema
 from tidemark.domain.formats.avro_columns import WHOLE_VALUE
-from tidemark.domain.formats.avro_decoder import AVRO_OPTIONS, HEADER_SIZE, SENTINEL, decoder_schema
+from tidemark.domain.formats.avro_decoder import AVRO_OPTIONS, HEADER_SIZE, ID_SIZE, SENTINEL, decoder_schema
 from tidemark.domain.formats.avro_nodes import Node, Record, skeleton
 from tidemark.domain.formats.debezium import reader_row
 from tidemark.engine.access.nested import field_of
@@ -28,7 +28,6 @@ from tidemark.engine.decode.routes import branch_of, branch_route, route_of
 from tidemark.engine.decode.text import exactly
 from tidemark.engine.decode.variant import lost, with_variants
 
-_ID_SIZE = 4
 _SIGN = 1 << 31
 
 
@@ -185,13 +184,13 @@ def _schema_id(decoding: Decoding) -> Column:
     if decoding.framing == "bare":
         return F.when(value.isNotNull(), F.lit(next(iter(decoding.writers))))
     known = {*decoding.writers, *decoding.uncovered, *decoding.skipped, *decoding.unfit}
-    prefixes = {schema_id: F.lit(b"\0" + schema_id.to_bytes(_ID_SIZE, "big")) for schema_id in sorted(known)}
+    prefixes = {schema_id: F.lit(b"\0" + schema_id.to_bytes(ID_SIZE, "big")) for schema_id in sorted(known)}
     found = reduce(
         lambda cases, item: cases.when(F.startswith(value, item[1]), F.lit(item[0])),
         prefixes.items(),
         F.when(value.isNull() | ~F.startswith(value, F.lit(b"\0")) | (F.length(value) < HEADER_SIZE), None),
     )
-    number = F.conv(F.hex(F.substring(value, 2, _ID_SIZE)), 16, 10).cast("bigint")
+    number = F.conv(F.hex(F.substring(value, 2, ID_SIZE)), 16, 10).cast("bigint")
     signed = F.when(number >= _SIGN, number - 2 * _SIGN).otherwise(number)
     return found.otherwise(signed).cast("int")
 

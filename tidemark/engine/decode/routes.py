@@ -7,12 +7,11 @@ from typing import Protocol
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark's documentation uses
 
+from tidemark.domain.formats.avro_decoder import ID_SIZE
 from tidemark.domain.formats.avro_nodes import Node, Union
 from tidemark.domain.formats.routes import UNROUTED, Route
 from tidemark.engine.decode.avro import member
 from tidemark.engine.decode.debezium import SKIP
-
-_ID_SIZE = 4
 
 
 class Routed(Protocol):
@@ -33,7 +32,7 @@ def route_of(decoding: Routed, schema_id: Column) -> Column | None:
     None where nothing can be.
     """
     cases: list[tuple[Column, str]] = [
-        (F.startswith(F.col("value"), F.lit(b"\0" + i.to_bytes(_ID_SIZE, "big") + prefix)), _cause(route))
+        (F.startswith(F.col("value"), F.lit(b"\0" + i.to_bytes(ID_SIZE, "big") + prefix)), _cause(route))
         for i, prefixes in sorted(decoding.indexes.items())
         for prefix, route in prefixes.items()
     ]

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tidemark.domain.formats.avro_decoder import HEADER_SIZE
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.schema.event_routes import IDS_LOOKED_UP, message_names, type_names
 
-HEADER = 5
 NAMED = 10
 """Record types that are told by name."""
 
@@ -24,7 +24,7 @@ class Typed:
 
 def framed(value: bytes) -> bool:
     """Whether the value begins as the registry's wire format does."""
-    return len(value) >= HEADER and value[0] == 0
+    return len(value) >= HEADER_SIZE and value[0] == 0
 
 
 def typed(lake: Lake, cluster: str, values: Sequence[bytes]) -> list[Typed]:
@@ -59,12 +59,12 @@ def _events(names: Iterable[str], namespace: str) -> Iterator[str]:
 
 
 def _id(value: bytes) -> int:
-    return int.from_bytes(value[1:HEADER], "big")
+    return int.from_bytes(value[1:HEADER_SIZE], "big")
 
 
 def _name(version: RegisteredSchema, value: bytes) -> str | None:
     if version.type == "PROTOBUF":
         prefixes = message_names(version)
-        return next((prefixes[p] for p in prefixes if value.startswith(p, HEADER)), None)
+        return next((prefixes[p] for p in prefixes if value.startswith(p, HEADER_SIZE)), None)
     names = type_names(version)
     return names[0] if len(names) == 1 else None

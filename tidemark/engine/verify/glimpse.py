@@ -10,13 +10,13 @@ import fastavro
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
+from tidemark.domain.formats.avro_decoder import HEADER_SIZE
 from tidemark.domain.formats.debezium import META
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.verify.exact_json import read_exactly
 from tidemark.engine.verify.glimpse_protobuf import read_message
 
-HEADER = 5
 """A zero byte and four of the schema id."""
 MOST = 1_000_000
 """Bytes of a value that are looked at."""
@@ -30,7 +30,7 @@ def glimpse(
         return None
     bare = contract.value.schema_mode != "by_schema_id"
     framed = not bare and schema_id is not None and value[:1] == b"\0"
-    payload = value[HEADER:] if framed else value
+    payload = value[HEADER_SIZE:] if framed else value
     text = _document(payload)
     if text is not None or not (framed or bare) or schema_id is None:
         return text
@@ -46,8 +46,8 @@ def is_skipped(lake: Lake, contract: Contract, value: bytes | None) -> bool | No
     envelope = contract.value.envelope
     if envelope == "none" or not value:
         return None
-    framed = contract.value.schema_mode == "by_schema_id" and value[:1] == b"\0" and len(value) > HEADER
-    found = glimpse(lake, contract, value, int.from_bytes(value[1:HEADER]) if framed else None)
+    framed = contract.value.schema_mode == "by_schema_id" and value[:1] == b"\0" and len(value) > HEADER_SIZE
+    found = glimpse(lake, contract, value, int.from_bytes(value[1:HEADER_SIZE]) if framed else None)
     change = found["decoded"] if found else None
     if isinstance(change, Mapping) and isinstance(change.get("payload"), Mapping):
         change = change["payload"]
