@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+DAY_MS = 86_400_000
+
 
 def moment(number: int | None, per_second: int = 1000) -> datetime | None:
     """A count of milliseconds (or of other parts of a second) since 1970 as a time.

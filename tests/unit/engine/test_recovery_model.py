@@ -15,7 +15,8 @@ from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.replay import counted_before, replayed, rewound, runs_between
 from tidemark.domain.ledger.settlement import Resolution, Settlement, taken_back
 from tidemark.domain.maintenance import snapshot_keep
-from tidemark.domain.maintenance.snapshot_keep import DAY_MS, MAIN, Ref, Snap
+from tidemark.domain.maintenance.snapshot_keep import MAIN, Ref, Snap
+from tidemark.domain.times import DAY_MS
 from tidemark.engine.table.counted_quarantine import OPEN, standing
 
 FIRST = 4

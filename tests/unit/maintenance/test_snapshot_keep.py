@@ -6,15 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.domain.config.contract import Snapshots
-from tidemark.domain.maintenance.snapshot_keep import (
-    DAY_MS,
-    Ref,
-    Snap,
-    chain,
-    given_up,
-    is_dead,
-    keep,
-)
+from tidemark.domain.maintenance.snapshot_keep import Ref, Snap, chain, given_up, is_dead, keep
+from tidemark.domain.times import DAY_MS
 from tidemark.engine.maintain.named_snapshots import NAMED, noted
 
 NOW = 100 * DAY_MS

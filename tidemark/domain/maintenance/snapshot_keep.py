@@ -11,8 +11,8 @@ from typing import Literal
 
 from tidemark.domain.config.contract import Snapshots
 from tidemark.domain.ledger.ledger import BRANCH_PREFIX, LEDGER_TAG
+from tidemark.domain.times import DAY_MS
 
-DAY_MS = 86_400_000
 LEASE_PREFIX = f"{BRANCH_PREFIX}maintenance_"
 MAIN = "main"
 

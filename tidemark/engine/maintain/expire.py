@@ -16,8 +16,9 @@ from pyiceberg.table.metadata import TableMetadata
 from tidemark.domain.config.contract import Snapshots
 from tidemark.domain.config.units import counted
 from tidemark.domain.maintenance.gain import Gain
-from tidemark.domain.maintenance.snapshot_keep import DAY_MS, Keep, Ref, Snap, keep
+from tidemark.domain.maintenance.snapshot_keep import Keep, Ref, Snap, keep
 from tidemark.domain.plan.table_properties import GC_ENABLED
+from tidemark.domain.times import DAY_MS
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import is_receipt, load
 from tidemark.engine.faults import pause_point

@@ -19,6 +19,7 @@ from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.plan.proposal import Keys, Reason, Seen, Sizes, declared_fields, json_text_columns
 from tidemark.domain.suggest import nearest
+from tidemark.domain.times import DAY_MS
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.decode.shipped.connect_json import opened
@@ -31,7 +32,6 @@ from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 
 PATIENCE = 20.0
 """Seconds that the sample may take."""
-DAY_MS = 86_400_000
 _FOREIGN = 0.05
 _UNREAD = (
     "none of the {:,} offsets of the topic gave a committed record within {:.0f} s, and the registry has no schema for "

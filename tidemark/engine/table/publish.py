@@ -24,6 +24,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
 from tidemark.domain.ledger.ledger import ACT_PROPERTY, LEDGER_PROPERTY, LEDGER_TAG, Ledger, branch_name
 from tidemark.domain.ledger.merge_ledger import MergeLedger
+from tidemark.domain.times import DAY_MS
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.table_state import TableState, ancestors, summary_of
@@ -44,7 +45,6 @@ from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.races import repeated, was_overtaken
 
 TAG_RETENTION_DAYS = 36_500
-_DAY_MS = 86_400_000
 
 
 class _OneSnapshot(Transaction):
@@ -266,7 +266,7 @@ def _compare_and_set(
         updates=(
             *added,
             ref_at(MAIN_BRANCH, "branch", target),
-            ref_at(LEDGER_TAG, "tag", target, max_age_ms=TAG_RETENTION_DAYS * _DAY_MS),
+            ref_at(LEDGER_TAG, "tag", target, max_age_ms=TAG_RETENTION_DAYS * DAY_MS),
             *((RemoveSnapshotRefUpdate(ref_name=attempt.branch),) if staged else ()),
             *((SetPropertiesUpdate(updates=receipt.says),) if receipt.says else ()),
         ),
