@@ -31,7 +31,7 @@ def drill_platform(context: dg.OpExecutionContext, config: Drill, lake: LakeReso
 
     signature = signed(context, config)
     try:
-        with lake.open() as opened, named("-", cluster=config.cluster):
+        with lake.open() as opened, named(cluster=config.cluster):
             operation = drill(opened, config.scenarios, config.cluster, signature, say).as_json()
     except TidemarkError as error:
         raise shown_failure(error) from error

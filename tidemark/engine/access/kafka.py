@@ -19,7 +19,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.errors import NO_TABLE, Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import known_id
 from tidemark.engine.access.outages import KAFKA_DENIES, KAFKA_LACKS
@@ -222,7 +222,7 @@ class KafkaAdmin:
         except KafkaException as error:
             raise self._translated(error) from error
         except TimeoutError as error:
-            raise Outage("kafka_down", "-", self._why("no answer"), cluster=self.cluster) from error
+            raise Outage("kafka_down", NO_TABLE, self._why("no answer"), cluster=self.cluster) from error
         self._auth_failed = False
         return found
 
@@ -238,11 +238,11 @@ class KafkaAdmin:
         fault = error.args[0]
         self._admin.poll(0)  # only then are the client's own errors told, among them why it cannot connect
         if fault.code() in KAFKA_LACKS:
-            return Stopped("topic_missing", "-", fault.str(), cluster=self.cluster)
+            return Stopped("topic_missing", NO_TABLE, fault.str(), cluster=self.cluster)
         if fault.code() in KAFKA_DENIES or self._auth_failed:
-            return Stopped("permission_denied", "-", self._why(fault.str()), cluster=self.cluster)
+            return Stopped("permission_denied", NO_TABLE, self._why(fault.str()), cluster=self.cluster)
         outage = _NoLeader if fault.code() in _ELECTING else Outage
-        return outage("kafka_down", "-", self._why(fault.str()), cluster=self.cluster)
+        return outage("kafka_down", NO_TABLE, self._why(fault.str()), cluster=self.cluster)
 
     def _why(self, detail: str) -> str:
         return "; ".join([detail, *self._errors[-1:]])

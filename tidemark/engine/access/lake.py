@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Outage, Refused, Stopped
+from tidemark.domain.errors import NO_TABLE, Outage, Refused, Stopped
 from tidemark.domain.ledger.guard import Topic, another_cluster
 from tidemark.domain.secrets import redact_text
 from tidemark.engine.access.kafka import KafkaAdmin
@@ -68,7 +68,7 @@ class Lake:
             if self._catalog is None:
                 block = self.platform.catalog
                 try:
-                    with named("-"):
+                    with named():
                         spare_parsing()
                         AVAILABLE_CATALOGS[CatalogType.REST] = _rest_catalog
                         properties = {PY_IO_IMPL: FILE_IO, **block.pyiceberg_properties()}
@@ -89,13 +89,13 @@ class Lake:
             if self._spark is None:
                 address = self.platform.spark.address
                 if not listens(address, CONNECT):
-                    raise Outage("spark_down", "-", f"nothing listens at {redact_text(address)}")
+                    raise Outage("spark_down", NO_TABLE, f"nothing listens at {redact_text(address)}")
                 try:
                     self._spark = self._opened()
                 except (Stopped, Outage):
                     raise
                 except Exception as error:
-                    raise Outage("spark_down", "-", f"{type(error).__name__}: {error}"[:400]) from error
+                    raise Outage("spark_down", NO_TABLE, f"{type(error).__name__}: {error}"[:400]) from error
             return self._spark
 
     def require_spark(self) -> None:
@@ -104,7 +104,7 @@ class Lake:
         Raises:
             Outage: `spark_down`.
         """
-        with named("-"):
+        with named():
             self.spark().conf.get("spark.sql.session.timeZone")
 
     def _opened(self) -> SparkSession:
@@ -143,7 +143,7 @@ class Lake:
                     self._kafka[cluster] = KafkaAdmin(cluster, properties)
                 except KafkaException as error:
                     why = f"kafka.{cluster} in platform.yaml: {error.args[0].str()}"
-                    raise Stopped("misconfigured", "-", why, cluster=cluster) from error
+                    raise Stopped("misconfigured", NO_TABLE, why, cluster=cluster) from error
             return self._kafka[cluster]
 
     def registry(self, cluster: str) -> Registry:
@@ -156,7 +156,9 @@ class Lake:
             if cluster not in self._registries:
                 block = self.platform.schema_registry.get(cluster)
                 if block is None:
-                    raise Stopped("misconfigured", "-", f"platform.yaml has no schema_registry.{cluster}")
+                    raise Stopped(
+                        "misconfigured", NO_TABLE, f"platform.yaml has no schema_registry.{cluster}"
+                    )
                 self._registries[cluster] = Registry(cluster, block)
             return self._registries[cluster]
 
@@ -173,8 +175,8 @@ class Lake:
                 return found
             ledger = self.state(contract.table, ledger=False).ledger
             if finding := another_cluster(ledger, kafka.cluster_id()):
-                raise Stopped(finding.state, "-", finding.detail, **finding.fields)
-            raise Stopped("topic_missing", "-", "")
+                raise Stopped(finding.state, NO_TABLE, finding.detail, **finding.fields)
+            raise Stopped("topic_missing", NO_TABLE, "")
 
     def state(self, table: str, *, ledger: bool = True) -> TableState:
         """The table as it is now (see `read_state`); with `ledger` false a table that lost its own is let pass."""

@@ -206,7 +206,7 @@ def _of_kafka(fault: KafkaError) -> State:
 
 
 @contextmanager
-def named(table: str, *, topic: str = "?", cluster: str = "main") -> Iterator[None]:
+def named(table: str = NO_TABLE, *, topic: str = "?", cluster: str = "main") -> Iterator[None]:
     """Turn what client libraries raise inside the block into our errors, named after `table`.
 
     Raises:

@@ -16,7 +16,7 @@ import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from tidemark.domain.config.platform import SchemaRegistry
-from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.errors import NO_TABLE, Outage, Stopped
 
 TIMEOUT, BRIEF = 10.0, 2.0
 _NOT_FOUND = 404
@@ -164,7 +164,9 @@ class Registry:
         try:
             return self._client.request(method, self._url + path, **what).raise_for_status()
         except httpx.HTTPError as error:
-            raise Outage("registry_down", "-", f"{method} {path}: {error}", cluster=self.cluster) from error
+            raise Outage(
+                "registry_down", NO_TABLE, f"{method} {path}: {error}", cluster=self.cluster
+            ) from error
 
     def close(self) -> None:
         """Close the connections."""
@@ -190,7 +192,7 @@ class Registry:
         if found is None:
             raise Outage(
                 "registry_down",
-                "-",
+                NO_TABLE,
                 f"version {number} of {subject} vanished while it was read",
                 cluster=self.cluster,
             )
@@ -225,7 +227,7 @@ class Registry:
             if found is None:
                 raise Stopped(
                     "schema_unsupported",
-                    "-",
+                    NO_TABLE,
                     f"the registry does not have the referenced {reference['subject']}",
                 )
             texts = list(self._references(found.get("references") or [], tuple(texts)))
@@ -237,7 +239,7 @@ class Registry:
     def _get(self, path: str, root: str | None = None, **params: str) -> Any | None:
         began = time.monotonic()
         if began < self._silent[0]:
-            raise Outage("registry_down", "-", self._silent[1], cluster=self.cluster)
+            raise Outage("registry_down", NO_TABLE, self._silent[1], cluster=self.cluster)
         try:
             for attempt in Retrying(
                 retry=retry_if_exception_type((httpx.TransportError, _ServerError)),
@@ -251,7 +253,7 @@ class Registry:
             says = f"{self._url}: {error}"
             if isinstance(error, httpx.TransportError) and not self._answers():
                 self._silent = 2 * time.monotonic() - began, says
-            raise Outage("registry_down", "-", says, cluster=self.cluster) from error
+            raise Outage("registry_down", NO_TABLE, says, cluster=self.cluster) from error
         return None
 
     def _answers(self) -> bool:
@@ -269,7 +271,7 @@ class Registry:
         if answer.status_code in _DENIED:
             raise Stopped(
                 "permission_denied",
-                "-",
+                NO_TABLE,
                 f"the schema registry answered {answer.status_code} to {url}",
                 cluster=self.cluster,
             )
@@ -305,7 +307,7 @@ def _blamed(cluster: str, files: Mapping[str, str | None]) -> Iterator[None]:
     except OSError as error:
         said = ", ".join(f"{key} {path}" for key, path in files.items() if path)
         why = f"schema_registry.{cluster} in platform.yaml: {said}: {error}"
-        raise Stopped("misconfigured", "-", why, cluster=cluster) from error
+        raise Stopped("misconfigured", NO_TABLE, why, cluster=cluster) from error
 
 
 class _ServerError(Exception):

@@ -19,7 +19,7 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from tidemark.domain.config.platform import Platform
-from tidemark.domain.errors import Stopped
+from tidemark.domain.errors import NO_TABLE, Stopped
 from tidemark.domain.secrets import redact
 from tidemark.engine.access.spark_limits import SESSION_SETTINGS, missing_limits, missing_settings
 
@@ -112,7 +112,7 @@ def configure(spark: SparkSession, platform: Platform) -> None:
             says = str(error).splitlines()[0].replace(str(value), shown)
             raise Stopped(
                 "misconfigured",
-                "-",
+                NO_TABLE,
                 f"platform.yaml, spark.conf: the server refuses {key}: {shown}. What belongs to the server as a whole "
                 f"is set where it starts. {says}",
             ) from None
@@ -127,12 +127,14 @@ def verify(spark: SparkSession, catalog: str) -> None:
     prefix = f"spark.sql.catalog.{catalog}"
     if not spark.conf.get(prefix, None):
         raise Stopped(
-            "misconfigured", "-", f"the Spark Connect server has no catalog {catalog}: set {prefix} on it"
+            "misconfigured",
+            NO_TABLE,
+            f"the Spark Connect server has no catalog {catalog}: set {prefix} on it",
         )
     if str(spark.conf.get(f"{prefix}.cache-enabled", "true")).lower() != "false":
         raise Stopped(
             "misconfigured",
-            "-",
+            NO_TABLE,
             f"the Spark Connect server caches catalog {catalog}, so a commit could read a stale table: "
             f"start it with {prefix}.cache-enabled=false",
         )
@@ -148,7 +150,9 @@ def verify(spark: SparkSession, catalog: str) -> None:
         )
     if REQUIRED_EXTENSIONS not in extensions:
         raise Stopped(
-            "misconfigured", "-", f"the Spark Connect server lacks spark.sql.extensions={REQUIRED_EXTENSIONS}"
+            "misconfigured",
+            NO_TABLE,
+            f"the Spark Connect server lacks spark.sql.extensions={REQUIRED_EXTENSIONS}",
         )
 
 

@@ -12,7 +12,7 @@ from pyspark.sql.connect.observation import Observation
 from pyspark.sql.connect.plan import CollectMetrics
 
 from tidemark.domain.columns.spark_types import quoted_name
-from tidemark.domain.errors import Outage
+from tidemark.domain.errors import NO_TABLE, Outage
 from tidemark.domain.formats.debezium import TRUNCATE
 from tidemark.domain.formats.routes import UNROUTED
 from tidemark.domain.ledger.evidence import Evidence, Group
@@ -85,7 +85,7 @@ def evidence(observation: Observed, partitions: Iterable[int], rules: Rules | No
     seen = observation.get
     listed = list(partitions)
     if "read" not in seen:
-        raise Outage("spark_down", "-", "the write ended, but its counts did not arrive")
+        raise Outage("spark_down", NO_TABLE, "the write ended, but its counts did not arrive")
     return Evidence(
         read=_counts(seen, "read", listed) or {},
         unwritten=seen["unwritten"],

@@ -13,7 +13,7 @@ def backfilled(lake: Lake, tables: Sequence[str]) -> list[str]:
     found: set[str] = set()
     for namespace in sorted({each.partition(".")[0] for each in tables}):
         try:
-            with named("-"):
+            with named():
                 found |= {f"{namespace}.{each[-1]}" for each in lake.catalog.list_tables(namespace)}
         except (Outage, Stopped):
             continue

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from tidemark.domain.config.platform import KafkaCluster
-from tidemark.domain.errors import Outage
+from tidemark.domain.errors import NO_TABLE, Outage
 from tidemark.engine.access.kafka import TIMEOUT
 
 PATIENCE = 5.0
@@ -72,7 +72,7 @@ def _settings(cluster: KafkaCluster, topics: Iterable[str]) -> dict[str, dict[st
             continue
         found[resource.name] = {name: str(entry.value) for name, entry in entries.items()}
     if not found:
-        raise Outage("kafka_down", "-", str(fault)) from fault
+        raise Outage("kafka_down", NO_TABLE, str(fault)) from fault
     return found
 
 

@@ -183,7 +183,7 @@ def _remembered(facts: Facts, memory: Memory, now: datetime) -> Facts:
 def asked(ask: Callable[[], T]) -> tuple[T | None, State | None]:
     """The answer, or the state that asking for it ended in."""
     try:
-        with named("-"):
+        with named():
             return ask(), None
     except TidemarkError as error:
         return None, state_of(error)

@@ -112,7 +112,7 @@ def foresee_releases(lake: Lake) -> list[Foresight]:
         Outage: the catalog does not answer.
         Stopped: it refuses us.
     """
-    with named("-"):
+    with named():
         return [replace(of_plan(plan), affects=(asset(plan.table),)) for plan in releases(lake)]
 
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from tidemark.domain.columns.types import BINARY, STRING, Field, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.naming import as_identifier, table_fault
-from tidemark.domain.errors import NO_TABLE, Refused, SchemaUnsupported, Stopped
+from tidemark.domain.errors import Refused, SchemaUnsupported, Stopped
 from tidemark.domain.formats.json_columns import declared
 from tidemark.domain.formats.protobuf_columns import ProtobufMessage
 from tidemark.domain.ledger.guard import Topic
@@ -107,7 +107,7 @@ def sampled(lake: Lake, topic: Topic, cluster: str, ranges: Mapping[int, OffsetR
         }
     )
     found: list[Record] = []
-    with closing(consumer), named(NO_TABLE, topic=topic.name, cluster=cluster):
+    with closing(consumer), named(topic=topic.name, cluster=cluster):
         consumer.assign([TopicPartition(topic.name, p, each.start) for p, each in ranges.items()])
         open_, deadline = set(ranges), time.monotonic() + PATIENCE
         while open_ and time.monotonic() < deadline:

@@ -9,7 +9,7 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from tidemark.domain.config.platform import KafkaCluster
-from tidemark.domain.errors import Outage, Stopped, TidemarkError
+from tidemark.domain.errors import NO_TABLE, Outage, Stopped, TidemarkError
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.verify.marks import Offsets
 
@@ -53,7 +53,7 @@ def read_committed(
             messages = consumer.consume(BATCH, timeout=1.0)
             silent = 0 if messages else silent + 1
             if silent > PATIENCE:
-                raise Outage("kafka_down", "-", f"nothing came from {topic} for {PATIENCE} s")
+                raise Outage("kafka_down", NO_TABLE, f"nothing came from {topic} for {PATIENCE} s")
             for read in _sorted(messages, open_ones, int(before.timestamp() * 1000) if before else 0):
                 yield read
                 if read.upto >= open_ones[read.partition].end:
@@ -108,8 +108,8 @@ def _at_end(message: Message) -> int:
             state="failed",
         )
     if code in {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}:
-        raise Stopped("permission_denied", "-", str(error))
-    raise Outage("kafka_down", "-", str(error))
+        raise Stopped("permission_denied", NO_TABLE, str(error))
+    raise Outage("kafka_down", NO_TABLE, str(error))
 
 
 def _properties(cluster: KafkaCluster) -> dict[str, object]:
