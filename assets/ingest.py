@@ -6,9 +6,9 @@ import dagster as dg
 from pydantic import Field
 
 from assets.column_lineage import Columns
+from assets.ingest_checks import ingest_checks
 from assets.launchpad import Launchpad
 from assets.names import ingest_op, pool_of
-from assets.quality import ingest_checks
 from assets.specs import table_spec
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract

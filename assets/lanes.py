@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from assets.quality import ingest_checks
+from assets.ingest_checks import ingest_checks
 from tidemark.domain.cadence.event_budget import run_length
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane

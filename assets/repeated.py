@@ -10,8 +10,8 @@ import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster_shared.record import replace
 
+from assets.ingest_checks import ingest_checks
 from assets.names import FRESHNESS, OF_LOOKS, table_key
-from assets.quality import ingest_checks
 from tidemark.domain.config.contract import Contract
 
 _EVALUATED = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}

@@ -18,8 +18,8 @@ from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteRepo
 from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, ScheduleInstigatorData
 
 import assets.lane_run
+from assets.ingest_checks import evaluations
 from assets.names import table_key
-from assets.quality import evaluations
 from assets.report import failure, quarantine_landed, result
 from assets.schema_run import _review
 from orchestration.definitions import build_defs

@@ -16,8 +16,8 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from pyiceberg.catalog.memory import InMemoryCatalog
 
 from assets import kafka_checks_run
+from assets.ingest_checks import evaluations
 from assets.names import DRIFT, HEADROOM, HEALTH, KAFKA_RECONCILIATION, table_key
-from assets.quality import evaluations
 from sensors.cursor import Cache, Entry, dump
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.errors import Outage, Refused
