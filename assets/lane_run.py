@@ -14,11 +14,11 @@ from assets.check_results import Told, said
 from assets.drift import drift_evaluation
 from assets.handover import Handover
 from assets.ingest_checks import evaluations, merge_evaluations, unchanged_freshness
-from assets.lanes import run_length_of
 from assets.last_runs import last_results
 from assets.names import DRIFT, FRESHNESS, HEADROOM, STOPPED_TAG, by_sensor, table_of
 from assets.repeated import newest, repeated, still_failed
 from assets.report import failure, observation, quarantine_landed, result, untold
+from assets.run_length import run_length_of
 from assets.schema_run import run_evolved, waiting
 from resources.lake import LakeResource
 from tidemark.domain.cadence.event_budget import report_period

@@ -5,8 +5,8 @@ from math import ceil
 
 import dagster as dg
 
-from assets.lanes import stretched
 from assets.names import upsert_lane
+from assets.run_length import stretched
 from jobs.upsert import MERGE
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
