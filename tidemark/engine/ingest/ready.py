@@ -16,7 +16,7 @@ from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
-from tidemark.engine.ingest.quality_plan import check_rules, rule_faults
+from tidemark.engine.ingest.quality_fit import check_rules, rule_faults
 from tidemark.engine.schema.evolve import barred_ids, evolve, plan_evolution, refused_ids, value_columns
 from tidemark.engine.schema.history import unfinished
 from tidemark.engine.schema.keys import key_decoding

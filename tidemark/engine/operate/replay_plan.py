@@ -26,7 +26,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.decoding import KeyDecoding
 from tidemark.engine.ingest.plan import Plan, stopped_by
-from tidemark.engine.ingest.quality_plan import check_rules
+from tidemark.engine.ingest.quality_fit import check_rules
 from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.ingest.ready import evolved, require_covered
