@@ -24,7 +24,7 @@ from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.table.branch import Attempt, open_branch
 from tidemark.engine.table.create import create
 from tidemark.engine.table.first_load import base_properties
@@ -80,7 +80,7 @@ def measure(lake: Lake, stack: dict[str, Any], version: int, rows: int, changed:
     current = upsert_table_of(contract)
     create(lake, contract, VALUES, {**base_properties(contract), "tidemark.topic": contract.topic})
     append(lake, contract, "n", 0, rows)
-    _, first = cost(stack, lambda: merge_up(lake, current, "bench"))
+    _, first = cost(stack, lambda: catch_up_merges(lake, current, "bench"))
     by_hand = lake.identifier(f"{contract.table}_plain")
     lake.spark().sql(
         f"CREATE TABLE {by_hand} USING iceberg TBLPROPERTIES ('format-version'='{version}', "
@@ -96,7 +96,7 @@ def measure(lake: Lake, stack: dict[str, Any], version: int, rows: int, changed:
     for name, ids in shapes.items():
         append(lake, contract, ids, offset, changed)
         start, offset = offset, offset + changed
-        cpu, seconds = cost(stack, lambda: merge_up(lake, current, "bench"))
+        cpu, seconds = cost(stack, lambda: catch_up_merges(lake, current, "bench"))
         hand_cpu, hand = cost(stack, lambda first=start: plain(lake, contract, by_hand, first))
         if name != "warm-up":
             size, files = written(lake, current.contract.table)

@@ -18,7 +18,7 @@ from upsert import TIMES_CHANGED, VALUES, append, beside, contract_of
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.table.create import create
 from tidemark.engine.table.first_load import base_properties
@@ -70,7 +70,7 @@ def _ratio(one: float, other: float, unit: str, goal: float) -> str:
 
 
 def merged(lake: Lake, current: Any) -> Any:
-    outcome = merge_up(lake, current, "bench")
+    outcome = catch_up_merges(lake, current, "bench")
     if outcome.error:
         raise SystemExit(outcome.error["message"])
     return outcome

@@ -32,7 +32,7 @@ from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config.configuration import load_from_environment
 from tidemark.engine.ingest.microbatch import microbatch as one_batch
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.merge.merge import merge_once
 from tidemark.engine.table.create import create
 from tidemark.engine.table.first_load import base_properties
@@ -166,7 +166,7 @@ def merge(place: Ground, given: argparse.Namespace) -> Profiled:
         current, offset, step = upsert_table_of(contract), given.records, given.records // CHANGED
         create(lake, contract, VALUES, {**base_properties(contract), "tidemark.topic": contract.topic})
         append(lake, contract, "n", 0, given.records)
-        merge_up(lake, current, "profile")
+        catch_up_merges(lake, current, "profile")
         for number in range(WARM + given.times):
             append(lake, contract, f"n * {step}", offset, CHANGED)
             offset += CHANGED

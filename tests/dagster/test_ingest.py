@@ -29,7 +29,7 @@ from tidemark.domain.ledger.quality_results import RuleResult, Sample
 from tidemark.domain.outcome import Commit, Outcome, Tally
 from tidemark.engine.config import discovery
 from tidemark.engine.lane import append_work
-from tidemark.engine.lane.serving import Standing
+from tidemark.engine.lane.served_table import Standing
 
 ORDERS = AssetKey(["shop", "orders"])
 SENSOR = {"tidemark/trigger": "sensor", "tidemark/lane": "default"}

@@ -15,7 +15,7 @@ from topics import Topic
 
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.maintenance.gain import Gain
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.maintain.maintain import maintain
 
 FIELDS = {"id": "bigint", "v": "bigint"}
@@ -65,7 +65,7 @@ class Changes:
         assert outcome.error is None, outcome.error
 
     def merge(self) -> None:
-        outcome = merge_up(self.lakehouse.lake, self.current, "test")
+        outcome = catch_up_merges(self.lakehouse.lake, self.current, "test")
         assert outcome.error is None, outcome.error
 
     def hold(self) -> oracle.Verdict:

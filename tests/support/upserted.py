@@ -6,7 +6,7 @@ import uuid
 from topics import Topic
 
 from tidemark.domain.config.upsert import upsert_table_of
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 
 FIELDS = {"id": "bigint", "region": "string", "v": "string", "ts": "bigint"}
 
@@ -48,7 +48,7 @@ class Upserted:
         return (*self._record(*event)[:2], partition)
 
     def merge(self, lake=None):
-        outcome = merge_up(lake or self.lakehouse.lake, self.current, "test")
+        outcome = catch_up_merges(lake or self.lakehouse.lake, self.current, "test")
         assert outcome.error is None, outcome.error["message"]
         return outcome.changes
 

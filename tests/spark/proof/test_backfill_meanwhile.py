@@ -14,7 +14,7 @@ import tidemark.engine.operate.backfill_load as loading
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import BACKFILL, Backfill
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.merge.pair import read_pair
 from tidemark.engine.operate.backfill import backfill
 from tidemark.engine.operate.backfill_pace import Pace
@@ -330,9 +330,9 @@ def test_a_merge_in_the_moment_of_a_cutover_does_not_hide_what_that_brings(lakeh
     table.run()
     table = lakehouse.table(topic, **said)
     span = {"source": f"table:{sink_of(lakehouse, table)}", "since": DAY, "until": DAY + timedelta(days=5)}
-    meanwhile(publishing, "publish_and_settle", lambda: merge_up(lakehouse.lake, current, "test"))
+    meanwhile(publishing, "publish_and_settle", lambda: catch_up_merges(lakehouse.lake, current, "test"))
     assert done(table, **span, cutover=True)["cutover"]["rows"] == 120
     assert read_pair(lakehouse.lake, current).elsewhere
     topic.send([7201])
     table.run()
-    assert merge_up(lakehouse.lake, current, "test").error["state"] == "misconfigured"
+    assert catch_up_merges(lakehouse.lake, current, "test").error["state"] == "misconfigured"

@@ -7,7 +7,7 @@ from lakehouse import Table
 
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.maintenance import compaction
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.operate.pause import resume
 from tidemark.engine.operate.rollback import Target, rollback
@@ -36,7 +36,7 @@ def test_all_that_spark_does_to_a_table_finds_it_where_catalog_and_namespace_are
     def came(*events):
         rows = [(str(i).encode(), told(i, v, ts), 0) for i, v, ts in events]
         topic.send_raw(rows)
-        assert (table.run().error, merge_up(lakehouse.lake, current, "test").error) == (None, None)
+        assert (table.run().error, catch_up_merges(lakehouse.lake, current, "test").error) == (None, None)
 
     came((1, "a", 1), (2, "b", 1))
     first = table.head

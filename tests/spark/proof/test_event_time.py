@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from topics import BEGAN
 
 from tidemark.domain.config.upsert import upsert_table_of
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.look.clocks import two_clocks
 
 
@@ -51,7 +51,7 @@ def test_a_time_that_no_calendar_of_python_holds_moves_no_clock_and_stops_no_mer
     table = lakehouse.table(topic, upsert=["id"], key={"format": "string"})
     outcome = table.run()
     assert (outcome.error, table.ids()) == (None, [0, 1, 2, 3])
-    merged = merge_up(lakehouse.lake, upsert_table_of(table.contract), "test")
+    merged = catch_up_merges(lakehouse.lake, upsert_table_of(table.contract), "test")
     assert (merged.error, merged.changes.inserted) == (None, 4)
     assert merged.table_clock == outcome.table_clock
 

@@ -21,7 +21,7 @@ from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.domain.maintenance import compaction
 from tidemark.engine.access.table_state import read_state
 from tidemark.engine.ingest import microbatch as ingest
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.maintain import expire
 from tidemark.engine.maintain.foreign_retention import is_aside
 from tidemark.engine.maintain.health import health
@@ -276,7 +276,7 @@ def test_an_upsert_table_is_maintained_with_its_topic_and_nothing_unmerged_goes(
     batch(0)
     assert "to read again" in gains(table, "snapshot_expiry")[table.name, "retention"].reason
     for first in (7, 14):
-        assert merge_up(lakehouse.lake, current, "test").error is None
+        assert catch_up_merges(lakehouse.lake, current, "test").error is None
         batch(first)
     upsert = current.contract.table
     found = gains(table, "compaction", "snapshot_expiry")
@@ -288,13 +288,13 @@ def test_an_upsert_table_is_maintained_with_its_topic_and_nothing_unmerged_goes(
     assert compacted.acted, compacted
     assert compacted.numbers["delete_files_after"] == 0
     only_the_newest_is_left(table)
-    assert merge_up(lakehouse.lake, current, "test").error is None
+    assert catch_up_merges(lakehouse.lake, current, "test").error is None
     only_the_newest_is_left(table)
     merged = read_state(lakehouse.catalog, upsert).merged
     assert table.iceberg().metadata.snapshot_by_id(merged.append_snapshot) is None
     batch(21, int(time.time() * 1000))
     assert gains(table, "snapshot_expiry")[table.name, "retention"].numbers["rows_deleted"] == 21
-    assert merge_up(lakehouse.lake, current, "test").error is None
+    assert catch_up_merges(lakehouse.lake, current, "test").error is None
     rows = (
         lakehouse.catalog.load_table(upsert).scan(selected_fields=("id", "customer")).to_arrow().to_pylist()
     )

@@ -16,7 +16,7 @@ from upserted import FIELDS, Upserted
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.maintenance import compaction
 from tidemark.engine.lane import catch_up
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.look.status import judge
 from tidemark.engine.look.tables import look
 from tidemark.engine.maintain.maintain import maintain
@@ -144,7 +144,7 @@ def is_renamed(made, rows):
     outcome = new.run(lake=lake)
     assert outcome.state == "fresh", outcome.error
     current = upsert_table_of(new.contract)
-    assert merge_up(lake, current, "test").error is None
+    assert catch_up_merges(lake, current, "test").error is None
     made.name = current.contract.table
     assert made.rows() == rows | {5: "e"}
     assert not made.lakehouse.catalog.table_exists(old.name)

@@ -6,7 +6,7 @@ import pytest
 from topics import Topic
 
 from tidemark.domain.config.upsert import upsert_table_of
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.preview.foresee import foresee
 
 AT = {"type": "long", "logicalType": "timestamp-micros"}
@@ -49,12 +49,12 @@ def test_the_partition_field_of_a_table_that_has_the_column_gives_way(lakehouse,
         topic, f"{topic.name}_later", format_version=format_version, partition_by=["day(at)"]
     )
     current = upsert_table_of(table.contract)
-    assert merge_up(lakehouse.lake, current, "test").error is None
+    assert catch_up_merges(lakehouse.lake, current, "test").error is None
     send(topic, BOTH, 3)
     for each in (table, later):
         assert each.run().state == "fresh"
         assert foresee(lakehouse.lake, each.contract).changes == ()
-    assert merge_up(lakehouse.lake, current, "test").error is None
+    assert catch_up_merges(lakehouse.lake, current, "test").error is None
     for name in (table.name, current.contract.table):
         assert partitions(lakehouse, name) == {("at_day_", "day"), ("id_bucket", "bucket[2]")}
         rows = (
@@ -104,9 +104,9 @@ def test_an_upsert_table_that_alone_is_partitioned_names_the_column(lakehouse, t
     table = lakehouse.table(topic, upsert={"keys": ["id"], "partition_by": ["day(at)"]})
     current = upsert_table_of(table.contract)
     assert table.run().state == "fresh"
-    assert merge_up(lakehouse.lake, current, "test").error is None
+    assert catch_up_merges(lakehouse.lake, current, "test").error is None
     send(topic, BOTH, 1)
     assert table.run().state == "fresh"
-    stopped = merge_up(lakehouse.lake, current, "test")
+    stopped = catch_up_merges(lakehouse.lake, current, "test")
     assert stopped.state == "table_incompatible"
     assert "at_day: a partition field of the table has the name" in stopped.error["message"]

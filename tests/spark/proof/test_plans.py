@@ -11,7 +11,7 @@ from topics import ORDER, order
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.plan.proposal import propose
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.preview.foresee import compatibility_findings, foresee
@@ -75,7 +75,7 @@ def test_a_table_renamed_in_the_contract_is_renamed_once_approved_and_goes_on(la
     topic.send_raw([(None, b"poison", 0)])
     old = lakehouse.table(topic, quarantine={"fail": 0.5}, upsert=["id"])
     old.run()
-    merge_up(lakehouse.lake, upsert_table_of(old.contract), "test")
+    catch_up_merges(lakehouse.lake, upsert_table_of(old.contract), "test")
     new = lakehouse.table(topic, f"{topic.name}_now", quarantine={"fail": 0.5}, upsert=["id"])
     (lakehouse.contracts / f"{new.name}.yaml").rename(lakehouse.contracts / f"{old.name}.yaml")
     topic.send(range(20, 30))
@@ -91,7 +91,7 @@ def test_a_table_renamed_in_the_contract_is_renamed_once_approved_and_goes_on(la
     assert new.run(lake=lake).state == "fresh"
     assert new.ids() == list(range(30))
     assert new.holds_everything().quarantined == 1
-    merged = merge_up(lake, upsert_table_of(new.contract), "test")
+    merged = catch_up_merges(lake, upsert_table_of(new.contract), "test")
     assert (merged.state, merged.changes.read, merged.changes.inserted) == ("fresh", 10, 10)
     assert lakehouse.catalog.load_table(f"{new.name}_current").scan().count() == 30
     assert foresee_upsert(lake, upsert_table_of(new.contract)).changes == ()

@@ -8,7 +8,7 @@ from topics import ORDER, order
 from tidemark.domain.columns.spark_types import columns_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
 from tidemark.domain.config.upsert import upsert_table_of
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.operate.accept import Signature, accept
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.preview.foresee import foresee, foresee_releases
@@ -254,7 +254,7 @@ def test_columns_of_other_engines_types_are_null_and_one_that_spark_has_no_name_
     for number in (3, 4):
         topic.send([number])
         assert table.run().state == "fresh"
-        assert merge_up(lakehouse.lake, current, "test").error is None
+        assert catch_up_merges(lakehouse.lake, current, "test").error is None
     for name in (table.name, current.contract.table):
         rows = lakehouse.catalog.load_table(name).scan(selected_fields=("id", "u", "f")).to_arrow()
         assert sorted(rows["id"].to_pylist()) == list(range(5))

@@ -13,7 +13,7 @@ from topics import Topic
 from upserted import Upserted
 
 from tidemark.domain.config.upsert import upsert_table_of
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.table.operations import Signature
 
@@ -189,7 +189,7 @@ def test_columns_may_be_named_as_a_merge_names_its_own(lakehouse):
         texts = [row and json.dumps(row).encode() for row in rows]
         topic.send_raw([(str(key).encode(), text, 0) for (key, _), text in zip(records, texts, strict=True)])
         assert table.run().error is None
-        outcome = merge_up(lakehouse.lake, current, "test")
+        outcome = catch_up_merges(lakehouse.lake, current, "test")
         assert outcome.error is None, outcome.error["message"]
         found = lakehouse.catalog.load_table(current.contract.table).scan().to_arrow().to_pylist()
         return {row["id"]: {row[each] for each in names} for row in found}

@@ -14,7 +14,7 @@ import tidemark.engine.merge.stage as staging
 import tidemark.engine.table.publish as publishing
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, STRING, Field, Struct
 from tidemark.domain.maintenance import compaction
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.maintain.health import health
 from tidemark.engine.maintain.maintain import maintain
 
@@ -51,7 +51,7 @@ class Contended:
         self.rows = {key: value for key in range(KEYS) if key not in but}
 
     def merge(self):
-        outcome = merge_up(self.log.lake, self.log.current, "test")
+        outcome = catch_up_merges(self.log.lake, self.log.current, "test")
         assert outcome.error is None, outcome.error["message"]
         return outcome
 
@@ -147,7 +147,7 @@ def test_deletes_of_files_that_are_gone_are_no_deleted_rows_and_are_cleared_besi
         rows.update(dict.fromkeys(keys, value))
 
     def merge():
-        assert merge_up(log.lake, log.current, "test").error is None
+        assert catch_up_merges(log.lake, log.current, "test").error is None
 
     for keys, value in ((range(400), "a"), (range(400, 800), "b"), (range(200), "c")):
         send(keys, value)

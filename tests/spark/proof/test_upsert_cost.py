@@ -10,7 +10,7 @@ import pytest
 from append_log import AppendLog
 
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, STRING, Field, Struct
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.merge.batch import FEW
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -38,7 +38,7 @@ class Growing:
         return range(first, self.next)
 
     def merge(self):
-        outcome = merge_up(self.log.lake, self.log.current, "test")
+        outcome = catch_up_merges(self.log.lake, self.log.current, "test")
         assert outcome.error is None, outcome.error["message"]
 
     def holds_all(self):

@@ -9,7 +9,7 @@ from topics import Topic
 from tests.support.debezium import HEARTBEAT, change, envelope_schema, framed, register
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.operate.accept_upsert import accept_upsert
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
@@ -119,7 +119,7 @@ class Mirror:
         assert outcome.error is None, outcome.error["message"]
 
     def merge(self):
-        return merge_up(self.lakehouse.lake, self.current, "test")
+        return catch_up_merges(self.lakehouse.lake, self.current, "test")
 
     def run(self, **how):
         """Send, ingest, merge; what the merge did."""

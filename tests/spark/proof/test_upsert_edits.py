@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from append_log import AppendLog
 
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, STRING, Field, Struct
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.schema.history import history
@@ -42,7 +42,7 @@ class Edited:
         self.log.commit(rows, {0: self.next})
 
     def merge(self):
-        outcome = merge_up(self.log.lake, self.log.current, "test")
+        outcome = catch_up_merges(self.log.lake, self.log.current, "test")
         assert outcome.error is None, outcome.error["message"]
         found = self.table().scan().to_arrow().to_pylist()
         by_spark = self.lakehouse.spark().sql(f"SELECT id, v FROM {self.name}").collect()
@@ -119,7 +119,7 @@ def test_what_was_decided_when_the_table_was_made_is_foreseen_as_impossible(lake
     for edit in ({"deletes": "soft"}, {"order_by": ["_kafka.timestamp"]}, {"keys": ["v"]}):
         made.log.edit(value={"format": "avro"}, upsert={**upsert, **edit})
         assert made.foreseen()[0] == "impossible"
-        assert merge_up(made.log.lake, made.log.current, "test").state == "table_incompatible"
+        assert catch_up_merges(made.log.lake, made.log.current, "test").state == "table_incompatible"
     made.log.edit(value={"format": "avro"}, upsert=upsert)
     assert made.foreseen() == ("nothing", [])
     made.merge()

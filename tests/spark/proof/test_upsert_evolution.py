@@ -6,7 +6,7 @@ import pytest
 from append_log import AppendLog
 
 from tidemark.domain.columns.types import INT, KAFKA_COLUMN, LONG, STRING, Field, ListType, Struct
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.merge import table as merge_table
 from tidemark.engine.operate.accept_upsert import accept_upsert
 from tidemark.engine.operate.approve import approve
@@ -62,7 +62,7 @@ def test_a_merge_after_new_and_wider_columns_knows_the_rows_of_before(lakehouse,
     )
 
     def merged():
-        outcome = merge_up(log.lake, log.current, "test")
+        outcome = catch_up_merges(log.lake, log.current, "test")
         assert outcome.error is None, outcome.error["message"]
         found = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
         return {
@@ -94,7 +94,7 @@ def test_a_merge_that_published_while_another_let_the_table_grow_is_not_merged_a
     again and finds nothing to do: rows are counted once."""
     log = AppendLog(lakehouse, BEFORE, value={"format": "json"}, upsert=["id"])
     log.commit([(1, 1, None, None, kafka(0))], {0: 1})
-    assert merge_up(log.lake, log.current, "test").error is None
+    assert catch_up_merges(log.lake, log.current, "test").error is None
     log.lake.spark().sql(f"ALTER TABLE {log.lake.identifier(log.contract.table)} ADD COLUMN note string")
     log.columns = Struct((*BEFORE.fields, Field("note", STRING)))
     log.commit([(2, 2, None, None, kafka(1), "a"), (1, 3, None, None, kafka(2), "b")], {0: 3})
@@ -103,11 +103,11 @@ def test_a_merge_that_published_while_another_let_the_table_grow_is_not_merged_a
     def grown(*asked, **how):
         done = real(*asked, **how)
         monkeypatch.undo()
-        others.append(merge_up(log.lake, log.current, "other").commits)
+        others.append(catch_up_merges(log.lake, log.current, "other").commits)
         return done
 
     monkeypatch.setattr(merge_table, "apply_changes", grown)
-    outcome = merge_up(log.lake, log.current, "test")
+    outcome = catch_up_merges(log.lake, log.current, "test")
     assert (outcome.error, outcome.commits, others) == (None, 0, [1])
     merged = log.lake.state(log.current.contract.table).merged
     assert (merged.next, merged.totals.read) == ({0: 3}, 3)
@@ -119,16 +119,16 @@ def test_a_column_that_became_another_stops_the_merge_with_a_way_out(lakehouse):
     log = AppendLog(lakehouse, BEFORE, value={"format": "json"}, upsert=["id"])
     name = log.lake.identifier(log.current.contract.table)
     log.commit([(1, 1, None, None, kafka(0))], {0: 1})
-    assert merge_up(log.lake, log.current, "test").error is None
+    assert catch_up_merges(log.lake, log.current, "test").error is None
     for change in ("DROP COLUMN v", "ADD COLUMN v string"):
         log.lake.spark().sql(f"ALTER TABLE {name} {change}")
     log.commit([(2, 2, None, None, kafka(1))], {0: 2})
-    stopped = merge_up(log.lake, log.current, "test")
+    stopped = catch_up_merges(log.lake, log.current, "test")
     assert stopped.state == "table_incompatible"
     assert "append rows make it anew" in stopped.error["message"]
     log.lake.spark().sql(f"DROP TABLE {name}")
     accept_upsert(log.lake, log.current, "first-load", Signature("ada", "a test", run_id="r"))
-    assert merge_up(log.lake, log.current, "test").error is None
+    assert catch_up_merges(log.lake, log.current, "test").error is None
     found = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
     assert {row["id"]: row["v"] for row in found} == {1: 1, 2: 2}
 
@@ -139,14 +139,14 @@ def test_values_of_a_column_that_was_renamed_by_hand_stay_where_they_are(lakehou
     log = AppendLog(lakehouse, BEFORE, value={"format": "json"}, upsert={"keys": ["id"], "deletes": "soft"})
     name, ada = log.current.contract.table, Signature("ada", "a test", run_id="r")
     log.commit([(1, 7, (8,), [(9,)], kafka(0))], {0: 1})
-    assert merge_up(log.lake, log.current, "test").error is None
+    assert catch_up_merges(log.lake, log.current, "test").error is None
     for change in ("v TO w", "n.p TO q", "l.element.p TO q"):
         log.lake.spark().sql(f"ALTER TABLE {log.lake.identifier(name)} RENAME COLUMN {change}")
     log.commit([(1, None, None, None, kafka(1, tombstone=True))], {0: 2})
-    waits = merge_up(log.lake, log.current, "test")
+    waits = catch_up_merges(log.lake, log.current, "test")
     assert (waits.state, "renamed it to w by hand" in waits.error["message"]) == ("schema_review", True)
     approve(log.lake, log.current.contract, waits.error["plan"], ada)
-    assert merge_up(log.lake, log.current, "test").error is None
+    assert catch_up_merges(log.lake, log.current, "test").error is None
     [row] = lakehouse.catalog.load_table(name).scan().to_arrow().to_pylist()
     assert (row["v"], row["w"], row["_is_deleted"]) == (None, 7, True)
     assert (row["n"], row["l"]) == ({"q": 8, "p": None}, [{"q": 9, "p": None}])
@@ -158,18 +158,18 @@ def test_a_column_in_the_place_of_the_mark_is_told_alike_by_merge_and_plan(lakeh
     with hard ones it is a column like others."""
     log = AppendLog(lakehouse, BEFORE, value={"format": "avro"}, upsert={"keys": ["id"], "deletes": "soft"})
     log.commit([(1, 7, (8,), [(9,)], kafka(0))], {0: 1})
-    assert merge_up(log.lake, log.current, "test").error is None
+    assert catch_up_merges(log.lake, log.current, "test").error is None
     log.lake.spark().sql(f"ALTER TABLE {log.lake.identifier(log.contract.table)} ADD COLUMN {name} string")
     log.columns = Struct((*BEFORE.fields, Field(name, STRING)))
     log.commit([(2, 7, (8,), [(9,)], kafka(1), "x")], {0: 2})
-    stopped = merge_up(log.lake, log.current, "test")
+    stopped = catch_up_merges(log.lake, log.current, "test")
     [change] = foresee_upsert(log.lake, log.current).changes
     assert (stopped.state, change["verdict"]) == ("misconfigured", "impossible")
     assert change["reason"] in stopped.error["message"]
     assert f"{log.contract.table} has {name} from its topic. Say `deletes: hard`" in change["reason"]
     log.edit(value={"format": "avro"}, upsert={"keys": ["id"], "table": f"proof.{log.name}_now"})
     log.commit([(1, None, None, None, kafka(2, tombstone=True), None)], {0: 3})
-    assert merge_up(log.lake, log.current, "test").error is None
+    assert catch_up_merges(log.lake, log.current, "test").error is None
     found = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
     assert [(row["id"], row[name]) for row in found] == [(2, "x")]
 
@@ -187,7 +187,7 @@ def test_a_column_by_whose_values_rows_are_partitioned_becomes_wider(lakehouse, 
     )
 
     def merged():
-        outcome = merge_up(log.lake, log.current, "test")
+        outcome = catch_up_merges(log.lake, log.current, "test")
         assert outcome.error is None, outcome.error["message"]
         found = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
         return {row["id"]: (row["v"], row["n"]["p"], row["_is_deleted"]) for row in found}, outcome.changes

@@ -9,7 +9,7 @@ from topics import Topic
 from tests.support.debezium import framed, register
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Refused
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.table.operations import Signature
@@ -62,7 +62,9 @@ class Tables:
             assert outcome.error is None, outcome.error["message"]
 
     def merge(self):
-        return [merge_up(self.lakehouse.lake, upsert_table_of(each.contract), "test") for each in self.both]
+        return [
+            catch_up_merges(self.lakehouse.lake, upsert_table_of(each.contract), "test") for each in self.both
+        ]
 
     def are_equal(self):
         for each, outcome in zip(self.both, self.merge(), strict=True):
@@ -126,7 +128,7 @@ def test_dates_of_any_year_are_keys(lakehouse):
             topic.send_raw([(told, body, 0)])
         assert table.run().error is None
         current = upsert_table_of(table.contract)
-        outcome = merge_up(lakehouse.lake, current, "test")
+        outcome = catch_up_merges(lakehouse.lake, current, "test")
         assert outcome.error is None, outcome.error["message"]
         rows = lakehouse.spark().sql(f"SELECT unix_date(d) AS d, v FROM {current.contract.table}").collect()
         return {row["d"]: row["v"] for row in rows}
@@ -158,7 +160,7 @@ def test_columns_of_any_name_are_keys(lakehouse):
             topic.send_raw([(json.dumps(key).encode(), body, 0)])
         assert table.run().error is None
         current = upsert_table_of(table.contract)
-        assert merge_up(lakehouse.lake, current, "test").error is None
+        assert catch_up_merges(lakehouse.lake, current, "test").error is None
         rows = lakehouse.spark().table(f"lake.{current.contract.table}").collect()
         return {(row["x y"], row["in, (it)"]): row["n o"] for row in rows}
 

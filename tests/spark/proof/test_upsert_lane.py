@@ -8,7 +8,7 @@ from upserted import Upserted
 
 from tidemark.domain.config.platform import Lane
 from tidemark.engine.lane import merge_catch_up, upsert_work
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.lane.serve import serve
 from tidemark.engine.lane.upsert_work import UpsertWork
 from tidemark.engine.merge import batch, stage
@@ -79,7 +79,7 @@ def test_a_run_that_ends_when_level_does_not_follow_what_comes_meanwhile(lakehou
     monkeypatch.setattr(plan_module, "LIMIT", 2)
     monkeypatch.setattr(merge_catch_up, "merge_once", followed)
     turns = iter(range(8))  # else it would go on for ever
-    outcome = merge_up(lakehouse.lake, made.current, "test", stop=lambda: next(turns, None) is None)
+    outcome = catch_up_merges(lakehouse.lake, made.current, "test", stop=lambda: next(turns, None) is None)
     assert (outcome.error, outcome.commits, outcome.state, outcome.lag_records) == (None, 2, "lagging", 2)
     assert made.rows() == {1: "b", 2: "e", 3: "d"}
 

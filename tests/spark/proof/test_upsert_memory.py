@@ -9,7 +9,7 @@ from dying import dying_at
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, STRING, Field, Struct
 from tidemark.domain.config.upsert import DELETED_FOR_DAYS
 from tidemark.engine.access.table_state import read_state
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.merge import memory
 from tidemark.engine.table.publish import publish_receipt
@@ -45,7 +45,7 @@ class Remembering:
         return self.merge()
 
     def merge(self):
-        outcome = merge_up(self.log.lake, self.log.current, "test")
+        outcome = catch_up_merges(self.log.lake, self.log.current, "test")
         assert outcome.error is None, outcome.error["message"]
         return outcome.changes
 
@@ -89,7 +89,7 @@ def test_expiry_keeps_the_memory_that_the_ledger_names(lakehouse, monkeypatch):
     head = lakehouse.catalog.load_table(made.log.contract.table).metadata.current_snapshot_id
     made.send((2, None, 9), (7, None, 9))
     with dying_at(monkeypatch, "remembered"):
-        merge_up(made.log.lake, made.log.current, "dies")
+        catch_up_merges(made.log.lake, made.log.current, "dies")
     made.log.roll_back(head, before)
     made.next = offset
     metadata = lakehouse.catalog.load_table(made.memory).metadata
@@ -131,7 +131,7 @@ def test_somebody_elses_table_is_not_the_memory(lakehouse):
     made.log.lake.spark().sql(f"CREATE TABLE lake.{made.memory} USING iceberg AS SELECT 'mine' AS key")
     for key in (1, 2):
         made.send((key, None, 6))
-        outcome = merge_up(made.log.lake, made.log.current, "test")
+        outcome = catch_up_merges(made.log.lake, made.log.current, "test")
         assert outcome.error["state"] == "table_incompatible", outcome.error
         assert made.memory in outcome.error["message"]
     assert (made.remembered(), made.rows()) == (["mine"], {1: "a", 2: "b"})

@@ -14,7 +14,7 @@ from seeds import seed
 
 from tidemark.domain.ledger.merge_plan import joined
 from tidemark.domain.ledger.offsets import OffsetRange
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.merge.pair import next_step, own_receipts, read_pair
 from tidemark.engine.merge.plan import LIMIT
 from tidemark.engine.operate.accept_upsert import accept_either
@@ -53,8 +53,8 @@ class Trial:
         """Merge, often after a merge that died; the table is the map."""
         if self.dice.random() < 0.5:
             with dying_at(self.monkeypatch, self.dice.choice(POINTS)):
-                merge_up(self.log.lake, self.log.current, "dies")
-        outcome = merge_up(self.log.lake, self.log.current, "test")
+                catch_up_merges(self.log.lake, self.log.current, "dies")
+        outcome = catch_up_merges(self.log.lake, self.log.current, "test")
         assert outcome.error is None, outcome.error["message"]
         assert self.rows() == self.logs.expected()
         return outcome
@@ -190,7 +190,7 @@ def test_a_tombstone_has_no_place_in_the_databases_log(lakehouse, deletes):
         sent += commit
         following = {p: max((e.offset + 1 for e in sent if e.partition == p), default=0) for p in (0, 1)}
         log.commit(map(row_of, commit), following)
-        outcome = merge_up(log.lake, log.current, "test")
+        outcome = catch_up_merges(log.lake, log.current, "test")
         assert outcome.error is None, outcome.error["message"]
         found = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
         there = {row["account"]["id"]: row["v"] for row in found if not row.get("_is_deleted")}
@@ -214,7 +214,7 @@ def test_what_a_delete_says_of_the_row_before_it_is_no_order_of_its_own(lakehous
         sent += commit
         following = {p: max((e.offset + 1 for e in sent if e.partition == p), default=0) for p in range(3)}
         log.commit(map(row_of, commit), following, **how)
-        outcome = merge_up(log.lake, log.current, "test")
+        outcome = catch_up_merges(log.lake, log.current, "test")
         assert outcome.error is None, outcome.error["message"]
         found = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
         there = {row["account"]["id"]: row["v"] for row in found if not row.get("_is_deleted")}
@@ -242,7 +242,7 @@ def test_what_a_replay_brings_or_takes_is_told_as_if_it_had_always_been_so(lakeh
         return row["log"] * KEYS + row["account"]["id"]
 
     def merged():
-        outcome = merge_up(log.lake, log.current, "test")
+        outcome = catch_up_merges(log.lake, log.current, "test")
         assert outcome.error is None, outcome.error["message"]
         rows = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
         marked = {key(row) for row in rows if row.get("_is_deleted")}

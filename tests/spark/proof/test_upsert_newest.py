@@ -9,7 +9,7 @@ from seeds import seed
 
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, STRING, Field, Struct
 from tidemark.engine.access.table_state import read_state
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.merge import batch, newest
 
 COLUMNS = Struct((Field("id", LONG), Field("part", STRING), Field("v", STRING), KAFKA_COLUMN))
@@ -75,7 +75,7 @@ def rows(lakehouse, log):
 
 
 def merged(log):
-    outcome = merge_up(log.lake, log.current, "test")
+    outcome = catch_up_merges(log.lake, log.current, "test")
     assert outcome.error is None, outcome.error["message"]
     return read_state(log.lake.catalog, log.current.contract.table).merged.changes
 

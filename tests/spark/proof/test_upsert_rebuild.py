@@ -10,7 +10,7 @@ from upserted import FIELDS, Upserted
 
 from tidemark.domain.errors import Refused
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.operate.accept_upsert import accept_either
 from tidemark.engine.operate.backfill import backfill
@@ -37,7 +37,7 @@ def newest(made):
 
 
 def stops_with(made, **how):
-    return merge_up(made.lakehouse.lake, made.current, "test", **how).error["state"]
+    return catch_up_merges(made.lakehouse.lake, made.current, "test", **how).error["state"]
 
 
 def accept(made):
@@ -79,7 +79,7 @@ def test_history_that_is_gone_is_made_anew_and_never_of_less_without_a_word(lake
     lakehouse.spark().sql(f"INSERT INTO {made.name} SELECT * FROM {made.name} WHERE id = 1")
     made.send((1, "d"))
     made.append.run()
-    error = merge_up(lakehouse.lake, made.current, "test").error
+    error = catch_up_merges(lakehouse.lake, made.current, "test").error
     assert (error["state"], "holds 3 rows of 2 keys" in error["message"]) == ("table_incompatible", True)
     assert f"Drop it, then tidemark accept {made.name} --first-load" in error["message"]
 
@@ -140,7 +140,7 @@ def test_deletes_of_an_earlier_epoch_that_are_no_rows_are_named_too(lakehouse):
     made.append.run()
     made.declare()
     lakehouse.close()
-    outcome = merge_up(lakehouse.lake, made.current, "test")
+    outcome = catch_up_merges(lakehouse.lake, made.current, "test")
     assert outcome.error["state"] == "misconfigured"
     assert "1 tombstones or truncates of earlier epochs" in outcome.error["message"]
     assert foresee_upsert(lakehouse.lake, made.current).verdict == "impossible"
@@ -188,7 +188,7 @@ def test_rows_of_a_backfill_from_elsewhere_are_not_left_out_without_a_word(lakeh
         backfill(lakehouse.lake, made.append.contract, replace(asked, time_column="seen"), ADA)
     made.declare()
     lakehouse.close()
-    outcome = merge_up(lakehouse.lake, made.current, "test")
+    outcome = catch_up_merges(lakehouse.lake, made.current, "test")
     assert (outcome.error["state"], "from elsewhere" in outcome.error["message"]) == ("misconfigured", True)
     accept(made)
     made.merge()

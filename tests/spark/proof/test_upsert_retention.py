@@ -11,7 +11,7 @@ from upserted import Upserted
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE, TAKEN, Taken
 from tidemark.domain.plan.contract_record import RECORD, remembered
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.maintain import expire_rows as retention
 from tidemark.engine.maintain.expire_rows import expire_rows
 from tidemark.engine.merge.pair import own_receipts
@@ -132,7 +132,7 @@ def test_retention_of_a_busy_table_looks_once_at_what_goes(lakehouse, monkeypatc
     old = now - timedelta(days=40)
     for offset in range(2):
         log.commit([row(offset, offset, old)], {0: offset + 1})
-    assert merge_up(log.lake, log.current, "test").error is None
+    assert catch_up_merges(log.lake, log.current, "test").error is None
     looked, batches, real = [], iter((2, 3, 4)), retention._furthest
 
     def comes(point):
@@ -177,7 +177,7 @@ def test_an_upsert_table_that_is_taken_back_past_retention_stops_until_someone_s
     made.merge()
     assert made.rows() == {1: "a", 2: "b", 3: "c"}, "what retention took was merged by then"
     to_snapshot(made, made.name, first)
-    error = merge_up(lakehouse.lake, made.current, "test").error
+    error = catch_up_merges(lakehouse.lake, made.current, "test").error
     assert (error["state"], "below offset 2 of partition 0" in error["message"]) == ("ledger_missing", True)
     assert made.rows() == {1: "a"}
     taken = made.append.iceberg().metadata.current_snapshot_id
@@ -186,7 +186,7 @@ def test_an_upsert_table_that_is_taken_back_past_retention_stops_until_someone_s
     assert made.rows() == {1: "a", 2: "b", 3: "c"}
     to_snapshot(made, made.append.name, taken)
     to_snapshot(made, made.name, first)
-    assert merge_up(lakehouse.lake, made.current, "test").error["state"] == "ledger_missing"
+    assert catch_up_merges(lakehouse.lake, made.current, "test").error["state"] == "ledger_missing"
     accept_either(lakehouse.lake, made.current.contract, "first-load", ADA)
     made.merge()
     assert made.rows() == {3: "c"}
@@ -209,7 +209,7 @@ def test_rows_that_retention_took_while_the_contract_had_no_upsert_are_asked_for
         set_properties(lakehouse.lake, made.append.name, {RECORD: text})
     assert expire_rows(lakehouse.lake, made.append.contract).numbers["rows_deleted"] == 2
     made.declare(retention={"append": "30d"})
-    error = merge_up(lakehouse.lake, made.current, "test").error
+    error = catch_up_merges(lakehouse.lake, made.current, "test").error
     assert (error["state"], "below offset 2 of partition 0" in error["message"]) == ("ledger_missing", True)
     assert made.rows() == {1: "a"}
     accept_either(lakehouse.lake, made.current.contract, "first-load", ADA)

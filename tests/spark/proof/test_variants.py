@@ -9,7 +9,7 @@ from topics import Topic
 from tests.support import debezium
 from tidemark.domain.columns.types import STRING, VARIANT
 from tidemark.domain.config.upsert import upsert_table_of
-from tidemark.engine.lane.merge_catch_up import merge_up
+from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.preview.foresee import foresee
@@ -142,7 +142,7 @@ def test_what_lies_as_deep_as_a_schema_may_go_is_one_too(lakehouse, topic):
         table = lakehouse.table(topic, format_version=3, **said)
         assert table.run().error is None
         current = upsert_table_of(table.contract)
-        assert merge_up(lakehouse.lake, current, "test").error is None
+        assert catch_up_merges(lakehouse.lake, current, "test").error is None
         listed = f"SELECT id, {', '.join(places)} FROM lake.{current.contract.table} ORDER BY id"
         found = [tuple(row) for row in lakehouse.spark().sql(listed).collect()]
         assert sorted(rows(lakehouse, table, "id", *(f"to_json({each})" for each in places))) == found
@@ -240,7 +240,7 @@ def test_debeziums_json_is_a_variant_through_merges_and_compaction(lakehouse, to
         topic.send_raw(changes)
         outcome = table.run()
         assert outcome.error is None, outcome.error["message"]
-        done = merge_up(lakehouse.lake, current, "test")
+        done = catch_up_merges(lakehouse.lake, current, "test")
         assert done.error is None, done.error["message"]
         doc = "to_json(doc)" if format_version == 3 else "doc"
         listed = f"SELECT id, {doc}, tags, note FROM lake.{current.contract.table} ORDER BY id"
@@ -303,7 +303,7 @@ def test_an_upsert_table_whose_format_waits_holds_new_documents_as_text(lakehous
     def merged():
         outcome = table.run()
         assert outcome.error is None, outcome.error["message"]
-        done = merge_up(lakehouse.lake, current, "test")
+        done = catch_up_merges(lakehouse.lake, current, "test")
         assert done.error is None, done.error["message"]
         listed = lakehouse.spark().sql(f"SELECT * FROM lake.{name} ORDER BY id").collect()
         return [row.asDict().get("any") for row in listed]

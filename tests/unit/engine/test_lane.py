@@ -14,7 +14,7 @@ from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.outcome import Commit, Outcome
 from tidemark.engine.lane.serve import Clock, catch_up_all, longest_without, serve
-from tidemark.engine.lane.serving import Standing
+from tidemark.engine.lane.served_table import Standing
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

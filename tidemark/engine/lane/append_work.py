@@ -12,7 +12,7 @@ from tidemark.domain.outcome import Commit, Outcome, Tally
 from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.ingest.microbatch import microbatch
 from tidemark.engine.lane.catch_up import catch_up, summarise
-from tidemark.engine.lane.serving import Standing
+from tidemark.engine.lane.served_table import Standing
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tidemark.engine.merge.merge import merge_once
 from tidemark.engine.merge.pair import Pair, read_pair
 
 
-def merge_up(
+def catch_up_merges(
     lake: Lake,
     current: UpsertTable,
     run_id: str,

@@ -18,7 +18,7 @@ from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.outcome import Commit, Outcome, Tally
-from tidemark.engine.lane.serving import PATIENCE, Serving, Standing
+from tidemark.engine.lane.served_table import PATIENCE, Serving, Standing
 
 STEP = timedelta(seconds=1)
 """The longest wait between two looks at the stop flag."""

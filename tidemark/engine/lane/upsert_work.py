@@ -12,8 +12,8 @@ from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.outcome import Commit, Outcome, Tally
 from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.access.outages import named
-from tidemark.engine.lane.merge_catch_up import merge_up, merged_outcome
-from tidemark.engine.lane.serving import Standing
+from tidemark.engine.lane.merge_catch_up import catch_up_merges, merged_outcome
+from tidemark.engine.lane.served_table import Standing
 from tidemark.engine.merge.merge import merge_once
 from tidemark.engine.merge.pair import Pair, read_pair
 
@@ -53,7 +53,7 @@ class UpsertWork:
         """All that the append table holds."""
         known = contract.table in self.known
         current = self.tables[contract.table]
-        return merge_up(self.lake, current, self.run_id, known=known, stop=self.stop.is_set)
+        return catch_up_merges(self.lake, current, self.run_id, known=known, stop=self.stop.is_set)
 
     def summarise(
         self, contract: Contract, tally: Tally, *, seconds: float, error: Exception | None
