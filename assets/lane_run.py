@@ -19,7 +19,7 @@ from assets.names import DRIFT, FRESHNESS, HEADROOM, STOPPED_TAG, by_sensor, tab
 from assets.repeated import newest, repeated, still_failed
 from assets.report import failure, observation, quarantine_landed, result, untold
 from assets.run_length import run_length_of
-from assets.schema_run import run_evolved, waiting
+from assets.schema_run import parked_review, run_evolved
 from resources.lake import LakeResource
 from tidemark.domain.cadence.event_budget import report_period
 from tidemark.domain.columns.types import Struct
@@ -138,7 +138,7 @@ def _found(
     """What the run itself has found out about a table."""
     yield from (merge_evaluations if is_upsert_table(contract) else evaluations)(contract, outcome)
     yield from _still_late(context, contract, outcome)
-    yield from waiting(context.instance, contract, outcome)
+    yield from parked_review(context.instance, contract, outcome)
 
 
 def _still_late(

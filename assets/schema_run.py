@@ -127,7 +127,7 @@ def reviewed(lake: Lake, contract: Contract, run_id: str) -> dg.AssetCheckEvalua
     return _review(contract, found) if found else None
 
 
-def waiting(
+def parked_review(
     instance: dg.DagsterInstance, contract: Contract, outcome: Outcome
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Of an append table that a run left because a change waits: its `schema/…` asset says so at once, and once."""

@@ -28,7 +28,7 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.config.configuration import Configuration, places
 from tidemark.engine.look import sightings
 from tidemark.engine.look.backfills import backfilled
-from tidemark.engine.look.quarantined import Cause, causes
+from tidemark.engine.look.quarantined import CauseCount, causes
 from tidemark.engine.look.status import Facts, Status, judge, waiting_records
 from tidemark.engine.look.tables import hinted, look
 from tidemark.engine.look.upserts import upsert_statuses
@@ -189,7 +189,7 @@ def quarantine(tables: Sequence[str], *, as_json: bool) -> None:
         raise typer.Exit(FINDING)
 
 
-def _causes(lake: Lake, contract: Contract) -> list[Cause]:
+def _causes(lake: Lake, contract: Contract) -> list[CauseCount]:
     with named(contract.table):
         state = lake.state(contract.table, ledger=False)
         if not state.exists and (why := not_new(lake, contract)):
@@ -199,10 +199,10 @@ def _causes(lake: Lake, contract: Contract) -> list[Cause]:
 
 def _unknown(error: Stopped | Outage) -> Mapping[str, Any]:
     """The shape of `status --quarantine --json` for a table that cannot be seen."""
-    return {**Cause(error.table, "").as_json(), "cause": None, "error": error.as_json()}
+    return {**CauseCount(error.table, "").as_json(), "cause": None, "error": error.as_json()}
 
 
-def _show_causes(found: Sequence[Cause]) -> None:
+def _show_causes(found: Sequence[CauseCount]) -> None:
     if not found:
         console().print("Nothing in quarantine.")
         return

@@ -16,7 +16,7 @@ from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.states import State
 from tidemark.engine.access.table_state import ACCEPTED_BATCH, PAUSED, TableState
-from tidemark.engine.look.quarantined import Cause
+from tidemark.engine.look.quarantined import CauseCount
 from tidemark.engine.look.sightings import Look, Memory
 from tidemark.engine.look.status import Facts, Hint, Status, judge
 from tidemark.engine.look.tables import _with_reachability
@@ -316,7 +316,7 @@ def test_nothing_of_a_cause_is_left_out_on_a_terminal_of_any_width(
     """Given a narrow terminal, when the quarantine is shown, then what has no room goes on in the next line."""
     monkeypatch.setattr(status_module, "console", lambda: Console(width=width, highlight=False))
     status_module._show_causes(
-        [Cause("pay.payments", "quality:is_positive", 7, 0, NOW, NOW, schema_ids={100_031, 100_032})]
+        [CauseCount("pay.payments", "quality:is_positive", 7, 0, NOW, NOW, schema_ids={100_031, 100_032})]
     )
     said = capsys.readouterr().out
     heading, *lines = [line for line in said.splitlines() if line.strip()]

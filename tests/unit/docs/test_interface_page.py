@@ -23,7 +23,7 @@ from tidemark.domain.outcome import Outcome
 from tidemark.domain.plan.proposal import Seen, Sizes, propose
 from tidemark.engine.drill.drill import Score
 from tidemark.engine.ingest.quarantine import COLUMNS
-from tidemark.engine.look.quarantined import Cause
+from tidemark.engine.look.quarantined import CauseCount
 from tidemark.engine.look.status import Status
 from tidemark.engine.preview.foresee import Foresight
 from tidemark.engine.table.operations import _COLUMNS, Operation
@@ -79,7 +79,7 @@ SOURCE = sources()
 SIDE = Side("a.b", None, None, None, NONE, {})
 SHAPES: dict[str, dict[str, Any]] = {
     "status": Status("a.b", "t", "fresh", *[None] * 7, {}, {}, *[None] * 4, "").as_json(),
-    "status --quarantine": Cause("a.b", "undecodable").as_json(),
+    "status --quarantine": CauseCount("a.b", "undecodable").as_json(),
     "run": Outcome("a.b", "fresh").as_json(),
     "reconcile": Count(0, 0, 1).as_json(),
     "check": report(None, [Problem("f", None, "k", "m")]),

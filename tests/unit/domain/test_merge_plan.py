@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.domain.ledger.ledger import Entry, Ledger
-from tidemark.domain.ledger.merge_filters import before, reloaded, unmerged, within
+from tidemark.domain.ledger.merge_filters import before, reloaded, unmerged, up_to_end
 from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger, Truncation, is_merge_ledger
 from tidemark.domain.ledger.merge_plan import (
     AppendHistory,
@@ -242,7 +242,7 @@ def test_the_filter_is_what_the_ledgers_say(epoch, start, further, end, place):
     upto = MergeLedger(append_table="t", append_uuid="u", append_snapshot=1, epoch=last, next=end)
     rows = Unmerged(epoch, start, last, end)
     assert holds(unmerged(rows, "at"), place) == (not before.covers(*place) and upto.covers(*place))
-    assert holds(within(rows, "at"), place) == upto.covers(*place)
+    assert holds(up_to_end(rows, "at"), place) == upto.covers(*place)
 
 
 @given(

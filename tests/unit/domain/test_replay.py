@@ -12,7 +12,7 @@ from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.replay import (
     FAR,
     counted_before,
-    joined,
+    joined_runs,
     replayed,
     rewound,
     runs_between,
@@ -77,7 +77,7 @@ def test_two_far_records_are_two_runs():
 
 @given(st.dictionaries(st.integers(0, 2), runs), st.dictionaries(st.integers(0, 2), runs), st.integers(1, 8))
 def test_reloaded_never_names_less_than_was_touched(known, more, most):
-    found = joined(known, more, most)
+    found = joined_runs(known, more, most)
     for p in {*known, *more}:
         for a, b in [*known.get(p, []), *more.get(p, [])]:
             assert any(start <= a and b <= end for start, end in found[p])

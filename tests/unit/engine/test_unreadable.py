@@ -11,7 +11,7 @@ from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
-from tidemark.engine.access.outages import state_of
+from tidemark.engine.access.outages import state_of_text
 from tidemark.engine.ingest.unreadable import explain
 
 CONTRACT = Contract.model_validate({"topic": "orders", "table": "shop.orders"})
@@ -35,7 +35,7 @@ def test_records_that_went_while_they_were_read_are_named_by_their_range() -> No
 
 def test_a_topic_that_went_meanwhile_is_looked_for_again_before_it_is_called_missing() -> None:
     """Given a broker that does not know the topic at this moment, when only Spark says so, then it is tried again: Kafka is asked by the next plan."""
-    assert state_of("org.apache.kafka.common.errors.UnknownTopicOrPartitionException: …") == "kafka_down"
+    assert state_of_text("org.apache.kafka.common.errors.UnknownTopicOrPartitionException: …") == "kafka_down"
 
 
 def test_what_comes_before_a_time_beyond_spark_s_can_be_read() -> None:

@@ -20,7 +20,7 @@ def unmerged(rows: Unmerged, at: str = "_kafka") -> str:
     return _any([*_beyond(rows, at), reloaded(rows.epoch, rows.reloaded, at)])
 
 
-def within(rows: Unmerged, at: str = "_kafka") -> str:
+def up_to_end(rows: Unmerged, at: str = "_kafka") -> str:
     """Every append row up to the end of a plan, merged or not."""
     return _any(_beyond(Unmerged(0, {}, rows.end_epoch, rows.end), at))
 

@@ -246,5 +246,5 @@ def _reloaded(newest: MergeLedger, replays: Iterable[Ledger], *, each_told: bool
             found.setdefault(partition, []).extend(
                 (first, min(last, merged)) for first, last in ranges if first < merged
             )
-    some = replay.joined({}, found)  # few enough for the conditions of a merge
+    some = replay.joined_runs({}, found)  # few enough for the conditions of a merge
     return {p: tuple(OffsetRange(*each) for each in ranges) for p, ranges in some.items() if ranges}

@@ -48,7 +48,7 @@ def replayed(
             "from_": {p: min(runs)[0] for p, runs in touched.items()} if reread else {},
             "counts": {p: c for p, c in after.items() if any(c)},
             "totals": totals,
-            "reloaded": joined(ledger.reloaded, touched),
+            "reloaded": joined_runs(ledger.reloaded, touched),
             "revision": ledger.revision + 1,
             "settlement": settlement,
             "truncates": _last_truncates(ledger, touched if reread else {}, entry),
@@ -155,7 +155,7 @@ def runs_without(
     """The runs of `whole` between the sorted offsets `kept`; the closest are joined beyond `most`."""
     borders = [whole[0] - 1, *kept, whole[1]]
     runs = [(a + 1, b) for a, b in pairwise(borders) if a + 1 < b]
-    return joined({}, {0: runs}, most)[0]
+    return joined_runs({}, {0: runs}, most)[0]
 
 
 def within(runs: Sequence[tuple[int, int]], offset: int) -> bool:
@@ -164,7 +164,7 @@ def within(runs: Sequence[tuple[int, int]], offset: int) -> bool:
     return at >= 0 and offset < runs[at][1]
 
 
-def joined(known: Runs, more: Runs, most: int = MOST_RANGES) -> dict[int, list[tuple[int, int]]]:
+def joined_runs(known: Runs, more: Runs, most: int = MOST_RANGES) -> dict[int, list[tuple[int, int]]]:
     """The union of half-open runs per partition, sorted; the closest neighbours are joined beyond `most`."""
     found: dict[int, list[tuple[int, int]]] = {}
     for partition in sorted({*known, *more}):

@@ -151,7 +151,7 @@ def says(error: BaseException, signs: Iterable[str]) -> bool:
     return any(sign in text for sign in signs)
 
 
-def state_of(text: str) -> State:
+def state_of_text(text: str) -> State:
     """The state that an error text of Spark, Kafka or a catalog stands for; `failed` when none is known."""
     signs: tuple[tuple[State, tuple[str, ...]], ...] = (
         ("offsets_expired", _KAFKA_LOST),
@@ -185,7 +185,7 @@ def state_of_error(error: Exception) -> State:
         or _is_of_glue(error)
     ):
         return "catalog_down"
-    return state_of(f"{type(error).__name__}: {error}")
+    return state_of_text(f"{type(error).__name__}: {error}")
 
 
 def _is_of_glue(error: Exception) -> bool:

@@ -20,7 +20,7 @@ from tidemark.engine.table.settle import pending
 
 
 @dataclass(slots=True)
-class Cause:
+class CauseCount:
     """Quarantined rows of one table and cause: `count` wait for a remedy, `resolved` had one."""
 
     table: str
@@ -64,14 +64,14 @@ def unresolved(lake: Lake, quarantine: str, ledger: Ledger | None) -> int:
         return int(sum(pc.sum(rows[OPEN]).as_py() or 0 for rows in _rows(lake, quarantine, ledger, ())))
 
 
-def causes(lake: Lake, table: str, quarantine: str, ledger: Ledger | None) -> list[Cause]:
+def causes(lake: Lake, table: str, quarantine: str, ledger: Ledger | None) -> list[CauseCount]:
     """The quarantine of `table` by cause, most rows first."""
     with named(quarantine):
         fields = ("cause", "schema_id", "quarantined_at")
-        found: dict[str, Cause] = {}
+        found: dict[str, CauseCount] = {}
         for rows in _rows(lake, quarantine, ledger, fields, resolved=True):
             for row in rows.select([*fields, OPEN]).to_pylist():
-                found.setdefault(row["cause"], Cause(table, row["cause"])).add(row)
+                found.setdefault(row["cause"], CauseCount(table, row["cause"])).add(row)
         return sorted(found.values(), key=lambda each: -each.count)
 
 

@@ -215,7 +215,7 @@ def _touched(lake: Lake, plan: MergePlan, fresh: DataFrame) -> DataFrame:
 
 def _merged_before(lake: Lake, plan: MergePlan, touched: DataFrame) -> DataFrame:
     """After a replay, all older events of the keys that it touched: what it replaced may have been their newest."""
-    merged = f"{merge_filters.within(plan.rows)} AND NOT {merge_filters.unmerged(plan.rows)}"
+    merged = f"{merge_filters.up_to_end(plan.rows)} AND NOT {merge_filters.unmerged(plan.rows)}"
     past = events(_append(lake, plan, merged), plan.shape, plan.pair.columns, F.lit(NEW))
     past = past.where((F.col(KIND) != TRUNCATE) & ~null_key(plan.current))
     return past.join(touched, KEY, "left_semi")

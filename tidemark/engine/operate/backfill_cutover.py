@@ -36,7 +36,7 @@ from tidemark.engine.operate.recount import (
     places_of,
     places_within,
     refuse_loss,
-    waiting,
+    waiting_rows,
 )
 from tidemark.engine.operate.replay_plan import (
     Ground,
@@ -120,7 +120,7 @@ def _replace(
     if source.records:
         check_each_once(lake, _of_epoch(plan, planned.epoch), only=staged.rows)
     judge_replay(lake, plan, staged, TABLE_CHECKS, "backfill other times")
-    waits = waiting(lake, contract, planned.epoch, placed.within)
+    waits = waiting_rows(lake, contract, planned.epoch, placed.within)
     recount = UNCOUNTED
     if source.kind == "own":
         after, inner = _counts(placed, loaded)

@@ -59,7 +59,7 @@ def counted_rows(lake: Lake, contract: Contract, target: str, where: str) -> dic
     return {p: Rows(*counts) for p, *counts in rows.collect()}
 
 
-def waiting(lake: Lake, contract: Contract, epoch: int, ranges: Ranges) -> DataFrame | None:
+def waiting_rows(lake: Lake, contract: Contract, epoch: int, ranges: Ranges) -> DataFrame | None:
     """partition, offset, tombstone (no value) of the unresolved quarantine rows in the ranges, at one snapshot."""
     name = contract.quarantine_table
     table = load(lake.catalog, name)

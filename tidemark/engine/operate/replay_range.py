@@ -35,7 +35,7 @@ from tidemark.engine.operate.recount import (
     places_of,
     places_within,
     refuse_loss,
-    waiting,
+    waiting_rows,
 )
 from tidemark.engine.operate.replay_plan import (
     Ground,
@@ -169,7 +169,7 @@ def _replace(
     check_each_once(lake, plan, only=staged.rows)
     # a range is part of a batch, or has records of many; `unique` within the table is judged
     judge_replay(lake, plan, staged, TABLE_CHECKS, "replay ranges without these records", inside)
-    waits = waiting(lake, plan.contract, plan.ledger.epoch, plan.ranges)
+    waits = waiting_rows(lake, plan.contract, plan.ledger.epoch, plan.ranges)
     _keep_every_record(lake, plan, decoded, waits, places_of(lake, target, inside))
     new = counted_rows(lake, plan.contract, target, inside)
     nulls = _null_values(decoded, groups, new)
@@ -279,7 +279,7 @@ def _foreseen(lake: Lake, plan: Plan, decoded: DataFrame) -> dict[str, Any]:
     Raises:
         Refused: as the replay would be: records would be lost, or flood the quarantine.
     """
-    waits = waiting(lake, plan.contract, plan.ledger.epoch, plan.ranges)
+    waits = waiting_rows(lake, plan.contract, plan.ledger.epoch, plan.ranges)
     written = decoded.where(F.col(FATE) == "written").select("_kafka.partition", "_kafka.offset")
     _keep_every_record(lake, plan, decoded, waits, written)
     groups = grouped(decoded)

@@ -49,7 +49,7 @@ from tidemark.engine.access.table_state import (
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.look.headroom import compacted
-from tidemark.engine.operate.recount import waiting
+from tidemark.engine.operate.recount import waiting_rows
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.branch import Attempt, dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
@@ -274,7 +274,7 @@ def _check_compaction(lake: Lake, contract: Contract, step: _Step, topic: Topic)
         f"SELECT _kafka.partition, _kafka.offset FROM {lake.identifier(contract.table)} "
         f"VERSION AS OF {step.head} WHERE {rows_within(step.ledger.epoch, again)}"
     )
-    waits = waiting(lake, contract, step.ledger.epoch, again)
+    waits = waiting_rows(lake, contract, step.ledger.epoch, again)
     there = rows if waits is None else rows.union(waits.select("partition", "offset"))
     kept = read_ranges(lake, contract, again).select("partition", "offset")
     places = ["partition", "offset"]
