@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Event
 from typing import Protocol
@@ -18,7 +18,7 @@ from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.outcome import Commit, Outcome, Tally
-from tidemark.engine.lane.served_table import PATIENCE, Serving, Standing
+from tidemark.engine.lane.served_table import Serving, Standing
 
 STEP = timedelta(seconds=1)
 """The longest wait between two looks at the stop flag."""
@@ -92,8 +92,6 @@ class _Run:
     asked_at: datetime | None = None
     quiet_since: datetime | None = None
     leaving: str | None = None
-    blind: dict[str, int] = field(default_factory=dict)
-    """How often in a row the topics of tables could not be seen."""
 
     @property
     def poll(self) -> timedelta:
@@ -101,7 +99,7 @@ class _Run:
 
         A cluster that does not answer is not asked more often than the lane says, else it is given up within a second.
         """
-        if self.blind:
+        if any(each.blind for each in self.tables):
             return self.lane.poll
         hurry = min(
             (each.contract.target_lag for each in self.tables if not each.over), default=self.lane.poll
@@ -160,19 +158,11 @@ class _Run:
             for each in served:
                 found = topics.get(each.contract.topic)
                 if isinstance(found, TidemarkError):
-                    self._blind(each, found, now)
+                    each.saw_nothing(found, now)
                 else:
-                    self.blind.pop(each.contract.table, None)
                     each.saw(found, now)
         took = self.clock.now() - now
         self.look_at = now + max(self.poll, 2 * took)  # half of the time is left for who waits to be served
-
-    def _blind(self, each: Serving, error: TidemarkError, now: datetime) -> None:
-        table = each.contract.table
-        self.blind[table] = self.blind.get(table, 0) + 1
-        if self.blind[table] >= PATIENCE:
-            each.failures = PATIENCE
-            each.failed(error, now)
 
     def _begin(self, now: datetime) -> None:
         free = self.lane.parallel - len(self._busy())

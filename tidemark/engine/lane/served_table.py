@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from tidemark.domain.cadence.lag import Lag, Sighting, Verdict, decide, measure, prune
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Outage
+from tidemark.domain.errors import Outage, TidemarkError
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import Offsets
 from tidemark.domain.outcome import Commit, Outcome, Tally
@@ -41,6 +41,8 @@ class Serving:
     topic_id: str | None = None
     sightings: list[Sighting] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
+    blind: int = 0
+    """How often in a row its topic could not be seen."""
     error: Exception | None = None
     failures: int = 0
     retry_at: datetime | None = None
@@ -60,13 +62,20 @@ class Serving:
     def saw(self, topic: Topic | None, now: datetime) -> None:
         """Kafka's answer of this moment. What waits at the first look and was not seen before counts as overdue."""
         first = self.topic is None
-        self.topic = topic
+        self.topic, self.blind = topic, 0
         if topic is None:
             return
         self.topic_id = self.topic_id or topic.topic_id
         at = (self.first_seen or now - self.contract.target_lag) if first else now
         if not self.sightings or dict(self.sightings[-1].end) != dict(topic.end):
             self.sightings = prune([*self.sightings, Sighting(at, dict(topic.end))], self.committed or {})
+
+    def saw_nothing(self, error: TidemarkError, now: datetime) -> None:
+        """Kafka gave no answer: it is asked again with the next look, and given up after some in a row."""
+        self.blind += 1
+        if self.blind >= PATIENCE:
+            self.failures = PATIENCE
+            self.failed(error, now)
 
     def lag(self, now: datetime) -> Lag:
         """How far the table is behind, by this run's own clock."""
