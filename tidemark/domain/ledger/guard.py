@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import Offsets
 from tidemark.domain.states import State
@@ -31,6 +33,12 @@ class Finding:
     state: State
     detail: str
     fields: Mapping[str, Any]
+
+
+def stopped_by(contract: Contract, finding: Finding, when: str = "") -> Stopped:
+    """The stop that the finding is."""
+    said = {"topic": contract.topic, "cluster": contract.cluster, **finding.fields}
+    return Stopped(finding.state, contract.table, f"{when}{finding.detail}", **said)
 
 
 def examine(ledger: Ledger, topic: Topic) -> Finding | None:

@@ -11,7 +11,7 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.formats import debezium, json_columns, protobuf_columns
 from tidemark.domain.formats.avro import AvroSchema
 from tidemark.domain.formats.json_columns import JsonDocuments
-from tidemark.domain.ledger.guard import Finding, Topic, another_cluster, examine
+from tidemark.domain.ledger.guard import Topic, another_cluster, examine, stopped_by
 from tidemark.domain.ledger.ledger import Ledger, batch_id, branch_name
 from tidemark.domain.ledger.offsets import OffsetRange, Offsets, Ranges, cut, cut_before, waiting
 from tidemark.domain.ledger.quality_results import Rules, row_rules, staged_rules
@@ -245,12 +245,6 @@ def require_same_topic(contract: Contract, ledger: Ledger, topic: Topic, when: s
     """Raises Stopped when the topic is not the one that the ledger is about, or has lost what waits."""
     if finding := examine(ledger, topic):
         raise stopped_by(contract, finding, when)
-
-
-def stopped_by(contract: Contract, finding: Finding, when: str = "") -> Stopped:
-    """The stop that the finding is."""
-    said = {"topic": contract.topic, "cluster": contract.cluster, **finding.fields}
-    return Stopped(finding.state, contract.table, f"{when}{finding.detail}", **said)
 
 
 def require_topic_of(lake: Lake, plan: Plan) -> None:

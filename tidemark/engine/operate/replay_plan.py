@@ -15,7 +15,7 @@ from tidemark.domain.columns.types import table_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Refused, Stopped
 from tidemark.domain.ledger.evidence import Evidence
-from tidemark.domain.ledger.guard import Topic, another_cluster, another_topic
+from tidemark.domain.ledger.guard import Topic, another_cluster, another_topic, stopped_by
 from tidemark.domain.ledger.ledger import Entry, Ledger, batch_id
 from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.ledger.replay import replayed
@@ -25,7 +25,7 @@ from tidemark.engine.access.conditions import within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.decoding import KeyDecoding
-from tidemark.engine.ingest.plan import Plan, stopped_by
+from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quality_fit import check_rules
 from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled

@@ -16,8 +16,8 @@ from tidemark.domain.columns.partitioning import quoted_parts
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct, as_text, holds_variant
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_table_of
-from tidemark.domain.errors import Overtaken, Refused, Stopped
-from tidemark.domain.ledger.guard import another_topic
+from tidemark.domain.errors import Overtaken, Refused
+from tidemark.domain.ledger.guard import another_topic, stopped_by
 from tidemark.domain.plan.meanings import known, told_after
 from tidemark.domain.plan.schema_plan import (
     Change,
@@ -150,8 +150,7 @@ def evolve(
             table=contract.table,
         )
     if finding := another_topic(state.ledger, contract.topic):
-        said = {"topic": contract.topic, "cluster": contract.cluster, **finding.fields}
-        raise Stopped(finding.state, contract.table, finding.detail, **said)
+        raise stopped_by(contract, finding)
     return Evolution(plan, apply_changes(lake, contract, state, plan, run_id=run_id, approval=approval))
 
 
