@@ -29,7 +29,7 @@ def chosen(context: dg.AssetCheckExecutionContext, by_table: Mapping[str, Contra
 
 
 def as_result(found: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
-    """The same as the output of a step."""
+    """A check's evaluation as the output of a step."""
     return dg.AssetCheckResult(
         asset_key=found.asset_key,
         check_name=found.check_name,

@@ -84,7 +84,7 @@ def evaluations(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckE
 
 
 def merge_evaluations(contract: Contract, outcome: Outcome) -> Iterator[dg.AssetCheckEvaluation]:
-    """The same of an upsert table."""
+    """The checks of an upsert table, which a run that merged evaluates: freshness where nothing waits any more."""
     if outcome.commits and not outcome.lag_records:
         yield _freshness(contract)
 

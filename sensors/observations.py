@@ -62,7 +62,7 @@ def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvalua
 
 
 def unseen_freshness(tick: Tick, tables: Iterable[Contract]) -> Iterator[dg.AssetCheckEvaluation]:
-    """The same of tables that nobody can look at: Kafka, their topic, the catalog or their own files do not answer.
+    """Freshness of tables that nobody can look at: Kafka, their topic, the catalog or their own files do not answer.
 
     What was known to be worse stays. One that was never loaded has nothing that could be late.
     """

@@ -60,7 +60,7 @@ class LocalCatalog:
         }
 
     def spark(self) -> dict[str, str]:
-        """The same for a Spark server; with the cache on, sessions would not see each other's commits."""
+        """What a Spark server is told of it; with the cache on, sessions would not see each other's commits."""
         prefix = f"spark.sql.catalog.{NAME}"
         return {
             prefix: "org.apache.iceberg.spark.SparkCatalog",

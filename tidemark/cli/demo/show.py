@@ -54,7 +54,7 @@ def demo(*, script: bool, keep: bool) -> None:
 
 
 def dev() -> None:
-    """The same for your own contracts, until Ctrl-C.
+    """Stack and Dagster for your own contracts, until Ctrl-C.
 
     Raises:
         ServiceFailed: one of Dagster's processes is gone; all of it is stopped.

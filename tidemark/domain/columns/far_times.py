@@ -15,7 +15,7 @@ def told(microseconds: int | None) -> str | None:
 
 
 def iso(microseconds: int) -> str:
-    """The same of a time that is there. Spark reads it as well, to year 294246."""
+    """`told` of a time that is there. Spark reads it as well, to year 294246."""
     cycles, rest = divmod(microseconds, _CYCLE)
     at = _EPOCH + timedelta(microseconds=rest)
     return f"{_year(at.year + 400 * cycles)}{at.isoformat()[4:]}"

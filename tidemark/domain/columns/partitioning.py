@@ -89,7 +89,7 @@ def quoted(path: str) -> str:
 
 
 def quoted_parts(parts: Iterable[str]) -> str:
-    """The same from the names of a path."""
+    """The names of a column path as Spark SQL reads it, as in `quoted`."""
     return ".".join(part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in parts)
 
 

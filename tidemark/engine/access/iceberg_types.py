@@ -75,7 +75,7 @@ def iceberg_type(kind: ColumnType | None, ids: Iterator[int]) -> IcebergType:
 
 
 def iceberg_fields(fields: tuple[Field, ...], ids: Iterator[int]) -> list[NestedField]:
-    """The same of columns, or of the fields of a struct."""
+    """Iceberg's fields for columns, or for the fields of a struct, as in `iceberg_type`."""
     return [
         NestedField(next(ids), f.name, iceberg_type(f.type, ids), f.required, f.doc or None) for f in fields
     ]

@@ -93,7 +93,7 @@ class KafkaAdmin:
     def describe_each(
         self, topics: Sequence[str], *, whole: bool = True
     ) -> dict[str, Topic | Outage | Stopped]:
-        """The same, and for a topic that is refused, or has no leader, why: it hides no other topic.
+        """As `describe`, but for a topic that is refused, or has no leader, the reason: it hides no other topic.
 
         With `whole` false only the read_committed end is asked for, and log start and high watermark repeat it: one
         request per leader instead of three, enough to notice lag.

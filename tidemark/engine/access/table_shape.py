@@ -60,7 +60,7 @@ def fields(metadata: TableMetadata) -> Iterator[tuple[Path, NestedField]]:
 
 
 def schema_fields(schema: Schema) -> Iterator[tuple[Path, NestedField]]:
-    """The same of any schema."""
+    """Every field of a schema with its path, as in `fields`."""
     for field in schema.fields:
         yield from _fields(field, (field.name,))
 

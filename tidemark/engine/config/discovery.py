@@ -74,7 +74,7 @@ class Discovery:
         return replace(made, tables={**made.tables, table: {**made.tables[table], **more}})
 
     def with_described(self, table: str, columns: Sequence[Mapping[str, Any]]) -> "Discovery":
-        """The same of columns as the file holds them; `from` names what a column is made of: [[table, column]]."""
+        """As `with_columns`, of columns as the file holds them; `from` names what one is made of: [[table, column]]."""
         return replace(
             self, tables={**self.tables, table: {**self.tables.get(table, {}), "columns": list(columns)}}
         )

@@ -23,7 +23,7 @@ class Followed:
     _known: tuple[Stamp, Configuration | tuple[Problem, ...]] | None = field(default=None, init=False)
 
     def now(self) -> Configuration:
-        """The same object until a file changes. Raises ConfigurationError."""
+        """What they say now, one and the same object until a file changes. Raises ConfigurationError."""
         stamp = tuple(_stamps(self.where))
         known = self._known
         if known is None or known[0] != stamp:

@@ -48,7 +48,7 @@ def branch_of(value: Column, root: Node, position: int) -> tuple[Column, Node]:
 
 
 def branch_route(value: Column, root: Node, routes: Sequence[str]) -> Column:
-    """The same for a value that is another branch of a union; null is no record of any table."""
+    """SKIP or UNROUTED for a value that is another branch of a union, else NULL; null is no record of any table."""
     cases = [
         (branch_of(value, root, position)[0].isNotNull(), _cause(route))
         for position, route in enumerate(routes)

@@ -99,7 +99,7 @@ def microbatch(
             # Others have published the rest: without the ceiling the records that wait stop it.
             limits = replace(limits, ceiling={})
         except _PlanAgain as found:
-            if not found.seen <= limits.seen:  # schemas of the batch, of which there is an end
+            if not found.seen <= limits.seen:  # not counted as a turn: a batch carries finitely many schemas
                 turn -= 1
             limits = limits.with_found(found.ceiling, found.seen)
             last = found

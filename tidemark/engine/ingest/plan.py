@@ -185,7 +185,7 @@ class Limits:
     uuid: str | None = None
 
     def with_found(self, ceiling: Offsets, seen: frozenset[int]) -> Self:
-        """The same, with what a pass has come upon."""
+        """These limits, with what a pass has come upon."""
         return replace(self, ceiling={**self.ceiling, **ceiling}, seen=self.seen | seen)
 
 

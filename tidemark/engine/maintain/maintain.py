@@ -73,7 +73,7 @@ def relieve(lake: Lake, contract: Contract) -> Iterator[Gain]:
 def maintain_now(
     lake: Lake, contract: Contract, assets: Collection[Asset], signature: Signature
 ) -> Operation:
-    """The same at once, for the verb `maintain`: logged with who and why.
+    """`maintain` for the verb of that name: at once, and logged with who and why.
 
     Raises:
         Stopped, Outage: a table could not be maintained, or is gone; what was done to the others is in the log.

@@ -95,7 +95,7 @@ def unmade_missing(pair: Pair) -> str:
 
 
 def tombstones_missing(pair: Pair) -> str:
-    """The same of tombstones of this epoch, which can be read again."""
+    """As `unmade`, of tombstones of this epoch, which can be read again."""
     counted = _counted(pair.current.append, pair.append.ledger) if pair.append else {}
     found = tombstones(pair) if counted else None
     known = pair.state.merged.no_tombstones if pair.state.merged else None
@@ -110,7 +110,7 @@ def tombstones_missing(pair: Pair) -> str:
 
 
 def truncates_missing(pair: Pair) -> str:
-    """The same of truncates; the last one of a partition is enough."""
+    """As `unmade`, of truncates, which can be read again; the last one of a partition is enough."""
     found = truncates(pair)
     known = pair.state.merged.no_truncates if pair.state.merged else None
     if found is None or (
@@ -126,7 +126,7 @@ def truncates_missing(pair: Pair) -> str:
 
 
 def elsewhere_missing(pair: Pair) -> str:
-    """The same of rows of a backfill that are no records of the topic: nothing says which of them is a key's newest."""
+    """As `unmade`, of rows of a backfill that are no records of the topic: nothing says which is a key's newest."""
     if not pair.elsewhere:
         return ""
     return (

@@ -1,1 +1,1 @@
-"""What an operator may do: accept, approve, pause, replay, roll back. Each act is a row of the operations log."""
+"""Acts of an operator: accept, approve, backfill, pause, replay, roll back. Each is a row of the operations log."""

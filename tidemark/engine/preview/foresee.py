@@ -229,7 +229,7 @@ def _with_key(lake: Lake, contract: Contract, found: Foresight, columns: Struct)
 
 
 def prevented(found: Foresight, kind: str, reason: str) -> Foresight:
-    """The same, and why the next run cannot do it."""
+    """What was foreseen, and why the next run cannot do it."""
     change = _change(kind, "", None, "impossible", reason)
     return replace(found, verdict="impossible", changes=(*found.changes, change))
 

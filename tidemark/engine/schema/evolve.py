@@ -91,7 +91,7 @@ def refused_ids(contract: Contract, state: TableState, schemas: TopicSchemas) ->
 
 
 def barred_ids(contract: Contract, state: TableState, schemas: TopicSchemas) -> frozenset[int]:
-    """Those of them that want nothing but what the table will not have."""
+    """Schema ids settled by an approval, and those that want nothing but what the contract sends to quarantine."""
     if schemas.plain is not None:
         return frozenset()
     columns, barred = value_columns(state), set(settled_ids(state))

@@ -34,7 +34,7 @@ def subjects_of(contract: Contract) -> tuple[str, ...]:
 
 
 def subject_of(contract: Contract) -> str:
-    """The same for a person."""
+    """The subjects that the contract lets its values be written with, for a person."""
     return " or ".join(subjects_of(contract))
 
 

@@ -102,7 +102,7 @@ def branch_head(lake: Lake, attempt: Attempt) -> Snapshot:
 
 
 def head_of(table: Table, attempt: Attempt) -> Snapshot:
-    """The same, of a table that was looked at."""
+    """The newest snapshot of the attempt's branch, in a table that was looked at. Raises Overtaken."""
     head = table.metadata.snapshot_by_name(attempt.branch)
     if head is None:
         raise Overtaken(attempt.table, attempt.head or 0, None)

@@ -32,7 +32,7 @@ class Difference:
     columns: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
     def without(self, hidden: Collection[str]) -> "Difference":
-        """The same without the values of columns that may not be shown; that they differ is told."""
+        """This one without the values of columns that may not be shown; that they differ is told."""
         key = {name: value if may_show(name, hidden) else NOT_SHOWN for name, value in self.key.items()}
         columns = {
             name: both if may_show(name, hidden) else (NOT_SHOWN, NOT_SHOWN)
@@ -57,7 +57,7 @@ class Differences:
     sample: tuple[Difference, ...]
 
     def without(self, hidden: Collection[str]) -> "Differences":
-        """The same without the values of columns that may not be shown."""
+        """These without the values of columns that may not be shown."""
         return replace(self, sample=tuple(each.without(hidden) for each in self.sample))
 
     def as_json(self) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def inside(window: Mapping[int, OffsetRange], of: str = "") -> str:
 
 
 def beyond(following: Mapping[int, int], of: str = "") -> str:
-    """The same for what lies at or after `following`, also in partitions that have none."""
+    """A filter as of `inside` for what lies at or after `following`, also in partitions that have none."""
     last = max(following)
     if last >= FEW:
         return f"{of}offset >= {min(following.values())} OR {of}partition > {last}"
