@@ -9,6 +9,7 @@ from tidemark.domain.columns.types import KAFKA_COLUMN, ColumnType, ListType, Ma
 from tidemark.domain.errors import SchemaUnsupported
 
 Path = tuple[str, ...]
+"""A column by the names from the outermost struct on, or a field of a schema likewise."""
 
 CDC = "_cdc"
 """The column that says of a row of Debezium's by which change it came. Whatever has it is read as one of those."""

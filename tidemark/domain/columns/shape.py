@@ -7,9 +7,8 @@ compare as text.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from tidemark.domain.columns.names import Path
 from tidemark.domain.columns.partitioning import PartitionField, quoted
-
-Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from tidemark.domain.columns.names import Path
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.avro_default import encode_default
 from tidemark.domain.formats.avro_nodes import (
@@ -51,8 +52,6 @@ _LOGICAL_ON: dict[str, frozenset[str]] = {
     "string": frozenset({"uuid"}),
 }
 _FIXED_SIZE_OF = {"uuid": 16, "duration": 12}
-
-Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
+from tidemark.domain.columns.names import Path
 from tidemark.domain.columns.types import MAX_PRECISION
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.avro import Note
@@ -47,8 +48,6 @@ _SHAPING = frozenset(
 )
 """Keywords that may say what kind of value it is."""
 _JSON_TYPES: Mapping[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
-
-Path = tuple[str, ...]
 
 
 def parse(text: str) -> JsonDocuments:

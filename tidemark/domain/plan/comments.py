@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from tidemark.domain.columns.names import Path
 from tidemark.domain.columns.partitioning import path_of
 from tidemark.domain.columns.types import ColumnType, Field, ListType, MapType, Struct
 from tidemark.domain.config.contract import ColumnNote
 from tidemark.domain.plan.schema_plan import Change, WriterColumns
 from tidemark.domain.suggest import nearest
-
-Path = tuple[str, ...]
 
 
 def wanted_comments(writers: Iterable[WriterColumns], notes: Mapping[str, ColumnNote]) -> dict[Path, str]:

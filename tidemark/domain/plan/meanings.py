@@ -8,8 +8,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from tidemark.domain.columns.names import Path
 from tidemark.domain.columns.types import ColumnType, ListType, MapType, Struct
-from tidemark.domain.plan.comments import Path, fields_of
+from tidemark.domain.plan.comments import fields_of
 from tidemark.domain.plan.schema_plan import Change
 
 MEANINGS = "tidemark.meanings"

@@ -8,8 +8,9 @@ from pyiceberg.types import IcebergType, NestedField, StructType
 from pyiceberg.types import ListType as IcebergList
 from pyiceberg.types import MapType as IcebergMap
 
+from tidemark.domain.columns.names import Path
 from tidemark.domain.columns.partitioning import quoted_parts
-from tidemark.domain.columns.shape import Path, Shape
+from tidemark.domain.columns.shape import Shape
 
 
 def shape_of(metadata: TableMetadata) -> Shape:

@@ -11,6 +11,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 
+from tidemark.domain.columns.names import Path
 from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.avro import Note
 from tidemark.domain.formats.protobuf_columns import REMARKS, ProtobufMessage
@@ -62,8 +63,6 @@ _WRAPPERS = frozenset(
     for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
 _PACKAGE = "google.protobuf."
-
-Path = tuple[str, ...]
 
 
 def read(
