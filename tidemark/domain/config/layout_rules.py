@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 
 from tidemark.domain.columns.layout import layout_faults
-from tidemark.domain.columns.types import BINARY, KAFKA_COLUMN, STRING, Field, Struct
+from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
 from tidemark.domain.config.contract import Declaration, Value
 from tidemark.domain.config.layering import Finding
 from tidemark.domain.errors import SchemaUnsupported
-from tidemark.domain.formats.avro_columns import WHOLE_VALUE
+from tidemark.domain.formats.avro_columns import WHOLE_COLUMNS
 from tidemark.domain.formats.json_columns import columns, declared
-
-_WHOLE = {"string": STRING, "raw": BINARY}
 
 
 def layout_findings(said: Declaration) -> Iterator[Finding]:
@@ -31,8 +29,8 @@ def layout_findings(said: Declaration) -> Iterator[Finding]:
 
 def known_columns(value: Value) -> Struct | None:
     """The columns of the value, None when a registry or the documents say them."""
-    if value.format in _WHOLE:
-        return Struct((Field(WHOLE_VALUE, _WHOLE[value.format]),))
+    if value.format in WHOLE_COLUMNS:
+        return WHOLE_COLUMNS[value.format]
     if value.format != "json" or not value.fields or value.envelope != "none":
         return None
     try:

@@ -42,6 +42,11 @@ from tidemark.domain.formats.avro_nodes import (
 
 WHOLE_VALUE = "value"
 """The one column of a schema that is no record."""
+WHOLE_COLUMNS = {
+    "string": Struct((Field(WHOLE_VALUE, STRING),)),
+    "raw": Struct((Field(WHOLE_VALUE, BINARY),)),
+}
+"""The columns of the formats that take a value as it is."""
 
 _MAX_DEPTH, _RECORD_DEPTH, _ARRAY_DEPTH, _MAP_DEPTH = 84, 8, 4, 12
 """Nested messages of the longest expression, tried with every value in need of conversion."""

@@ -11,7 +11,7 @@ from tidemark.domain.formats.json_nodes import EXTRA
 from tidemark.domain.suggest import nearest
 
 OURS = frozenset({KAFKA_COLUMN.name, CDC.name, EXTRA})
-"""Columns that no key fills."""
+"""Columns that are no field of a record, so no key fills them."""
 
 
 def key_targets(columns: Struct, fields: Sequence[str]) -> dict[str, ColumnType]:

@@ -12,13 +12,10 @@ from tidemark.domain.columns.partitioning import path_of
 from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import SOFT_COLUMN, upsert_tables
-from tidemark.domain.formats.debezium import CDC
-from tidemark.domain.formats.json_nodes import EXTRA
+from tidemark.domain.formats.key_columns import OURS
 
 Origin = tuple[str, str]
 """(table, column)."""
-_OURS = frozenset({KAFKA_COLUMN.name, CDC.name, EXTRA})
-"""Columns that are no field of a record."""
 Lineage = Mapping[str, Mapping[str, Collection[Origin]]]
 """Table -> column -> what it is made of, one step up. Tables that are nobody's product are not in it."""
 
@@ -130,7 +127,7 @@ def exposures(lineage: Lineage, contracts: Iterable[Contract], table: str) -> li
 def topic_fields(contract: Contract, columns: Iterable[str]) -> Iterator[tuple[str, str]]:
     """(column, field of the record) for the columns that come from the record's value; `_kafka` and `_cdc` do not."""
     for name in columns:
-        if name not in _OURS:
+        if name not in OURS:
             yield name, "value" if contract.value.format in {"string", "raw"} else name
 
 

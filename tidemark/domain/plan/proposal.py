@@ -28,7 +28,8 @@ _PREFERRED = (
     "time",
 )
 _DEBEZIUM = {"before", "after", "op", "source"}
-_DEBEZIUM_FLAT = {"__op", "__deleted"}
+DEBEZIUM_FLAT = {"__op", "__deleted"}
+"""Fields of Debezium's flattened changes, of which each has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,7 @@ def _envelope(seen: Seen) -> dict[str, str]:
     names = _names(seen)
     if names >= _DEBEZIUM:
         return {"envelope": "debezium"}
-    return {"envelope": "debezium_flat"} if names & _DEBEZIUM_FLAT else {}
+    return {"envelope": "debezium_flat"} if names & DEBEZIUM_FLAT else {}
 
 
 def _reasons(seen: Seen, times: tuple[str, ...], chosen: str | None) -> Iterator[Reason]:

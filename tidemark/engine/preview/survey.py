@@ -17,7 +17,15 @@ from tidemark.domain.formats.json_columns import declared
 from tidemark.domain.formats.protobuf_columns import ProtobufMessage
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import OffsetRange
-from tidemark.domain.plan.proposal import Keys, Reason, Seen, Sizes, declared_fields, json_text_columns
+from tidemark.domain.plan.proposal import (
+    DEBEZIUM_FLAT,
+    Keys,
+    Reason,
+    Seen,
+    Sizes,
+    declared_fields,
+    json_text_columns,
+)
 from tidemark.domain.suggest import nearest
 from tidemark.domain.times import DAY_MS
 from tidemark.engine.access.lake import Lake
@@ -37,8 +45,6 @@ _UNREAD = (
     "none of the {:,} offsets of the topic gave a committed record within {:.0f} s, and the registry has no schema for "
     "it: nothing tells what it holds"
 )
-_FLAT = {"__op", "__deleted"}
-"""Fields of Debezium's flattened changes, of which each has one."""
 
 
 _Value = tuple[dict[str, Any], Struct | None, tuple[Reason, ...], list[Mapping[str, Any]]]
@@ -240,7 +246,7 @@ def _unwrapped(documents: list[Any]) -> tuple[dict[str, str], list[Any]]:
     if all(map(_is_change, payloads)):
         rows = [payload.get("before" if payload["op"] == "d" else "after") for payload in payloads]
         return {"envelope": "debezium"}, [{} if row is None else row for row in rows]
-    if all(payload.keys() & _FLAT for payload in payloads):
+    if all(payload.keys() & DEBEZIUM_FLAT for payload in payloads):
         flat = [{k: v for k, v in payload.items() if not k.startswith(META)} for payload in payloads]
         return {"envelope": "debezium_flat"}, flat
     return {}, documents

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.evolution import first_columns
-from tidemark.domain.columns.types import BINARY, STRING, Field, Struct
+from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.domain.formats.avro import Note
-from tidemark.domain.formats.avro_columns import WHOLE_VALUE
+from tidemark.domain.formats.avro_columns import WHOLE_COLUMNS
 from tidemark.domain.formats.debezium import (
     CDC,
     document_columns,
@@ -26,7 +26,6 @@ from tidemark.engine.schema.subjects import read_listed, subject_of
 from tidemark.engine.schema.writer import NoRows, Reading, Writer, first_message, writer_of
 
 VARIANT_FORMAT = 3
-_PLAIN = {"string": STRING, "raw": BINARY}
 FORMATS: Mapping[str, Format] = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
 """Schema types as registries name them."""
 
@@ -106,9 +105,8 @@ def read_schemas(lake: Lake, contract: Contract, seen: frozenset[int] = frozense
         Outage: `registry_down`.
         Stopped: `misconfigured` when the subject holds schemas of several types, or of another than the contract says.
     """
-    plain = _PLAIN.get(contract.value.format)
-    if plain is not None:
-        return TopicSchemas(plain=Struct((Field(WHOLE_VALUE, plain),)))
+    if contract.value.format in WHOLE_COLUMNS:
+        return TopicSchemas(plain=WHOLE_COLUMNS[contract.value.format])
     if contract.value.format == "json":
         return _documents(contract)
     listed, events = read_listed(lake, contract), events_of(contract)

@@ -21,7 +21,7 @@ from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.fate import counted_within
 from tidemark.domain.ledger.guard import Topic, examine
 from tidemark.domain.ledger.ledger import NOTHING, Counts, Gap, Ledger
-from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.ledger.offsets import OffsetRange, Ranges
 from tidemark.domain.maintenance.retention import expired_before
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
@@ -50,7 +50,6 @@ MOMENTS = 6
 MARKS = 64_000_000
 """Offsets that are compared at once; one byte each."""
 
-Window = Mapping[int, OffsetRange]
 OnProgress = Callable[[int, int], None]
 """Called with (offsets read, offsets in all)."""
 
@@ -186,7 +185,7 @@ class _Comparison:
     done: int = 0
     reading: float = 0.0
 
-    def compare(self, window: Window) -> None:
+    def compare(self, window: Ranges) -> None:
         marks = {p: np.zeros(len(each), dtype=np.uint8) for p, each in window.items()}
         self._mark_records(window, marks)
         self._mark_rows(window, marks)
@@ -194,7 +193,7 @@ class _Comparison:
         for p, each in window.items():
             self.counts[p].add(marks[p], each.start)
 
-    def _mark_records(self, window: Window, marks: Mapping[int, Marks]) -> None:
+    def _mark_records(self, window: Ranges, marks: Mapping[int, Marks]) -> None:
         began, whole = time.perf_counter(), sum(each.end - each.start for each in self.counts.values())
         first = {p: max(each.start, min(each.end, self.counts[p].start)) for p, each in window.items()}
         ranges = {p: OffsetRange(first[p], each.end) for p, each in window.items()}
@@ -210,11 +209,11 @@ class _Comparison:
             self.on_progress(self.done, whole)
         self.reading += time.perf_counter() - began
 
-    def _mark_rows(self, window: Window, marks: Mapping[int, Marks]) -> None:
+    def _mark_rows(self, window: Ranges, marks: Mapping[int, Marks]) -> None:
         for places in self._rows(inside(window, _KAFKA)):
             self._mark(places, window, marks, ROW)
 
-    def _mark_quarantine(self, window: Window, marks: Mapping[int, Marks]) -> None:
+    def _mark_quarantine(self, window: Ranges, marks: Mapping[int, Marks]) -> None:
         table = self.quarantine
         if table is None or table.metadata.current_snapshot_id is None:
             return
@@ -262,7 +261,7 @@ class _Comparison:
         for kafka in kafka_rows(self.lake, self.contract.table, self.table, row_filter, _PLACE, self.head):
             yield _places(kafka.flatten(), [field.name for field in kafka.type])
 
-    def _mark(self, places: "_Places", window: Window, marks: Mapping[int, Marks], bit: int) -> None:
+    def _mark(self, places: "_Places", window: Ranges, marks: Mapping[int, Marks], bit: int) -> None:
         offset = places.offset
         for p, each in window.items():
             here = (places.epoch == self.ledger.epoch) & (places.partition == p)
