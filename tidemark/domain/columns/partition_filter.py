@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from tidemark.domain.columns.far_times import first_of_month, iso
+from tidemark.domain.columns.partitioning import TIME_TRANSFORMS
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text
 
 _EPOCH_DAY = date(1970, 1, 1)
@@ -56,7 +57,7 @@ def _condition(each: PartitionValue, catalog: str) -> str | None:
     if each.transform == "identity":
         literal = _literal(each.value, each.type)
         return None if literal is None else f"{column} = {literal}"
-    if each.transform in {"year", "month", "day", "hour"} and each.type in _TIMES:
+    if each.transform in TIME_TRANSFORMS and each.type in _TIMES:
         return _within(column, each)
     found = _PARAMETER.fullmatch(each.transform)
     literal = _literal(each.value, "int" if found and found[1] == "bucket" else each.type)

@@ -14,8 +14,9 @@ from tidemark.domain.suggest import nearest
 Transform = Literal["year", "month", "day", "hour", "bucket", "truncate", "identity"]
 TRANSFORMS: tuple[Transform, ...] = get_args(Transform)
 _TAKES_NUMBER = frozenset({"bucket", "truncate"})
-_LONG = frozenset({"year", "month", "day"})
-_SPARK_NAMES = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
+TIME_TRANSFORMS = frozenset({"year", "month", "day", "hour"})
+"""Spark's SQL names them in the plural."""
+_DAY_OR_LONGER = TIME_TRANSFORMS - {"hour"}
 _CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
 _IN_CALL = re.compile(r"(?:`(?:[^`]|``)+`|[^`,()\s])*")
@@ -55,7 +56,7 @@ class PartitionField:
         if self.transform == "identity":
             return column
         arguments = column if self.parameter is None else f"{self.parameter}, {column}"
-        return f"{_SPARK_NAMES.get(self.transform, self.transform)}({arguments})"
+        return f"{self.transform}{'s' if self.transform in TIME_TRANSFORMS else ''}({arguments})"
 
 
 def column_parts(path: str) -> tuple[str, ...]:
@@ -103,7 +104,7 @@ def expected_partitions(partition_by: Iterable[str]) -> float:
         transform = call[1] if call else "identity"
         if transform == "bucket" and call:
             expected *= int(call[2].split(",")[0])
-        elif transform not in _LONG:
+        elif transform not in _DAY_OR_LONGER:
             return inf
     return expected
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from tidemark.domain.columns.partitioning import TIME_TRANSFORMS
 from tidemark.domain.config.contract import REGISTRY_FORMATS, ContractKeys, Declaration, Value
 from tidemark.domain.config.event_rules import event_findings
 from tidemark.domain.config.key_rules import key_findings
@@ -20,7 +21,6 @@ from tidemark.domain.formats.json_columns import declared
 from tidemark.domain.suggest import nearest
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_TIME_TRANSFORMS = frozenset({"year", "month", "day", "hour"})
 _NEEDS_MESSAGE_FORMAT = frozenset({"protobuf", "registry"})
 _DAY = parse_duration("1d")
 _MINUTE = parse_duration("1m")
@@ -178,7 +178,7 @@ def _group(named: str) -> Iterator[Finding]:
 def _partitions(said: ContractKeys) -> Iterator[Finding]:
     seen: set[tuple[str, str]] = set()
     for place, field in enumerate(said.partition_by or ()):
-        kind = "time" if field.transform in _TIME_TRANSFORMS else field.transform
+        kind = "time" if field.transform in TIME_TRANSFORMS else field.transform
         if (kind, field.column) in seen:
             yield Finding(("partition_by", place), f"{field} repeats another transform of {field.column}")
         seen.add((kind, field.column))
