@@ -152,8 +152,8 @@ def _expiry(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]:
 def _expired(lake: Lake, contract: Contract, table: str, until: float, *, dry_run: bool = False) -> Gain:
     if not dry_run:
         log_missing_acts(lake, table)  # its receipt may go
-    named = partial(named_snapshots, lake, contract, table)
-    return expire(lake, table, contract.maintenance.snapshots, named, until=until, dry_run=dry_run)
+    must_stay = partial(named_snapshots, lake, contract, table)
+    return expire(lake, table, contract.maintenance.snapshots, must_stay, until=until, dry_run=dry_run)
 
 
 def _orphans(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]:

@@ -149,10 +149,10 @@ def _done(
     if not (asked.cutover and text):
         return None
     cutover = Cutover.model_validate_json(text)
-    named = bool(asked.source or asked.since or asked.until)
+    narrowed = bool(asked.source or asked.since or asked.until)
     same = (
         cutover.contract == contract.digest
-        and (cutover.source == str(source) or not named)
+        and (cutover.source == str(source) or not narrowed)
         and asked.since in {None, cutover.since}
         and asked.until in {None, cutover.until}
     )

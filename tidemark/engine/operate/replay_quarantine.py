@@ -293,8 +293,8 @@ def _by_partition(*tables: pa.Table) -> dict[int, tuple[Any, Any]]:
 def _groups(rows: pa.Table) -> list[Group]:
     keys = ["partition", "fate", "cause", "schema_id"]
     found = rows.group_by(keys).aggregate([("offset", "count"), ("offset", "min"), ("offset", "max")])
-    named = ("count", "first", "last")
-    return [Group(**each) for each in found.rename_columns([*keys, *named]).to_pylist()]
+    figures = ("count", "first", "last")
+    return [Group(**each) for each in found.rename_columns([*keys, *figures]).to_pylist()]
 
 
 def _publish(
