@@ -18,9 +18,6 @@ from tidemark.cli.output import console, print_json
 from tidemark.domain.errors import NO_TABLE, Interrupted, Outage, Overtaken, Refused, Stopped, TidemarkError
 from tidemark.engine.login import login_name
 
-_KINDS: dict[str, type[TidemarkError]] = {"Refused": Refused}
-
-
 UPSERTS = frozenset({"pause", "resume", "approve", "accept"})
 """Verbs that take an upsert table as well."""
 
@@ -99,8 +96,10 @@ def _operation(result: dg.ExecuteInProcessResult, verb: str) -> Mapping[str, Any
 
 
 def _error(event: dg.DagsterEvent) -> TidemarkError:
+    from jobs.operations import OF_VERB  # noqa: PLC0415 - only a failure asks for it
+
     failure = event.step_failure_data.user_failure_data
-    told = failure.metadata.get("error") if failure else None
+    told = failure.metadata.get(OF_VERB) if failure else None
     if told is None:
         wrapper = event.step_failure_data.error
         cause = (wrapper.cause or wrapper) if wrapper else None
@@ -122,4 +121,4 @@ def remade(kind: str, message: str, next_step: str, fields: Mapping[str, Any]) -
         return error
     if kind == "Overtaken":
         return Overtaken(fields["table"], fields["planned"], fields["found"])
-    return _KINDS.get(kind, TidemarkError)(message, next_step=next_step, **fields)
+    return (Refused if kind == "Refused" else TidemarkError)(message, next_step=next_step, **fields)

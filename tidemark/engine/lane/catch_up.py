@@ -47,7 +47,7 @@ def catch_up(
 
 
 def through_outages(
-    lake: Lake, attempt: Callable[[], Found | None], stop: Callable[[], bool] = lambda: False
+    lake: Lake, attempt: Callable[[], Found | None], stop: Callable[[], bool]
 ) -> Found | None:
     """`attempt`, which plans from the truth, again after an outage; a lost Spark session is made anew.
 
