@@ -125,7 +125,7 @@ PLATFORM = {
     "maintenance": "When maintenance looks whether there is work; cron.",
     "defaults": "Any contract key, for all contracts.",
     "report_every": "A lingering run reports a table to Dagster at most this often.",
-    "SchemaRegistry.url": "Confluent's REST interface.",
+    "SchemaRegistry.url": "Confluent's REST interface; a user and a password in it are percent-encoded.",
     "SchemaRegistry.basic.auth.user.info": "`user:password`.",
     "SchemaRegistry.bearer.auth.token": "A token instead.",
     "SchemaRegistry.ssl.ca.location": "PEM file of the authority.",
@@ -134,7 +134,7 @@ PLATFORM = {
     "Catalog.name": "The catalog's name in Spark and PyIceberg.",
     "Catalog.type": "S3 Tables, Polaris, Nessie, Unity through `rest`; `sql` is PostgreSQL or SQLite; `hive` needs "
     "`pip install 'pyiceberg[hive]'`.",
-    "Catalog.uri": "Where it answers.",
+    "Catalog.uri": "Where it answers; a user and a password in it are percent-encoded.",
     "Catalog.warehouse": "Where the files are.",
     "Spark.remote": "`sc://host:port`.",
     "Spark.conf": "Settings of the sessions.",

@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from urllib.parse import quote
 
 import pytest
 
@@ -207,6 +208,7 @@ MISTAKES = [
     ),
     ("schema_registry: {main: {ulr: 'http://r'}}", 2, "schema_registry.main.ulr", "unknown key", "url"),
     ("schema_registry: {main: {url: 'r:8081'}}", 2, "schema_registry.main.url", "must begin with http", None),
+    ("schema_registry: {main: {url: 'http://[bad'}}", 2, "schema_registry.main.url", "percent-encoded", None),
     (
         "schema_registry: {main: {url: 'http://r', basic.auth.user.info: a}}",
         2,
@@ -243,7 +245,11 @@ MISTAKES = [
     ),
     ("catalog: {type: sql, uri: 'mysql://h/d', warehouse: b}", 3, "catalog.uri", "SQLAlchemy URI", None),
     ("catalog: {type: sql, uri: 'sqlite:///a.db', warehouse: b}", 3, "catalog.uri", "absolute path", None),
+    ("catalog: {type: rest, uri: 'http://[bad'}", 3, "catalog.uri", "percent-encoded", None),
     ("spark: {remote: 'spark:15002'}", 4, "spark.remote", "sc://host:port", None),
+    ("spark: {remote: 'sc://s:abc'}", 4, "spark.remote", "sc://host:port", None),
+    ("spark: {remote: 'sc://s:99999'}", 4, "spark.remote", "sc://host:port", None),
+    ("spark: {remote: 'sc://s:15002;token=x'}", 4, "spark.remote", "sc://host:port/;", None),
     ("spark: {conf: {a: b}}", 4, "spark.remote", "is missing", None),
     (
         "spark: {remote: 'sc://s', conf: {spark.sql.catalog.lake.uri: a}}",
@@ -265,6 +271,69 @@ def test_a_mistake_in_the_platform_file(installation, text, line, key, message, 
     assert (found.file, found.line, found.key) == ("platform.yaml", line, key)
     assert message in found.message
     assert found.suggestion == suggestion
+
+
+CUT_SHORT = ["ab[geheim]cd", "ab[cd", "p/w", "p#w", "p?w", "12/w", "/w"]
+"""Passwords that must be percent-encoded in a URL."""
+URLS = [
+    (
+        2,
+        "schema_registry.main.url",
+        "schema_registry: {main: {url: 'http://u:${PW}@r', bearer.auth.token: t}}",
+    ),
+    (
+        3,
+        "catalog.uri",
+        "catalog: {type: sql, uri: 'postgresql+psycopg2://u:${PW}@pg/cat', warehouse: 's3://w'}",
+    ),
+    (3, "catalog.uri", "catalog: {type: rest, uri: 'http://u:${PW}@catalog'}"),
+]
+
+
+@pytest.mark.parametrize(("line", "key", "text"), URLS)
+@pytest.mark.parametrize("password", CUT_SHORT)
+def test_a_password_that_would_cut_its_url_short_is_refused_and_not_told(
+    installation, line, key, text, password
+):
+    found = installation.platform(with_line(line, text)).problem(PW=password)
+    assert (found.line, found.key) == (line, key)
+    assert "percent-encoded" in found.message
+    assert password not in found.message
+
+
+def test_a_password_with_an_at_sign_is_refused_where_python_and_java_would_end_it_elsewhere(installation):
+    line, key, text = URLS[1]
+    assert installation.platform(with_line(line, text)).problem(PW="p@w").key == key
+
+
+@pytest.mark.parametrize("password", [*CUT_SHORT, "p@w"])
+def test_a_password_that_is_percent_encoded_is_what_it_was(installation, password):
+    registry = "schema_registry: {main: {url: 'http://u:${PW}@registry:8081'}}"
+    text = with_line(3, URLS[1][2]).replace(PLATFORM.splitlines()[1], registry)
+    platform = installation.platform(text).load(PW=quote(password, safe="")).platform
+    assert platform.schema_registry["main"].basic_auth == ("u", password)
+    assert platform.schema_registry["main"].address == "http://registry:8081"
+    assert platform.catalog.spark_conf()["spark.sql.catalog.lake.jdbc.password"] == password
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (2, "schema_registry: {main: {url: 'http://registry/a@b'}}"),
+        (3, "catalog: {type: sql, uri: 'sqlite:////a:1/b@c.db', warehouse: /w}"),
+        (3, "catalog: {type: sql, uri: 'postgresql://u:p@pg:5432/d?application_name=a@b', warehouse: /w}"),
+        (3, "catalog: {type: hive, uri: 'thrift://one:9083,thrift://two:9083'}"),
+        (4, "spark: {remote: 'sc://s:15002/;token=t;user_id=a@b'}"),
+    ],
+)
+def test_addresses_that_only_look_odd_are_fine(installation, line, text):
+    installation.platform(with_line(line, text)).load()
+
+
+def with_line(number: int, text: str) -> str:
+    lines = PLATFORM.splitlines()
+    lines[number - 1] = text
+    return "\n".join(lines)
 
 
 def test_a_platform_file_with_one_service_must_name_the_others(installation):

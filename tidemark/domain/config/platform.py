@@ -21,8 +21,13 @@ CONNECTIONS = ("kafka", "schema_registry", "catalog", "spark")
 
 
 def _spark_address(value: str) -> str:
-    if not value.startswith("sc://"):
-        raise PydanticCustomError("address", "is not the address of a Spark Connect server: sc://host:port")
+    try:
+        sound = value.startswith("sc://") and urlsplit(value).port != 0
+    except ValueError:
+        sound = False
+    if not sound:
+        says = "is not the address of a Spark Connect server: sc://host:port, or sc://host:port/;key=value"
+        raise PydanticCustomError("address", says)
     return value
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from tidemark.domain.config.catalog import PLAIN_KEYS, Catalog
 from tidemark.domain.config.kafka_properties import KNOWN, MECHANISMS, PROTOCOLS, key_fault
@@ -22,6 +22,11 @@ _NEEDED = {
     "OAUTHBEARER": ("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"),
 }
 _SECOND = parse_duration("1s")
+_UNREADABLE = (
+    "is not a URL that every client reads alike: the port must be a number, user and password percent-encoded "
+    "(/ as %2F, @ as %40)"
+)
+"""Of the value itself it says nothing: there may be a password in it."""
 
 
 def platform_findings(platform: Platform) -> Iterator[Finding]:
@@ -100,15 +105,29 @@ def _registry(name: str, registry: SchemaRegistry, platform: Platform) -> Iterat
     at: KeyPath = ("schema_registry", name)
     if name not in platform.kafka:
         yield Finding(at, f"there is no Kafka cluster {name!r} beside it", nearest(name, platform.kafka))
+    parts = _split(registry.url or "")
     if registry.url is None and not platform.embedded:
         yield Finding((*at, "url"), "is missing")
-    elif registry.url is not None and urlsplit(registry.url).scheme not in {"http", "https"}:
+    elif parts is None:
+        yield Finding((*at, "url"), _UNREADABLE)
+    elif registry.url is not None and parts.scheme not in {"http", "https"}:
         yield Finding((*at, "url"), "must begin with http:// or https://")
     if registry.key_location and not registry.certificate_location:
         yield Finding((*at, "ssl.key.location"), "has no effect without ssl.certificate.location")
-    if registry.bearer_token and registry.basic_auth:
+    if parts is not None and registry.bearer_token and registry.basic_auth:
         says = "stands beside a user and a password, in basic.auth.user.info or the url: give one of the two"
         yield Finding((*at, "bearer.auth.token"), says)
+
+
+def _split(url: str) -> SplitResult | None:
+    """The parts of a URL; None where a port is none, or clients disagree about where user and password end."""
+    try:
+        parts = urlsplit(url)
+        sound = parts.port != 0
+    except ValueError:
+        return None
+    astray = "@" in url and ":" in parts.netloc and "@" not in parts.netloc
+    return parts if sound and not astray else None
 
 
 def mistyped_type(tree: Mapping[str, Any]) -> Iterator[Finding]:
@@ -132,11 +151,16 @@ def _catalog(catalog: Catalog) -> Iterator[Finding]:
         yield Finding(("catalog", "warehouse"), f"is missing: type {catalog.type} needs it")
     if catalog.type == "sql" and catalog.uri is not None:
         yield from _sql(catalog.uri)
+    if catalog.type == "rest" and catalog.uri is not None and _split(catalog.uri) is None:
+        yield Finding(("catalog", "uri"), _UNREADABLE)
 
 
 def _sql(uri: str) -> Iterator[Finding]:
-    parts = urlsplit(uri)
-    if parts.scheme.partition("+")[0] not in _SQL_SCHEMES:
+    parts = _split(uri)
+    # SQLAlchemy takes a password to end at the first @, what Spark is told ends at the last
+    if parts is None or "@" in (parts.password or ""):
+        yield Finding(("catalog", "uri"), _UNREADABLE)
+    elif parts.scheme.partition("+")[0] not in _SQL_SCHEMES:
         yield Finding(
             ("catalog", "uri"),
             "must be an SQLAlchemy URI: postgresql+psycopg2://user:password@host/database or sqlite:////path/to/file",
