@@ -7,6 +7,11 @@ from tests.unit.contract.conftest import PLATFORM
 # (contract text after its first line `topic: orders`, line, key, part of the message, suggestion)
 MISTAKES = [
     ("tabel: shop.orders", 2, "tabel", "unknown key", "table"),
+    ("format: json", 2, "format", "unknown key", "value.format or key.format"),
+    ("version: 2", 2, "version", "unknown key", "value.version"),
+    ("start: latest", 2, "start", "unknown key", "ingest.start"),
+    ("maintenance: {max_bytes: 1GB}", 2, "maintenance.max_bytes", "unknown key", "compaction.max_bytes"),
+    ("upsert: order_id", 2, "upsert", "must be a mapping, or a list of keys", "[order_id]"),
     ("value: {fromat: avro}", 2, "value.fromat", "unknown key", "format"),
     (
         "maintenance:\n  compaction:\n    max_byts: 1GB",

@@ -46,8 +46,9 @@ class Configuration:
         made_of = upsert_tables(self.contracts).get(table)
         if made_of is not None:
             raise Refused(
-                f"{table} is merged from {made_of.append.table} and follows it: name that one",
-                next_step=f"the same for {made_of.append.table}; then tidemark run {table}, or its sensor does",
+                f"{table} is merged from {made_of.append.table} and follows it, by its sensor or tidemark run: "
+                "name that one",
+                next_step=f"the same for {made_of.append.table}",
                 table=table,
                 append_table=made_of.append.table,
             )

@@ -96,6 +96,9 @@ class Upsert(Section):
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: Any) -> Any:
+        if isinstance(value, str) and value:
+            context = {"suggestion": f"[{value}]"}
+            raise PydanticCustomError("upsert", "must be a mapping, or a list of keys", context)
         return {"keys": value} if isinstance(value, (list, tuple)) else value
 
     @classmethod

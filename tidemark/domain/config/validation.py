@@ -90,7 +90,7 @@ def _remove(tree: Any, path: KeyPath) -> None:
 
 def valid_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
     """The keys that may stand in the mapping at `path`."""
-    return sorted({key for node in _schemas(model, path) for key in node.get("properties", {})})
+    return list(dict.fromkeys(key for node in _schemas(model, path) for key in node.get("properties", {})))
 
 
 def valid_values(model: type[BaseModel], path: KeyPath) -> list[str]:
@@ -105,12 +105,19 @@ def _finding(model: type[BaseModel], tree: Mapping[str, Any], detail: ErrorDetai
         path = (*path, detail["loc"][-1])
         return Finding(path, MISSING)
     if kind == "extra_forbidden":
-        return Finding(path, "unknown key", nearest(str(path[-1]), valid_keys(model, path[:-1])))
+        return Finding(path, "unknown key", _meant(model, path[:-1], str(path[-1])))
     shown = _shown(path, detail["input"])
     if kind == "literal_error":
         words = valid_values(model, path)
         return Finding(path, f"{shown} is none of {', '.join(words)}", nearest(str(detail["input"]), words))
     return Finding(path, _message(detail, shown), _context(detail).get("suggestion"))
+
+
+def _meant(model: type[BaseModel], at: KeyPath, word: str) -> str | None:
+    """What an unknown key of the mapping at `at` stands for: a key of a section in it, or the nearest of its own."""
+    known = valid_keys(model, at)
+    inner = [f"{section}.{word}" for section in known if word in valid_keys(model, (*at, section))]
+    return " or ".join(inner) or nearest(word, known)
 
 
 def _shown(path: KeyPath, value: Any) -> str:
