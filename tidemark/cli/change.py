@@ -38,12 +38,12 @@ def change(verb: str, arguments: Mapping[str, Any], *, as_json: bool) -> None:
         return
     out = console()
     done = "would be done (dry run)" if asked["dry_run"] else "done"
-    out.print(f"{verb} {asked['table']}: {done}, by {operation['by']}: {operation['reason']}", markup=False)
+    out.print(f"{verb} {asked['table']}: {done}, by {operation['by']}: {operation['reason']}")
     details = {k: v for k, v in operation["arguments"].items() if k != "dry_run"}
     if details:
-        out.print(yaml.safe_dump(details, sort_keys=False).rstrip(), markup=False)
+        out.print(yaml.safe_dump(details, sort_keys=False).rstrip())
     out.print(f"Dagster run {run_id}. The same in the launchpad of job {verb}:", style="dim")
-    out.print(yaml.safe_dump(config, sort_keys=False).rstrip(), style="dim", markup=False)
+    out.print(yaml.safe_dump(config, sort_keys=False).rstrip(), style="dim")
 
 
 def launched(
@@ -71,7 +71,7 @@ def _told(*, as_json: bool) -> Iterator[None]:
 
     class Shown(logging.Handler):
         def emit(self, said: logging.LogRecord) -> None:
-            err.print(said.getMessage(), style="dim", markup=False)
+            err.print(said.getMessage(), style="dim")
 
     log, handler = logging.getLogger("tidemark.progress"), Shown()
     log.setLevel(logging.INFO)

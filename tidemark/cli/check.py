@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tidemark.cli.output import console
 from tidemark.domain.errors import ConfigurationError, Problem
 from tidemark.engine.config.configuration import Configuration, load_from_environment
 
@@ -46,9 +46,9 @@ def _load() -> tuple[Configuration | None, tuple[Problem, ...]]:
 
 def _show(configuration: Configuration | None, problems: Sequence[Problem]) -> None:
     if problems:
-        Console(stderr=True).print(_problems(problems), soft_wrap=True)
+        console(as_json=True).print(_problems(problems), soft_wrap=True)
     if configuration:
-        Console().print(_contracts(configuration))
+        console().print(_contracts(configuration))
 
 
 def _problems(problems: Sequence[Problem]) -> Text:
@@ -72,8 +72,7 @@ def _contracts(configuration: Configuration) -> Table:
     for heading in ("topic", "table", "format", "lane", "owner"):
         table.add_column(heading, overflow="fold")
     for each in configuration.contracts:
-        owner = each.owners.data or ""
-        table.add_row(*(Text(cell) for cell in (each.topic, each.table, each.value.format, each.lane, owner)))
+        table.add_row(each.topic, each.table, each.value.format, each.lane, each.owners.data or "")
     return table
 
 

@@ -42,13 +42,12 @@ def _show(found: Comparison) -> None:
     closer = {k: v for k, v in found.closer.as_json().items() if v}
     for told in (said, closer):
         if told:
-            out.print(yaml.safe_dump(told, sort_keys=False, allow_unicode=True).rstrip(), markup=False)
+            out.print(yaml.safe_dump(told, sort_keys=False, allow_unicode=True).rstrip())
     how = f"by {', '.join(found.keys)}" if found.keys else "row by row, for no key is known (--key)"
     verdict = "equal" if found.equal else "different"
     out.print(
         f"{found.table.table} and {found.other.table} are {verdict}; compared {how}",
         style="green" if found.equal else "red",
-        markup=False,
     )
 
 

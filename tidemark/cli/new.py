@@ -103,7 +103,7 @@ def _tell(found: Proposal, file: Path, text: str, *, written: bool, as_json: boo
         print_json(told)
         return
     out = console()
-    out.print(f"{found.seen.topic}: {'fits' if found.fits else 'does not fit'}", style="bold", markup=False)
+    out.print(f"{found.seen.topic}: {'fits' if found.fits else 'does not fit'}", style="bold")
     size, keys = found.seen.sizes, found.seen.keys
     out.print(
         f"{number(size.records)} records, {number(size.records_per_day)} in the last day, {number(size.record_bytes)} "
@@ -111,10 +111,8 @@ def _tell(found: Proposal, file: Path, text: str, *, written: bool, as_json: boo
     )
     for reason in found.reasons:
         style = "red" if reason.level == "no_fit" else "yellow"
-        out.print(
-            f"{'no fit' if reason.level == 'no_fit' else 'note'}: {reason.text}", style=style, markup=False
-        )
-    out.print(f"{file}{'' if written else ' (not written)'}:", style="dim", markup=False)
-    out.print(text, markup=False)
+        out.print(f"{'no fit' if reason.level == 'no_fit' else 'note'}: {reason.text}", style=style)
+    out.print(f"{file}{'' if written else ' (not written)'}:", style="dim")
+    out.print(text)
     if written:
-        out.print(f"Next: tidemark check, then tidemark plan {found.seen.table} --sample 1000", markup=False)
+        out.print(f"Next: tidemark check, then tidemark plan {found.seen.table} --sample 1000")

@@ -21,8 +21,11 @@ def print_json(content: Any) -> None:
 
 
 def console(*, as_json: bool = False) -> Console:
-    """For words and tables; under --json they go to stderr, stdout belongs to the document."""
-    made = Console(stderr=as_json, highlight=False)
+    """For words and tables; under --json they go to stderr, stdout belongs to the document.
+
+    What stands in brackets or between colons is text: names, docs and keys are other people's.
+    """
+    made = Console(stderr=as_json, highlight=False, markup=False, emoji=False)
     if not made.is_terminal:
         made.width = WIDE
     return made

@@ -57,20 +57,20 @@ def _show(found: Sequence[Foresight], upserts: Mapping[str, UpsertTable], *, sou
     out = console()
     for each in found:
         heading = f"{each.table}: {each.verdict}" + (f", plan {each.plan}" if each.plan else "")
-        out.print(heading, style="bold", markup=False)
+        out.print(heading, style="bold")
         if each.changes:
             out.print(_table(each))
-            out.print(f"affects {', '.join(each.affects)}", style="dim", markup=False)
+            out.print(f"affects {', '.join(each.affects)}", style="dim")
         for finding in each.findings:
-            out.print(f"note: {finding}", style="yellow", markup=False)
+            out.print(f"note: {finding}", style="yellow")
         if each.sample is not None:
             _show_sample(out, each.sample)
         for source, keys in _by_source(each).items() if sources else ():
-            out.print(f"{', '.join(keys)}: from {source}", style="dim", markup=False)
+            out.print(f"{', '.join(keys)}: from {source}", style="dim")
         if each.verdict == "review" and each.plan:
-            out.print(f"Next: tidemark approve {each.table} {each.plan} --reason …", markup=False)
+            out.print(f"Next: tidemark approve {each.table} {each.plan} --reason …")
         elif each.verdict == "review":  # of rows to come
-            out.print(f"Next: tidemark run {upserts[each.table].append.table}", markup=False)
+            out.print(f"Next: tidemark run {upserts[each.table].append.table}")
 
 
 def _by_source(found: Foresight) -> dict[str, list[str]]:
@@ -93,7 +93,7 @@ def _table(found: Foresight) -> RichTable:
 
 def _show_sample(out: Console, sample: Mapping[str, Any]) -> None:
     fates = ", ".join(f"{sample[fate]} {fate}" for fate in FATES if sample[fate])
-    out.print(f"the last {sample['records']} records: {fates or 'the topic is empty'}", markup=False)
+    out.print(f"the last {sample['records']} records: {fates or 'the topic is empty'}")
     for cause in sample["causes"]:
         where = f"partition {cause['partition']} offset {cause['offset']}"
-        out.print(f"  {cause['count']} {cause['cause']}: {cause['detail'] or ''} ({where})", markup=False)
+        out.print(f"  {cause['count']} {cause['cause']}: {cause['detail'] or ''} ({where})")

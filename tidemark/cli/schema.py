@@ -33,7 +33,7 @@ def schema(table: str, *, as_json: bool) -> None:
     out.print(columns)
     for key, words in (("partition_by", "partitioned by"), ("sort_by", "sorted by")):
         if found[key]:
-            out.print(f"{words} {', '.join(found[key])}", markup=False)
+            out.print(f"{words} {', '.join(found[key])}")
     for entry in found["history"]:
         _show(out, entry)
 
@@ -41,9 +41,9 @@ def schema(table: str, *, as_json: bool) -> None:
 def _show(out: Console, entry: Mapping[str, Any]) -> None:
     ids = ", ".join(str(each) for each in entry["schema_ids"])
     heading = f"{entry['at']} plan {entry['plan']} by {entry['by']}, run {entry['run_id']}"
-    out.print(f"{heading}{f', schema ids {ids}' if ids else ''}", style="bold", markup=False)
+    out.print(f"{heading}{f', schema ids {ids}' if ids else ''}", style="bold")
     if entry["reason"]:
-        out.print(f"  {entry['reason']}", markup=False)
+        out.print(f"  {entry['reason']}")
     for change in entry["changes"]:
         told = f"{change['kind']} {change['path']}".rstrip()
-        out.print(f"  {told}: {change['from'] or '–'} → {change['to'] or '–'}", markup=False)
+        out.print(f"  {told}: {change['from'] or '–'} → {change['to'] or '–'}")

@@ -104,7 +104,7 @@ def _show(found: Sequence[Status]) -> None:
     out.print(_table(found, headings, with_next=beside))
     for each in found:
         if each.remedy and not beside:
-            out.print(f"{each.table}: {each.remedy}", markup=False, soft_wrap=True)
+            out.print(f"{each.table}: {each.remedy}", soft_wrap=True)
     calm = sum(each.state == "fresh" for each in found)
     out.print(f"{calm} of {len(found)} fresh", style="dim")
     for each in found:

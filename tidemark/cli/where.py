@@ -95,8 +95,8 @@ def _show(answers: list[Answer]) -> None:
     for each in answers:
         told = each.as_json()
         head = f"{each.topic} {each.partition}:{each.offset} in {each.table}: {each.fate} ({told['meaning']})"
-        out.print(head, style="bold", markup=False)
+        out.print(head, style="bold")
         hidden = {"table", "topic", "partition", "offset", "fate", "meaning"}
         details = {k: v for k, v in told.items() if k not in hidden and v not in (None, "", [], {})}
         if details:
-            out.print(yaml.safe_dump(details, sort_keys=False, allow_unicode=True).rstrip(), markup=False)
+            out.print(yaml.safe_dump(details, sort_keys=False, allow_unicode=True).rstrip())

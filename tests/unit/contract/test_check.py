@@ -32,6 +32,16 @@ def test_a_sound_configuration_exits_0(installation, run):
     assert "lake.orders" in shown
 
 
+def test_names_in_a_log_are_whole(installation, run, monkeypatch):
+    """Given no terminal, when long names are listed, then each stands on one line."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    topic, table = "very." * 10 + "long", "shop." + "very_" * 10 + "long"
+    installation.contract(f"topic: {topic}\ntable: {table}")
+    shown = run().output
+    assert topic in shown
+    assert table in shown
+
+
 def test_problems_exit_2_and_can_be_read_by_programs(installation, run):
     installation.contract("topic: orders\nlane: defalt")
     found = run("--json")

@@ -49,11 +49,11 @@ def parked_change(tour: Tour) -> bool:
 def what_reviewers_see(tour: Tour) -> bool:
     """The asset graph of all topics, tables and marts, and one page about each table."""
     tour.title("6  The asset graph and the review pack")
-    tour.console.print(f"Asset graph: [bold]{tour.stage.dagster.url}/asset-groups[/]")
+    tour.console.print(f"Asset graph: [bold]{tour.stage.dagster.url}/asset-groups[/]", markup=True)
     folder = tour.stage.dagster.home / "review"
     answer = tour.run(["tidemark", "report", "--out", str(folder)])
     page = folder / "index.html"
-    tour.console.print(f"Review pack: [bold]{page.as_uri()}[/]", soft_wrap=True)
+    tour.console.print(f"Review pack: [bold]{page.as_uri()}[/]", soft_wrap=True, markup=True)
     return tour.verdict(
         answer.returncode == 0 and page.is_file(),
         f"one page about every table, made of {TOPIC} and the others",

@@ -40,7 +40,7 @@ def demo(*, script: bool, keep: bool) -> None:
         traffic = _traffic(made)
         tour = Tour(made, traffic, Board(made.configuration), out)
         try:
-            out.print(f"Dagster's UI: [bold]{made.dagster.url}[/]")
+            out.print(f"Dagster's UI: [bold]{made.dagster.url}[/]", markup=True)
             _say_where_commands_work(out)
             right = tour.first_rows()
             if alone:
@@ -82,7 +82,7 @@ def dev() -> None:
 
 def _say_where_commands_work(out: Console) -> None:
     out.print("The commands that follow work in another terminal, after this:")
-    out.print(f"$ {in_another_terminal()}", style="bold cyan", soft_wrap=True, markup=False)
+    out.print(f"$ {in_another_terminal()}", style="bold cyan", soft_wrap=True)
 
 
 def _by_itself(tour: Tour, right: bool) -> bool:  # noqa: FBT001
@@ -90,7 +90,8 @@ def _by_itself(tour: Tour, right: bool) -> bool:  # noqa: FBT001
         right = right and step()
     tour.console.print(f"\nMemory of all processes: {tour.stage.memory() / GIB:.1f} GiB")
     tour.console.print(
-        "[green]All went right.[/]" if right else "[bold red]Something went wrong; see above.[/]"
+        "All went right." if right else "Something went wrong; see above.",
+        style="green" if right else "bold red",
     )
     return right
 

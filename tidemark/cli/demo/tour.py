@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 from rich.console import Console
+from rich.text import Text
 
 from tidemark.cli.demo.board import Board
 from tidemark.cli.demo.stage import Stage
@@ -138,10 +139,10 @@ class Tour:
     def run(self, words: list[str], *, shown: str | None = None) -> "subprocess.CompletedProcess[str]":
         """Print a command, run it, print what it said."""
         told = [shown, *words[1:]] if shown else words
-        self.console.print(f"$ {shlex.join(told)}", style="bold cyan", soft_wrap=True, markup=False)
+        self.console.print(f"$ {shlex.join(told)}", style="bold cyan", soft_wrap=True)
         answer = self._answer(words)
         said = (answer.stdout + answer.stderr).rstrip().splitlines()
-        self.console.print("\n".join(said[-SHOWN:]), markup=False)
+        self.console.print("\n".join(said[-SHOWN:]))
         return answer
 
     def ask(self, words: list[str]) -> str:
@@ -168,5 +169,5 @@ class Tour:
     def verdict(self, right: bool, what: str) -> bool:  # noqa: FBT001
         """Say whether it went right, and hand that on."""
         word, color = ("right", "green") if right else ("WRONG", "bold red")
-        self.console.print(f"[{color}]{word}[/]: {what}")
+        self.console.print(Text.assemble((word, color), f": {what}"))
         return right
