@@ -7,11 +7,13 @@ import errno
 import json
 import os
 import shlex
+import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from io import TextIOWrapper
 from pathlib import Path
+from types import FrameType
 from typing import Any, TextIO
 
 import typer
@@ -48,6 +50,7 @@ class Commands(TyperGroup):
     ) -> Any:
         """Run a command and end the process with its exit code."""
         without_proxy(os.environ)
+        end_as_by_ctrl_c(signal.SIGTERM)
         words = list(sys.argv[1:] if args is None else args)
         if "--debug" in words:
             words.remove("--debug")
@@ -87,6 +90,17 @@ class Commands(TyperGroup):
                 raise
             command = next(word for word in self._asked if not word.startswith("-"))
             raise Interrupted(command, shlex.join(["tidemark", *self._asked])) from None
+
+
+def end_as_by_ctrl_c(*numbers: signal.Signals) -> None:
+    """These signals end a command as Ctrl-C does; what nohup has ignored stays ignored."""
+    for number in numbers:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _as_interrupt)
+
+
+def _as_interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def debugging() -> bool:
@@ -147,13 +161,10 @@ def _bad_use(error: Any, *, as_json: bool) -> int:
 
 
 def _json_last(words: list[str]) -> list[str]:
-    """`tidemark --json status a.b` as the command wants it: `tidemark status a.b --json`."""
-    command = next((place for place, word in enumerate(words) if not word.startswith("-")), 0)
-    if "--json" not in words[:command]:
-        return words
-    rest = [word for word in words[:command] if word != "--json"] + words[command:]
-    end = rest.index("--") if "--" in rest else len(rest)
-    return [*rest[:end], "--json", *rest[end:]]
+    """`tidemark --json services status` as the command wants it: `tidemark services status --json`."""
+    end = words.index("--") if "--" in words else len(words)
+    rest = [word for word in words[:end] if word != "--json"]
+    return words if len(rest) == end else [*rest, "--json", *words[end:]]
 
 
 def _nowhere() -> TextIO:

@@ -1,8 +1,6 @@
 """`tidemark services …`: the embedded stack alone, detached."""
 
 import json
-import signal
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -27,7 +25,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 @services_app.command()
 def up(*, as_json: AsJson = False) -> None:
     """Start what does not run and wait until all of it answers."""
-    _end_on_sigterm()
     console = Console(stderr=as_json)
     try:
         with on_console(console) as show:
@@ -64,8 +61,10 @@ def install_java_command(
     *, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False, as_json: AsJson = False
 ) -> None:
     """Fetch a Java for Tidemark alone (Eclipse Temurin, about 200 MB, into the cache folder)."""
+    if as_json and not yes:
+        raise typer.BadParameter("nothing is asked under --json: say --yes")
     if not yes:
-        typer.confirm("Fetch Eclipse Temurin 21 into Tidemark's cache folder?", abort=True)
+        typer.confirm("Fetch Eclipse Temurin 21 into Tidemark's cache folder?", abort=True, err=True)
     try:
         java = install_java()
     except ServiceError as error:
@@ -91,16 +90,3 @@ def _show(found: dict[str, Any], *, as_json: bool) -> None:
     console.print(table)
     if any(state != "running" for state in found["services"].values()):
         console.print("Next: tidemark services up", style="dim")
-
-
-def _end_on_sigterm() -> None:
-    """SIGTERM ends `up` as Ctrl-C does, cleaning up behind it."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
-
-
-if __name__ == "__main__":
-    services_app()

@@ -163,6 +163,23 @@ def test_json_holds_before_the_command_as_well_as_behind_it() -> None:
     assert (told.exit_code, json.loads(told.stdout)["error"]["kind"]) == (2, "Refused")
 
 
+@pytest.mark.parametrize("words", [["--json", "services", "status"], ["services", "--json", "status"]])
+def test_json_holds_on_both_sides_of_a_group(words: list[str]) -> None:
+    told = CliRunner().invoke(app, words)
+    assert (told.exit_code, set(json.loads(told.stdout)["services"].values())) == (1, {"stopped"})
+
+
+def test_what_is_asked_before_java_is_fetched_is_no_part_of_the_output() -> None:
+    """Given no --yes, then people are asked on stderr, and programs, which cannot answer, are told what to say."""
+    told = CliRunner().invoke(app, ["services", "install-java"], input="n\n")
+    assert told.exit_code == 130
+    assert "Temurin" in told.stderr
+    assert "Temurin" not in told.stdout
+    told = CliRunner().invoke(app, ["services", "install-java", "--json"])
+    assert told.exit_code == 2
+    assert "say --yes" in json.loads(told.stdout)["error"]["message"]
+
+
 def test_a_topic_that_no_cluster_could_have_is_bad_use() -> None:
     told = CliRunner().invoke(app, ["new", "a b", "--json"])
     assert told.exit_code == 2
@@ -217,6 +234,17 @@ def test_an_interrupted_command_answers_under_json_too(monkeypatch: pytest.Monke
     assert (error["kind"], error["next_step"]) == ("Interrupted", "tidemark status shop.orders --json")
     told = CliRunner().invoke(app, ["status"])
     assert (told.exit_code, told.stdout) == (130, "")
+
+
+def test_sigterm_interrupts_any_command() -> None:
+    """Given a command that works outside of Dagster, when SIGTERM comes, then it ends as by Ctrl-C."""
+    program = (
+        "import signal, tidemark.cli.check as check, tidemark.cli.main as main\n"
+        "check.check = lambda **_: signal.raise_signal(signal.SIGTERM)\n"
+        "main.app(['check', '--json'])"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (told.returncode, json.loads(told.stdout)["error"]["kind"]) == (130, "Interrupted")
 
 
 def test_an_interrupted_start_of_the_stack_answers_under_json_too(monkeypatch: pytest.MonkeyPatch) -> None:

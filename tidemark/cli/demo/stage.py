@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 import psutil
 from rich.console import Console
 
+from tidemark.cli.border import end_as_by_ctrl_c
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_services import DagsterServices
 from tidemark.cli.demo.hold import held
@@ -50,7 +50,7 @@ def stage(console: Console) -> Iterator[Stage]:
         Refused: another demo or dev holds the home.
         ConfigurationError, ServiceError.
     """
-    _end_as_by_ctrl_c()
+    end_as_by_ctrl_c(signal.SIGTERM, signal.SIGHUP)  # a terminal that is closed, too
     found = places(os.environ)
     with held(found.home.absolute()):
         stack = Stack(found.home) if load_from_environment().platform.embedded else None
@@ -99,13 +99,6 @@ def _left(stack: Stack | None, *, ours: bool) -> str:
     return "Dagster has ended; Kafka, registry and Spark were up before and run on (tidemark services down ends them)."
 
 
-def _end_as_by_ctrl_c() -> None:
-    """SIGTERM and a terminal that is closed end everything as Ctrl-C does; what nohup has ignored stays ignored."""
-    for number in ENDS:
-        if number is not signal.SIGINT and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _as_interrupt)
-
-
 @contextmanager
 def _undisturbed() -> Iterator[None]:
     """A second signal does not end the ending: it would leave processes behind."""
@@ -121,10 +114,6 @@ def _say(console: Console, text: str) -> None:
     """The terminal may be closed already."""
     with suppress(OSError):
         console.print(text, style="dim", soft_wrap=True)
-
-
-def _as_interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _resident(process: psutil.Process) -> int:
