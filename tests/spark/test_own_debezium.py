@@ -36,7 +36,7 @@ def values_of(kind: str, seed: int) -> list[tuple[int, bytes]]:
 def test_changes_are_read_alike(spark: SparkSession, envelope: Any, seed: int) -> None:
     fields = FIELDS if seed else None
     documents = json_documents(fields, envelope, truncates=seed % 2 == 1)
-    assert name_of({0: documents}, 0) != NAME
+    assert name_of({0: documents}, document_columns(documents), 0) != NAME
     values = values_of("flat" if envelope == "debezium_flat" else "enveloped", seed)
     apart, causes = compared(spark, {0: documents}, document_columns(documents), values)
     assert not apart, apart[:3]
@@ -50,7 +50,7 @@ def test_changes_are_read_alike(spark: SparkSession, envelope: Any, seed: int) -
 def test_keys_are_read_alike(spark: SparkSession, shape: Any, names: tuple[str, ...]) -> None:
     leaves = {"id": Leaf("long"), "day": Leaf("date")}
     documents = JsonDocuments(Object(tuple(Property(name, leaves[name]) for name in names)), shape=shape)
-    assert name_of({0: documents}, 0) != NAME
+    assert name_of({0: documents}, columns(documents), 0) != NAME
     apart, causes = compared(spark, {0: documents}, columns(documents), values_of("key", 1))
     assert not apart, apart[:3]
     assert {None, "type_mismatch", "undecodable"} <= set(causes)

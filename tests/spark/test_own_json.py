@@ -224,7 +224,7 @@ SCHEMA = {
 
 def schema_differences(spark: SparkSession, schema: Any, values: list[bytes]) -> Any:
     documents = json_schema.parse(json.dumps(schema))
-    assert name_of({7: documents}, 5) != NAME
+    assert name_of({7: documents}, columns(documents), 5) != NAME
     pairs = [(7, b"12345" + value) for value in values]
     return compared(spark, {7: documents}, columns(documents), pairs, header=5)[0]
 
@@ -297,7 +297,8 @@ def test_documents_of_random_schemas_are_read_alike(spark: SparkSession, seed: i
 def test_what_a_schema_says_beyond_that_is_left_to_python(keyword: dict[str, Any]) -> None:
     said = {"type": "string", **keyword}
     schema = {"$schema": SCHEMA["$schema"], "properties": {"a": said}, "$defs": {"a": {"type": "string"}}}
-    assert name_of({7: json_schema.parse(json.dumps(schema))}, 5) == NAME
+    documents = json_schema.parse(json.dumps(schema))
+    assert name_of({7: documents}, columns(documents), 5) == NAME
 
 
 @pytest.mark.parametrize(
@@ -312,4 +313,5 @@ def test_what_a_schema_says_beyond_that_is_left_to_python(keyword: dict[str, Any
     ],
 )
 def test_schemas_that_are_odd_themselves_are_left_to_python(text: str) -> None:
-    assert name_of({7: json_schema.parse(text)}, 5) == NAME
+    documents = json_schema.parse(text)
+    assert name_of({7: documents}, columns(documents), 5) == NAME

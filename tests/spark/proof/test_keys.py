@@ -15,6 +15,8 @@ from topics import Topic
 AVRO_KEY = {"type": "record", "name": "Key", "namespace": "shop", "fields": [{"name": "id", "type": "int"}]}
 JSON_KEY = {"type": "object", "properties": {"id": {"type": "integer"}}, "additionalProperties": False}
 PROTO_KEY = 'syntax = "proto3"; package shop; message Key { int64 id = 1; }'
+WIDE_JSON_KEY = {"type": "object", "properties": {"id": {"type": "integer"}, "tenant": {"type": "string"}}}
+WIDE_PROTO_KEY = PROTO_KEY.replace("}", "string tenant = 2; }")
 EMBEDDED = {"type": "struct", "fields": [{"type": "int64", "field": "id"}], "optional": False}
 
 
@@ -35,7 +37,9 @@ FORMATS = {
     ),
     "registry": ("AVRO", '"long"', avro("long")),
     "protobuf": ("PROTOBUF", PROTO_KEY, lambda n: b"\0\x08" + bytes([n])),
+    "protobuf with more": ("PROTOBUF", WIDE_PROTO_KEY, lambda n: b"\0\x08" + bytes([n]) + b"\x12\1t"),
     "json_schema": ("JSON", JSON_KEY, lambda n: json.dumps({"id": n}).encode()),
+    "json_schema with more": ("JSON", WIDE_JSON_KEY, lambda n: json.dumps({"id": n, "tenant": "t"}).encode()),
 }
 
 

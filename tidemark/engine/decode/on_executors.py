@@ -52,7 +52,7 @@ def decoded(
     target = arrow_type(columns)
     by_id = {schema_id: rows_of(schema, target) for schema_id, schema in writers.items()}
     decode = decoder(by_id, header)
-    decode.__name__ = name_of(writers, header)
+    decode.__name__ = name_of(writers, columns, header)
     function = cast("Any", F).arrow_udf(decode, returned).asNondeterministic()
     column: Column = function(value, schema_id)
     return column
