@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tidemark.domain.columns.types import Field, Struct, as_text, decimal
+from tidemark.domain.columns.types import LONG, Field, Struct, as_text, decimal
 from tidemark.domain.formats.avro import parse as parse_avro
 from tidemark.domain.formats.debezium import document_columns, json_documents
 from tidemark.domain.formats.json_columns import DOCUMENT, columns, declared, with_variants
@@ -156,3 +156,14 @@ def _raise_for(monkeypatch, text, raised):
             raise JsonFault("type_mismatch", "no integer")
 
     monkeypatch.setattr("tidemark.engine.decode.shipped.json_arrow.check", check)
+
+
+def test_what_fills_no_column_is_no_fault_in_any_company():
+    """Given keys of more parts than columns, when a damaged one comes with them, then they are rows as they are alone."""
+    schema = parse_schema(
+        '{"properties": {"id": {"type": "integer"}, "day": {"type": "string", "format": "date"}}}'
+    )
+    read = rows_of(schema, arrow_type(Struct((Field("id", LONG),))))
+    key = b'{"id": 1, "day": "2026-13-45"}'
+    assert read([key])[0] == [None]
+    assert read([key, b"{"])[0] == [None, "undecodable"]

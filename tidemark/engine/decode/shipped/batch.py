@@ -23,8 +23,8 @@ def causes_and_rows(
 ) -> tuple[list[str | None], Array]:
     """Causes (None for a good value) and rows, both as long as `values`; NULL in, NULL out.
 
-    All are built at once; where that raises, each is looked at by itself. What cannot be built stays out, whatever
-    else is thought of it.
+    All are built at once; where that raises, each is by itself. What cannot be built stays out, whatever else is
+    thought of it; what can is a row, whatever came with it.
     """
     causes: list[str | None] = [None] * len(values)
     try:
@@ -32,21 +32,30 @@ def causes_and_rows(
     except ENVIRONMENT:
         raise
     except Exception:  # noqa: BLE001 - whatever a decoder raises: one record must never stop a table
-        causes = [None if value is None else _cause(value, built, cause_of) for value in values]
+        causes = [
+            None if value is None or _is_row(value, built) else _cause(value, cause_of) for value in values
+        ]
     good = [value if cause is None else None for value, cause in zip(values, causes, strict=True)]
     return causes, built(good)
 
 
-def _cause(value: bytes, built: Built, cause_of: Callable[[bytes], str | None]) -> str | None:
+def _is_row(value: bytes, built: Built) -> bool:
     try:
-        cause = cause_of(value)
-        if cause is None:
-            built([value])
+        built([value])
+    except ENVIRONMENT:
+        raise
+    except Exception:  # noqa: BLE001 - as above
+        return False
+    return True
+
+
+def _cause(value: bytes, cause_of: Callable[[bytes], str | None]) -> str:
+    try:
+        return cause_of(value) or "undecodable"
     except ENVIRONMENT:
         raise
     except Exception:  # noqa: BLE001 - as above
         return "undecodable"
-    return cause
 
 
 def decoder(writers: Mapping[int, Rows], header: int) -> Callable[[Array, Array], Array]:
