@@ -19,6 +19,7 @@ def key(**fields):
         (["id", "tenant"], key(tenant=STRING, id=LONG), {"id": "id", "tenant": "tenant"}),
         (["id"], key(id=INT), {"id": "id"}),
         (["id"], key(order_id=LONG), {"id": "order_id"}),
+        (["id"], key(order_id=LONG, _extra=STRING), {"id": "order_id"}),
         (["id"], key(id=LONG, shard=INT), {"id": "id"}),
         ([], key(id=LONG, shard=INT, _kafka=INT), {"id": "id"}),
     ],

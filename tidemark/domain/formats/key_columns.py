@@ -36,8 +36,9 @@ def named_parts(columns: Struct, fields: Sequence[str], key: Struct) -> dict[str
     Without `fields` every field of the key that has the name of a column. Raises SchemaUnsupported where a column has
     no field, or one of a type that the column does not hold exactly.
     """
+    key = Struct(tuple(f for f in key.fields if f.name not in OURS))
     if not fields:
-        names = {f.name: f.name for f in key.fields if f.name not in OURS and columns.field(f.name)}
+        names = {f.name: f.name for f in key.fields if columns.field(f.name)}
     elif len(fields) == len(key.fields) == 1:
         names = {fields[0]: key.fields[0].name}
     else:
