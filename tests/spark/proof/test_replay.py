@@ -102,7 +102,7 @@ def test_a_replay_of_one_cause_leaves_the_others_alone(lakehouse, table, monkeyp
 
 
 def test_what_a_mended_contract_takes_in_is_replayed_by_range_and_then_whole(lakehouse):
-    """Given documents that break a rule or are too wide for a declared type, when the contract is mended, then a replay of some offsets moves those, and the next one the rest, once."""
+    """Given documents that break a rule or are too wide for a declared type, when the contract is mended, then a dry run foresees it, a replay of some offsets moves those, and the next one the rest, once."""
     topic = Topic(lakehouse.cluster, f"mended_{uuid.uuid4().hex[:6]}", {})
     topic.create(1)
     topic.send_raw((b"k", f'{{"id": {n}, "price": {n}.5}}'.encode(), 0) for n in range(40))
@@ -113,9 +113,14 @@ def test_what_a_mended_contract_takes_in_is_replayed_by_range_and_then_whole(lak
     made = lakehouse.table(topic, value={"format": "json", "fields": price}, quality=[rule])
     assert made.run().rows.quarantined == 6
     assert made.causes() == {"value_out_of_range": 3, "quality:in_range": 3}
-    wider = {"format": "json", "fields": {**price, "price": "decimal(8,1)"}}
+    wider = {"format": "json", "fields": {**price, "price": "decimal(8,1)", "note": "string"}}
     mended = lakehouse.table(topic, value=wider, quality=[])
-    lake = lakehouse.open_lake()
+    lake, dry = lakehouse.open_lake(), Signature("ada", "a test", dry_run=True)
+    columns = mended.iceberg().schema()
+    foreseen = replay_quarantine(lake, mended.contract, Selection(), dry).arguments
+    assert (foreseen["moved"], foreseen["stays"]) == (6, {})
+    assert replay_range(lake, mended.contract, 0, 0, 46, dry).arguments["written"] == 46
+    assert mended.iceberg().schema() == columns
     part = replay_quarantine(lake, mended.contract, Selection(partition=0, first=41, upto=44), ADA).arguments
     assert (part["moved"], mended.ids()) == (3, [*range(40), 41, 42, 43])
     rest = replay_quarantine(lake, mended.contract, Selection(), ADA).arguments

@@ -17,7 +17,15 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.quality_fit import check_rules, rule_faults
-from tidemark.engine.schema.evolve import barred_ids, evolve, plan_evolution, refused_ids, value_columns
+from tidemark.engine.schema.evolve import (
+    Evolution,
+    barred_ids,
+    evolve,
+    plan_evolution,
+    refused_ids,
+    state_after,
+    value_columns,
+)
 from tidemark.engine.schema.history import unfinished
 from tidemark.engine.schema.keys import key_decoding
 from tidemark.engine.schema.subjects import subject_of
@@ -83,8 +91,11 @@ def evolved(
     run_id: str,
     *,
     fresh: bool = False,
+    dry_run: bool = False,
 ) -> TableState:
     """The table after the changes that the contract applies; `fresh`: its first receipt was written just now.
+
+    With `dry_run` nothing is changed: the table as it would be.
 
     Edits of the contract are looked for once: the receipts of a table say by which contract it was last written. A
     run whose own contract wrote the newest receipt leaves later edits alone. A layout that somebody else has given
@@ -95,7 +106,7 @@ def evolved(
         Overtaken: someone else changed the table's schema in the same moment, or has published since `state`.
     """
     if schemas.plain is not None:
-        state = _with_declared(lake, contract, state, schemas, run_id)
+        state = _with_declared(lake, contract, state, schemas, run_id, dry_run=dry_run)
     edited = state.ledger is not None and state.ledger.contract != contract.digest
     columns = value_columns(state)
     lacking = frozenset(w.id for w in schemas.writers) - frozenset(schemas.covered(columns))
@@ -103,21 +114,28 @@ def evolved(
     if not (edited or fresh or wanting or unfinished(state) or strayed(contract, columns, state.shape)):
         return state
     pause_point("evolving")
-    if evolve(lake, contract, state, schemas, run_id=run_id).done:
-        return _changed(lake, state)
-    return state
+    return _step(lake, contract, state, schemas, run_id, dry_run=dry_run)[1]
 
 
-def _changed(lake: Lake, state: TableState) -> TableState:
-    """The table with its new schema, while its ledger is the one that was looked at.
+def _step(
+    lake: Lake, contract: Contract, state: TableState, schemas: TopicSchemas, run_id: str, *, dry_run: bool
+) -> tuple[Evolution, TableState]:
+    """One look at the table, and the table with its new schema, while its ledger is the one that was looked at.
 
     Raises:
         Overtaken: someone has published; a plan of both would read those offsets again.
     """
+    if dry_run:
+        plan = plan_evolution(contract, state, schemas)
+        done = plan.of("apply")
+        return Evolution(plan, done), state_after(state, done)
+    evolution = evolve(lake, contract, state, schemas, run_id=run_id)
+    if not evolution.done:
+        return evolution, state
     now = lake.state(state.table)
     if now.ledger != state.ledger:
         raise Overtaken(state.table, state.head, now.head)
-    return now
+    return evolution, now
 
 
 def require_covered(contract: Contract, state: TableState, schemas: TopicSchemas) -> None:
@@ -147,7 +165,7 @@ def require_covered(contract: Contract, state: TableState, schemas: TopicSchemas
 
 
 def _with_declared(
-    lake: Lake, contract: Contract, state: TableState, schemas: TopicSchemas, run_id: str
+    lake: Lake, contract: Contract, state: TableState, schemas: TopicSchemas, run_id: str, *, dry_run: bool
 ) -> TableState:
     """The table after the columns of the contract have changed.
 
@@ -156,8 +174,7 @@ def _with_declared(
     """
     if not _lacking(contract, state, schemas) and contract.schema_changes.remove_column == "apply":
         return state
-    evolution = evolve(lake, contract, state, schemas, run_id=run_id)
-    state = _changed(lake, state) if evolution.done else state
+    evolution, state = _step(lake, contract, state, schemas, run_id, dry_run=dry_run)
     missing = _lacking(contract, state, schemas)
     gone = [".".join(c.path) for c in evolution.parked if c.kind == "remove_column"]
     if gone:

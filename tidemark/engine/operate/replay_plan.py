@@ -87,8 +87,7 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
         settle(lake, contract, state.ledger)
         take_back_doubled(lake, contract, state, state.ledger)
     schemas = read_schemas(lake, contract, frozenset(state.ledger.others))
-    if not dry_run:
-        state = evolved(lake, contract, state, schemas, run_id)
+    state = evolved(lake, contract, state, schemas, run_id, dry_run=dry_run)
     refused = refused_ids(contract, state, schemas)
     parked = removing_ids(contract, state, schemas, "review", "impossible")
     if schemas.framing == "bare":

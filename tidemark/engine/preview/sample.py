@@ -11,8 +11,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.evidence import Group, unknown_ids
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import OffsetRange, total
-from tidemark.domain.plan.meanings import told_after
-from tidemark.domain.plan.schema_plan import SchemaPlan, applied
+from tidemark.domain.plan.schema_plan import SchemaPlan
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.records import decode
@@ -22,7 +21,7 @@ from tidemark.engine.ingest.quarantine_rows import quarantined_rows
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.preview.newest_offsets import newest
 from tidemark.engine.schema.event_routes import IDS_ROUTED
-from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_columns
+from tidemark.engine.schema.evolve import refused_ids, removing_ids, state_after, value_columns
 from tidemark.engine.schema.keys import key_decoding, key_fault
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 from tidemark.engine.table.first_load import first_ledger
@@ -71,12 +70,10 @@ def sample(
 
 def approved(state: TableState, schemas: TopicSchemas, plan: SchemaPlan | None) -> TableState | None:
     """The table once `plan` is approved, or as a first load would make it; None where no columns are known."""
-    changes = plan.of("apply", "review") if plan else ()
-    columns = applied(value_columns(state), changes) if plan else schemas.wanted()
-    if columns is None:
-        return None
-    properties = {**state.properties, **told_after(state.properties, changes)}
-    return replace(state, columns=table_columns(columns), properties=properties)
+    if plan:
+        return state_after(state, plan.of("apply", "review"))
+    columns = schemas.wanted()
+    return None if columns is None else replace(state, columns=table_columns(columns))
 
 
 def _candidate(

@@ -5,7 +5,7 @@ Called by ingest before a batch that needs it, and by the scheduled `schema/…`
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from tidemark.domain.columns.layout import resolve
 from tidemark.domain.columns.partitioning import quoted_parts
-from tidemark.domain.columns.types import KAFKA_COLUMN, Struct, as_text, holds_variant
+from tidemark.domain.columns.types import KAFKA_COLUMN, Struct, as_text, holds_variant, table_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Overtaken, Refused
@@ -24,6 +24,7 @@ from tidemark.domain.plan.schema_plan import (
     SchemaPlan,
     Verdict,
     WriterColumns,
+    applied,
     judged_removals,
     plan_schema,
     removals,
@@ -224,6 +225,14 @@ def value_columns(state: TableState) -> Struct:
     """The table's columns without `_kafka`, with what their values mean."""
     present = known(state.columns or Struct(()), state.properties)
     return Struct(tuple(f for f in present.fields if f.name != KAFKA_COLUMN.name))
+
+
+def state_after(state: TableState, changes: Sequence[Change]) -> TableState:
+    """The table as these changes of its columns would make it."""
+    columns = table_columns(applied(value_columns(state), changes))
+    return replace(
+        state, columns=columns, properties={**state.properties, **told_after(state.properties, changes)}
+    )
 
 
 def removed_paths(state: TableState) -> frozenset[str]:
