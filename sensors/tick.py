@@ -143,8 +143,11 @@ class Tick:
         return self._witnessed([*chosen[:places], *again])[:READS]
 
     def _witnessed(self, asked: Sequence[Contract]) -> Sequence[Contract]:
-        """The same; where none of them could be read last time, after one that could, to show whose outage it is."""
-        if not asked or any(not self.cache.entry(each.table).lost for each in asked):
+        """The same; where none of them could be read last time, after one that could, to show whose outage it is.
+
+        While it is thought to be the catalog's, also where none is asked: it may be that of one table alone.
+        """
+        if any(not self.cache.entry(each.table).lost for each in asked) or not (asked or self.catalog_down):
             return asked
         well = [each for each in self.contracts if not self.cache.entry(each.table).lost]
         return [*well[:1], *asked]

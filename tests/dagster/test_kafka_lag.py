@@ -360,7 +360,7 @@ def test_a_catalog_that_is_down_is_asked_for_two_tables_in_a_tick(lake, instance
 
 
 def test_a_catalog_that_is_down_is_so_until_it_answers(lake, instance):
-    """Given a catalog that two of three tables were asked of in vain, when a tick asks for none, then it asks for no run of the third one either, and says why; when the catalog is back that is soon over."""
+    """Given a catalog that was asked in vain, when a tick asks it for no table, then it asks for no run either, and says why; when the catalog is back that is soon over."""
     contracts = all_loaded(lake, 3, 10, 25)
     cache, began = Cache(), datetime.now(UTC)
 
@@ -374,9 +374,29 @@ def test_a_catalog_that_is_down_is_so_until_it_answers(lake, instance):
     cache.entry("shop.t2").read_at = began + timedelta(seconds=30)
     lake.down["catalog"] = True
     assert decide(61) == ((), ["the catalog is catalog_down: database is locked"], 2)
-    assert decide(66) == ((), ["the catalog is catalog_down, asked again in a moment"], 0)
+    assert decide(66) == ((), ["the catalog is catalog_down: database is locked"], 1)
+    assert decide(70) == ((), ["the catalog is catalog_down, asked again in a moment"], 0)
     del lake.down["catalog"]
-    assert decide(71) == (("shop.t0", "shop.t1", "shop.t2"), [], 3)
+    assert decide(76) == (("shop.t0", "shop.t1", "shop.t2"), [], 3)
+
+
+def test_an_outage_of_the_only_table_that_was_read_holds_its_lane_for_one_tick(lake, instance):
+    """Given a table that is read alone and in vain, which may be the catalog's outage, when the next tick finds nothing to read, then it reads another one, and the lane goes on."""
+    contracts = all_loaded(lake, 2, 10, 25)
+    cache, began = Cache(), datetime.now(UTC)
+
+    def decide(later):
+        lake.reads.clear()
+        now = began + timedelta(seconds=later)
+        return ticks.Tick(lake, instance, "default", Lane(), contracts, cache, now).decide().tables
+
+    decide(0)
+    cache.entry("shop.t1").read_at = began + timedelta(seconds=30)
+    lake.tables["shop.t0"] = Outage("store_down", "shop.t0", "NoSuchBucket")
+    assert (decide(61), lake.reads) == ((), ["shop.t0"])
+    assert (decide(66), lake.reads) == (("shop.t1",), ["shop.t1"])
+    decide(67)
+    assert lake.reads == []
 
 
 @pytest.fixture
