@@ -78,6 +78,8 @@ def unseen_freshness(tick: Tick, tables: Iterable[Contract]) -> Iterator[dg.Asse
         }
         since, what = min(((at, what) for what, at in outages.items() if at), default=(tick.now, ""))
         found = judge_unseen(what, (tick.now - since).total_seconds(), contract.freshness)
+        if entry.paused:
+            found = of_paused(found)
         if GRADES.index(found.grade) > GRADES.index(entry.grade or "fresh"):
             entry.grade = found.grade
             yield freshness_evaluation(contract, found)

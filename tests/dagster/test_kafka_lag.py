@@ -620,6 +620,16 @@ def test_a_paused_table_is_as_late_as_any_other(tick, lake):
     assert found.description.startswith("the table is paused; ")
 
 
+def test_a_paused_table_that_nobody_can_look_at_says_that_it_is_paused(tick, lake):
+    lake.tables["shop.orders"]["properties"] = {"tidemark.paused": "{}"}
+    tick()
+    lake.down["catalog"] = True
+    tick(later=61)
+    told = [e for e in tick(later=700).asset_events if isinstance(e, dg.AssetCheckEvaluation)]
+    paused = {e.asset_key.path[-1]: e.description.startswith("the table is paused; ") for e in told}
+    assert paused == {"orders": True, "clicks": False}
+
+
 @pytest.mark.parametrize("cursor", ["rubbish", "{}", '{"v":1,"u":null,"l":null,"t":{}}'])
 def test_a_lost_cursor_costs_a_reading_and_nothing_else(tick, lake, cursor):
     lake.ends["orders"] = {0: 25}
