@@ -13,12 +13,13 @@ from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, R
 from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NAME
 from pydantic import ConfigDict, TypeAdapter
 
-from assets.last_runs import errors_of, why_run, why_step
+from assets.last_runs import LOOK_BACK, errors_of, why_run, why_step
 from assets.names import LANE_TAG, VERB_TAG, table_key, table_of
 from jobs.operations import OF_VERB
 from sensors.cursor import Moment
 from tidemark.domain.alerts import Alert, message, stopped
 from tidemark.domain.config.units import counted
+from tidemark.domain.states import OUTAGES
 
 AT_ONCE = 50
 AGAIN = 24 * 3600.0
@@ -33,7 +34,7 @@ class Cursor:
     """`since`: when the last told run had failed; `checked`: when the last looked at check was evaluated.
 
     `red`: the checks that are red, each with a digest of what was told about it. `stopped`: the same of what
-    failed (see `_is_news`), with the times of the failure that was told and of the last one.
+    failed (see `_again`) at a step, with the times of the failure that was told and of the last one.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -91,63 +92,57 @@ def _failed_runs(instance: dg.DagsterInstance, cursor: Cursor) -> Iterator[Alert
 
 
 def _of_run(instance: dg.DagsterInstance, run: DagsterRun, cursor: Cursor, at: float) -> Iterator[Alert]:
-    """What its failed steps tell, or the run itself where there are none."""
-    failures = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
-    for each in failures:
-        event = each.event_log_entry.dagster_event
-        if event is not None:
-            yield from _of_step(instance, run, event, cursor, at)
-    if not failures:
-        alert = Alert(run.job_name, why_run(instance, run.run_id), run_id=run.run_id)
-        if _is_news(cursor, _again(run), alert, at):
+    """What failed otherwise than it was told of within a day, or has got on in between."""
+    for table, step, alert in _failures(instance, run):
+        failed = f"{_again(run, table)} {step}"
+        mark = _digest(alert.state, "" if alert.state in OUTAGES else _figureless(alert.what))
+        known, told, last = cursor.stopped.get(failed, ("", 0.0, 0.0))
+        if at <= last:
+            continue
+        lasts = known == mark and at - told < AGAIN and at - last < APART
+        again = lasts and not _got_on(instance, run, table, last)
+        cursor.stopped[failed] = (mark, told if again else at, at)
+        if not again:
             yield alert
 
 
-def _of_step(
-    instance: dg.DagsterInstance, run: DagsterRun, event: dg.DagsterEvent, cursor: Cursor, at: float
-) -> Iterator[Alert]:
-    """One alert per table that stopped, or else one for the job, unless it was told already."""
-    errors = errors_of(event)
-    for table, error in errors.items():
-        verb = table == OF_VERB
-        alert = stopped(error.get("table") or (run.job_name if verb else table), error, run.run_id)
-        got_on = 0.0 if verb else _newest(instance, table)
-        if _is_news(cursor, run.run_id if verb else table, alert, at, got_on):
-            yield alert
-    if not errors:
+def _failures(instance: dg.DagsterInstance, run: DagsterRun) -> Iterator[tuple[str, str, Alert]]:
+    """By table, or `OF_VERB` for none, and step: one per table that a step names, or for the step, or for the run."""
+    records = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
+    for event in filter(None, (each.event_log_entry.dagster_event for each in records)):
         step = str(event.step_key)
         job = step if run.job_name == IMPLICIT_ASSET_JOB_NAME else run.job_name
-        alert = Alert(job, why_step(event), run_id=run.run_id)
-        if _is_news(cursor, f"{_again(run)} {step}", alert, at):
-            yield alert
+        for table, error in (errors_of(event) or {OF_VERB: {"message": why_step(event)}}).items():
+            subject = error.get("table") or (job if table == OF_VERB else table)
+            yield table, step, stopped(subject, error, run.run_id)
+    if not records:
+        yield OF_VERB, "", Alert(run.job_name, why_run(instance, run.run_id), run_id=run.run_id)
 
 
-def _again(run: DagsterRun) -> str:
-    """What may fail as before: a job's lane, or its choice of assets; of what a person asked for the run alone."""
+def _again(run: DagsterRun, table: str) -> str:
+    """What may fail as before: a table, a job's lane, or its choice; of what a person asked for the run alone."""
     if VERB_TAG in run.tags:
         return run.run_id
+    if table != OF_VERB:
+        return table
     chosen = sorted(key.to_user_string() for key in run.asset_selection or ())
     return f"{run.job_name} {run.tags.get(LANE_TAG) or _digest(None, ' '.join(chosen))}"
 
 
-def _is_news(cursor: Cursor, failed: str, alert: Alert, at: float, got_on: float = 0.0) -> bool:
-    """Whether what failed did so otherwise than it was told of within a day, or has got on in between.
-
-    `failed`: the table, the step of a job, or, of what a person asked for, the run.
-    """
-    mark = _digest(alert.state, _figureless(alert.what))
-    known, told, last = cursor.stopped.get(failed, ("", 0.0, 0.0))
-    if at <= last:
-        return False
-    again = known == mark and at - told < AGAIN and at - last < APART and got_on <= last
-    cursor.stopped[failed] = (mark, told if again else at, at)
-    return not again
-
-
-def _newest(instance: dg.DagsterInstance, table: str) -> float:
-    """When a table last had a result."""
-    newest = instance.get_latest_materialization_event(table_key(table))
-    return newest.timestamp if newest else 0.0
+def _got_on(instance: dg.DagsterInstance, run: DagsterRun, table: str, since: float) -> bool:
+    """Whether a table that the run was to fill has had a result since, or else all that the run was for went well."""
+    chosen = frozenset(run.asset_selection or ())
+    if table_key(table) in chosen:
+        newest = instance.get_latest_materialization_event(table_key(table))
+        return newest is not None and newest.timestamp > since
+    wanted = RunsFilter(
+        job_name=run.job_name,
+        statuses=[DagsterRunStatus.SUCCESS],
+        updated_after=datetime.fromtimestamp(since, UTC),
+    )
+    records = instance.get_run_records(wanted, limit=LOOK_BACK)
+    served = [each.dagster_run.asset_selection or chosen for each in records if (each.end_time or 0) > since]
+    return bool(served) and chosen <= frozenset[dg.AssetKey]().union(*served)
 
 
 def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor) -> Iterator[Alert]:
@@ -182,8 +177,8 @@ def _mark(found: dg.AssetCheckEvaluation) -> str:
 
 
 def _figureless(text: str) -> str:
-    """Without what is another one each time: ids of runs and sessions, and figures."""
-    return re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\d[\d.,:]*", "#", text)
+    """Without what is another one each time, which holds a digit: ids of runs and requests, and figures."""
+    return re.sub(r"\b[\w-]*\d[\w.,:+/=-]*", "#", text)
 
 
 def _digest(kind: str | None, says: str) -> str:

@@ -9,6 +9,7 @@ import dagster as dg
 import pytest
 
 import assets.lane_run
+import assets.maintenance_run
 import resources.lake as configuration_module
 import sensors.alerts_tick
 from assets.names import REVIEW, schema_key, table_key
@@ -145,13 +146,85 @@ def test_a_table_that_is_tried_again_and_stops_again_is_told_once_a_day(
     assert told() == []
     assert told(state="permission_denied", message="not allowed, 3 times") == ["permission_denied"]
     assert told(state="permission_denied", message="not allowed, 4 times") == []
+    assert told(state="store_down", message="SlowDown") == ["store_down"]
+    assert told(state="store_down", message="no route to host") == []
+    assert told(state="permission_denied", message="not allowed (request KX9Q)") == ["permission_denied"]
+    assert told(state="permission_denied", message="not allowed (request 4ABD)") == []
+    assert told(state="permission_denied", message="not allowed, 4 times") == ["permission_denied"]
     instance.report_runless_asset_event(dg.AssetMaterialization(clicks))
     assert told(state="permission_denied", message="not allowed, 5 times") == ["permission_denied"]
     for place, hours in ((1, 25), (2, 2)):
         kept = json.loads(cursor)
-        kept["stopped"]["web.clicks"][place] -= hours * 3600
+        kept["stopped"]["web.clicks ingest_default"][place] -= hours * 3600
         cursor = json.dumps(kept)
         assert told(state="permission_denied", message="not allowed, 6 times") == ["permission_denied"]
+
+
+@pytest.fixture
+def ended(where, webhook, instance, monkeypatch):
+    """Who is alerted of when a run has ended: well, or as `error` says, which is a step's, or that its process died."""
+    defs = build_defs(where=where)
+    cursor, _ = tick(defs, instance, None)
+
+    def end(job, tables=(), error=None):
+        nonlocal cursor
+        before, made = len(webhook.bodies), defs.resolve_job_def(job)
+        keys = [table_key(table) for table in tables] or None
+
+        def step(*_args, **_how):
+            yield from ()
+            raise error
+
+        if isinstance(error, Exception):
+            monkeypatch.setattr(assets.lane_run, "run_tables", step)
+            monkeypatch.setattr(assets.maintenance_run, "maintain_tables", step)
+            made.execute_in_process(instance=instance, asset_selection=keys, raise_on_error=False)
+        else:
+            chosen = keys and frozenset(keys)
+            subset = made.get_subset(asset_selection=chosen) if chosen else made
+            run = instance.create_run_for_job(
+                subset, status=dg.DagsterRunStatus.STARTED, asset_selection=chosen
+            )
+            how = dg.DagsterEventType.RUN_FAILURE if error else dg.DagsterEventType.RUN_SUCCESS
+            instance.report_dagster_event(dg.DagsterEvent(how.value, job, message=error), run.run_id)
+        cursor, _ = tick(defs, instance, cursor)
+        return [each["subject"] for body in webhook.bodies[before:] for each in body["alerts"]]
+
+    return end
+
+
+@pytest.mark.parametrize(
+    ("job", "tables", "error"),
+    [
+        ("ingest", ["web.clicks", "shop.orders"], OSError("no space left")),
+        ("compaction", [], DIED),
+    ],
+)
+def test_a_job_that_went_well_in_between_is_told_again(ended, job, tables, error):
+    """Given a job that fails, goes well and fails as before, then it is told again; not where other work went well, or a part."""
+    assert ended(job, tables, error) == [job]
+    assert ended(job, tables, error) == []
+    assert ended("orphan_files") == []
+    assert ended("ingest", ["shop.orders"]) == []
+    assert ended(job, tables, error) == []
+    for each in ("ingest", ["shop.orders"]), ("ingest", ["web.clicks"]), ("compaction",):
+        assert ended(*each) == []
+    assert ended(job, tables, error) == [job]
+    assert ended(job, tables, error) == []
+
+
+def test_maintenance_that_fails_is_told_apart_from_ingest(ended, instance):
+    """Given a table that runs stop at and maintenance fails at, then each is told once, until that very work has got on."""
+    named = {"web.clicks": dg.MetadataValue.json({"state": "failed", "message": "broken"})}
+    stops = dg.Failure("web.clicks", metadata=named, allow_retries=False)
+    ingest, compaction = ("ingest", ["web.clicks"]), ("compaction", [])
+    assert ended(*ingest, stops) == ended(*compaction, stops) == ["web.clicks"]
+    assert ended(*ingest, stops) == ended(*compaction, stops) == []
+    instance.report_runless_asset_event(dg.AssetMaterialization(table_key("web.clicks")))
+    assert ended(*compaction, stops) == []
+    assert ended(*ingest, stops) == ["web.clicks"]
+    assert ended(*compaction) == ended(*ingest, stops) == []
+    assert ended(*compaction, stops) == ["web.clicks"]
 
 
 def test_a_failure_of_no_table_is_told_once_with_its_cause(where, webhook, instance, monkeypatch):
