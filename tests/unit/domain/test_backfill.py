@@ -23,8 +23,9 @@ def test_a_source_is_named_in_one_of_four_ways():
     assert parse_source("topic:old/a", "main") == Source("topic", "a", "old")
     assert str(parse_source("table:shop.old", "main")) == "table:shop.old"
     assert parse_source("parquet:s3://b/x/*.parquet", "main").name == "s3://b/x/*.parquet"
-    with pytest.raises(Refused, match="no source"):
-        parse_source("orders", "main")
+    for wrong in ("orders", "topic:main/"):
+        with pytest.raises(Refused, match="no source"):
+            parse_source(wrong, "main")
 
 
 def test_rows_from_elsewhere_are_of_no_epoch_of_the_topic():

@@ -5,18 +5,21 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tidemark.domain.config.contract import Retention, Upsert
 from tidemark.domain.errors import Refused
-from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Cutover, Source
+from tidemark.domain.ledger.backfill import BACKFILL, CUTOVER, Backfill, Cutover, Source
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.operate.backfill import _done
+from tidemark.engine.operate.backfill import _done, backfill
 from tidemark.engine.operate.backfill_plan import Asked, Work, work_of
+from tidemark.engine.table.operations import Signature
 
 JANUARY, MARCH = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)
 OLD = Source("table", "old.orders")
+ROW = pa.schema([("id", pa.int64())])
 ROWS = Backfill(
     source=str(OLD),
     since=JANUARY,
@@ -72,6 +75,16 @@ def test_a_backfill_that_is_asked_for_something_else_says_what_is_under_way(
 
 def test_records_have_no_windows_to_contradict(lake: Lake) -> None:
     assert going_on(lake, RECORDS, time_column="at", window_seconds=3600).plan == RECORDS
+
+
+@pytest.mark.parametrize("source", ["", "topic:orders", "topic:main/orders"])
+def test_the_own_topic_is_no_other_source_though_it_is_named(lake: Lake, source: str) -> None:
+    """Given a backfill of the own topic under way, when it is repeated with that as its source, then it goes on: its rows never come in beside those that the ledger counts."""
+    shadow = {BACKFILL: RECORDS.model_dump_json()}
+    lake.catalog.create_table("shop.orders_backfill", ROW, properties=shadow)
+    asked, who = Asked(source, JANUARY, MARCH), Signature("ann", "it was so", "run-1", dry_run=True)
+    told = backfill(lake, lake.configuration.contract("shop.orders"), asked, who).arguments
+    assert (told["source"], told["resumes"]) == ("own topic", True)
 
 
 def test_a_backfill_of_nothing_but_what_retention_deletes_is_refused(lake: Lake) -> None:

@@ -22,7 +22,7 @@ BACKFILL = "tidemark.backfill"
 CUTOVER = "tidemark.cutover"
 """Property of a table: the newest backfill that was published, as `Cutover` in JSON; empty once it is rolled back."""
 _ELSEWHERE = 2**30
-_SOURCE = re.compile(r"(topic|table|parquet):(.+)")
+_SOURCE = re.compile(r"(topic(?!.*/$)|table|parquet):(.+)")
 
 Kind = Literal["own", "topic", "table", "parquet"]
 

@@ -72,6 +72,8 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
         if target.ledger is None:
             raise unloaded(lake, contract.table)
         source = parse_source(asked.source, contract.cluster)
+        if source == Source("topic", contract.topic, contract.cluster):
+            source = Source()  # named or not: as a source of its own its rows would be there twice
         found = under_way(lake, contract)
         late = _logged_late(lake, contract, target, signature) if found is None else None
         if asked.abort and late is not None:
