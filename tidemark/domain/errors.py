@@ -28,7 +28,10 @@ class TidemarkError(Exception):
         self.message = redact_text(message)
         self.next_step = next_step
         self.fields: dict[str, Any] = redact(fields)
-        super().__init__(f"{self.message}\nNext: {next_step}" if next_step else self.message)
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return f"{self.message}\nNext: {self.next_step}" if self.next_step else self.message
 
     def as_json(self) -> dict[str, Any]:
         """{"kind", "message", "next_step", **fields}."""

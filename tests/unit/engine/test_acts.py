@@ -14,7 +14,7 @@ from unserved import ORDERS, lake_in
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_tables
-from tidemark.domain.errors import Outage, Refused, Stopped
+from tidemark.domain.errors import Outage, Overtaken, Refused, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import ACT_PROPERTY, BATCH_PROPERTY, LEDGER_PROPERTY, Ledger
 from tidemark.engine.access.lake import Lake
@@ -29,6 +29,7 @@ from tidemark.engine.operate.backfill import backfill
 from tidemark.engine.operate.backfill_plan import Asked
 from tidemark.engine.operate.pause import pause, resume
 from tidemark.engine.operate.rollback import Target, rollback
+from tidemark.engine.table import races
 from tidemark.engine.table.operations import Signature, log_table
 from tidemark.engine.table.unlogged import act_of, log_missing_act, log_missing_acts
 
@@ -107,11 +108,37 @@ def test_a_rollback_that_fails_on_its_way_leaves_no_word_of_one_that_took_place(
     first = lake.catalog.load_table("shop.orders").metadata.snapshots[0].snapshot_id
     with pytest.raises(Outage, match="spark_down") as failed:
         rollback(lake, contract, Target(first), ANN)
-    assert "shop.orders is paused for the rollback: repeat it, or tidemark resume" in failed.value.next_step
+    told = "shop.orders is paused for the rollback: repeat it, or tidemark resume"
+    assert (told in failed.value.next_step, told in str(failed.value)) == (True, True)
     properties = lake.state("shop.orders").properties
     assert json.loads(properties[PAUSED])["reason"] == f"for a rollback to snapshot {first}: it was so"
     assert _logged(lake) == {("pause", "ann"), ("resume", "bob")}
     assert RESUMED not in properties
+
+
+def test_a_rollback_behind_a_pause_names_no_other_pause(
+    lake: Lake, contract: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a table that somebody paused, when its rollback fails, then nothing says that the rollback has paused it; overtaken all the time, it does not ask for the pause that there is."""
+    monkeypatch.setattr(headroom, "TIMEOUT", 0.5)
+    monkeypatch.setattr(lake, "topic", lambda _: Topic("orders", "c", "t", {0: 0}, {0: 2}, {0: 2}))
+    monkeypatch.setattr(races.time, "sleep", lambda _: None)
+    for _ in range(2):
+        _append(lake, RECEIPT)
+    first = lake.catalog.load_table("shop.orders").metadata.snapshots[0].snapshot_id
+    pause(lake, contract, ANN)
+    with pytest.raises(Outage, match="spark_down") as failed:
+        rollback(lake, contract, Target(first), ANN)
+    assert "paused for the rollback" not in str(failed.value)
+
+    def compacted(*_: Any) -> None:
+        raise Overtaken("shop.orders", 1, 2)
+
+    monkeypatch.setattr(rolling, "_publish", compacted)
+    with pytest.raises(Refused, match="overtaken 6 times") as refused:
+        rollback(lake, contract, Target(first), ANN)
+    assert refused.value.next_step.startswith("repeat it once the maintenance of shop.orders is over")
+    assert "tidemark pause" not in str(refused.value)
 
 
 def test_a_backfill_from_a_cluster_that_nobody_knows_names_those_that_are_known(

@@ -59,6 +59,9 @@ from tidemark.engine.table.races import until_not_overtaken
 from tidemark.engine.table.settle import now_us, settle, settle_published
 from tidemark.engine.table.unlogged import act_of, log_missing_acts, log_noted
 
+_FOR_ROLLBACK = "for a rollback to"
+"""How the reason of a pause begins that a rollback has set."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -118,10 +121,16 @@ def rollback(
         if not signature.dry_run:
             log_missing_acts(lake, contract.table)
         target.require_one(contract.table)
-        before = _state_of_any_head(lake, contract).head
-        step, after = until_not_overtaken(
-            contract, lambda: _attempt(lake, contract, target, signature, downstream)
-        )
+        before = _stands(lake, contract).head
+        try:
+            step, after = until_not_overtaken(
+                contract, lambda: _attempt(lake, contract, target, signature, downstream)
+            )
+        except Refused as refused:
+            if isinstance(refused.__cause__, Overtaken) and _stands(lake, contract).paused:
+                again = f"repeat it once the maintenance of {contract.table} is over"
+                refused.next_step = f"{again}, or tidemark resume {contract.table} --reason …"
+            raise
         return logged(
             lake,
             signature,
@@ -152,29 +161,31 @@ def _attempt(
     _check_compaction(lake, contract, step, topic)
     if signature.dry_run:
         return step, None
+    pause = state.properties.get(PAUSED) or _says(signature, target)
     if not state.paused:
         log_noted(lake, state, RESUMED)  # it goes, for the table is paused again
-        set_properties(lake, contract.table, {PAUSED: _says(signature, target), RESUMED: None})
+        set_properties(lake, contract.table, {PAUSED: pause, RESUMED: None})
     if step.there:
         return step, step.head
     told = {**step.as_json(), "already_there": False, "stale": sorted(downstream)}
     act = act_of(signature, "rollback", step.head, **told)
-    with _telling_of_the_pause(contract):
+    with _telling_of_the_pause(contract, pause):
         says = _without_cutover(state, step)
         return step, _publish(lake, contract, step, signature.run_id, act, says)
 
 
 @contextmanager
-def _telling_of_the_pause(contract: Contract) -> Iterator[None]:
-    """What fails in here leaves the table paused; the next step says so."""
+def _telling_of_the_pause(contract: Contract, pause: str) -> Iterator[None]:
+    """What fails in here leaves the table paused; the next step says so where a rollback has set that `pause`."""
     try:
         with named(contract.table, topic=contract.topic, cluster=contract.cluster):
             yield
     except Overtaken:  # tried again
         raise
     except TidemarkError as error:
-        paused = f"{contract.table} is paused for the rollback"
-        error.next_step += f"; {paused}: repeat it, or tidemark resume {contract.table} --reason …"
+        if f'"{_FOR_ROLLBACK}' in pause:
+            paused = f"{contract.table} is paused for the rollback"
+            error.next_step += f"; {paused}: repeat it, or tidemark resume {contract.table} --reason …"
         raise
 
 
@@ -334,7 +345,7 @@ def _publish(
 def _says(signature: Signature, target: Target) -> str:
     at = datetime.now(UTC).isoformat(timespec="seconds")
     return json.dumps(
-        {"by": signature.by, "reason": f"for a rollback to {target}: {signature.reason}", "at": at}
+        {"by": signature.by, "reason": f"{_FOR_ROLLBACK} {target}: {signature.reason}", "at": at}
     )
 
 

@@ -69,7 +69,7 @@ def until_not_overtaken(contract: Contract, attempt: Callable[[], _T]) -> _T:
         f"{contract.table} is being written to all the time: overtaken {ATTEMPTS} times. {last}",
         next_step=f"tidemark pause {contract.table}, repeat this, then tidemark resume {contract.table}",
         table=contract.table,
-    )
+    ) from last
 
 
 def repeated(change: Callable[[], _T]) -> _T:
