@@ -14,7 +14,7 @@ from assets.check_results import Told, said
 from assets.drift import drift_evaluation
 from assets.handover import Handover
 from assets.ingest_checks import evaluations, merge_evaluations, unchanged_freshness
-from assets.last_runs import last_results
+from assets.last_runs import knowing, last_results
 from assets.names import DRIFT, FRESHNESS, HEADROOM, STOPPED_TAG, by_sensor, table_of
 from assets.repeated import newest, repeated, still_failed
 from assets.report import failure, observation, quarantine_landed, result, untold
@@ -212,7 +212,7 @@ def _reports(
 ) -> Generator[Report]:
     stop = Event()
     told = last_results(context.instance, [each.table for each in chosen])
-    work = make_work(lake, context.run_id, set(told), stop)
+    work = make_work(knowing(lake, context.instance), context.run_id, set(told), stop)
     if not by_sensor(context.run):
         in_turn = longest_without(chosen, told)
         return catch_up_all(work, in_turn, lane, stop=stop)

@@ -362,11 +362,12 @@ def test_a_table_that_is_not_of_the_lane_is_refused_by_name(run, instance):
     assert FakeWork.waiting == {"shop.orders": 4}
 
 
-def test_the_engine_is_told_which_tables_were_loaded_before(run):
+def test_the_engine_is_told_which_tables_were_loaded_before(run, lake):
     run("shop.orders")
     assert FakeWork.known == set()
     run("shop.orders", "web.clicks")
     assert FakeWork.known == {"shop.orders"}
+    assert [lake.loaded(each) for each in ("shop.orders", "old.orders")] == [True, False]
 
 
 def test_a_run_begins_with_the_table_whose_last_result_is_the_oldest(run):

@@ -89,9 +89,22 @@ def _set(lake: Any, table: str, properties: dict[str, str]) -> None:
         transaction.set_properties(properties)
 
 
+def _failing(lake: Any, table: str, times: int) -> Any:
+    """What loads tables, but for so many times this one."""
+    left, load_table = iter(range(times)), lake.catalog.load_table
+
+    def answers(identifier: str) -> Any:
+        if identifier == table and next(left, None) is not None:
+            raise ServerError("500")
+        return load_table(identifier)
+
+    return answers
+
+
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(takeover, "set_properties", _set)  # without Spark
+    monkeypatch.setattr(takeover, "PAUSE", 0)
     return Lake(tmp_path)
 
 
@@ -343,9 +356,10 @@ class TestATableThatTheContractNamesAnew:
     def test_is_looked_for_beside_a_table_that_alone_does_not_answer(
         self, lake: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Given a foreign table whose bucket is elsewhere, when tables are loaded first or planned, then it stops none; one that may have been ours does, and so does a catalog in which none answers."""
+        """Given a foreign table whose bucket is elsewhere, when tables are loaded first or planned, then it stops none; one that may have been ours does: one that was read before, that a run has loaded, or that lies where contracts have tables."""
         lake.load("others.t", file="/elsewhere/orders.yaml")
         lake.load("theirs.t", file="/elsewhere/orders.yaml")
+        lake.loaded = lambda table: table == "shop.orders"
         now = contract("sales.orders")
         lake.declare(now)
         away, load_table = {"theirs.t"}, lake.catalog.load_table
@@ -364,7 +378,6 @@ class TestATableThatTheContractNamesAnew:
         with pytest.raises(Outage):
             renaming(lake, now)
         lake.made_by.clear()
-        away.add("others.t")
         with pytest.raises(Outage):
             renaming(lake, now)
         lake.load("sales.former")
@@ -375,22 +388,30 @@ class TestATableThatTheContractNamesAnew:
     def test_is_looked_for_beside_the_only_foreign_table_that_does_not_answer(
         self, lake: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Given a catalog with tables of contracts and one of others that does not answer, then that stops no first load; without any that answers it is an outage."""
+        """Given a catalog that has nothing but a table of others that never answers, then that stops no first load."""
         lake.load("theirs.t", file="/elsewhere/orders.yaml")
+        lake.loaded = lambda _: False
         now = contract("sales.orders")
-        lake.declare(now, contract("shop.there"))
-        load_table = lake.catalog.load_table
-
-        def answers(identifier: str) -> Any:
-            if identifier == "theirs.t":
-                raise ServerError("500")
-            return load_table(identifier)
-
-        monkeypatch.setattr(lake.catalog, "load_table", answers)
-        with pytest.raises(Outage):
-            renaming(lake, now)
-        lake.load("shop.there")
+        lake.declare(now)
+        monkeypatch.setattr(lake.catalog, "load_table", _failing(lake, "theirs.t", 9))
         assert (renaming(lake, now), releases(lake)) == (None, [])
+
+    @pytest.mark.parametrize(("known", "failures"), [(False, 1), (True, 9)])
+    def test_is_found_though_it_did_not_answer_where_no_contract_has_a_table_any_more(
+        self, lake: Any, monkeypatch: pytest.MonkeyPatch, *, known: bool, failures: int
+    ) -> None:
+        """Given a table that moved to another namespace, when it does not answer once, then it is asked again; where runs are known to have loaded it, its outage is one."""
+        lake.load("lake.orders")
+        lake.catalog.create_table("lake.orders_quarantine", ROWS.schema)
+        lake.loaded = lambda table: known and table == "lake.orders"
+        now = contract("prod.orders")
+        lake.declare(now)
+        monkeypatch.setattr(lake.catalog, "load_table", _failing(lake, "lake.orders", failures))
+        if known:
+            with pytest.raises(Outage):
+                renaming(lake, now)
+        else:
+            assert renaming(lake, now).verdict == "review"
 
     def test_is_looked_for_among_foreign_tables_once_however_many_are_loaded(
         self, lake: Any, monkeypatch: pytest.MonkeyPatch

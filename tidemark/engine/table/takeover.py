@@ -6,7 +6,8 @@ it anew would lose its history. Another file is another table, for others may sh
 """
 
 import json
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Collection, Iterable, Iterator
 
 from pyiceberg.catalog import Catalog
 
@@ -27,6 +28,9 @@ from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState, loa
 from tidemark.engine.table.first_load import CLUSTER, DECLARED_IN, contract_file
 from tidemark.engine.table.folder import folder_fault, give_up, taken_folder
 from tidemark.engine.table.properties import set_properties
+
+PAUSE = 1.0
+"""Seconds before tables that did not answer are asked again: one of them may be what the contract has renamed."""
 
 
 def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
@@ -183,42 +187,41 @@ def unclaimed(lake: Lake, made_by: str | None = None) -> Iterator[TableState]:
     many topics would each read all foreign tables of the catalog.
 
     Raises:
-        Outage: neither any of them nor one of ours can be read; or one cannot that may be of that file, being in a
-            namespace that contracts use.
+        Outage: one cannot be read that may be of that file (`_may_be_ours`).
     """
-    ours = _names(lake.configuration)
-    used = {name.partition(".")[0] for name in ours}
-    unread, answered = list[Outage](), False
-    for table in _others(lake.catalog, ours):
+    unread = list[str]()
+    yield from _read(lake, _others(lake.catalog, _names(lake.configuration)), made_by, unread)
+    if unread and made_by is not None:
+        time.sleep(PAUSE)
+        yield from _read(lake, unread, made_by, [])
+
+
+def _read(lake: Lake, tables: Iterable[str], made_by: str | None, unread: list[str]) -> Iterator[TableState]:
+    """Those of `tables` that are meant; `unread` gets what does not answer and stops nobody."""
+    for table in tables:
         if made_by is not None and lake.made_by.get(table, made_by) != made_by:
-            answered = True
             continue
         try:
             with named(table):
                 state = read_state(lake.catalog, table, required=False)
         except Stopped:
             continue  # a table in trouble of its own, or another's: it must not stop this one
-        except Outage as outage:
-            if made_by is not None and (table in lake.made_by or table.partition(".")[0].lower() in used):
+        except Outage:
+            if made_by is not None and _may_be_ours(lake, table):
                 raise
-            unread.append(outage)
+            unread.append(table)
             continue
-        answered = True
         lake.made_by[table] = state.properties.get(DECLARED_IN, "")
         if made_by is not None and lake.made_by[table] != made_by:
             continue
         if state.owned and state.ledger is not None and BACKFILL not in state.properties:
             yield state
-    if unread and not answered and not _answers(lake):
-        raise unread[0]
 
 
-def _answers(lake: Lake) -> bool:
-    """Whether a table of our own can be read: then catalog and store are there."""
-    try:
-        return any(lake.state(each.table, ledger=False).exists for each in lake.configuration.contracts)
-    except (Outage, Stopped):
-        return False
+def _may_be_ours(lake: Lake, table: str) -> bool:
+    """Of a table that is unread: it was read before, lies where contracts have tables, or some run has loaded it."""
+    used = {name.partition(".")[0] for name in _names(lake.configuration)}
+    return table in lake.made_by or table.partition(".")[0].lower() in used or lake.loaded(table)
 
 
 def _others(catalog: Catalog, ours: Collection[str]) -> Iterator[str]:
