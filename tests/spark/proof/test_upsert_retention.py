@@ -120,24 +120,41 @@ def merged_of_age(made, days, *events):
     return own_receipts(made.lakehouse.lake, made.name)[0][0]
 
 
+def old_log(lakehouse, offsets):
+    """An append table with rows that are too old to stay, all of them merged."""
+    columns, old = Struct((Field("id", LONG), KAFKA_COLUMN)), datetime.now(UTC) - timedelta(days=40)
+
+    def row(key, offset):
+        return key, ("t", 0, offset, old, 0, None, None, None, False, 0)
+
+    log = AppendLog(lakehouse, columns, value={"format": "json"}, upsert=["id"], retention={"append": "30d"})
+    for offset in range(offsets):
+        log.commit([row(offset, offset)], {0: offset + 1})
+    assert catch_up_merges(log.lake, log.current, "test").error is None
+    return log, row
+
+
+def offsets_of(log):
+    found = (
+        log.lake.spark().sql(f"SELECT _kafka.offset FROM {log.lake.identifier(log.contract.table)}").collect()
+    )
+    return sorted(each[0] for each in found)
+
+
+def taken_of(log):
+    properties = log.lakehouse.catalog.load_table(log.contract.table).properties
+    return Taken.model_validate_json(properties[TAKEN]).next
+
+
 def test_retention_of_a_busy_table_looks_once_at_what_goes(lakehouse, monkeypatch):
     """Given a batch that comes whenever a delete is staged, and once a compaction with it, when it is tried again, then
     what took long to find out is not asked again, and just the old rows that are merged go."""
-    columns, now = Struct((Field("id", LONG), KAFKA_COLUMN)), datetime.now(UTC)
-
-    def row(key, offset, at):
-        return key, ("t", 0, offset, at, 0, None, None, None, False, 0)
-
-    log = AppendLog(lakehouse, columns, value={"format": "json"}, upsert=["id"], retention={"append": "30d"})
-    old = now - timedelta(days=40)
-    for offset in range(2):
-        log.commit([row(offset, offset, old)], {0: offset + 1})
-    assert catch_up_merges(log.lake, log.current, "test").error is None
+    log, row = old_log(lakehouse, 2)
     looked, batches, real = [], iter((2, 3, 4)), retention._furthest
 
     def comes(point):
         if point == "retention_staged" and (offset := next(batches, None)):
-            log.commit([row(9, offset, old)], {0: offset + 1})
+            log.commit([row(9, offset)], {0: offset + 1})
             if offset == 3:
                 call = log.lake.call(
                     "rewrite_data_files", log.contract.table, "options => map('rewrite-all', 'true')"
@@ -149,12 +166,31 @@ def test_retention_of_a_busy_table_looks_once_at_what_goes(lakehouse, monkeypatc
     gain = expire_rows(log.lake, log.contract)
     assert (gain.acted, gain.numbers["conflicts"]) == (True, 3), gain
     assert len(looked) == 1
-    found = (
-        log.lake.spark().sql(f"SELECT _kafka.offset FROM {log.lake.identifier(log.contract.table)}").collect()
-    )
-    assert sorted(each[0] for each in found) == [2, 3, 4]
-    taken = Taken.model_validate_json(lakehouse.catalog.load_table(log.contract.table).properties[TAKEN])
-    assert taken.next == {0: 2}
+    assert offsets_of(log) == [2, 3, 4]
+    assert taken_of(log) == {0: 2}
+
+
+def test_old_rows_that_come_while_retention_looks_stay_where_the_contract_has_no_upsert_any_more(
+    lakehouse, monkeypatch
+):
+    """Given an upsert table that was taken out of the contract, when a batch of old records comes after retention has looked
+    how far rows go, then these rows stay: the table's note of what has gone does not know of them."""
+    log, row = old_log(lakehouse, 2)
+    log.edit(value={"format": "json"}, retention={"append": "30d"})
+    real, late = retention._furthest, iter([2])
+
+    def meanwhile(*asked):
+        found = real(*asked)
+        for offset in late:
+            log.commit([row(9, offset)], {0: offset + 1})
+        return found
+
+    monkeypatch.setattr(retention, "_furthest", meanwhile)
+    assert expire_rows(log.lake, log.contract).acted
+    assert offsets_of(log) == [2]
+    assert taken_of(log) == {0: 2}
+    assert expire_rows(log.lake, log.contract).acted
+    assert (offsets_of(log), taken_of(log)) == ([], {0: 3})
 
 
 def to_snapshot(made, table, snapshot):

@@ -35,8 +35,10 @@ from tidemark.engine.access.table_state import (
     ancestors,
     is_compaction,
     is_undone,
+    ledger_missing,
     ledger_of,
     load,
+    newest_receipt,
     summary_of,
     upsert_of,
 )
@@ -61,17 +63,17 @@ _UNREAD = "the upsert table has rows to read again first"
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Rows from before `before` may go, as far as `merged_rows` (SQL) says of main at `head`."""
+    """Rows from before `before` may go, as far as `known` (SQL) says of main at `head`; empty: whatever comes in."""
 
     head: int
     before: datetime
-    merged_rows: str = "true"
+    known: str = ""
 
     @property
     def where(self) -> str:
         """The rows that go, in Spark SQL."""
         first, last = (f"TIMESTAMP '{at:%Y-%m-%d %H:%M:%S}+00:00'" for at in (FIRST, self.before))
-        return f"_kafka.timestamp >= {first} AND _kafka.timestamp < {last} AND {self.merged_rows}"
+        return f"_kafka.timestamp >= {first} AND _kafka.timestamp < {last} AND {self.known or 'true'}"
 
 
 def expire_rows(lake: Lake, contract: Contract, *, until: float = inf, dry_run: bool = False) -> Gain:
@@ -87,7 +89,7 @@ def expire_rows(lake: Lake, contract: Contract, *, until: float = inf, dry_run: 
         return Gain(name, "retention", acted=False, reason="rows are kept for ever")
     if standing_back := wanted_by_ingest(table.metadata.properties):
         return Gain(name, "retention", acted=False, reason=standing_back)
-    cut = _cut(lake, contract, contract.retention, table.metadata.current_snapshot_id)
+    cut = _cut(lake, contract, contract.retention, table, table.metadata.current_snapshot_id)
     if cut is None:
         return Gain(name, "retention", acted=False, reason=_UNREAD)
     where = f"_kafka.timestamp >= '{FIRST.isoformat()}' and _kafka.timestamp < '{cut.before.isoformat()}'"
@@ -101,7 +103,7 @@ def expire_rows(lake: Lake, contract: Contract, *, until: float = inf, dry_run: 
         return Gain(name, "retention", acted=False, reason="its time was over; next time", numbers=found)
     conflicts = Conflicts()
     with lease(lake, name):
-        if contract.upsert is None and not _was_merged(lake, table):
+        if not cut.known:
             done = conflicts.tried("a file", lambda: _delete(lake, contract, cut))
         else:
             merged = _Merged(lake, contract, contract.retention, cut)
@@ -122,10 +124,11 @@ def expire_rows(lake: Lake, contract: Contract, *, until: float = inf, dry_run: 
     )
 
 
-def _cut(lake: Lake, contract: Contract, retention: Retention, head: int) -> _Cut | None:
-    """What may go; None while the upsert table has rows to read again. `head` was main before this looks at it."""
+def _cut(lake: Lake, contract: Contract, retention: Retention, table: Table, head: int) -> _Cut | None:
+    """What may go; None while the upsert table has rows to read again. `table`, at `head`, is from before it looks."""
     if contract.upsert is None:
-        return _Cut(head, retention_cut(datetime.now(UTC), retention.append))
+        known = _loaded_rows(table) if _was_merged(lake, table) else ""
+        return _Cut(head, retention_cut(datetime.now(UTC), retention.append), known)
     merged = merged_upto(lake, contract)
     if merged is None:
         return None
@@ -139,6 +142,19 @@ def _was_merged(lake: Lake, table: Table) -> bool:
     name = ".".join(table.name())
     last = remembered(table.metadata.properties).get("upsert.table")
     return any(upsert_of(lake.catalog, each) == name for each in (last, f"{name}_current") if each)
+
+
+def _loaded_rows(table: Table) -> str:
+    """SQL that is true for what `table` has, and for nothing that a batch brings later: the note would not know of it.
+
+    Raises:
+        Stopped: `ledger_missing`.
+    """
+    name, receipt = ".".join(table.name()), newest_receipt(table.metadata)
+    if receipt is None:
+        raise ledger_missing(table.metadata, name)
+    ledger = ledger_of(receipt, name)
+    return merged_filter(ledger.epoch, ledger.next)
 
 
 def _delete(lake: Lake, contract: Contract, cut: _Cut) -> bool:
@@ -199,7 +215,7 @@ class _Merged:
         while self.furthest is None or not _only_batches_since(table, self.cut.head):
             head = table.metadata.current_snapshot_id
             if self.furthest is not None and head is not None:
-                newer = _cut(self.lake, self.contract, self.retention, head)
+                newer = _cut(self.lake, self.contract, self.retention, table, head)
                 if newer is None:
                     return None
                 self.cut = replace(newer, before=min(newer.before, self.cut.before))
