@@ -1,4 +1,4 @@
-"""When a lingering run must make room: a younger run wants the pool of its lane."""
+"""When a lingering run must make room: another run wants the pool of its lane."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,8 @@ from dagster import DagsterRunStatus, RunsFilter
 
 from assets.names import pool_filter
 
-OPEN = (
-    DagsterRunStatus.QUEUED,
-    DagsterRunStatus.NOT_STARTED,
-    DagsterRunStatus.STARTING,
-    DagsterRunStatus.STARTED,
-)
+WAITING = (DagsterRunStatus.QUEUED,)
+BEGUN = (DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +20,13 @@ class Handover:
     pool: str
 
     def __call__(self) -> str | None:
-        """The youngest waiting or begun run of the pool, when it is not this one."""
-        wanted = RunsFilter(statuses=list(OPEN), tags=pool_filter(self.pool))
-        for youngest in self.instance.get_runs(wanted, limit=1):
-            if youngest.run_id != self.run_id:
-                return f"run {youngest.run_id[:8]} is {youngest.status.value.lower()}"
+        """A run that waits for the pool, or a younger one that has begun.
+
+        One that waits may be older: it needs the pool of another lane too, and was overtaken while that was held.
+        """
+        for statuses in (WAITING, BEGUN):
+            wanted = RunsFilter(statuses=list(statuses), tags=pool_filter(self.pool))
+            for youngest in self.instance.get_runs(wanted, limit=1):
+                if youngest.run_id != self.run_id:
+                    return f"run {youngest.run_id[:8]} is {youngest.status.value.lower()}"
         return None

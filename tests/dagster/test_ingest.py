@@ -398,6 +398,16 @@ def test_a_lingering_run_makes_room_for_a_younger_run_of_its_lane_alone(defs, in
     assert Handover(instance, younger, pool_of("default"))() is None
 
 
+def test_a_lingering_run_makes_room_for_a_run_that_it_has_overtaken(defs, instance, queued):
+    """Given a run in the queue that needs the pool of another lane too, when a younger one lingers in this lane, then it goes."""
+    job, keys = defs.resolve_job_def("ingest"), frozenset({ORDERS})
+    waits = queued(job.get_subset(asset_selection=keys), selected=keys)
+    subset = job.get_subset(asset_selection=keys)
+    mine = instance.create_run_for_job(subset, status=dg.DagsterRunStatus.STARTED, asset_selection=keys)
+    assert Handover(instance, mine.run_id, pool_of("default"))() == f"run {waits.run_id[:8]} is queued"
+    assert Handover(instance, mine.run_id, pool_of("slow"))() is None
+
+
 def test_a_check_of_a_table_that_cannot_be_judged_fails_by_name_and_not_the_run(run, lake):
     del lake.ends["orders"]
     result = run("shop.orders")
