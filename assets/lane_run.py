@@ -1,11 +1,11 @@
 """One run of a lane: what the engine reports goes to Dagster as results, observations and one failure at the end."""
 
-import json
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
+from typing import NoReturn
 
 import dagster as dg
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
@@ -20,6 +20,7 @@ from assets.repeated import newest, repeated, still_failed
 from assets.report import failure, observation, quarantine_landed, result, untold
 from assets.run_length import run_length_of
 from assets.schema_run import parked_review, run_evolved
+from assets.stopped import stopped_of, stopped_tags
 from resources.lake import LakeResource
 from tidemark.domain.cadence.event_budget import report_period
 from tidemark.domain.columns.types import Struct
@@ -92,7 +93,14 @@ def run_tables(
             for each in idle:
                 yield from _unchanged(context, resource, lake, contracts[each.table], each)
     if stopped:
-        _tell_stopped(context, contracts, {each.table: each.state for each in stopped})
+        _fail(context, contracts, stopped)
+
+
+def _fail(context: dg.AssetExecutionContext, lane: Collection[str], stopped: Sequence[Outcome]) -> NoReturn:
+    """States are in the run's tags, for sensors; what stopped is named also where these cannot be written."""
+    try:
+        _tell_stopped(context, lane, {each.table: each.state for each in stopped})
+    finally:
         raise failure(stopped)
 
 
@@ -101,9 +109,9 @@ def _tell_stopped(
 ) -> None:
     """Each lane of a run is a step of its own, which speaks for its own tables."""
     run = context.instance.get_run_by_id(context.run_id)
-    told = json.loads(run.tags.get(STOPPED_TAG, "{}")) if run else {}
-    others = {table: state for table, state in told.items() if table not in lane}
-    context.instance.add_run_tags(context.run_id, {STOPPED_TAG: json.dumps({**others, **stopped})})
+    tags = run.tags if run else {}
+    others = {table: state for table, state in stopped_of(tags).items() if table not in lane}
+    context.instance.add_run_tags(context.run_id, stopped_tags({**others, **stopped}, tags))
 
 
 @contextmanager

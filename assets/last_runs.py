@@ -1,6 +1,5 @@
 """How the last run of each table ended, as Dagster's records say it: hints for those who tell how tables stand."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -9,7 +8,8 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterEvent, DagsterEventType, DagsterRunStatus, RunRecord, RunsFilter
 
-from assets.names import STOPPED_TAG, table_key, table_of
+from assets.names import table_key, table_of
+from assets.stopped import stopped_of
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
@@ -67,7 +67,7 @@ def _ends(
     run = record.dagster_run
     if run.is_success or not tables:
         return [(table, None, "") for table in tables]
-    stopped = json.loads(run.tags.get(STOPPED_TAG, "{}"))
+    stopped = stopped_of(run.tags)
     crashed: State | None = "failed" if not stopped and not _interrupted(instance, run.run_id) else None
     failures = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
     events = [each.event_log_entry.dagster_event for each in failures]

@@ -1,6 +1,5 @@
 """What Dagster's run records say about a lane: runs under way, and how those that ended left their tables."""
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,15 +11,15 @@ from dagster._core.storage.tags import RUN_KEY_TAG
 
 from assets.names import (
     OFFSETS_TAG,
-    STOPPED_TAG,
     VERB_TAG,
     VERBS,
     by_sensor,
     pool_filter,
     table_of,
 )
+from assets.stopped import stopped_of
 from tidemark.domain.cadence.request import Runs
-from tidemark.domain.states import State, named_state
+from tidemark.domain.states import State
 
 UNDER_WAY = (
     DagsterRunStatus.QUEUED,
@@ -111,17 +110,9 @@ def _ended(record: dg.RunRecord, lane: Collection[str]) -> Ended:
     tables = _tables(run, lane)
     stopped: Mapping[str, State] = {}
     if run.status == DagsterRunStatus.FAILURE:  # one that was executed again has its parent's tags
-        stopped = _stopped(run.tags.get(STOPPED_TAG)) or dict.fromkeys(tables, "failed")
+        stopped = stopped_of(run.tags) or dict.fromkeys(tables, "failed")
     at = datetime.fromtimestamp(record.end_time or 0, UTC)
     return Ended(frozenset(tables), at, stopped, run.is_success)
-
-
-def _stopped(tag: str | None) -> dict[str, State]:
-    try:
-        found = json.loads(tag) if tag else {}
-        return {str(t): named_state(s) for t, s in found.items()}
-    except (ValueError, AttributeError):
-        return {}
 
 
 def _tables(run: dg.DagsterRun, lane: Collection[str]) -> set[str]:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import dagster as dg
 import pytest
@@ -19,6 +20,7 @@ from assets import kafka_checks_run, last_runs
 from assets.handover import Handover
 from assets.names import STOPPED_TAG, pool_of
 from assets.report import observation
+from assets.stopped import stopped_of, stopped_tags
 from sensors import runs
 from tidemark.domain.cadence.event_budget import report_period, run_length
 from tidemark.domain.columns.types import LONG, Field, Struct
@@ -594,6 +596,28 @@ def test_each_lane_of_a_run_speaks_for_its_own_tables(run, instance):
         {"shop.orders": "schema_review", "shop.audit": None},
         {"shop.orders": "schema_review"},
     )
+
+
+def test_a_thousand_tables_that_stop_fit_into_tags_that_postgresql_takes(instance):
+    """Given an outage of a lane with very many tables, then each tag fits into an index entry, the state of each table is known, and a second run's few tables are all that is left."""
+    many = {f"shop.{uuid4().hex}": "registry_down" for _ in range(1000)}
+    tags = stopped_tags(many, {})
+    assert max(len(tag) + len(text) for tag, text in tags.items()) < 2704 - 100
+    assert stopped_of(tags) == many
+    run_id = instance.create_run_for_job(dg.GraphDefinition("any").to_job(), tags=tags).run_id
+    instance.add_run_tags(run_id, stopped_tags({"shop.orders": "failed"}, tags))
+    assert stopped_of(instance.get_run_by_id(run_id).tags) == {"shop.orders": "failed"}
+
+
+def test_a_run_whose_tags_cannot_be_written_names_what_stopped_all_the_same(run, instance, monkeypatch):
+    def refused(*_):
+        raise RuntimeError("index row size 2816 exceeds btree version 4 maximum 2704")
+
+    monkeypatch.setattr(type(instance), "add_run_tags", refused)
+    FakeWork.trouble["shop.orders"] = Stopped("schema_review", "shop.orders", "a plan waits")
+    result = run("shop.orders", tags=SENSOR)
+    (failed,) = [e for e in result.all_events if e.is_step_failure]
+    assert last_runs.errors_of(failed)["shop.orders"]["state"] == "schema_review"
 
 
 def test_a_run_that_was_asked_to_end_is_no_fault_of_its_tables(run, instance):
