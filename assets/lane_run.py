@@ -8,6 +8,7 @@ from threading import Event
 from typing import NoReturn
 
 import dagster as dg
+from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 from assets.check_results import Told, said
@@ -15,7 +16,7 @@ from assets.drift import drift_evaluation
 from assets.handover import Handover
 from assets.ingest_checks import evaluations, merge_evaluations, unchanged_freshness
 from assets.last_runs import knowing, last_results
-from assets.names import DRIFT, FRESHNESS, HEADROOM, STOPPED_TAG, by_sensor, table_of
+from assets.names import DRIFT, FRESHNESS, HEADROOM, STOPPED_TAG, by_sensor, table_key, table_of
 from assets.repeated import newest, repeated, still_failed
 from assets.report import failure, observation, quarantine_landed, result, untold
 from assets.run_length import run_length_of
@@ -86,7 +87,8 @@ def run_tables(
                 )
                 state = _state(context, lake, contract)
                 yield _result(context, resource, contract, outcome, state)
-            elif not _without_a_place(context, contract, outcome):
+            else:
+                _say_without_a_place(context, contract, outcome)
                 idle.append(outcome)
         if stopped or not (by_sensor(context.run) or SCHEDULE_NAME_TAG in context.run.tags):
             # a failed run paints every selected table without a result red: these are well, they had nothing to do
@@ -127,17 +129,26 @@ def _told_if_ended(
         raise
 
 
-def _without_a_place(context: dg.AssetExecutionContext, contract: Contract, outcome: Outcome) -> bool:
-    """Whether the run does not know how far the table is; the log says why."""
+def _say_without_a_place(context: dg.AssetExecutionContext, contract: Contract, outcome: Outcome) -> None:
+    """Why the run does not know how far the table is, if so."""
     if outcome.next:
-        return False
+        return
     if outcome.lag_records:
         context.log.info(
             "%s: the run ended before its turn; the next one begins with tables like it", outcome.table
         )
     else:
         context.log.info("%s: %s has neither records nor a schema yet", outcome.table, contract.topic)
-    return True
+
+
+def _nothing_of(table: str) -> dg.MaterializeResult[None]:
+    """An output that is no result: without one Dagster would skip all steps that follow, for the other tables too.
+
+    By this key it makes no event of it, as the table would then count as loaded.
+    """
+    return dg.MaterializeResult(
+        asset_key=table_key(table), metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
+    )
 
 
 def _found(
@@ -164,7 +175,10 @@ def _unchanged(
     contract: Contract,
     outcome: Outcome,
 ) -> Iterator[Told]:
-    """The result of a table without commits takes nothing from it that Dagster shows."""
+    """The result of a table without commits takes nothing from it that Dagster shows; none where it has no place."""
+    if not outcome.next:
+        yield _nothing_of(outcome.table)
+        return
     if outcome.state == "paused":
         context.log.warning(
             "%s is paused: nothing was read. Next: tidemark resume %s", outcome.table, outcome.table

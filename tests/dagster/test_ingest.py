@@ -16,11 +16,13 @@ from dagster._core.storage.tags import PARENT_RUN_ID_TAG, SCHEDULE_NAME_TAG
 from dagster._serdes import serialize_value
 
 import assets.lane_run as run_module
+import resources.lake as configuration_module
 from assets import kafka_checks_run, last_runs
 from assets.handover import Handover
-from assets.names import STOPPED_TAG, pool_of
+from assets.names import STOPPED_TAG, pool_of, table_key
 from assets.report import observation
 from assets.stopped import stopped_of, stopped_tags
+from orchestration.definitions import build_defs
 from sensors import runs
 from tidemark.domain.cadence.event_budget import report_period, run_length
 from tidemark.domain.columns.types import LONG, Field, Struct
@@ -30,7 +32,7 @@ from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.quality_results import RuleResult, Sample
 from tidemark.domain.outcome import Commit, Outcome, Tally
 from tidemark.engine.config import discovery
-from tidemark.engine.lane import append_work
+from tidemark.engine.lane import append_work, upsert_work
 from tidemark.engine.lane.served_table import Standing
 
 ORDERS = AssetKey(["shop", "orders"])
@@ -322,6 +324,30 @@ def test_a_check_that_is_run_by_itself_says_that_it_cannot_be(defs, instance, ru
     result = job.execute_in_process(instance=instance)
     told = [entry.user_message for entry in instance.all_logs(result.run_id)]
     assert any("evaluated by the run that ingests" in each for each in told)
+
+
+def test_a_topic_without_records_takes_no_merge_from_other_tables(
+    run, where, resource, instance, monkeypatch
+):
+    """Given a topic that is empty, when tables and their upsert tables are launched as one run, then the others are merged, and nothing says that the empty one was loaded."""
+    for name in ("orders", "clicks"):
+        file = where.contracts_dir / f"{name}.yaml"
+        file.write_text(file.read_text() + "upsert: [id]\n")
+    configuration_module._configuration.cache_clear()
+    summarise = FakeWork.summarise
+
+    def found(self, contract, *given, **more):
+        empty = contract.table.startswith("web.clicks")
+        return Outcome(contract.table, "fresh") if empty else summarise(self, contract, *given, **more)
+
+    monkeypatch.setattr(FakeWork, "summarise", found)
+    monkeypatch.setattr(upsert_work, "UpsertWork", FakeWork)
+    FakeWork.waiting = {"shop.orders": 4}
+    tables = ["shop.orders", "web.clicks", "shop.orders_current", "web.clicks_current"]
+    job = build_defs({"lake": resource}, where).resolve_implicit_global_asset_job_def()
+    result = job.execute_in_process(instance=instance, asset_selection=[table_key(each) for each in tables])
+    assert materialized(result) == ["shop/orders", "shop/orders_current", "shop/orders_quarantine"]
+    assert last_runs.loaded_before(instance, tables) == {"shop.orders", "shop.orders_current"}
 
 
 def test_a_run_of_the_sensor_reports_only_tables_with_commits(run, monkeypatch):
