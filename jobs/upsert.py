@@ -10,16 +10,22 @@ import dagster as dg
 
 from assets.names import LANE_TAG, table_key, upsert_lane
 from jobs.scheduled import WAITS, waits
+from resources.lake import on_disk
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import upsert_tables
+from tidemark.domain.errors import ConfigurationError
+from tidemark.engine.config.configuration import Places
 
 MERGE = "merge"
 EVERY = "0 * * * *"
+GONE = "no contract on disk makes any of these tables any more, reload the definitions"
 
 
-def upsert_schedule(lanes: Mapping[str, Sequence[Contract]]) -> dg.ScheduleDefinition:
+def upsert_schedule(lanes: Mapping[str, Sequence[Contract]], where: Places) -> dg.ScheduleDefinition:
     """All upsert tables every hour, on by default; it brings the job.
 
-    A run per lane: one of all lanes would wait for the pools of each, and merge one lane after the other.
+    A run per lane: one of all lanes would wait for the pools of each, and merge one lane after the other. It gets the
+    tables that it would find in the files as they are then: one that is gone would fail it before it begins.
     """
     keys = {name: [table_key(each.table) for each in tables] for name, tables in lanes.items()}
     everything = [key for lane in keys.values() for key in lane]
@@ -30,12 +36,19 @@ def upsert_schedule(lanes: Mapping[str, Sequence[Contract]]) -> dg.ScheduleDefin
     )
 
     def by_lane(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
-        lanes = {name: {LANE_TAG: upsert_lane(name)} for name in keys}
+        try:
+            found = upsert_tables(on_disk(where).contracts)
+        except ConfigurationError as error:
+            yield dg.SkipReason(f"no run could read its configuration: {error}")
+            return
+        there = {(each.contract.lane, table_key(table)) for table, each in found.items()}
+        served = {name: [key for key in lane if (name, key) in there] for name, lane in keys.items()}
+        lanes = {name: {LANE_TAG: upsert_lane(name)} for name, chosen in served.items() if chosen}
         free = {name: tags for name, tags in lanes.items() if not waits(context.instance, MERGE, tags)}
         for name, tags in free.items():
-            yield dg.RunRequest(run_key=name, asset_selection=keys[name], tags=tags)
+            yield dg.RunRequest(run_key=name, asset_selection=served[name], tags=tags)
         if not free:
-            yield dg.SkipReason(WAITS)
+            yield dg.SkipReason(WAITS if lanes else GONE)
 
     return dg.ScheduleDefinition(
         name=MERGE,

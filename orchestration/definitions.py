@@ -49,7 +49,7 @@ def build_defs(
     where = where or places_now()
     configuration = configuration_of(where)
     seen = discovery.read(where.home)
-    tables = _tables(configuration, seen)
+    tables = _tables(configuration, seen, where)
     built_on = governance(configuration.platform, configuration.contracts, seen)
     own = dg.Definitions(
         resources={"lake": LakeResource.at(where), **(resource_overrides or {})},
@@ -59,7 +59,7 @@ def build_defs(
     return dg.Definitions.merge(own, tables, built_on, _operations(every))
 
 
-def _tables(configuration: Configuration, seen: Discovery) -> dg.Definitions:
+def _tables(configuration: Configuration, seen: Discovery, where: Places) -> dg.Definitions:
     """Topics, append and upsert tables: their assets and checks, what runs them and what keeps them."""
     platform, contracts = configuration.platform, configuration.contracts
     catalog, lanes = platform.catalog.name, platform.lanes
@@ -88,7 +88,7 @@ def _tables(configuration: Configuration, seen: Discovery) -> dg.Definitions:
         jobs=[ingest_job(contracts)] if contracts else [],
         schedules=[
             *((schema_schedule(schemas),) if schemas else ()),
-            *((upsert_schedule(merged),) if merged else ()),
+            *((upsert_schedule(merged, where),) if merged else ()),
             *maintenance_schedules(contracts, platform.maintenance),
         ],
         sensors=[

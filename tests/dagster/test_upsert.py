@@ -126,6 +126,27 @@ def test_the_schedule_asks_for_no_second_run_of_a_lane_while_one_waits(two_lanes
     assert asked() == []
 
 
+def test_the_schedule_asks_for_no_table_whose_contract_is_gone(two_lanes, instance, upserting):
+    """Given contracts that were removed or broken after the definitions were loaded, when the hour comes, then no run is asked for that would die of it, and the others are."""
+
+    def asked():
+        with dg.build_schedule_context(instance=instance) as context:
+            found = two_lanes.resolve_schedule_def("merge").evaluate_tick(context)
+        return [each.asset_selection for each in found.run_requests], found.skip_message or ""
+
+    file = upserting.contracts_dir / "payments.yaml"
+    file.unlink()
+    refunds = AssetKey(["shop", "refunds_current"])
+    assert asked() == ([[refunds]], "")
+    file.write_text(PAYMENTS + "lane: slow\n")
+    assert asked() == ([[refunds]], ""), "the pool that a run would wait for is not this lane's"
+    file.write_text("tabel: x\n")
+    assert "did you mean table" in asked()[1]
+    file.unlink()
+    (upserting.contracts_dir / "slow.yaml").unlink()
+    assert "reload the definitions" in asked()[1]
+
+
 def test_a_lane_may_have_any_name_that_is_not_refused(where, lake, resource):
     """Given lanes named after what steps say of upsert tables, when the definitions are made, then they load."""
     names = ("of_upserts", "upserts", "upsert_freshness")
