@@ -47,9 +47,10 @@ def mart_assets(
         pool=MARTS_POOL,
     )
     def build_marts(context: dg.AssetExecutionContext, config: Build, lake: LakeResource) -> Iterator[Told]:
-        from assets.marts_run import build  # noqa: PLC0415 - only this step pays for dbt's imports
+        from assets.marts_run import build, judge  # noqa: PLC0415 - only this step pays for dbt's imports
 
         yield from build(context, lake, by_table, contracts, full_refresh=config.full_refresh)
+        yield from judge(context, lake, by_table, contracts)
 
     return build_marts
 

@@ -5,19 +5,20 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster_dbt import DbtCliResource
+from dagster_dbt import DbtCliInvocation, DbtCliResource
 
 from assets.check_results import Told, as_result
-from assets.column_lineage import column_metadata
+from assets.column_lineage import Columns, column_metadata
 from assets.corrections import corrected
 from assets.marts_translator import MartTranslator
-from assets.names import ALLOWED, table_key, table_of
+from assets.names import ALLOWED, CORRECTED, table_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
@@ -49,17 +50,12 @@ def build(
         dagster_dbt.DagsterDbtCliRuntimeError: a model or a blocking test failed; what was built before is reported.
     """
     chosen = [marts[table] for table in sorted(table_of(key) for key in context.selected_asset_keys)]
+    if not chosen:
+        return
     home = resource.places.home
-    platform = resource.configuration.platform
-    with (
-        resource.open() as lake,
-        default_session(lake.spark()),
-        _environment(platform),
-        _passing(home / "dbt" / context.run_id) as target,
-    ):
+    with resource.open() as lake, _dbt(context, resource, lake) as dbt:
         before = standings(lake, chosen, marts, contracts)
-        dbt = DbtCliResource(project_dir=str(project_folder()), dbt_executable=_executable())
-        invocation = dbt.cli(
+        invocation = dbt(
             [
                 "build",
                 "--indirect-selection",
@@ -67,10 +63,7 @@ def build(
                 "--select",
                 " ".join(each.model for each in chosen),
                 *(["--full-refresh"] if full_refresh else _made_anew(chosen, before)),
-            ],
-            manifest=_manifest(dbt, home),
-            dagster_dbt_translator=MartTranslator(),
-            target_path=target,
+            ]
         )
         for event in invocation.stream().fetch_column_metadata():
             if isinstance(event, dg.AssetMaterialization):
@@ -79,6 +72,57 @@ def build(
                 yield _followed(context, lake, table, before[table], full_refresh=full_refresh)
             elif isinstance(event, dg.AssetCheckEvaluation):
                 yield as_result(event)
+
+
+def judge(
+    context: dg.AssetExecutionContext,
+    resource: LakeResource,
+    marts: Mapping[str, Mart],
+    contracts: Sequence[Contract],
+) -> Iterator[dg.AssetCheckResult]:
+    """The selected checks of marts that the run does not build: by a look, those of the project by `dbt test`.
+
+    Raises:
+        Outage, Stopped, dagster_dbt.DagsterDbtCliRuntimeError: as `build`.
+    """
+    alone = defaultdict[str, list[str]](list)
+    for key in sorted(context.selected_asset_check_keys, key=str):
+        if key.asset_key not in context.selected_asset_keys:
+            alone[key.name].append(table_of(key.asset_key))
+    if not alone:
+        return
+    columns = _columns(discovery.read(resource.places.home))
+    for table in alone.pop(ALLOWED, ()):
+        yield _allowed(table, lineage_of(columns, contracts), contracts)
+    with resource.open() as lake:
+        followed = [marts[table] for table in alone.pop(CORRECTED, ())]
+        for table, standing in standings(lake, followed, marts, contracts).items():
+            yield as_result(corrected(table, standing.stale))
+        if alone:
+            with _dbt(context, resource, lake) as dbt:
+                for event in dbt(["test", "--select", " ".join(alone)]).stream():
+                    if isinstance(event, dg.AssetCheckEvaluation):
+                        yield as_result(event)
+
+
+@contextmanager
+def _dbt(
+    context: dg.AssetExecutionContext, resource: LakeResource, lake: Lake
+) -> Iterator[Callable[[Sequence[str]], DbtCliInvocation]]:
+    """Runs dbt of these arguments, over the same Spark Connect server."""
+    home = resource.places.home
+    with (
+        default_session(lake.spark()),
+        _environment(resource.configuration.platform),
+        _passing(home / "dbt" / context.run_id) as target,
+    ):
+        dbt = DbtCliResource(project_dir=str(project_folder()), dbt_executable=_executable())
+        yield lambda arguments: dbt.cli(
+            arguments,
+            manifest=_manifest(dbt, home),
+            dagster_dbt_translator=MartTranslator(),
+            target_path=target,
+        )
 
 
 def _made_anew(chosen: Sequence[Mart], before: Mapping[str, MartStanding]) -> list[str]:
@@ -108,7 +152,7 @@ def _built(
     """The result of one mart and the verdict on its tags; its columns go into the discovery file."""
     mart = marts[table_of(event.asset_key)]
     seen = _remember(home, mart.table, event)
-    columns = {table: seen.columns(table) for table in seen.tables}
+    columns = _columns(seen)
     described = [{"name": each.name, "type": "", "doc": each.description} for each in mart.columns]
     yield dg.MaterializeResult(
         asset_key=event.asset_key,
@@ -134,6 +178,10 @@ def _remember(home: Path, table: str, event: dg.AssetMaterialization) -> discove
         ]
         discovery.update(home, lambda seen: seen.with_described(table, listed))
     return discovery.read(home)
+
+
+def _columns(seen: discovery.Discovery) -> Mapping[str, Columns]:
+    return {table: seen.columns(table) for table in seen.tables}
 
 
 def _pairs(deps: Sequence[dg.TableColumnDep]) -> list[list[str]]:

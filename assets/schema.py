@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
+from assets.check_results import Told
 from assets.names import COMPATIBILITY, REVIEW, schema_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
@@ -27,12 +28,11 @@ def schema_assets(contracts: Sequence[Contract]) -> dg.AssetsDefinition | None:
         check_specs=[spec for each in by_table.values() for spec in _checks(each)],
         can_subset=True,
     )
-    def evolve_schemas(
-        context: dg.AssetExecutionContext, lake: LakeResource
-    ) -> Iterator[dg.MaterializeResult[None]]:
+    def evolve_schemas(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[Told]:
         from assets.schema_run import evolve_tables  # noqa: PLC0415 - only a step pays for the engine's imports
 
-        chosen = sorted(table_of(key, drop=1) for key in context.selected_asset_keys)
+        checked = {key.asset_key for key in context.selected_asset_check_keys}
+        chosen = sorted(table_of(key, drop=1) for key in context.selected_asset_keys | checked)
         yield from evolve_tables(context, lake, [by_table[table] for table in chosen])
 
     return evolve_schemas

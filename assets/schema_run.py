@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.check_results import as_result
+from assets.check_results import Told, as_result
 from assets.drift import drift_evaluation
 from assets.kafka_checks_run import judged_headrooms
 from assets.last_runs import knowing
@@ -29,8 +29,10 @@ from tidemark.engine.table.absent import gone
 
 def evolve_tables(
     context: dg.AssetExecutionContext, resource: LakeResource, contracts: Sequence[Contract]
-) -> Iterator[dg.MaterializeResult[None]]:
+) -> Iterator[Told]:
     """Apply what the contracts allow, table by table. What waits for a review is a failed check, not a failed run.
+
+    A table of which the run has but checks is looked at, and nothing of it is applied.
 
     Raises:
         dg.Failure: at the end, naming the tables that could not be looked at.
@@ -42,10 +44,12 @@ def evolve_tables(
         if context.job_name == SCHEMA_EVOLUTION:
             _log(context, news, judged_headrooms(opened, contracts))
         try:
-            for found in _looks(knowing(opened, context.instance), contracts, context.run_id):
+            for found in _looks(knowing(opened, context.instance), contracts, context):
                 asked = [each for each in found.checks if each.asset_check_key in chosen]
                 if found.made is None:
                     pass
+                elif found.made.asset_key not in context.selected_asset_keys:
+                    yield from map(as_result, asked)
                 elif found.changed or news.is_result(found.made):
                     yield _result(found.made, asked)
                 else:
@@ -80,11 +84,12 @@ class _Look:
     changed: bool = False
 
 
-def _looks(lake: Lake, contracts: Sequence[Contract], run_id: str) -> Iterator[_Look]:
+def _looks(lake: Lake, contracts: Sequence[Contract], context: dg.AssetExecutionContext) -> Iterator[_Look]:
     failed: dict[str, str] = {}
     for contract in contracts:
+        applies = schema_key(contract.table) in context.selected_asset_keys
         try:
-            found = evolve_now(lake, contract, run_id)
+            found = evolve_now(lake, contract, context.run_id if applies else None)
             if found is None and gone(lake, contract.table) is None:
                 continue
             made = _made(lake, contract, found) if found else None

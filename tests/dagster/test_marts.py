@@ -12,7 +12,7 @@ from pyiceberg.types import LongType, NestedField
 
 from assets.marts_run import _followed
 from assets.marts_translator import MartTranslator
-from assets.names import CORRECTED, table_key
+from assets.names import ALLOWED, CORRECTED, table_key
 from orchestration.definitions import build_defs
 from tidemark.cli.marts import parse, text_of
 from tidemark.engine.config import discovery
@@ -181,6 +181,26 @@ def test_a_tag_shows_on_every_column_that_is_made_of_a_tagged_one(tmp_path):
     ]
     ways = metadata["where_columns_come_from"].value
     assert ways == "- **email** ← `shop.orders.email` ← `topic orders.email`"
+
+
+def test_a_check_that_is_run_by_itself_is_judged(tmp_path, instance):
+    """Given the button beside the check of a mart's tags, when it is clicked, then it is evaluated by what is known of the mart's columns."""
+    email = {
+        "name": "email",
+        "type": "string",
+        "doc": "",
+        "required": False,
+        "from": [["shop.orders", "email"]],
+    }
+    key = dg.AssetCheckKey(table_key("marts.sessions"), ALLOWED)
+    job = build_defs(where=sample(tmp_path)).resolve_job_def("__ASSET_JOB")
+    alone = job.get_subset(asset_selection=set(), asset_check_selection={key})
+    for columns, passed in ([email], False), ([{**email, "from": [["web.clicks", "page"]]}], True):
+        discovery.update(
+            tmp_path, lambda seen, columns=columns: seen.with_described("marts.sessions", columns)
+        )
+        [judged] = alone.execute_in_process(instance=instance).get_asset_check_evaluations()
+        assert (judged.asset_check_key, judged.passed) == (key, passed)
 
 
 def test_a_mart_that_is_built_has_its_check_also_where_its_note_meets_a_conflict(capfd):

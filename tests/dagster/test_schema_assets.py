@@ -100,6 +100,23 @@ def test_the_table_itself_says_how_far_it_is_from_its_topic(look, defs, instance
     assert str(check.metadata["next"].value).startswith("tidemark approve shop.orders")
 
 
+@pytest.mark.parametrize("name", [REVIEW, COMPATIBILITY])
+def test_a_check_that_is_run_by_itself_is_judged_and_nothing_is_applied(
+    look, defs, instance, monkeypatch, name
+):
+    """Given the button beside a check, when it is clicked, then the check is evaluated by a look that changes nothing."""
+    look(Evolution(SchemaPlan("shop.orders", (PARKED,)), ()), ["lax"])
+    found, runs = module.evolve_now, []
+    monkeypatch.setattr(module, "evolve_now", lambda *given: runs.append(given[2]) or found(*given))
+    key = dg.AssetCheckKey(schema_key("shop.orders"), name)
+    job = defs.resolve_job_def("__ASSET_JOB").get_subset(asset_selection=set(), asset_check_selection={key})
+    result = job.execute_in_process(instance=instance)
+    judged = {e.check_name: e.passed for e in result.get_asset_check_evaluations()}
+    assert judged[name] is False
+    assert result.get_asset_materialization_events() == []
+    assert runs == [None]
+
+
 @pytest.fixture
 def told(instance):
     """What a run says of the assets of shop.orders, by the name of the check; `result` is the materialization."""

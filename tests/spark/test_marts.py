@@ -85,6 +85,15 @@ class Sample:
             run_config=asked, instance=instance, asset_selection=keys, raise_on_error=False
         )
 
+    def check(self, instance, table, name):
+        """The verdict on one check of a mart that is executed by itself."""
+        key = dg.AssetCheckKey(table_key(table), name)
+        job = build_defs(where=Places(None, self.folder, self.home)).resolve_job_def("__ASSET_JOB")
+        alone = job.get_subset(asset_selection=set(), asset_check_selection={key})
+        [found] = alone.execute_in_process(instance=instance).get_asset_check_evaluations()
+        assert found.asset_check_key == key
+        return found.passed
+
 
 @pytest.fixture(scope="module")
 def sample(stack, tmp_path_factory):
@@ -166,12 +175,15 @@ def test_after_a_rollback_a_build_makes_marts_anew(sample, instance):
     sample.spark.sql(f"CALL lake.system.rollback_to_snapshot('shop.orders', {snapshot})")
     batches = sample.rows("SELECT count(*) FROM lake.marts.ingest_batches")
     stale = [f"marts.{each}" for each in ("daily_revenue", "customers", "ingest_batches")]
+    assert not sample.check(instance, "marts.customers", CORRECTED), "before the build"
     built = sample.build(instance, *stale)
     assert built.success
     assert set(verdicts(built, CORRECTED).values()) == {True}
     assert sample.rows("SELECT orders, revenue FROM lake.marts.daily_revenue") == [(4, Decimal("40.00"))]
     assert sample.rows("SELECT sum(orders) FROM lake.marts.customers") == [(4,)]
     assert sample.rows("SELECT count(*) FROM lake.marts.ingest_batches") == batches, "history is kept"
+    assert sample.check(instance, "marts.customers", CORRECTED)
+    assert sample.check(instance, "marts.customers", "unique_customers_customer_id")
 
 
 @pytest.mark.long

@@ -118,7 +118,7 @@ class Lake:
         )
 
     def evolve(self, said: Contract, schemas: TopicSchemas, **how: Any) -> Any:
-        return evolve(self, said, self.state(), schemas, run_id="r", **how)  # type: ignore[arg-type]
+        return evolve(self, said, self.state(), schemas, **{"run_id": "r", **how})  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -177,6 +177,12 @@ class TestAPlanBecomesOneCommit:
         assert "items: list<struct<n: long, note: string>>" in str(state.columns)
         [entry] = history(state)
         assert (entry["by"], entry["run_id"], entry["schema_ids"]) == ("contract", "r", [2])
+
+    def test_a_look_without_a_run_commits_nothing(self, lake: Lake) -> None:
+        at = lake.catalog.load_table(TABLE).metadata_location
+        found = lake.evolve(contract(), topic(FIRST, SECOND), run_id=None)
+        assert (found.done, bool(found.plan.of("apply"))) == ((), True)
+        assert lake.catalog.load_table(TABLE).metadata_location == at
 
     def test_a_second_look_commits_nothing(self, lake: Lake) -> None:
         lake.evolve(contract(), topic(FIRST, SECOND))

@@ -121,13 +121,13 @@ def rollback(
         if not signature.dry_run:
             log_missing_acts(lake, contract.table)
         target.require_one(contract.table)
-        before = _stands(lake, contract).head
+        before = _state_of_any_head(lake, contract).head
         try:
             step, after = until_not_overtaken(
                 contract, lambda: _attempt(lake, contract, target, signature, downstream)
             )
         except Refused as refused:
-            if isinstance(refused.__cause__, Overtaken) and _stands(lake, contract).paused:
+            if isinstance(refused.__cause__, Overtaken) and _state_of_any_head(lake, contract).paused:
                 again = f"repeat it once the maintenance of {contract.table} is over"
                 refused.next_step = f"{again}, or tidemark resume {contract.table} --reason …"
             raise

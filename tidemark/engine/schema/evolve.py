@@ -133,10 +133,10 @@ def evolve(
     state: TableState,
     schemas: TopicSchemas,
     *,
-    run_id: str,
+    run_id: str | None,
     approval: Approval | None = None,
 ) -> Evolution:
-    """Plan, apply what may be applied, and write it into the table's history.
+    """Plan, apply what may be applied, and write it into the table's history; without a run nothing is applied.
 
     Raises:
         Refused: the approval names another plan than the one that waits now.
@@ -152,11 +152,15 @@ def evolve(
         )
     if finding := another_topic(state.ledger, contract.topic):
         raise stopped_by(contract, finding)
+    if run_id is None:
+        return Evolution(plan, ())
     return Evolution(plan, apply_changes(lake, contract, state, plan, run_id=run_id, approval=approval))
 
 
-def evolve_now(lake: Lake, contract: Contract, run_id: str) -> Evolution | None:
+def evolve_now(lake: Lake, contract: Contract, run_id: str | None) -> Evolution | None:
     """Apply what the contract allows, outside of an ingest; None for a table that is not there yet.
+
+    Without a run that would apply it, this is a look and changes nothing.
 
     Raises:
         Stopped: it would change a table that was loaded from another topic.
