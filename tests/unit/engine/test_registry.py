@@ -17,6 +17,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import SchemaRegistry
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.engine.access import registry as registry_module
+from tidemark.engine.access.listening import listens, proxy_of
 from tidemark.engine.access.registry import Registry
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.ready import evolved
@@ -219,6 +220,67 @@ def test_a_file_for_tls_that_cannot_be_used_is_named_with_its_key(
     assert caught.value.state == "misconfigured"
 
 
+def test_a_url_that_is_none_is_named_with_its_key() -> None:
+    """Given two registries in one URL, as some clients take them, then nothing is asked and nothing listens there."""
+    url = "http://sr1:8081,http://sr2:8081"
+    with pytest.raises(
+        Stopped, match=f"schema_registry.eu in platform.yaml: url {url}: Invalid port"
+    ) as caught:
+        Registry("eu", SchemaRegistry(url=url))
+    assert caught.value.state == "misconfigured"
+    assert not listens(url, 1)
+
+
+@pytest.mark.parametrize("spared", ["", "registry.example"])
+def test_a_registry_is_asked_through_the_proxy_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, spared: str
+) -> None:
+    """Given a proxy, then whatever is neither spared nor on this machine is asked through it, and is there when the proxy is."""
+    monkeypatch.setenv("NO_PROXY", spared)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with deaf("/") as here, proxy() as (address, asked):
+        monkeypatch.setenv("http_proxy", address.removeprefix("http://"))
+        registry = Registry("main", SchemaRegistry(url="http://registry.example:8081"))
+        if spared:
+            assert not listens("http://registry.example:8081", 1)
+            assert proxy_of("http://registry.example:8081") is None
+        else:
+            assert registry.numbers("orders-value") == (1,)
+            assert asked == ["http://registry.example:8081/subjects/orders-value/versions?deleted=true"]
+            assert listens("http://registry.example:8081", 1)
+        assert proxy_of(here) is None
+
+
+def test_a_proxy_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("https_proxy", "socks5://me:cret@proxy:1080")
+    with pytest.raises(
+        Stopped, match=r"url https://registry, by the proxy socks5://me:\*\*\*@proxy:1080: "
+    ) as caught:
+        Registry("main", SchemaRegistry(url="https://registry"))
+    assert caught.value.state == "misconfigured"
+
+
+@contextmanager
+def proxy() -> Iterator[tuple[str, list[str]]]:
+    """Its address, and the URLs that it was asked for; whatever they are, it answers with a list."""
+    asked: list[str] = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"[1]")
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with served(Answers) as address:
+        yield address, asked
+
+
 @contextmanager
 def deaf(path: str) -> Iterator[str]:
     """A registry without subjects that accepts whoever comes and says nothing to those who ask for `path…`."""
@@ -235,13 +297,21 @@ def deaf(path: str) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    with served(Answers) as address:
+        try:
+            yield address
+        finally:
+            done.set()
+
+
+@contextmanager
+def served(answers: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), answers)
     thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
-        done.set()
         server.shutdown()
         server.server_close()
         thread.join()

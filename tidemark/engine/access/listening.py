@@ -3,18 +3,33 @@
 import socket
 from urllib.parse import urlsplit
 
+from requests.utils import get_environ_proxies, select_proxy
+
 SPARK_PORT = 15002
 _PORTS = {"https": 443, "http": 80}
+_HERE = {"localhost", "127.0.0.1", "::1"}
 
 
 def listens(url: str | None, seconds: float) -> bool:
-    """Whether something at the host and port of a URL accepts a connection within these `seconds`."""
-    place = urlsplit(url or "")
-    if not place.hostname:
-        return False
-    port = place.port or _PORTS.get(place.scheme, SPARK_PORT)
+    """Whether the host and port of a URL, or the proxy before it, accept a connection within these `seconds`."""
     try:
+        place = urlsplit(proxy_of(url or "") or url or "")
+        if not place.hostname:
+            return False
+        port = place.port or _PORTS.get(place.scheme, SPARK_PORT)
         with socket.create_connection((place.hostname, port), seconds):
             return True
-    except OSError:
+    except (OSError, ValueError):
         return False
+
+
+def proxy_of(url: str) -> str | None:
+    """The proxy that the environment names for an HTTP address, as PyIceberg finds that of a REST catalog.
+
+    None before what is on this machine. Raises ValueError on a URL that is none.
+    """
+    place = urlsplit(url)
+    if place.scheme not in _PORTS or place.hostname in _HERE:
+        return None
+    found = select_proxy(url, get_environ_proxies(url))
+    return found if found is None or "://" in found else f"http://{found}"

@@ -16,7 +16,9 @@ import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from tidemark.domain.config.platform import SchemaRegistry
-from tidemark.domain.errors import NO_TABLE, Outage, Stopped
+from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.secrets import redact_text
+from tidemark.engine.access.listening import proxy_of
 
 TIMEOUT, BRIEF = 10.0, 2.0
 _NOT_FOUND = 404
@@ -49,19 +51,25 @@ class Registry:
     """One registry of platform.yaml. Thread-safe."""
 
     def __init__(self, cluster: str, block: SchemaRegistry) -> None:
-        """Raises Stopped: `misconfigured`, a file for TLS that cannot be used."""
+        """Raises Stopped: `misconfigured`, a URL, a proxy or a file for TLS that cannot be used."""
         self.cluster = cluster
         self._url = block.address
         headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if block.bearer_token:
             headers["Authorization"] = f"Bearer {block.bearer_token}"
-        self._client = httpx.Client(
-            headers=headers,
-            auth=block.basic_auth,
-            timeout=TIMEOUT,
-            verify=_tls(cluster, block),
-            trust_env=False,
-        )
+        tls = _tls(cluster, block)
+        with _blamed(cluster, {"url": self._url}):
+            httpx.URL(self._url)
+            proxy = proxy_of(self._url)
+        with _blamed(cluster, {"url": self._url, "by the proxy": proxy and redact_text(proxy)}):
+            self._client = httpx.Client(
+                headers=headers,
+                auth=block.basic_auth,
+                timeout=TIMEOUT,
+                verify=tls,
+                proxy=proxy,
+                trust_env=False,
+            )
         self._versions: dict[str, dict[int, RegisteredSchema]] = {}
         self._by_id: dict[int, RegisteredSchema] = {}
         self._silent = (0.0, "")
@@ -300,12 +308,12 @@ def _tls(cluster: str, block: SchemaRegistry) -> ssl.SSLContext:
 
 
 @contextmanager
-def _blamed(cluster: str, files: Mapping[str, str | None]) -> Iterator[None]:
-    """A file that is not there, or is none of its kind, is named with its key."""
+def _blamed(cluster: str, keys: Mapping[str, str | None]) -> Iterator[None]:
+    """What is of no use, as a file that is not there, is named with its key."""
     try:
         yield
-    except OSError as error:
-        said = ", ".join(f"{key} {path}" for key, path in files.items() if path)
+    except (OSError, ValueError, httpx.InvalidURL, ImportError) as error:  # httpx lacks an import for SOCKS
+        said = ", ".join(f"{key} {value}" for key, value in keys.items() if value)
         why = f"schema_registry.{cluster} in platform.yaml: {said}: {error}"
         raise Stopped("misconfigured", NO_TABLE, why, cluster=cluster) from error
 
