@@ -99,6 +99,7 @@ class Tick:
             try:
                 found = self.lake.kafka(cluster).describe_each(sorted(topics), whole=False)
             except (Outage, Stopped) as error:
+                self.lake.lose_kafka(cluster)
                 self.cache.down.setdefault(cluster, self.now)
                 self.down.append(f"kafka {cluster} is {error.state}: {error.fields.get('detail', '')}")
                 continue

@@ -53,6 +53,7 @@ class FakeLake:
         self.tables = {}
         self.down = {}
         self.reads = []
+        self.lost = []
 
     def kafka(self, cluster):
         return SimpleNamespace(
@@ -60,6 +61,9 @@ class FakeLake:
             clock=lambda topic, partitions: datetime(2026, 1, 1, tzinfo=UTC),  # noqa: ARG005
             topics=lambda: self._topics(cluster),
         )
+
+    def lose_kafka(self, cluster):
+        self.lost.append(cluster)
 
     def _topics(self, cluster):
         if cluster in self.down:

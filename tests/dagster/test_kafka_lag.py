@@ -282,8 +282,10 @@ def test_a_broker_that_is_down_is_a_reason_to_skip_and_only_for_its_own_lane(tic
     lake.ends["audit"] = {0: 25}
     tick("kafka_lag_slow")
     assert tick("kafka_lag_slow", later=60).run_requests
+    assert lake.lost == ["main"], "certificates that were renewed in place are read by a new client alone"
     del lake.down["main"]
     assert tick().skip_message == "2 of 2 caught up"
+    assert lake.lost == ["main"]
 
 
 def test_a_topic_that_is_refused_or_has_no_leader_holds_up_no_other(tick, lake):

@@ -2,10 +2,12 @@
 
 from concurrent.futures import Future
 from types import SimpleNamespace
+from weakref import ref
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
+from unserved import ORDERS, lake_in
 
 import tidemark.engine.access.kafka as module
 from tidemark.domain.errors import Outage, Stopped
@@ -129,3 +131,16 @@ def test_an_outage_says_why_the_client_cannot_connect(monkeypatch):
     monkeypatch.setattr(module, "TIMEOUT", 2)
     with pytest.raises(Outage, match="Connection refused"):
         KafkaAdmin("main", {"bootstrap.servers": "127.0.0.1:1"}).cluster_id()
+
+
+def test_a_client_that_is_lost_is_gone_at_once_and_the_next_one_is_another(tmp_path):
+    """Given a cluster that does not answer, when a sensor makes its client anew at each tick, then no threads of the earlier ones are left."""
+    lake = lake_in(tmp_path, ORDERS)
+    client = lake.kafka("main")
+    known = ref(client)
+    assert lake.kafka("main") is client
+    del client
+    lake.lose_kafka("main")
+    assert known() is None
+    lake.lose_kafka("main")
+    assert isinstance(lake.kafka("main"), KafkaAdmin)

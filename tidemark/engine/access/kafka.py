@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any
+from weakref import WeakMethod
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
@@ -46,13 +47,14 @@ class KafkaAdmin:
         self.cluster = cluster
         self._errors: list[str] = []
         self._auth_failed = False
+        remember = WeakMethod(self._remember)  # else a client that was lost keeps its threads for a while
         self._admin = AdminClient(
             {
                 "socket.connection.setup.timeout.ms": 5000,
                 "reconnect.backoff.max.ms": 1000,  # a broker that is back is found well within one request
                 "log_level": 0,
                 **properties,
-                "error_cb": self._remember,
+                "error_cb": lambda error: (alive := remember()) and alive(error),
             }
         )
 

@@ -146,11 +146,16 @@ class Lake:
                     raise Stopped("misconfigured", NO_TABLE, why, cluster=cluster) from error
             return self._kafka[cluster]
 
+    def lose_kafka(self, cluster: str) -> None:
+        """Forget the client: the next call makes a new one, which reads its certificates anew."""
+        with self._lock:
+            self._kafka.pop(cluster, None)
+
     def registry(self, cluster: str) -> Registry:
         """The schema registry of a cluster.
 
         Raises:
-            Stopped: `misconfigured` when platform.yaml names none, or a file for TLS that cannot be used.
+            Stopped: `misconfigured` when platform.yaml names none, or a URL or file for TLS that cannot be used.
         """
         with self._lock:
             if cluster not in self._registries:
