@@ -121,6 +121,10 @@ def test_a_damaged_stack_file_is_named(installation):
     assert installation.problem().file == "home/stack.json"
 
 
+OAUTH = (
+    "bootstrap.servers: 'b:1', security.protocol: SASL_SSL, sasl.mechanism: OAUTHBEARER, "
+    "sasl.oauthbearer.client.id: i, sasl.oauthbearer.client.secret: s"
+)
 # (what stands in this line of PLATFORM, or after it, line, key, part of the message, suggestion)
 MISTAKES = [
     ("defualts: {}", 5, "defualts", "unknown key", "defaults"),
@@ -184,6 +188,20 @@ MISTAKES = [
         "kafka.main.sasl.username",
         "no effect",
         "SASL_PLAINTEXT",
+    ),
+    (
+        f"kafka: {{main: {{{OAUTH}, sasl.oauthbearer.token.endpoint.url: 'https://idp'}}}}",
+        1,
+        "kafka.main.sasl.oauthbearer.method",
+        "must be oidc",
+        "oidc",
+    ),
+    (
+        f"kafka: {{main: {{{OAUTH}, sasl.oauthbearer.method: oidc}}}}",
+        1,
+        "kafka.main.sasl.oauthbearer.token.endpoint.url",
+        "OAUTHBEARER needs it",
+        None,
     ),
     (
         'kafka: {main: {bootstrap.servers: "b:1", ssl.ca.location: a}}',

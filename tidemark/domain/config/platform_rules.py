@@ -19,7 +19,11 @@ _NEEDED = {
     "SCRAM-SHA-256": ("sasl.username", "sasl.password"),
     "SCRAM-SHA-512": ("sasl.username", "sasl.password"),
     "GSSAPI": ("sasl.kerberos.principal", "sasl.kerberos.keytab"),
-    "OAUTHBEARER": ("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"),
+    "OAUTHBEARER": (
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.client.secret",
+    ),
 }
 _SECOND = parse_duration("1s")
 _UNREADABLE = (
@@ -87,6 +91,9 @@ def _sasl(properties: Mapping[str, str], at: KeyPath) -> Iterator[Finding]:
     for key in _NEEDED.get(mechanism, ()):
         if key not in properties:
             yield Finding((*at, key), f"is missing: {mechanism} needs it")
+    if mechanism == "OAUTHBEARER" and properties.get("sasl.oauthbearer.method", "").lower() != "oidc":
+        says = "must be oidc: else librdkafka waits for a token that nobody brings"
+        yield Finding((*at, "sasl.oauthbearer.method"), says, "oidc")
 
 
 def _idle(
