@@ -118,7 +118,7 @@ PLATFORM = {
     "default_namespace": "Of tables whose contract names none.",
     "kafka": "Clusters by name; any client property in librdkafka's words.",
     "schema_registry": "Registries by the name of their cluster.",
-    "catalog": "The Iceberg catalog; any further Iceberg property stands beside the four keys.",
+    "catalog": "The Iceberg catalog; any further Iceberg property stands beside its own keys.",
     "spark": "The Spark Connect server.",
     "lanes": "How the runs of each lane go; `default` is always there.",
     "openlineage": "Where lineage events go; without it none are sent.",
@@ -136,6 +136,11 @@ PLATFORM = {
     "`pip install 'pyiceberg[hive]'`.",
     "Catalog.uri": "Where it answers; a user and a password in it are percent-encoded.",
     "Catalog.warehouse": "Where the files are.",
+    "Catalog.auth": "How PyIceberg logs in to a REST catalog, in its own words: "
+    "`{type: basic, basic: {username: …, password: …}}`; Spark has `rest.auth.…`. With `credential` or `token` neither "
+    "is needed.",
+    "Catalog.ssl": "`{cabundle: FILE, client: {cert: FILE, key: FILE}}` for PyIceberg and a REST catalog; Java has a "
+    "truststore.",
     "Spark.remote": "`sc://host:port`.",
     "Spark.conf": "Settings of the sessions.",
     "Lane.poll": "Look for lag so often; a run that serves a table with a short target lag looks more often.",

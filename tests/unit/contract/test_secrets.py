@@ -51,6 +51,18 @@ def test_nothing_that_is_printed_or_dumped_shows_a_secret(installation):
         assert HIDDEN in model.model_dump_json()
 
 
+def test_the_login_of_a_rest_catalog_is_shown_to_nobody_but_its_client(installation):
+    login = f"{{type: basic, basic: {{username: u, password: {SECRET}}}}}"
+    installation.platform(PLATFORM.replace('"http://catalog"', f'"http://c", auth: {login}'))
+    platform = installation.load().platform
+    assert SECRET not in repr(platform) + repr(platform.catalog) + platform.model_dump_json()
+    assert platform.catalog.pyiceberg_properties()["auth"]["basic"]["password"] == SECRET
+    installation.platform(PLATFORM.replace('"http://catalog"', f'"http://c", auth: {{type: [{SECRET}]}}'))
+    with pytest.raises(ConfigurationError) as caught:
+        installation.load()
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
 def test_clients_get_their_secrets_in_the_clear(installation):
     platform = installation.platform(EVERYWHERE).load(PW=SECRET).platform
     assert platform.kafka["main"].client_properties()["sasl.password"] == SECRET

@@ -3,18 +3,17 @@
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from tidemark.domain.config.naming import Identifier
 from tidemark.domain.config.section import PropertyValue, Section
+from tidemark.domain.config.written import Written
 from tidemark.domain.errors import TidemarkError
-from tidemark.domain.secrets import Properties
+from tidemark.domain.secrets import Properties, is_secret
 
 CatalogType = Literal["rest", "glue", "hive", "sql"]
-PLAIN_KEYS = frozenset(
-    {"credential", "token", "scope", "audience", "resource", "prefix", "auth", "ssl", "pool_pre_ping"}
-)
+PLAIN_KEYS = frozenset({"credential", "token", "scope", "audience", "resource", "prefix", "pool_pre_ping"})
 """Iceberg properties without a dot or a dash in their name; other bare words are taken for typing errors."""
 
 _PYTHON_ONLY = frozenset({"py-io-impl", "py-catalog-impl", "init_catalog_tables", "pool_pre_ping", "echo"})
@@ -40,8 +39,24 @@ def _by_product(value: Any) -> Any:
     return value
 
 
+_LOGINS = ("basic", "oauth2", "google", "entra", "custom", "legacyoauth2", "noop")
+
+
+def _login(value: dict[str, Any]) -> dict[str, Any]:
+    if value.get("type") not in _LOGINS:
+        raise PydanticCustomError("auth", "needs a type: {known}", {"known": ", ".join(_LOGINS)})
+    return {key: _as_written(each, key) for key, each in value.items()}
+
+
+def _as_written(value: Any, key: str) -> Any:
+    """A password of digits is text; a number of seconds is none."""
+    if isinstance(value, dict):
+        return {name: _as_written(each, str(name)) for name, each in value.items()}
+    return value.text if isinstance(value, Written) and is_secret(key) else value
+
+
 class Catalog(Section):
-    """Where the tables are; any further Iceberg property stands beside the four keys."""
+    """Where the tables are; any further Iceberg property stands beside these keys."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, PropertyValue] = Field(init=False)
@@ -50,13 +65,15 @@ class Catalog(Section):
     type: Annotated[CatalogType, BeforeValidator(_by_product)]
     uri: str | None = Field(None, min_length=1)
     warehouse: str | None = Field(None, min_length=1)
+    auth: Annotated[dict[str, Any], AfterValidator(_login)] | None = None
+    ssl: dict[str, Any] | None = None
 
     @property
     def properties(self) -> Properties:
         """The further Iceberg properties, as written."""
         return Properties(self.__pydantic_extra__)
 
-    def pyiceberg_properties(self) -> dict[str, str]:
+    def pyiceberg_properties(self) -> dict[str, Any]:
         """What `pyiceberg.catalog.load_catalog(name, **properties)` takes, secrets in the clear.
 
         Raises TidemarkError when the catalog has no address yet (embedded stack that never ran).
@@ -72,7 +89,8 @@ class Catalog(Section):
         if self.type == "sql" and not (self.uri or "").startswith("sqlite"):
             # A server that was restarted, or whatever cuts idle connections on the way, is no outage.
             extras.setdefault("pool_pre_ping", "true")
-        return {"type": self.type, **self._place(), **extras}
+        mappings = {key: value for key, value in (("auth", self.auth), ("ssl", self.ssl)) if value}
+        return {"type": self.type, **self._place(), **extras, **mappings}
 
     def spark_conf(self) -> dict[str, str]:
         """`spark.sql.catalog.<name>…` settings of a session, secrets in the clear.

@@ -11,7 +11,7 @@ from tidemark.domain.config.platform import Lane, Platform, SchemaRegistry, Spar
 from tidemark.domain.config.units import parse_duration
 from tidemark.domain.suggest import nearest
 
-CATALOG_KEYS = frozenset({"name", "type", "uri", "warehouse"})
+CATALOG_KEYS = frozenset({"name", "type", "uri", "warehouse", "auth", "ssl"})
 """Beside them any property of Iceberg's stands in the block, `PLAIN_KEYS` as the only bare words."""
 _SQL_SCHEMES = ("sqlite", "postgresql")
 _NEEDED = {
@@ -150,8 +150,14 @@ def _catalog(catalog: Catalog) -> Iterator[Finding]:
     for key in catalog.properties:
         if key == "cache-enabled":
             yield Finding(("catalog", key), "is set by Tidemark itself")
+        elif key.startswith("s3.sse.") and "py-io-impl" not in catalog.properties:
+            says = "is unknown to PyIceberg, which writes, too: set the bucket's default encryption instead"
+            yield Finding(("catalog", key), says)
         elif not set(key) & {".", "-"} and key not in PLAIN_KEYS:
             yield Finding(("catalog", key), "unknown key", nearest(key, CATALOG_KEYS | PLAIN_KEYS))
+    for key in ("auth", "ssl"):
+        if catalog.type != "rest" and getattr(catalog, key):
+            yield Finding(("catalog", key), f"has no effect on a catalog of type {catalog.type}")
     if catalog.uri is None and catalog.type != "glue":
         yield Finding(("catalog", "uri"), f"is missing: type {catalog.type} needs it")
     if catalog.warehouse is None and catalog.type in {"glue", "sql"}:

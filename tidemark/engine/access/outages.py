@@ -118,6 +118,8 @@ _WIDER_PARTITIONS = (
     "partition_by: truncate of a decimal rounds down, and a value so near the least that its column holds has no room "
     "for that: use bucket(16, COLUMN) instead."
 )
+_NO_TLS_FILE = ("Could not find a suitable TLS CA", "Could not find the TLS")
+"""Of `catalog.ssl`, in the words of requests."""
 LOST_RACE = ("CommitFailed", "older than last sequence number")
 """A commit did not happen because the table has changed since it was looked at; PyIceberg says it in two ways."""
 _OVERTAKEN = (
@@ -176,7 +178,7 @@ def state_of_error(error: Exception) -> State:
         return _of_kafka(error.args[0])
     if isinstance(error, UnauthorizedError | ForbiddenError | OAuthError):
         return "permission_denied"
-    if isinstance(error, NotInstalledError):
+    if isinstance(error, NotInstalledError) or says(error, _NO_TLS_FILE):
         return "misconfigured"
     no_catalog = isinstance(error, ValidationError) and error.title.endswith("Response")
     if (

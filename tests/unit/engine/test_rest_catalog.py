@@ -1,0 +1,65 @@
+"""Rule: what `catalog.auth` and `catalog.ssl` say is what PyIceberg's REST client does."""
+
+import json
+from base64 import b64decode
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+
+from tidemark.domain.errors import Stopped
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.variant_metadata import FILE_IO
+from tidemark.engine.config.configuration import load
+
+SAID = """
+kafka: {{main: {{bootstrap.servers: "h:1"}}}}
+spark: {{remote: "sc://h:1"}}
+catalog:
+  type: rest
+  uri: {uri}
+  auth: {{type: basic, basic: {{username: tide, password: 0042}}}}
+  ssl: {{cabundle: /ca.pem, client: {{cert: {home}/crt.pem, key: {home}/key.pem}}}}
+"""
+
+
+@pytest.fixture
+def server():
+    """A catalog that has nothing but a configuration; its URL, and what it was told about who asks."""
+    logins = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self):
+            logins.append(self.headers["Authorization"])
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"defaults": {}, "overrides": {}}).encode())
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    thread = Thread(target=made.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{made.server_port}", logins
+    made.shutdown()
+    made.server_close()
+    thread.join()
+
+
+def test_a_login_and_certificates_are_those_of_the_platform_file(server, tmp_path):
+    """Given mappings in PyIceberg's words, and a password of digits, when the catalog is opened, then a missing file is named, or it logs in so; Spark is told nothing of them."""
+    uri, logins = server
+    (tmp_path / "platform.yaml").write_text(SAID.format(uri=uri, home=tmp_path))
+    lake = Lake(load(tmp_path / "platform.yaml", tmp_path / "contracts", environ={}, home=tmp_path))
+    with pytest.raises(Stopped, match=f"{tmp_path}/crt.pem") as caught:
+        lake.catalog  # noqa: B018 - opened on first use
+    assert caught.value.state == "misconfigured"
+    for name in ("crt.pem", "key.pem"):
+        (tmp_path / name).touch()
+    catalog = lake.catalog
+    assert b64decode(logins[0].removeprefix("Basic ")) == b"tide:0042"
+    assert catalog._session.verify == "/ca.pem"
+    assert catalog._session.cert == (f"{tmp_path}/crt.pem", f"{tmp_path}/key.pem")
+    assert type(catalog._load_file_io({}, f"file://{tmp_path}")).__name__ == FILE_IO.rpartition(".")[2]
+    assert not [key for key in lake.platform.catalog.spark_conf() if key.endswith((".auth", ".ssl"))]
