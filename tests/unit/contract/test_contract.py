@@ -154,6 +154,7 @@ def test_a_default_never_contradicts_what_is_said(installation, said, quarantine
     kept = contract.maintenance.snapshots
     assert (contract.quarantine.warn, contract.quarantine.fail) == quarantine
     assert (kept.min_keep, kept.max_count) == snapshots
+    assert ("max_count" in kept.model_fields_set) == ("max_count" in said), "only what is said wins"
 
 
 @pytest.mark.parametrize("form", ["string", "raw"])

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,9 +10,10 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.serializers import FromInputFile
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.types import StringType
 
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import MetadataFiles, _parsed, _parsed_on, commit
 from tidemark.engine.access.table_state import ancestors
@@ -24,11 +25,17 @@ ROWS = pa.table({"id": [1]})
 
 @dataclass
 class Metadata:
-    snapshots: list[int] = field(default_factory=list)
+    snapshots: list[Snapshot]
 
 
-def of(snapshots):
-    return Metadata(list(range(snapshots)))
+def of(snapshots, ledger=""):
+    summary = Summary(Operation.APPEND, **{LEDGER_PROPERTY: ledger})
+    return Metadata(
+        [
+            Snapshot(snapshot_id=n, timestamp_ms=0, manifest_list="m", summary=summary)
+            for n in range(snapshots)
+        ]
+    )
 
 
 def test_only_the_newest_file_of_a_table_is_known():
@@ -48,6 +55,15 @@ def test_tables_that_were_looked_at_longest_ago_make_room():
     assert [name for name in "abcd" if files.find(f"{name}/1.json")] == ["a", "c", "d"]
     files.keep("e/1.json", of(1000))
     assert not any(files.find(f"{name}/1.json") for name in "abcde")
+
+
+def test_snapshots_with_long_ledgers_take_more_room():
+    """Given a table of 500 partitions, then as many of its snapshots as another's keep less of others in memory."""
+    files = MetadataFiles(room=100)
+    files.keep("a/1.json", of(20))
+    files.keep("b/1.json", of(20, "x" * 400))
+    files.keep("c/1.json", of(3, "x" * 45_000))
+    assert [name for name in "abc" if files.find(f"{name}/1.json")] == ["b", "c"]
 
 
 @pytest.fixture

@@ -7,18 +7,23 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.contract import Contract, Snapshots
 from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
+from tidemark.domain.maintenance import snapshot_keep
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.engine.access.table_state import UPSERT_OF
 from tidemark.engine.maintain import expire as expire_module
 from tidemark.engine.maintain import maintain as module
-from tidemark.engine.maintain.maintain import BUDGET, maintain, maintain_now, tables_of
+from tidemark.engine.maintain.maintain import BUDGET, maintain, maintain_now, relieve, tables_of
+from tidemark.engine.maintain.named_snapshots import Named
 from tidemark.engine.table.operations import Signature
 
 CONTRACT = Contract(
     topic="t", table="s.t", upsert={"keys": ["id"], "table": "s.t_current"}, retention={"append": "30d"}
 )
+
+FULL = {"max_count": 2_000}
 
 
 @pytest.fixture
@@ -52,6 +57,33 @@ def test_each_kind_and_table_has_the_whole_budget(asked, lake):
     budget = BUDGET.total_seconds()
     assert all(began + budget <= until <= time.monotonic() + budget for _, until in asked)
     assert [until for _, until in asked] == sorted(until for _, until in asked)
+
+
+def test_a_table_of_long_ledgers_does_not_wait_for_the_night(lake, asked, monkeypatch):
+    """Given ledgers that fill the room, when nobody said how many snapshots stay, then some expire, and the scheduled compaction relieves the table of them; the contract's own number wins."""
+    monkeypatch.setattr(snapshot_keep, "LEDGER_ROOM", 4_000)
+    monkeypatch.setattr(module, "not_ours", lambda *_, **__: None)
+    monkeypatch.setattr(module, "named_snapshots", lambda *_: Named())
+    rows = pa.table({"id": [1]})
+    table = lake.catalog.create_table(CONTRACT.table, rows.schema)
+    for _ in range(30):
+        table.append(rows, snapshot_properties={LEDGER_PROPERTY: "x" * 150})
+    few, many = (expire_module.plan_expiry(table.metadata, Snapshots(**said), Named()) for said in ({}, FULL))
+    assert (len(few.expired), len(many.expired)) == (4, 0)
+    found = expire_module.expire(lake, CONTRACT.table, Snapshots(), Named, dry_run=True)
+    assert "max_count is 26 while the contract does not say it" in found.reason
+    assert (
+        "max_count"
+        not in expire_module.expire(lake, CONTRACT.table, Snapshots(**FULL), Named, dry_run=True).reason
+    )
+    assert (list(relieve(lake, CONTRACT)), asked) == ([], [])
+    for _ in range(4):
+        table.append(rows, snapshot_properties={LEDGER_PROPERTY: "x" * 150})
+    list(relieve(lake, CONTRACT))
+    assert [name for name, _ in asked] == [CONTRACT.table]
+    kept = CONTRACT.maintenance.model_copy(update={"snapshots": Snapshots(**FULL)})
+    list(relieve(lake, CONTRACT.model_copy(update={"maintenance": kept})))
+    assert len(asked) == 1
 
 
 def test_somebody_elses_table_is_not_maintained(asked, lake):

@@ -2,11 +2,20 @@
 
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.domain.config.contract import Snapshots
-from tidemark.domain.maintenance.snapshot_keep import Ref, Snap, chain, given_up, is_dead, keep
+from tidemark.domain.maintenance.snapshot_keep import (
+    Ref,
+    Snap,
+    chain,
+    fitting,
+    given_up,
+    is_dead,
+    keep,
+)
 from tidemark.domain.times import DAY_MS
 from tidemark.engine.maintain.named_snapshots import NAMED, noted
 
@@ -121,6 +130,27 @@ def test_max_count_bounds_a_busy_table_and_min_keep_a_quiet_one():
     quiet = keep(line(100, every=10 * DAY_MS, receipts=range(1, 101)), [Ref("main", "branch", 100)], (),
                  Snapshots(max_age=timedelta(days=7), min_keep=20, max_count=30), NOW)  # fmt: skip
     assert len(quiet.kept) == 20
+
+
+@pytest.mark.parametrize(
+    ("said", "partitions", "most"),
+    [
+        ({}, 1, 2000),
+        ({}, 100, 2000),
+        ({}, 500, 737),
+        ({}, 100_000, 20),
+        ({"min_keep": 900}, 500, 900),
+        ({"max_count": 2000}, 500, 2000),
+    ],
+)
+def test_long_ledgers_leave_room_for_fewer_snapshots_unless_the_contract_says_how_many(
+    said, partitions, most
+):
+    """Given a ledger in every second snapshot, some 90 letters a partition, then at most 16 MB of them stay, for each commit writes all of them again."""
+    limits = Snapshots.model_validate(said)
+    ledgers = [0, 500 + 90 * partitions] * 5000
+    assert fitting(limits, ledgers).max_count == most
+    assert fitting(limits, ledgers[:6]).max_count >= 6, "what is there fits"
 
 
 def test_branches_of_attempts_die_after_a_day_counted_from_their_making():

@@ -7,12 +7,16 @@ still there finds the offsets that belong to it (docs/concepts.md, The ledger).
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import accumulate, islice
 from typing import Literal
 
 from tidemark.domain.config.contract import Snapshots
 from tidemark.domain.ledger.ledger import BRANCH_PREFIX, LEDGER_TAG
 from tidemark.domain.times import DAY_MS
 
+LEDGER_ROOM = 16 * 1024**2
+"""Letters of a table's ledgers, all of which each commit writes again: of 50 partitions 2,000 snapshots stay below it,
+of 500 some 700 snapshots."""
 LEASE_PREFIX = f"{BRANCH_PREFIX}maintenance_"
 MAIN = "main"
 
@@ -44,6 +48,17 @@ class Keep:
     kept: Mapping[int, str]
     expired: tuple[int, ...]
     dead_branches: tuple[str, ...]
+
+
+def fitting(limits: Snapshots, ledgers: Iterable[int]) -> Snapshots:
+    """The limits; where nobody said `max_count`, no more snapshots than have room with their `ledgers`.
+
+    Those are the letters of each snapshot's ledger, the newest first, 0 where it has none.
+    """
+    if "max_count" in limits.model_fields_set:
+        return limits
+    room = sum(1 for whole in accumulate(islice(ledgers, limits.max_count)) if whole <= LEDGER_ROOM)
+    return limits.model_copy(update={"max_count": max(room, limits.min_keep)})
 
 
 def keep(

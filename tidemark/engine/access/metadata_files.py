@@ -19,8 +19,14 @@ from pyiceberg.table.snapshots import MetadataLogEntry, Snapshot, SnapshotLogEnt
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import UTF8, IcebergBaseModel
 
+from tidemark.engine.access.table_state import ledger_size
+
 ROOM = 10_000
 """Snapshots of all tables together that are kept parsed, some 4 KiB each; the newest file of a table alone."""
+_LONG = 4_096
+"""Letters of a ledger, which every second snapshot has, parsed and as JSON, for which each counts once more."""
+_NEWEST = 10
+"""Snapshots among which one has a ledger, which is as long as earlier ones."""
 _LEAST = 10
 """What a table counts for besides its snapshots."""
 
@@ -86,7 +92,8 @@ def _folder(location: str) -> str:
 
 
 def _size(metadata: TableMetadata) -> int:
-    return len(metadata.snapshots) + _LEAST
+    longest = max(map(ledger_size, metadata.snapshots[-_NEWEST:]), default=0)
+    return _LEAST + len(metadata.snapshots) * (1 + longest // _LONG)
 
 
 _FILES = MetadataFiles()

@@ -330,6 +330,11 @@ def is_receipt(snapshot: Snapshot | None) -> bool:
     return LEDGER_PROPERTY in summary_of(snapshot)
 
 
+def ledger_size(snapshot: Snapshot | None) -> int:
+    """Letters of the ledger that a snapshot carries: hundreds of partitions make tens of thousands."""
+    return len(summary_of(snapshot).get(LEDGER_PROPERTY, ""))
+
+
 def receipts(metadata: TableMetadata) -> Iterator[Snapshot]:
     """Those among main's ancestors, newest first."""
     return filter(is_receipt, ancestors(metadata, metadata.current_snapshot_id))

@@ -16,11 +16,11 @@ from pyiceberg.table.metadata import TableMetadata
 from tidemark.domain.config.contract import Snapshots
 from tidemark.domain.config.units import counted
 from tidemark.domain.maintenance.gain import Gain
-from tidemark.domain.maintenance.snapshot_keep import Keep, Ref, Snap, keep
+from tidemark.domain.maintenance.snapshot_keep import Keep, Ref, Snap, fitting, keep
 from tidemark.domain.plan.table_properties import GC_ENABLED
 from tidemark.domain.times import DAY_MS
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import is_receipt, load
+from tidemark.engine.access.table_state import is_receipt, ledger_size, load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.conflicts import Conflicts
 from tidemark.engine.maintain.foreign_retention import is_aside, out_of_the_way
@@ -55,6 +55,8 @@ def expire(
     plan = plan_expiry(table.metadata, limits, named())
     pause_point("expiry_planned")
     before, told = _before(table.metadata, plan), _told(plan)
+    if before["snapshots_before"] > (most := fitted(limits, table.metadata).max_count) < limits.max_count:
+        told += f"; max_count is {most} while the contract does not say it, for its ledgers are long"
     if forbidden := table.properties.get(GC_ENABLED, "true").lower() == "false":
         told += f"; none expires while {GC_ENABLED} is false: its files may be others' too"
         plan = replace(plan, expired=())
@@ -90,7 +92,13 @@ def plan_expiry(metadata: TableMetadata, limits: Snapshots, named: Named) -> Kee
     snapshots = [
         Snap(s.snapshot_id, s.parent_snapshot_id, s.timestamp_ms, is_receipt(s)) for s in metadata.snapshots
     ]
-    return keep(snapshots, refs_of(metadata), named.ids, limits, _now(), read_on_from=named.read_on_from)
+    most = fitted(limits, metadata)
+    return keep(snapshots, refs_of(metadata), named.ids, most, _now(), read_on_from=named.read_on_from)
+
+
+def fitted(limits: Snapshots, metadata: TableMetadata) -> Snapshots:
+    """The limits that hold for this table (`fitting`)."""
+    return fitting(limits, map(ledger_size, reversed(metadata.snapshots)))
 
 
 def _now() -> int:

@@ -14,7 +14,7 @@ from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
 from tidemark.engine.maintain.compact import compact
-from tidemark.engine.maintain.expire import expire
+from tidemark.engine.maintain.expire import expire, fitted
 from tidemark.engine.maintain.expire_rows import expire_rows
 from tidemark.engine.maintain.named_snapshots import named_snapshots
 from tidemark.engine.maintain.orphans import remove_orphans
@@ -61,7 +61,8 @@ def relieve(lake: Lake, contract: Contract) -> Iterator[Gain]:
 
         def work(until: float, table: str = table) -> Gain:
             found = load(lake.catalog, table)
-            if found is None or len(found.metadata.snapshots) <= limits.max_count * OVERFULL:
+            most = fitted(limits, found.metadata).max_count if found else 0
+            if found is None or len(found.metadata.snapshots) <= most * OVERFULL:
                 return Gain(table, "snapshot_expiry", acted=False, reason="it can wait")
             return _expired(lake, contract, table, until)
 
