@@ -147,6 +147,18 @@ def mistyped_type(tree: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _catalog(catalog: Catalog) -> Iterator[Finding]:
+    yield from _catalog_keys(catalog)
+    if catalog.uri is None and catalog.type != "glue":
+        yield Finding(("catalog", "uri"), f"is missing: type {catalog.type} needs it")
+    if catalog.warehouse is None and catalog.type in {"glue", "sql"}:
+        yield Finding(("catalog", "warehouse"), f"is missing: type {catalog.type} needs it")
+    if catalog.type == "sql" and catalog.uri is not None:
+        yield from _sql(catalog.uri)
+    if catalog.type == "rest" and catalog.uri is not None and _split(catalog.uri) is None:
+        yield Finding(("catalog", "uri"), _UNREADABLE)
+
+
+def _catalog_keys(catalog: Catalog) -> Iterator[Finding]:
     for key in catalog.properties:
         if key == "cache-enabled":
             yield Finding(("catalog", key), "is set by Tidemark itself")
@@ -158,14 +170,6 @@ def _catalog(catalog: Catalog) -> Iterator[Finding]:
     for key in ("auth", "ssl"):
         if catalog.type != "rest" and getattr(catalog, key):
             yield Finding(("catalog", key), f"has no effect on a catalog of type {catalog.type}")
-    if catalog.uri is None and catalog.type != "glue":
-        yield Finding(("catalog", "uri"), f"is missing: type {catalog.type} needs it")
-    if catalog.warehouse is None and catalog.type in {"glue", "sql"}:
-        yield Finding(("catalog", "warehouse"), f"is missing: type {catalog.type} needs it")
-    if catalog.type == "sql" and catalog.uri is not None:
-        yield from _sql(catalog.uri)
-    if catalog.type == "rest" and catalog.uri is not None and _split(catalog.uri) is None:
-        yield Finding(("catalog", "uri"), _UNREADABLE)
 
 
 def _sql(uri: str) -> Iterator[Finding]:

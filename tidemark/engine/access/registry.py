@@ -16,7 +16,7 @@ import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from tidemark.domain.config.platform import SchemaRegistry
-from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.errors import NO_TABLE, Outage, Stopped
 from tidemark.domain.secrets import redact_text
 from tidemark.engine.access.listening import proxy_of
 
