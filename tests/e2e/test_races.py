@@ -37,7 +37,7 @@ def test_two_runs_of_one_table_started_at_once_publish_each_record_once(lakehous
 def test_runs_at_once_over_bad_records_take_turns_and_none_fails(lakehouse):
     """Given three runs of small batches that all have records for the quarantine, when one takes back what it had put there, then others plan again."""
     topic = lakehouse.cluster.topic("raced_bad", 3)
-    for first in range(0, 600, 30):
+    for first in range(0, 300, 30):
         topic.send(range(first, first + 30))
         topic.send_raw((None, b"poison", p) for p in range(3))
     table = lakehouse.table(topic, ingest={"max_records": 66}, quarantine={"fail": 1.0})
@@ -47,8 +47,8 @@ def test_runs_at_once_over_bad_records_take_turns_and_none_fails(lakehouse):
     for run in runs:
         run.release()
     assert [run.result()[0]["error"] for run in runs] == [None] * 3
-    assert table.ids() == list(range(600))
-    assert table.holds_everything().quarantined == 60
+    assert table.ids() == list(range(300))
+    assert table.holds_everything().quarantined == 30
 
 
 @pytest.mark.parametrize("format_version", [2, pytest.param(3, marks=pytest.mark.long)])
