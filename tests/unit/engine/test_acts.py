@@ -115,6 +115,14 @@ def test_a_rollback_that_fails_on_its_way_leaves_no_word_of_one_that_took_place(
     assert _logged(lake) == {("pause", "ann"), ("resume", "bob")}
     assert RESUMED not in properties
 
+    def kafka_down(_: Contract) -> Topic:
+        raise Outage("kafka_down", "shop.orders", "gone")
+
+    monkeypatch.setattr(lake, "topic", kafka_down)
+    with pytest.raises(Outage, match="kafka_down") as failed:
+        rollback(lake, contract, Target(first), ANN)
+    assert failed.value.next_step.count(told) == 1, "repeated behind its own pause"
+
 
 def test_a_rollback_behind_a_pause_names_no_other_pause(
     lake: Lake, contract: Contract, monkeypatch: pytest.MonkeyPatch

@@ -152,19 +152,20 @@ def _attempt(
     state = _state_of_any_head(lake, contract)
     if state.ledger is None:
         raise unloaded(lake, contract.table)
-    if not signature.dry_run:
-        settle(lake, contract, state.ledger)
-        take_back_doubled(lake, contract, state, state.ledger)
-    step = _step(lake, contract, state, target)
-    topic = lake.topic(contract)
-    _check_kafka(contract, step, topic)
-    _check_compaction(lake, contract, step, topic)
-    if signature.dry_run:
-        return step, None
-    pause = state.properties.get(PAUSED) or _says(signature, target)
-    if not state.paused:
-        log_noted(lake, state, RESUMED)  # it goes, for the table is paused again
-        set_properties(lake, contract.table, {PAUSED: pause, RESUMED: None})
+    with _telling_of_the_pause(contract, state.properties.get(PAUSED, "")):
+        if not signature.dry_run:
+            settle(lake, contract, state.ledger)
+            take_back_doubled(lake, contract, state, state.ledger)
+        step = _step(lake, contract, state, target)
+        topic = lake.topic(contract)
+        _check_kafka(contract, step, topic)
+        _check_compaction(lake, contract, step, topic)
+        if signature.dry_run:
+            return step, None
+        pause = state.properties.get(PAUSED) or _says(signature, target)
+        if not state.paused:
+            log_noted(lake, state, RESUMED)  # it goes, for the table is paused again
+            set_properties(lake, contract.table, {PAUSED: pause, RESUMED: None})
     if step.there:
         return step, step.head
     told = {**step.as_json(), "already_there": False, "stale": sorted(downstream)}
