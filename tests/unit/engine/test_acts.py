@@ -25,12 +25,16 @@ from tidemark.engine.operate import pause as pausing
 from tidemark.engine.operate import rollback as rolling
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.accept_upsert import accept_upsert
+from tidemark.engine.operate.approve import approve
 from tidemark.engine.operate.backfill import backfill
 from tidemark.engine.operate.backfill_plan import Asked
 from tidemark.engine.operate.pause import pause, resume
 from tidemark.engine.operate.rollback import Target, rollback
+from tidemark.engine.schema.history import history
 from tidemark.engine.table import races
+from tidemark.engine.table.first_load import DECLARED_IN, contract_file
 from tidemark.engine.table.operations import Signature, log_table
+from tidemark.engine.table.takeover import renaming
 from tidemark.engine.table.unlogged import act_of, log_missing_act, log_missing_acts
 
 ANN = Signature("ann", "it was so", "run-1")
@@ -158,6 +162,20 @@ def test_a_backfill_from_a_cluster_that_nobody_knows_names_those_that_are_known(
     with pytest.raises(Refused, match="no Kafka cluster old") as refused:
         backfill(lake, contract, asked, replace(ANN, dry_run=True))
     assert refused.value.next_step == "name one of: main"
+
+
+def test_a_table_that_lost_its_ledger_is_renamed_and_that_is_logged(tmp_path: Path) -> None:
+    """Given a table of the contract's file and topic with rows and no ledger under another name, when the rename is approved, then the table has the name, its history and the log have the act, and the table says what it lacks."""
+    lake = lake_in(tmp_path, ORDERS)
+    now = lake.configuration.contract("shop.orders")
+    made = {OWNED: "orders", DECLARED_IN: contract_file(lake, now)}
+    lake.catalog.create_table("shop.before", ROWS.schema, properties=made).append(ROWS)
+    plan = renaming(lake, now)
+    assert plan is not None
+    approve(lake, now, plan.id, ANN)
+    assert [each["by"] for each in history(lake.state("shop.orders", ledger=False))] == ["ann"]
+    assert _logged(lake) == {("approve", "ann")}
+    assert _stopped(lake.state, "shop.orders").state == "ledger_missing"
 
 
 def _logged(lake: Lake) -> set[tuple[str, str]]:

@@ -42,6 +42,7 @@ class Lake:
         self.platform = SimpleNamespace(catalog=SimpleNamespace(type="sql"))
         self.configuration = SimpleNamespace(contracts=())
         self.made_by: dict[str, str] = {}
+        self.passed_over: dict[str, float] = {}
         self.loaded = lambda _: True
 
     def state(self, table: str, *, ledger: bool = True) -> Any:
@@ -89,13 +90,13 @@ def _set(lake: Any, table: str, properties: dict[str, str]) -> None:
         transaction.set_properties(properties)
 
 
-def _failing(lake: Any, table: str, times: int) -> Any:
+def _failing(lake: Any, table: str, times: int, error: type[Exception] = ServerError) -> Any:
     """What loads tables, but for so many times this one."""
     left, load_table = iter(range(times)), lake.catalog.load_table
 
     def answers(identifier: str) -> Any:
         if identifier == table and next(left, None) is not None:
-            raise ServerError("500")
+            raise error("no")
         return load_table(identifier)
 
     return answers
@@ -408,10 +409,72 @@ class TestATableThatTheContractNamesAnew:
         lake.declare(now)
         monkeypatch.setattr(lake.catalog, "load_table", _failing(lake, "lake.orders", failures))
         if known:
-            with pytest.raises(Outage):
+            with pytest.raises(Outage) as outage:
                 renaming(lake, now)
+            assert "if it is gone for good" in outage.value.next_step
         else:
             assert renaming(lake, now).verdict == "review"
+
+    @pytest.mark.parametrize("known", ["runs", "this process", ""])
+    @pytest.mark.parametrize("error", [ForbiddenError, FileNotFoundError("gone.metadata.json")])
+    def test_is_not_made_anew_where_the_old_one_may_not_be_read_or_lost_its_metadata(
+        self, lake: Any, monkeypatch: pytest.MonkeyPatch, known: str, error: Any
+    ) -> None:
+        """Given a table in another namespace that stops for good, when runs or this process know it, then so does the new name's first load, which says how to go on; a foreign one beside the contracts' tables stops nothing."""
+        lake.load("lake.orders")
+        lake.loaded = lambda table: known == "runs" and table == "lake.orders"
+        now = contract("prod.orders")
+        lake.declare(now, contract("lake.clicks", topic="clicks"))
+        if known == "this process":
+            renaming(lake, now)
+        kind = error if isinstance(error, type) else lambda _: error
+        monkeypatch.setattr(lake.catalog, "load_table", _failing(lake, "lake.orders", 9, kind))
+        if not known:
+            assert renaming(lake, now) is None
+            return
+        with pytest.raises(Stopped, match=r"lake\.orders is (permission_denied|table_missing)") as stopped:
+            renaming(lake, now)
+        assert "drop it from the catalog, or load" in stopped.value.next_step
+
+    def test_is_renamed_without_its_ledger_too(self, lake: Any) -> None:
+        """Given a table with rows whose ledger is gone, when the contract names it anew, then it is renamed, and stops under that name; one of another topic or without rows is not meant."""
+        for topic in ("orders", "clicks", "empty"):
+            said = {"tidemark.topic": topic, "tidemark.contract-file": "/contracts/orders.yaml"}
+            lake.catalog.create_namespace_if_not_exists("shop")
+            made = lake.catalog.create_table(f"shop.{topic}", ROWS.schema, properties=said)
+            if topic != "empty":
+                made.append(ROWS)
+        now, empty = contract("shop.bought"), contract("shop.none", topic="empty")
+        lake.declare(now, empty)
+        plan = renaming(lake, now)
+        assert (plan.verdict, plan.changes[0].old) == ("review", "shop.orders")
+        assert "its ledger is gone" in plan.changes[0].reason
+        assert renaming(lake, empty) is None
+        rename(lake, now, plan)
+        with pytest.raises(Stopped, match="is ledger_missing"):
+            lake.state("shop.bought")
+
+    def test_is_looked_for_beside_a_dead_table_once_a_minute(
+        self, lake: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Given a foreign table that never answers and many new contracts, when all are planned, then it is asked twice, and again after a while."""
+        lake.load("theirs.t", file="/elsewhere/orders.yaml")
+        lake.loaded = lambda _: False
+        ours = [contract(f"shop.t{number}") for number in range(4)]
+        lake.declare(*ours)
+        asked: list[str] = []
+
+        def dead(identifier: str) -> Any:
+            asked.append(identifier)
+            raise ServerError("500")
+
+        monkeypatch.setattr(lake.catalog, "load_table", dead)
+        assert [renaming(lake, each) for each in ours] == [None] * 4
+        assert asked == ["theirs.t"] * 2
+        now = takeover.time.monotonic() + takeover.PASSED_OVER
+        monkeypatch.setattr(takeover.time, "monotonic", lambda: now)
+        renaming(lake, ours[0])
+        assert asked == ["theirs.t"] * 4
 
     def test_is_looked_for_among_foreign_tables_once_however_many_are_loaded(
         self, lake: Any, monkeypatch: pytest.MonkeyPatch

@@ -53,6 +53,8 @@ class Lake:
         """Whether the server of the session writes Parquet with Tidemark's own classes."""
         self.made_by: dict[str, str] = {}
         """Contract files by tables that no contract names; empty where none has made the table."""
+        self.passed_over: dict[str, float] = {}
+        """Tables that no contract names and that did not answer: until when (monotonic) nobody asks again."""
         self.locations: dict[str, str] = {}
         """Of tables that were looked at as neighbours of another."""
         self.loaded: Callable[[str], bool] = lambda _: False

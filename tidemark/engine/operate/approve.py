@@ -74,7 +74,7 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
                 hold_renamed(lake, contract, str(moved.changes[0].old))
                 rename(lake, contract, moved)
                 pause_point("renamed")
-                finish(lake, contract, lake.state(contract.table))
+                finish(lake, contract, lake.state(contract.table, ledger=False))
             else:
                 evolve(lake, contract, state, schemas, run_id=signature.run_id, approval=approval)
             log_missing_acts(lake, contract.table)

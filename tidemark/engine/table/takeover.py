@@ -31,6 +31,8 @@ from tidemark.engine.table.properties import set_properties
 
 PAUSE = 1.0
 """Seconds before tables that did not answer are asked again: one of them may be what the contract has renamed."""
+PASSED_OVER = 60.0
+"""Seconds for which a table that did not answer twice is asked no more: each of many new contracts would wait."""
 
 
 def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
@@ -40,6 +42,7 @@ def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
     if not former:
         return None
     names = ", ".join(each.table for each in former)
+    kept = "ledger and history" if former[0].ledger else "history (its ledger is gone)"
     if len(former) > 1:
         reason = (
             f"several tables of topic {contract.topic} have no contract: {names}. Name the one that is meant"
@@ -52,7 +55,7 @@ def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
     anew = f". To load {contract.table} anew instead: tidemark accept {contract.table} --first-load"
     reason = (
         f"{names} holds topic {contract.topic} and this contract no longer names it; approved, it is renamed with its "
-        f"ledger and history{along}{'' if taken_folder(lake, contract.table) else anew}"
+        f"{kept}{along}{'' if taken_folder(lake, contract.table) else anew}"
     )
     return SchemaPlan(contract.table, (Change("rename", (), names, contract.table, "review", reason),))
 
@@ -187,13 +190,14 @@ def unclaimed(lake: Lake, made_by: str | None = None) -> Iterator[TableState]:
     many topics would each read all foreign tables of the catalog.
 
     Raises:
-        Outage: one cannot be read that may be of that file (`_may_be_ours`).
+        Stopped, Outage: one cannot be read that may be of that file (`_may_be_ours`).
     """
-    unread = list[str]()
+    unread, dead = list[str](), list[str]()
     yield from _read(lake, _others(lake.catalog, _names(lake.configuration)), made_by, unread)
     if unread and made_by is not None:
         time.sleep(PAUSE)
-        yield from _read(lake, unread, made_by, [])
+        yield from _read(lake, unread, made_by, dead)
+        lake.passed_over.update(dict.fromkeys(dead, time.monotonic() + PASSED_OVER))
 
 
 def _read(lake: Lake, tables: Iterable[str], made_by: str | None, unread: list[str]) -> Iterator[TableState]:
@@ -201,27 +205,37 @@ def _read(lake: Lake, tables: Iterable[str], made_by: str | None, unread: list[s
     for table in tables:
         if made_by is not None and lake.made_by.get(table, made_by) != made_by:
             continue
+        if time.monotonic() < lake.passed_over.get(table, 0.0):
+            continue
         try:
             with named(table):
                 state = read_state(lake.catalog, table, required=False)
-        except Stopped:
-            continue  # a table in trouble of its own, or another's: it must not stop this one
-        except Outage:
-            if made_by is not None and _may_be_ours(lake, table):
+        except (Stopped, Outage) as error:
+            if made_by is not None and _may_be_ours(lake, table, error):
+                error.next_step += (
+                    "; if it is gone for good, drop it from the catalog, or load the table that takes its place anew: "
+                    "tidemark accept TABLE --first-load --reason …"
+                )
                 raise
-            unread.append(table)
+            if isinstance(error, Outage):
+                unread.append(table)
             continue
         lake.made_by[table] = state.properties.get(DECLARED_IN, "")
         if made_by is not None and lake.made_by[table] != made_by:
             continue
-        if state.owned and state.ledger is not None and BACKFILL not in state.properties:
+        appended = state.ledger is not None or (lake.made_by[table] and state.head is not None)
+        if state.owned and appended and BACKFILL not in state.properties:
             yield state
 
 
-def _may_be_ours(lake: Lake, table: str) -> bool:
-    """Of a table that is unread: it was read before, lies where contracts have tables, or some run has loaded it."""
+def _may_be_ours(lake: Lake, table: str, error: Stopped | Outage) -> bool:
+    """Of a table that is unread: it was read before, or some run has loaded it.
+
+    One that does not answer also where contracts have tables; beside these it is common to have no rights.
+    """
     used = {name.partition(".")[0] for name in _names(lake.configuration)}
-    return table in lake.made_by or table.partition(".")[0].lower() in used or lake.loaded(table)
+    beside = isinstance(error, Outage) and table.partition(".")[0].lower() in used
+    return table in lake.made_by or beside or lake.loaded(table)
 
 
 def _others(catalog: Catalog, ours: Collection[str]) -> Iterator[str]:
@@ -241,9 +255,9 @@ def _rename_of(lake: Lake, contract: Contract) -> tuple[Change, ...]:
 
 
 def _same_topic(state: TableState, contract: Contract) -> bool:
+    """One whose ledger is lost is told by its properties: renamed it stops for that, under the name that is known."""
     return (
-        state.ledger is not None
-        and state.ledger.topic == contract.topic
+        (state.ledger.topic if state.ledger else state.properties[OWNED]) == contract.topic
         and state.properties.get(CLUSTER, contract.cluster) == contract.cluster
         and remembered(state.properties).get(EVENT) == contract.event
     )
