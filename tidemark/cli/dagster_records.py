@@ -33,11 +33,12 @@ def hints(home: Path, tables: Sequence[str]) -> Mapping[str, Hint]:
 
 
 def loaded(tables: Sequence[str]) -> Callable[[str], bool]:
-    """Whether some run has loaded one of `tables`, as far as Dagster knows; it is asked once, when first needed."""
+    """Whether some run has loaded a table, as far as Dagster knows; it is asked for `tables` at once, when needed."""
+    listed = frozenset(tables)
 
     @cache
-    def known() -> frozenset[str]:
-        found = hints(places(os.environ).home, tables)
+    def known(asked: frozenset[str]) -> frozenset[str]:
+        found = hints(places(os.environ).home, sorted(asked))
         return frozenset(table for table, each in found.items() if each.loaded)
 
-    return lambda table: table in known()
+    return lambda table: table in known(listed if table in listed else frozenset((table,)))

@@ -42,6 +42,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def _lose(home: Path, catalog: SqlCatalog, table: str) -> None:
+    """Make a table whose metadata file is gone."""
+    catalog.create_table(table, pa.schema([pa.field("id", pa.int64())]))
+    place = (f"file://{home}/gone.metadata.json", *table.split("."))
+    with closing(sqlite3.connect(home / "catalog.db")) as database, database:
+        database.execute(
+            "UPDATE iceberg_tables SET metadata_location = ? WHERE table_namespace = ? AND table_name = ?",
+            place,
+        )
+
+
 def test_the_plan_of_a_table_is_shown_though_another_s_registry_is_down() -> None:
     """Given two tables of which one needs a registry that does not answer, when all are planned, then the other's plan is there, the one has its state, and it is a finding."""
     told = CliRunner().invoke(app, ["plan", "--json"])
@@ -83,16 +94,7 @@ def test_a_table_that_cannot_be_seen_hides_no_other(
     (home / "contracts" / "again.yaml").write_text("topic: known\ntable: shop.again\nvalue: {format: json}\n")
     catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
     catalog.create_namespace("shop")
-
-    def lose(name: str) -> None:
-        catalog.create_table(f"shop.{name}", pa.schema([pa.field("id", pa.int64())]))
-        gone = f"file://{home}/gone.metadata.json"
-        with closing(sqlite3.connect(home / "catalog.db")) as database, database:
-            database.execute(
-                "UPDATE iceberg_tables SET metadata_location = ? WHERE table_name = ?", (gone, name)
-            )
-
-    lose("again")
+    _lose(home, catalog, "shop.again")
     told = CliRunner().invoke(app, [*words, "--json"])
     (again,) = json.loads(told.stdout)
     assert (told.exit_code, again["table"], again["error"]["state"]) == (1, "shop.again", "table_missing")
@@ -100,7 +102,7 @@ def test_a_table_that_cannot_be_seen_hides_no_other(
     assert shown.exit_code == 1
     assert "Nothing in quarantine" in shown.stdout or "No row" in shown.stdout
     assert "table_missing" in shown.stderr
-    lose("known")
+    _lose(home, catalog, "shop.known")
     told = CliRunner().invoke(app, [*words, "--json"])
     assert (told.exit_code, json.loads(told.stdout)["error"]["state"]) == (1, "table_missing")
 
@@ -122,6 +124,27 @@ def test_a_table_that_was_loaded_and_is_not_there_is_told_as_a_run_tells_it(
     for words in asked:
         told = CliRunner().invoke(app, [*words, "--json"])
         assert (told.exit_code, "table_missing" in told.stdout) == (1, True), words
+
+
+def test_a_table_whose_name_before_runs_have_loaded_is_not_planned_anew_while_that_cannot_be_read(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a table in a namespace that no contract has any more, whose metadata file is gone, when plans are made, then it is another's; once Dagster knows of a load of it, it may be the one that was renamed."""
+    (home / "contracts" / "asks.yaml").unlink()
+    folder = home / "home" / "dagster"
+    folder.mkdir(parents=True)
+    (folder / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(folder))
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
+    catalog.create_namespace("old")
+    _lose(home, catalog, "old.known")
+    (known,) = json.loads(CliRunner().invoke(app, ["plan", "--json"]).stdout)
+    assert known["verdict"] == "apply"
+    with DagsterInstance.get() as instance:
+        instance.report_runless_asset_event(AssetMaterialization(AssetKey(["old", "known"])))
+    told = CliRunner().invoke(app, ["plan", "--json"])
+    (known, *_) = json.loads(told.stdout)
+    assert (told.exit_code, known["verdict"], known["error"]["state"]) == (1, None, "table_missing")
 
 
 def test_an_upsert_table_that_was_merged_and_is_not_there_is_planned_as_a_run_tells_it(
