@@ -1,11 +1,12 @@
 """When a lingering run must make room: another run wants the pool of its lane."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
-from assets.names import pool_filter
+from assets.names import by_sensor, pool_filter
 
 WAITING = (DagsterRunStatus.QUEUED,)
 BEGUN = (DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED)
@@ -20,13 +21,24 @@ class Handover:
     pool: str
 
     def __call__(self) -> str | None:
-        """A run that waits for the pool, or a younger one that has begun.
+        """A run in the queue that could begin without this one, or a younger one that has begun.
 
-        One that waits may be older: it needs the pool of another lane too, and was overtaken while that was held.
+        One in the queue may be older: it needs the pool of another lane too, and was overtaken while that was held.
         """
-        for statuses in (WAITING, BEGUN):
-            wanted = RunsFilter(statuses=list(statuses), tags=pool_filter(self.pool))
-            for youngest in self.instance.get_runs(wanted, limit=1):
-                if youngest.run_id != self.run_id:
-                    return f"run {youngest.run_id[:8]} is {youngest.status.value.lower()}"
+        waiting = filter(self._could_begin, self._runs(WAITING, self.pool))
+        for run in (*waiting, *self._runs(BEGUN, self.pool, limit=1)):
+            if run.run_id != self.run_id:
+                return f"run {run.run_id[:8]} is {run.status.value.lower()}"
         return None
+
+    def _could_begin(self, run: dg.DagsterRun) -> bool:
+        """Whether those that hold its other pools make room for it too: only runs of a sensor do."""
+        needs = (run.run_op_concurrency and run.run_op_concurrency.all_pools) or ()
+        others = [pool for pool in needs if pool != self.pool]
+        return all(by_sensor(holds) for pool in others for holds in self._runs(BEGUN, pool))
+
+    def _runs(
+        self, statuses: tuple[DagsterRunStatus, ...], pool: str, limit: int | None = None
+    ) -> Sequence[dg.DagsterRun]:
+        """From the youngest on."""
+        return self.instance.get_runs(RunsFilter(statuses=statuses, tags=pool_filter(pool)), limit=limit)

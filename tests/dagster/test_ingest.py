@@ -436,6 +436,34 @@ def test_a_lingering_run_makes_room_for_a_run_that_it_has_overtaken(defs, instan
     assert Handover(instance, mine.run_id, pool_of("slow"))() is None
 
 
+def test_a_lingering_run_stays_while_who_waits_could_not_begin_without_it(defs, instance, queued):
+    """Given a run in the queue that needs the pool of another lane too, while a person's run or a schedule's holds that, then who lingers in this lane stays; not where that makes room too, or has ended."""
+    job, audit = defs.resolve_job_def("ingest"), AssetKey(["shop", "audit"])
+
+    def begun(key, **tags):
+        keys = frozenset({key})
+        subset = job.get_subset(asset_selection=keys)
+        return instance.create_run_for_job(
+            subset, status=dg.DagsterRunStatus.STARTED, asset_selection=keys, tags=tags
+        )
+
+    both = frozenset({ORDERS, audit})
+    waits = queued(job.get_subset(asset_selection=both), selected=both)
+    called_away = Handover(instance, begun(ORDERS).run_id, pool_of("default"))
+    goes = f"run {waits.run_id[:8]} is queued"
+    assert called_away() == goes
+    begun(audit, **SENSOR)
+    assert called_away() == goes
+    rebuild = begun(audit)
+    assert called_away() is None
+    alone = queued(job.get_subset(asset_selection=both - {audit}), selected=both - {audit})
+    assert called_away() == f"run {alone.run_id[:8]} is queued"
+    instance.report_run_canceled(alone)
+    assert called_away() is None
+    instance.report_run_canceled(rebuild)
+    assert called_away() == goes
+
+
 def test_a_check_of_a_table_that_cannot_be_judged_fails_by_name_and_not_the_run(run, lake):
     del lake.ends["orders"]
     result = run("shop.orders")
