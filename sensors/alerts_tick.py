@@ -131,7 +131,8 @@ def _again(run: DagsterRun, table: str) -> str:
 
 def _got_on(instance: dg.DagsterInstance, run: DagsterRun, table: str, since: float) -> bool:
     """Whether a table that the run was to fill has had a result since, or else all that the run was for went well."""
-    chosen = frozenset(run.asset_selection or ())
+    whole = frozenset[dg.AssetKey]()  # as Dagster stores that a job was launched without a choice
+    chosen = run.asset_selection or whole
     if table_key(table) in chosen:
         newest = instance.get_latest_materialization_event(table_key(table))
         return newest is not None and newest.timestamp > since
@@ -141,8 +142,8 @@ def _got_on(instance: dg.DagsterInstance, run: DagsterRun, table: str, since: fl
         updated_after=datetime.fromtimestamp(since, UTC),
     )
     records = instance.get_run_records(wanted, limit=LOOK_BACK)
-    served = [each.dagster_run.asset_selection or chosen for each in records if (each.end_time or 0) > since]
-    return bool(served) and chosen <= frozenset[dg.AssetKey]().union(*served)
+    served = [each.dagster_run.asset_selection or whole for each in records if (each.end_time or 0) > since]
+    return whole in served or bool(chosen and chosen <= whole.union(*served))
 
 
 def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor) -> Iterator[Alert]:
@@ -178,7 +179,7 @@ def _mark(found: dg.AssetCheckEvaluation) -> str:
 
 def _figureless(text: str) -> str:
     """Without what is another one each time, which holds a digit: ids of runs and requests, and figures."""
-    return re.sub(r"\b[\w-]*\d[\w.,:+/=-]*", "#", text)
+    return re.sub(r"(?<![\w.,:+/=-])[\w.,:+/=-]*\d[\w.,:+/=-]*", "#", text)
 
 
 def _digest(kind: str | None, says: str) -> str:

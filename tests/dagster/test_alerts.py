@@ -150,6 +150,8 @@ def test_a_table_that_is_tried_again_and_stops_again_is_told_once_a_day(
     assert told(state="store_down", message="no route to host") == []
     assert told(state="permission_denied", message="not allowed (request KX9Q)") == ["permission_denied"]
     assert told(state="permission_denied", message="not allowed (request 4ABD)") == []
+    assert told(state="permission_denied", message="not allowed (id aQ/bC+9x=)") == ["permission_denied"]
+    assert told(state="permission_denied", message="not allowed (id Zk+/7d/w)") == []
     assert told(state="permission_denied", message="not allowed, 4 times") == ["permission_denied"]
     instance.report_runless_asset_event(dg.AssetMaterialization(clicks))
     assert told(state="permission_denied", message="not allowed, 5 times") == ["permission_denied"]
@@ -211,6 +213,18 @@ def test_a_job_that_went_well_in_between_is_told_again(ended, job, tables, error
         assert ended(*each) == []
     assert ended(job, tables, error) == [job]
     assert ended(job, tables, error) == []
+
+
+def test_a_stop_of_a_job_that_was_launched_whole_is_told_once_while_others_do_their_part(ended):
+    """Given a job that a person launches whole and that stops at a table, when runs of other tables go well in between, then it is not told again."""
+    named = {"web.clicks": dg.MetadataValue.json({"state": "failed", "message": "broken"})}
+    stops = dg.Failure("web.clicks", metadata=named, allow_retries=False)
+    by_lane = ["web.clicks", "web.clicks"]
+    assert ended("ingest", [], stops) == by_lane
+    assert ended("ingest", ["shop.orders"]) == []
+    assert ended("ingest", [], stops) == []
+    assert ended("ingest") == []
+    assert ended("ingest", [], stops) == by_lane
 
 
 def test_maintenance_that_fails_is_told_apart_from_ingest(ended, instance):
