@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 from dagster_dbt import DbtCliInvocation, DbtCliResource
 
-from assets.check_results import Told, as_result
+from assets.check_results import Told, as_result, said
 from assets.column_lineage import Columns, column_metadata
 from assets.corrections import corrected
 from assets.marts_translator import MartTranslator
@@ -49,29 +49,33 @@ def build(
         Stopped: `misconfigured`, a server that must not be used.
         dagster_dbt.DagsterDbtCliRuntimeError: a model or a blocking test failed; what was built before is reported.
     """
-    chosen = [marts[table] for table in sorted(table_of(key) for key in context.selected_asset_keys)]
-    if not chosen:
+    selected = [marts[table] for table in sorted(table_of(key) for key in context.selected_asset_keys)]
+    if not selected:
         return
     home = resource.places.home
-    with resource.open() as lake, _dbt(context, resource, lake) as dbt:
-        before = standings(lake, chosen, marts, contracts)
-        invocation = dbt(
-            [
-                "build",
-                "--indirect-selection",
-                "cautious",
-                "--select",
-                " ".join(each.model for each in chosen),
-                *(["--full-refresh"] if full_refresh else _made_anew(chosen, before)),
-            ]
-        )
-        for event in invocation.stream().fetch_column_metadata():
-            if isinstance(event, dg.AssetMaterialization):
-                yield from _built(event, home, contracts, marts)
-                table = table_of(event.asset_key)
-                yield _followed(context, lake, table, before[table], full_refresh=full_refresh)
-            elif isinstance(event, dg.AssetCheckEvaluation):
-                yield as_result(event)
+    with resource.open() as lake:
+        before = standings(lake, selected, marts, contracts)
+        chosen = _buildable(context, selected, before)
+        if not chosen:
+            return
+        with _dbt(context, resource, lake) as dbt:
+            invocation = dbt(
+                [
+                    "build",
+                    "--indirect-selection",
+                    "cautious",
+                    "--select",
+                    " ".join(each.model for each in chosen),
+                    *(["--full-refresh"] if full_refresh else _made_anew(chosen, before)),
+                ]
+            )
+            for event in invocation.stream().fetch_column_metadata():
+                if isinstance(event, dg.AssetMaterialization):
+                    yield from _built(event, home, contracts, marts)
+                    table = table_of(event.asset_key)
+                    yield _followed(context, lake, table, before[table], full_refresh=full_refresh)
+                elif isinstance(event, dg.AssetCheckEvaluation):
+                    yield as_result(event)
 
 
 def judge(
@@ -99,10 +103,11 @@ def judge(
         for table, standing in standings(lake, followed, marts, contracts).items():
             yield as_result(corrected(table, standing.stale))
         if alone:
+            tests = [f"{name},{marts[table].model}" for name, tables in alone.items() for table in tables]
             with _dbt(context, resource, lake) as dbt:
-                for event in dbt(["test", "--select", " ".join(alone)]).stream():
+                for event in dbt(["test", "--select", " ".join(tests)]).stream():
                     if isinstance(event, dg.AssetCheckEvaluation):
-                        yield as_result(event)
+                        yield from said(context, [event])
 
 
 @contextmanager
@@ -123,6 +128,16 @@ def _dbt(
             dagster_dbt_translator=MartTranslator(),
             target_path=target,
         )
+
+
+def _buildable(
+    context: dg.AssetExecutionContext, selected: Sequence[Mart], before: Mapping[str, MartStanding]
+) -> list[Mart]:
+    """Those whose tables are all there, as automation waits for them: on the others dbt would fail the whole build."""
+    for each in selected:
+        if absent := before[each.table].absent:
+            context.log.warning("%s is not built: there is no table %s", each.table, ", ".join(absent))
+    return [each for each in selected if not before[each.table].absent]
 
 
 def _made_anew(chosen: Sequence[Mart], before: Mapping[str, MartStanding]) -> list[str]:

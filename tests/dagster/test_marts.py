@@ -203,6 +203,22 @@ def test_a_check_that_is_run_by_itself_is_judged(tmp_path, instance):
         assert (judged.asset_check_key, judged.passed) == (key, passed)
 
 
+def test_marts_of_tables_that_are_not_there_are_left_out_by_name(tmp_path, instance, capfd):
+    """Given tables that no run has made yet, when their marts are materialized with all else, then the run is green and names them."""
+    platform = tmp_path / "platform.yaml"
+    platform.write_text(
+        "kafka: {main: {bootstrap.servers: '127.0.0.1:1'}}\nschema_registry: {main: {url: 'http://127.0.0.1:1'}}\nspark: {remote: 'sc://127.0.0.1:1'}\n"
+        f"catalog: {{name: lake, type: sql, uri: 'sqlite:///{tmp_path}/c.db', warehouse: 'file://{tmp_path}/w'}}\n"
+    )
+    job = build_defs(where=Places(platform, SAMPLE, tmp_path / "home")).resolve_job_def("marts")
+    result = job.execute_in_process(instance=instance, raise_on_error=False)
+    assert result.success
+    assert [e for e in result.all_events if e.is_step_materialization] == []
+    assert (
+        "marts.visitors is not built: there is no table web.clicks, web.last_clicks" in capfd.readouterr().err
+    )
+
+
 def test_a_mart_that_is_built_has_its_check_also_where_its_note_meets_a_conflict(capfd):
     """Given a commit conflict when it is noted what a mart is made of, then the build goes on to the next one."""
     catalog = InMemoryCatalog("lake")

@@ -1,6 +1,7 @@
 """The marts on real tables: dbt builds them over Spark Connect, again only what moved, and tags are held to."""
 
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -10,9 +11,12 @@ import pytest
 import yaml
 from pyspark.sql.connect.session import SparkSession
 
+import assets.marts_run
 import resources.lake
+import tidemark.engine.marts
 from assets.names import ALLOWED, CORRECTED, table_key
 from orchestration.definitions import build_defs
+from tidemark.cli.marts import text_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import connect
 from tidemark.engine.config import discovery
@@ -260,3 +264,28 @@ def test_a_mart_that_exposes_a_tagged_column_without_leave_fails_its_check(sampl
     assert verdicts(result, ALLOWED) == {"marts.customers": False}
     (evaluation,) = [e for e in result.get_asset_check_evaluations() if e.check_name == ALLOWED]
     assert "marts.customers.email carries pii of shop.orders.email" in evaluation.metadata["exposed"].value
+
+
+def test_a_test_whose_name_other_marts_share_is_run_alone(sample, instance, monkeypatch, tmp_path):
+    """Given one name for tests of two marts, when one of them is executed by itself, then that one is judged, and no other is run."""
+    folder = tmp_path / "dbt_project"
+    shutil.copytree(project_folder(), folder)
+    file = folder / "models/marts/marts.yml"
+    known = yaml.safe_load(file.read_text())
+    for model in known["models"]:
+        if model["name"] in {"customers", "visitors"}:
+            model["columns"][0]["data_tests"] = [{"not_null": {"name": "keyed"}}]
+    file.write_text(yaml.safe_dump(known))
+    (folder / "assets.json").write_text(text_of(folder))
+    monkeypatch.setattr(tidemark.engine.marts, "project_folder", lambda: folder)
+    monkeypatch.setattr(assets.marts_run, "project_folder", lambda: folder)
+    assert sample.check(instance, "marts.customers", "keyed")
+
+
+def test_a_mart_of_a_table_that_is_not_there_keeps_no_other_from_its_build(sample, instance):
+    """Given a table that is not there, when all marts are built, then those of the other tables are."""
+    sample.spark.sql("DROP TABLE lake.web.last_clicks")
+    built = sample.build(instance)
+    assert built.success
+    made = {".".join(e.asset_key.path) for e in built.all_events if e.is_step_materialization}
+    assert made == {each.table for each in read_project().marts} - {"marts.visitors"}

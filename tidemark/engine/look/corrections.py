@@ -25,11 +25,16 @@ MADE_OF = "tidemark.made-of"
 
 @dataclass(frozen=True, slots=True)
 class MartStanding:
-    """A mart before its build. `heads`: what it will be made of; `stale`: table -> why; `anew`: it can be helped."""
+    """A mart before its build.
+
+    `heads`: what it will be made of; `stale`: table -> why; `anew`: it can be helped; `absent`: tables that are
+    not there.
+    """
 
     heads: Mapping[str, str] = field(default_factory=dict)
     stale: Mapping[str, str] = field(default_factory=dict)
     anew: bool = True
+    absent: tuple[str, ...] = ()
 
     @property
     def left(self) -> Mapping[str, str]:
@@ -75,18 +80,22 @@ def _standing(lake: Lake, mart: str, tables: Collection[str], merged: Collection
     before = _noted(made.properties) if made else {}
     heads: dict[str, str] = {}
     stale: dict[str, str] = {}
+    absent: list[str] = []
     whole = True
     for table in sorted(tables):
         loaded = load(lake.catalog, table)
-        if loaded is None or loaded.metadata.current_snapshot_id is None:
+        if loaded is None:
+            absent.append(table)
             continue
         metadata = loaded.metadata
+        if metadata.current_snapshot_id is None:
+            continue
         heads[table] = f"{metadata.table_uuid}/{metadata.current_snapshot_id}"
         whole &= EXPIRED_BEFORE not in metadata.properties
         why = _corrected(metadata, before.get(table), merged=table in merged) if made else None
         if why is not None:
             stale[table] = why
-    return MartStanding(heads, stale, anew=whole)
+    return MartStanding(heads, stale, anew=whole, absent=tuple(absent))
 
 
 def _corrected(metadata: TableMetadata, before: str | None, *, merged: bool) -> str | None:
