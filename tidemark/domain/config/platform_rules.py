@@ -28,7 +28,7 @@ _NEEDED = {
 _SECOND = parse_duration("1s")
 _UNREADABLE = (
     "is not a URL that every client reads alike: the port must be a number, user and password percent-encoded "
-    "(/ as %2F, @ as %40)"
+    "(/ as %2F, @ as %40; an @ behind the host, too)"
 )
 """Of the value itself it says nothing: there may be a password in it."""
 
@@ -112,18 +112,23 @@ def _registry(name: str, registry: SchemaRegistry, platform: Platform) -> Iterat
     at: KeyPath = ("schema_registry", name)
     if name not in platform.kafka:
         yield Finding(at, f"there is no Kafka cluster {name!r} beside it", nearest(name, platform.kafka))
-    parts = _split(registry.url or "")
-    if registry.url is None and not platform.embedded:
+    if registry.url is not None:
+        yield from _http(registry.url, (*at, "url"))
+    elif not platform.embedded:
         yield Finding((*at, "url"), "is missing")
-    elif parts is None:
-        yield Finding((*at, "url"), _UNREADABLE)
-    elif registry.url is not None and parts.scheme not in {"http", "https"}:
-        yield Finding((*at, "url"), "must begin with http:// or https://")
     if registry.key_location and not registry.certificate_location:
         yield Finding((*at, "ssl.key.location"), "has no effect without ssl.certificate.location")
-    if parts is not None and registry.bearer_token and registry.basic_auth:
+    if _split(registry.url or "") and registry.bearer_token and registry.basic_auth:
         says = "stands beside a user and a password, in basic.auth.user.info or the url: give one of the two"
         yield Finding((*at, "bearer.auth.token"), says)
+
+
+def _http(url: str, at: KeyPath) -> Iterator[Finding]:
+    parts = _split(url)
+    if parts is None:
+        yield Finding(at, _UNREADABLE)
+    elif parts.scheme not in {"http", "https"}:
+        yield Finding(at, "must begin with http:// or https://")
 
 
 def _split(url: str) -> SplitResult | None:
@@ -154,8 +159,8 @@ def _catalog(catalog: Catalog) -> Iterator[Finding]:
         yield Finding(("catalog", "warehouse"), f"is missing: type {catalog.type} needs it")
     if catalog.type == "sql" and catalog.uri is not None:
         yield from _sql(catalog.uri)
-    if catalog.type == "rest" and catalog.uri is not None and _split(catalog.uri) is None:
-        yield Finding(("catalog", "uri"), _UNREADABLE)
+    if catalog.type == "rest" and catalog.uri is not None:
+        yield from _http(catalog.uri, ("catalog", "uri"))
 
 
 def _catalog_keys(catalog: Catalog) -> Iterator[Finding]:
