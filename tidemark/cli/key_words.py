@@ -137,11 +137,21 @@ PLATFORM = {
     "`pip install 'pyiceberg[hive]'`.",
     "Catalog.uri": "Where it answers; a user and a password in it are percent-encoded.",
     "Catalog.warehouse": "Where the files are.",
-    "Catalog.auth": "How PyIceberg logs in to a REST catalog, in its own words: "
-    "`{type: basic, basic: {username: …, password: …}}`; Spark has `rest.auth.…`. With `credential` or `token` neither "
-    "is needed.",
-    "Catalog.ssl": "`{cabundle: FILE, client: {cert: FILE, key: FILE}}` for PyIceberg and a REST catalog; Java has a "
-    "truststore.",
+    "Catalog.auth": "How PyIceberg logs in to a REST catalog where `credential`, `token` and `rest.sigv4-…` are not "
+    "it; Spark has `rest.auth.…`.",
+    "Catalog.ssl": "For PyIceberg and a REST catalog; Java has a truststore.",
+    "Login.type": "The section of this name says more; `noop` is no login at all.",
+    "Login.impl": "`module.Class` of a PyIceberg `AuthManager`, for `custom`.",
+    "Login.basic": "The user.",
+    "Login.google": "What `GoogleAuthManager` takes: `credentials_path`, `scopes`.",
+    "Login.entra": "What `EntraAuthManager` takes: `scopes` and what `DefaultAzureCredential` takes.",
+    "Login.custom": "What the class takes.",
+    "Basic.username": "Its name.",
+    "Basic.password": "Its password.",
+    "Tls.cabundle": "PEM file of the authority.",
+    "Tls.client": "The client's certificate.",
+    "Certificate.cert": "PEM file of the client's certificate.",
+    "Certificate.key": "PEM file of its key.",
     "Spark.remote": "`sc://host:port`.",
     "Spark.conf": "Settings of the sessions.",
     "Lane.poll": "Look for lag so often; a run that serves a table with a short target lag looks more often.",

@@ -15,12 +15,15 @@ from tidemark.engine.config.configuration import load
 SAID = """
 kafka: {{main: {{bootstrap.servers: "h:1"}}}}
 spark: {{remote: "sc://h:1"}}
-catalog:
-  type: rest
-  uri: {uri}
-  auth: {{type: basic, basic: {{username: tide, password: 0042}}}}
-  ssl: {{cabundle: /ca.pem, client: {{cert: {home}/crt.pem, key: {home}/key.pem}}}}
+catalog: {{type: rest, uri: "{uri}", {more}}}
 """
+LOGIN = """auth: {{type: basic, basic: {{username: tide, password: 0042}}}},
+  ssl: {{cabundle: /ca.pem, client: {{cert: {home}/crt.pem, key: {home}/key.pem}}}}"""
+
+
+def lake_of(home, uri, more):
+    (home / "platform.yaml").write_text(SAID.format(uri=uri, more=more.format(home=home)))
+    return Lake(load(home / "platform.yaml", home / "contracts", environ={}, home=home))
 
 
 @pytest.fixture
@@ -50,8 +53,7 @@ def server():
 def test_a_login_and_certificates_are_those_of_the_platform_file(server, tmp_path):
     """Given mappings in PyIceberg's words, and a password of digits, when the catalog is opened, then a missing file is named, or it logs in so; Spark is told nothing of them."""
     uri, logins = server
-    (tmp_path / "platform.yaml").write_text(SAID.format(uri=uri, home=tmp_path))
-    lake = Lake(load(tmp_path / "platform.yaml", tmp_path / "contracts", environ={}, home=tmp_path))
+    lake = lake_of(tmp_path, uri, LOGIN)
     with pytest.raises(Stopped, match=f"{tmp_path}/crt.pem") as caught:
         lake.catalog  # noqa: B018 - opened on first use
     assert caught.value.state == "misconfigured"
@@ -63,3 +65,18 @@ def test_a_login_and_certificates_are_those_of_the_platform_file(server, tmp_pat
     assert catalog._session.cert == (f"{tmp_path}/crt.pem", f"{tmp_path}/key.pem")
     assert type(catalog._load_file_io({}, f"file://{tmp_path}")).__name__ == FILE_IO.rpartition(".")[2]
     assert not [key for key in lake.platform.catalog.spark_conf() if key.endswith((".auth", ".ssl"))]
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        "{{type: google, google: {{credential_path: a}}}}",
+        "{{type: custom, impl: nowhere.Login}}",
+        "{{type: custom, impl: pathlib.Path}}",
+    ],
+)
+def test_a_login_that_cannot_work_is_no_outage(server, tmp_path, login):
+    """Given arguments that a login does not take, or a class that is none, when the catalog is opened, then the platform file is to blame."""
+    with pytest.raises(Stopped, match=r"catalog in platform\.yaml") as caught:
+        lake_of(tmp_path, server[0], f"auth: {login}").catalog  # noqa: B018 - opened on first use
+    assert caught.value.state == "misconfigured"

@@ -3,14 +3,14 @@
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from tidemark.domain.config.login import Login, Tls
 from tidemark.domain.config.naming import Identifier
-from tidemark.domain.config.section import PropertyValue, Section
-from tidemark.domain.config.written import Written
+from tidemark.domain.config.section import REVEAL, PropertyValue, Section
 from tidemark.domain.errors import TidemarkError
-from tidemark.domain.secrets import Properties, is_secret
+from tidemark.domain.secrets import Properties
 
 CatalogType = Literal["rest", "glue", "hive", "sql"]
 PLAIN_KEYS = frozenset({"credential", "token", "scope", "audience", "resource", "prefix", "pool_pre_ping"})
@@ -39,22 +39,6 @@ def _by_product(value: Any) -> Any:
     return value
 
 
-_LOGINS = ("basic", "oauth2", "google", "entra", "custom", "legacyoauth2", "noop")
-
-
-def _login(value: dict[str, Any]) -> dict[str, Any]:
-    if value.get("type") not in _LOGINS:
-        raise PydanticCustomError("auth", "needs a type: {known}", {"known": ", ".join(_LOGINS)})
-    return {key: _as_written(each, key) for key, each in value.items()}
-
-
-def _as_written(value: Any, key: str) -> Any:
-    """A password of digits is text; a number of seconds is none."""
-    if isinstance(value, dict):
-        return {name: _as_written(each, str(name)) for name, each in value.items()}
-    return value.text if isinstance(value, Written) and is_secret(key) else value
-
-
 class Catalog(Section):
     """Where the tables are; any further Iceberg property stands beside these keys."""
 
@@ -65,8 +49,8 @@ class Catalog(Section):
     type: Annotated[CatalogType, BeforeValidator(_by_product)]
     uri: str | None = Field(None, min_length=1)
     warehouse: str | None = Field(None, min_length=1)
-    auth: Annotated[dict[str, Any], AfterValidator(_login)] | None = None
-    ssl: dict[str, Any] | None = None
+    auth: Login | None = None
+    ssl: Tls | None = None
 
     @property
     def properties(self) -> Properties:
@@ -89,7 +73,8 @@ class Catalog(Section):
         if self.type == "sql" and not (self.uri or "").startswith("sqlite"):
             # A server that was restarted, or whatever cuts idle connections on the way, is no outage.
             extras.setdefault("pool_pre_ping", "true")
-        mappings = {key: value for key, value in (("auth", self.auth), ("ssl", self.ssl)) if value}
+        sections = (("auth", self.auth), ("ssl", self.ssl))
+        mappings = {key: said.model_dump(context=REVEAL, exclude_none=True) for key, said in sections if said}
         return {"type": self.type, **self._place(), **extras, **mappings}
 
     def spark_conf(self) -> dict[str, str]:

@@ -25,6 +25,7 @@ _KINDS = {
     "tuple": "a list",
     "list": "a list",
 }
+_SECTIONS = ("dict", "model")
 _COLLECTIONS = (Mapping, list, tuple)
 _BOUNDS = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le")}
 MAX_DEPTH = 6
@@ -139,8 +140,12 @@ def _message(detail: ErrorDetails, shown: str) -> str:
     if kind.startswith(("datetime", "timezone")):
         return f"{shown} is not a time with its zone, like 2026-01-01T00:00:00Z"
     if (wanted := kind.rpartition("_")[0].partition("_")[0]) in _KINDS:
-        many = isinstance(detail["input"], _COLLECTIONS)
-        return f"must be {_KINDS[wanted]}, not {shown}" if many else f"{shown} must be {_KINDS[wanted]}"
+        must = f"must be {_KINDS[wanted]}"
+        if isinstance(detail["input"], _COLLECTIONS):
+            must = f"{must}, not {shown}"
+        elif wanted not in _SECTIONS:  # in the place of one may stand a secret of it
+            must = f"{shown} {must}"
+        return must
     return detail["msg"]
 
 

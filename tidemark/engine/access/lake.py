@@ -22,7 +22,7 @@ from tidemark.domain.secrets import redact_text
 from tidemark.engine.access.kafka import KafkaAdmin
 from tidemark.engine.access.listening import listens
 from tidemark.engine.access.metadata_files import spare_parsing
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import named, state_of_error
 from tidemark.engine.access.registry import Registry
 from tidemark.engine.access.spark import configure, connect, has_own_writer, verify
 from tidemark.engine.access.table_state import TableState, read_state
@@ -74,7 +74,7 @@ class Lake:
                         spare_parsing()
                         AVAILABLE_CATALOGS[CatalogType.REST] = _rest_catalog
                         properties = {PY_IO_IMPL: FILE_IO, **block.pyiceberg_properties()}
-                        self._catalog = tolerant(load_catalog(block.name, **properties))
+                        self._catalog = tolerant(_loaded(block.name, properties))
                 except Outage as outage:
                     self._unopened = 2 * time.monotonic() - began, outage
                     raise
@@ -223,6 +223,16 @@ def renewing_spark(lake: Lake) -> Iterator[None]:
         if outage.state == "spark_down":
             lake.lose_spark()
         raise
+
+
+def _loaded(name: str, properties: Properties) -> Catalog:
+    try:
+        return load_catalog(name, **properties)
+    except (TypeError, ValueError, ImportError, AttributeError) as error:
+        if state_of_error(error) != "failed":
+            raise
+        why = f"catalog in platform.yaml: {type(error).__name__}: {error}"
+        raise Stopped("misconfigured", NO_TABLE, why) from error
 
 
 def _rest_catalog(name: str, properties: Properties) -> Catalog:
