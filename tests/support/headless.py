@@ -158,7 +158,7 @@ def _tidemark(words: Sequence[str]) -> int:
 
     sys.argv = ["tidemark", *words]
     try:
-        app()
+        app(list(words))  # told the words, it leaves the process to us
     except SystemExit as end:
         return int(end.code or 0)
     return 0

@@ -11,10 +11,11 @@ import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -78,7 +79,7 @@ class Commands(TyperGroup):
             else:
                 code = report(error, as_json=as_json)
         if standalone_mode:
-            sys.exit(code or 0)
+            _end(code or 0, own=args is None)
         return code
 
     def invoke(self, ctx: Any) -> Any:
@@ -101,6 +102,16 @@ def end_as_by_ctrl_c(*numbers: signal.Signals) -> None:
 
 def _as_interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
+
+
+def _end(code: int, *, own: bool) -> NoReturn:
+    """An interrupted process of its `own` ends at once: Python itself would wait for threads that still look."""
+    if code == INTERRUPTED and own:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def debugging() -> bool:

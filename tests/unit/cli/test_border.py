@@ -4,8 +4,11 @@ import errno
 import json
 import os
 import shlex
+import signal
+import socket
 import subprocess
 import sys
+import time
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
@@ -245,6 +248,29 @@ def test_sigterm_interrupts_any_command() -> None:
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (told.returncode, json.loads(told.stdout)["error"]["kind"]) == (130, "Interrupted")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_only_looks_ends_at_once(home: Path, number: signal.Signals) -> None:
+    """Given a catalog that takes a request and does not answer, when the command is interrupted, then it waits for no thread that looks."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(30)
+        (home / "contracts" / "orders.yaml").write_text("topic: orders\nvalue: {format: raw}\n")
+        (home / "platform.yaml").write_text(
+            "kafka: {main: {bootstrap.servers: '127.0.0.1:1'}}\nspark: {remote: 'sc://127.0.0.1:1'}\n"
+            f"catalog: {{type: rest, uri: 'http://127.0.0.1:{silent.getsockname()[1]}'}}\n"
+        )
+        command = [sys.executable, "-m", "tidemark.cli.main", "status", "--json"]
+        environment = {**os.environ, "TIDEMARK_CONFIG": str(home / "platform.yaml")}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+            asked, _ = silent.accept()
+            asked.recv(1)
+            process.send_signal(number)
+            began = time.monotonic()
+            out, _ = process.communicate()
+            asked.close()
+    assert (process.returncode, json.loads(out)["error"]["kind"]) == (130, "Interrupted")
+    assert time.monotonic() - began < 10, "the catalog has 30 s"
 
 
 def test_an_interrupted_start_of_the_stack_answers_under_json_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,9 @@
 """One look at many tables at once: few requests to each Kafka cluster, catalog loads in parallel (see status.py)."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -27,9 +28,19 @@ CONNECT = 2.0
 T = TypeVar("T")
 
 
+@contextmanager
+def looking(name: str) -> Iterator[Executor]:
+    """A pool whose threads nobody waits for where the look is interrupted: they change nothing."""
+    pool = ThreadPoolExecutor(PARALLEL, thread_name_prefix=name)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
 def look(lake: Lake, contracts: Sequence[Contract], memories: Mapping[str, Memory]) -> list[Facts]:
     """The facts of every table, in the order given; `memories` are those of earlier looks."""
-    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="status") as pool:
+    with looking("status") as pool:
         found = list(pool.map(lambda facts: _with_quarantine(lake, facts), _fitted(lake, contracts, pool)))
         found = list(pool.map(lambda facts: _with_clock(lake, facts), found))
     found = _with_headroom(lake, found)
@@ -52,7 +63,7 @@ def _gone(lake: Lake, facts: Facts) -> Facts:
 
 def unread(lake: Lake, contracts: Sequence[Contract]) -> list[Facts]:
     """Of each table, in the order given, only what says how long Kafka keeps what was not read yet."""
-    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="headroom") as pool:
+    with looking("headroom") as pool:
         return _with_headroom(lake, _fitted(lake, contracts, pool))
 
 

@@ -1,7 +1,6 @@
 """How every upsert table stands: both ledgers from the catalog, nothing else. A shape of `tidemark status`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 from tidemark.domain.cadence.freshness import Judgement, judge_merge
@@ -13,7 +12,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.listening import listens
 from tidemark.engine.access.outages import named
 from tidemark.engine.look.status import Hint, Status
-from tidemark.engine.look.tables import CONNECT, PARALLEL, asked
+from tidemark.engine.look.tables import CONNECT, asked, looking
 from tidemark.engine.merge.pair import Pair, read_pair
 
 
@@ -30,7 +29,7 @@ def upsert_statuses(
     """
     known = list(tables)
     at = datetime.now(UTC)
-    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="status") as pool:
+    with looking("status") as pool:
         found = list(pool.map(lambda each: asked(lambda: read_pair(lake, each)), known))
     told = ask([each.contract.table for each, (pair, _) in zip(known, found, strict=True) if _waits(pair)])
     unmade = [each.append for each, (pair, _) in zip(known, found, strict=True) if _unmade(pair)]
