@@ -110,8 +110,8 @@ CONTRACT = {
     "Compaction.max_bytes": "Bytes that one run rewrites at most; binary.",
     "Snapshots.max_age": "Younger snapshots stay.",
     "Snapshots.min_keep": "So many stay however old they are.",
-    "Snapshots.max_count": "Beyond this the oldest go, however young they are; unless said, also beyond 16 MB of "
-    "ledgers, which is 737 for a topic of 500 partitions.",
+    "Snapshots.max_count": "Beyond this the oldest go, however young they are; unless said, also beyond 8 MB of "
+    "ledgers, which is 369 for a topic of 500 partitions.",
     "Orphans.older_than": "Younger files stay.",
 }
 

@@ -14,6 +14,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.types import StringType
 
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
+from tidemark.domain.maintenance.snapshot_keep import LEDGER_ROOM
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import MetadataFiles, _parsed, _parsed_on, commit
 from tidemark.engine.access.table_state import ancestors
@@ -54,7 +55,9 @@ def test_tables_that_were_looked_at_longest_ago_make_room():
     files.keep("d/1.json", of(20))
     assert [name for name in "abcd" if files.find(f"{name}/1.json")] == ["a", "c", "d"]
     files.keep("e/1.json", of(1000))
-    assert not any(files.find(f"{name}/1.json") for name in "abcde")
+    assert [name for name in "abcde" if files.find(f"{name}/1.json")] == ["e"], (
+        "the next look asks for it again"
+    )
 
 
 def test_snapshots_with_long_ledgers_take_more_room():
@@ -64,6 +67,15 @@ def test_snapshots_with_long_ledgers_take_more_room():
     files.keep("b/1.json", of(20, "x" * 400))
     files.keep("c/1.json", of(3, "x" * 45_000))
     assert [name for name in "abc" if files.find(f"{name}/1.json")] == ["b", "c"]
+
+
+def test_tables_whose_ledgers_fill_their_room_leave_others_theirs():
+    """Given two tables of 500 partitions with as many snapshots as maintenance leaves them, then a third stays known beside them."""
+    files, ledger = MetadataFiles(), "x" * 45_500
+    files.keep("a/1.json", of(2000))
+    for name in "bc":
+        files.keep(f"{name}/1.json", of(2 * LEDGER_ROOM // len(ledger), ledger))
+    assert [name for name in "abc" if files.find(f"{name}/1.json")] == ["a", "b", "c"]
 
 
 @pytest.fixture

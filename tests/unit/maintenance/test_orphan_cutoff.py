@@ -89,7 +89,7 @@ COLUMNS = pa.schema([("id", pa.int64())])
 
 @pytest.fixture
 def lake(tmp_path, monkeypatch):
-    monkeypatch.setattr(metadata_files, "_FILES", MetadataFiles(0))  # a process that has never read a table
+    monkeypatch.setattr(metadata_files, "_FILES", MetadataFiles())
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
     return SimpleNamespace(catalog=catalog, locations={}, folder=f"file://{tmp_path}")
 
@@ -101,8 +101,9 @@ def made(lake, name, location=None):
 
 
 def broken(lake, name):
-    """A table whose metadata file is gone, as after the restore of a catalog from a backup."""
+    """A table whose metadata file is gone, as after the restore of a catalog from a backup, and was never read here."""
     Path(made(lake, name).metadata_location.removeprefix("file://")).unlink()
+    metadata_files._FILES = MetadataFiles()
 
 
 def test_a_table_of_any_namespace_in_the_same_folder_is_noticed_and_each_is_asked_once(lake, monkeypatch):

@@ -14,9 +14,9 @@ from tidemark.domain.config.contract import Snapshots
 from tidemark.domain.ledger.ledger import BRANCH_PREFIX, LEDGER_TAG
 from tidemark.domain.times import DAY_MS
 
-LEDGER_ROOM = 16 * 1024**2
+LEDGER_ROOM = 8 * 1024**2
 """Letters of a table's ledgers, all of which each commit writes again: of 50 partitions 2,000 snapshots stay below it,
-of 500 some 700 snapshots."""
+of 500 some 370 snapshots."""
 LEASE_PREFIX = f"{BRANCH_PREFIX}maintenance_"
 MAIN = "main"
 

@@ -21,8 +21,10 @@ from pyiceberg.typedef import UTF8, IcebergBaseModel
 
 from tidemark.engine.access.table_state import ledger_size
 
-ROOM = 10_000
-"""Snapshots of all tables together that are kept parsed, some 4 KiB each; the newest file of a table alone."""
+ROOM = 20_000
+"""Snapshots of all tables together that are kept parsed, some 4 KiB each; the newest file of a table alone.
+
+A table whose ledgers fill `LEDGER_ROOM` counts for a quarter or so."""
 _LONG = 4_096
 """Letters of a ledger, which every second snapshot has, parsed and as JSON, for which each counts once more."""
 _NEWEST = 10
@@ -63,7 +65,7 @@ class MetadataFiles:
             self._drop(_folder(location))
             self._by_folder[_folder(location)] = (location, metadata)
             self._taken += _size(metadata)
-            while self._taken > self._room:
+            while self._taken > self._room and len(self._by_folder) > 1:
                 oldest = next(iter(self._by_folder))
                 self._drop(oldest)
                 self._texts.pop(oldest, None)
