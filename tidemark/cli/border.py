@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
+from threading import Event
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
@@ -33,6 +34,8 @@ _CLOSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
 """A folder that is another user's, is mounted to be read alone, or is a file: of the machine, not a fault of ours."""
 _FOUND = (Stopped, Outage, Overtaken, ServiceFailed, DownloadFailed)
 _UsageError: Any = typer.BadParameter.__base__
+_interrupted = Event()
+"""Set by the first signal; a command that waits for it, as `metrics`, then ends with 0."""
 
 
 class Commands(TyperGroup):
@@ -51,7 +54,7 @@ class Commands(TyperGroup):
     ) -> Any:
         """Run a command and end the process with its exit code."""
         without_proxy(os.environ)
-        end_as_by_ctrl_c(signal.SIGTERM)
+        end_as_by_ctrl_c(signal.SIGINT, signal.SIGTERM)
         words = list(sys.argv[1:] if args is None else args)
         if "--debug" in words:
             words.remove("--debug")
@@ -101,12 +104,13 @@ def end_as_by_ctrl_c(*numbers: signal.Signals) -> None:
 
 
 def _as_interrupt(_number: int, _frame: FrameType | None) -> None:
+    _interrupted.set()
     raise KeyboardInterrupt
 
 
 def _end(code: int, *, own: bool) -> NoReturn:
     """An interrupted process of its `own` ends at once: Python itself would wait for threads that still look."""
-    if code == INTERRUPTED and own:
+    if own and (code == INTERRUPTED or _interrupted.is_set()):
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError):
                 stream.flush()

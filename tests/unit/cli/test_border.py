@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
@@ -250,9 +252,9 @@ def test_sigterm_interrupts_any_command() -> None:
     assert (told.returncode, json.loads(told.stdout)["error"]["kind"]) == (130, "Interrupted")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_command_that_only_looks_ends_at_once(home: Path, number: signal.Signals) -> None:
-    """Given a catalog that takes a request and does not answer, when the command is interrupted, then it waits for no thread that looks."""
+@contextmanager
+def looking(home: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], Callable[[], None]]]:
+    """A command over a catalog that takes a request and does not answer; the second waits until one is asked."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(30)
         (home / "contracts" / "orders.yaml").write_text("topic: orders\nvalue: {format: raw}\n")
@@ -260,17 +262,39 @@ def test_a_command_that_only_looks_ends_at_once(home: Path, number: signal.Signa
             "kafka: {main: {bootstrap.servers: '127.0.0.1:1'}}\nspark: {remote: 'sc://127.0.0.1:1'}\n"
             f"catalog: {{type: rest, uri: 'http://127.0.0.1:{silent.getsockname()[1]}'}}\n"
         )
-        command = [sys.executable, "-m", "tidemark.cli.main", "status", "--json"]
+        command = [sys.executable, "-m", "tidemark.cli.main", *words]
         environment = {**os.environ, "TIDEMARK_CONFIG": str(home / "platform.yaml")}
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-            asked, _ = silent.accept()
-            asked.recv(1)
-            process.send_signal(number)
-            began = time.monotonic()
-            out, _ = process.communicate()
-            asked.close()
+        with (
+            subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process,
+            ExitStack() as asked,
+        ):
+            yield process, lambda: asked.enter_context(silent.accept()[0]).recv(1) and None
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_only_looks_ends_at_once(home: Path, number: signal.Signals) -> None:
+    """Given a catalog that does not answer, when the command is interrupted, then it waits for no thread that looks."""
+    with looking(home, "status", "--json") as (process, until_asked):
+        until_asked()
+        process.send_signal(number)
+        began = time.monotonic()
+        out, _ = process.communicate()
+        took = time.monotonic() - began
     assert (process.returncode, json.loads(out)["error"]["kind"]) == (130, "Interrupted")
-    assert time.monotonic() - began < 10, "the catalog has 30 s"
+    assert took < 10, "the catalog has 30 s"
+
+
+def test_metrics_end_at_once_though_somebody_reads_them(home: Path) -> None:
+    """Given a scrape that waits for a catalog, when the command is told to end, then it does, as meant."""
+    with looking(home, "metrics", "--port", "0") as (process, until_asked):
+        port = int(process.stdout.readline().partition("127.0.0.1:")[2].partition("/")[0])
+        with socket.create_connection(("127.0.0.1", port)) as scrape:
+            scrape.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            until_asked()
+            process.send_signal(signal.SIGTERM)
+            began = time.monotonic()
+            assert process.wait() == 0
+            assert time.monotonic() - began < 10, "the catalog has 30 s"
 
 
 def test_an_interrupted_start_of_the_stack_answers_under_json_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ MISTAKES = [
     ("auth: {type: google, impl: a.B}", "auth", "impl", None),
     ("ssl: {ca_bundle: /ca.pem}", "ssl.ca_bundle", "unknown key", "cabundle"),
     ("ssl: {client: /crt.pem}", "ssl.client", "must be a mapping", None),
-    ("ssl: {client: {cert: /crt.pem}}", "ssl.client.key", "is missing", None),
+    ("ssl: {client: {key: /key.pem}}", "ssl.client.cert", "is missing", None),
 ]
 
 
@@ -64,7 +64,10 @@ def test_passwords_of_digits_are_the_digits(installation):
     for auth, path in (
         ("{type: basic, basic: {username: u, password: 0042}}", ("basic", "password")),
         ("{type: custom, impl: a.B, custom: {client_secret: 0042}}", ("custom", "client_secret")),
+        ("{type: custom, impl: a.B, custom: {at: {client_secret: 0042}}}", ("custom", "at", "client_secret")),
     ):
         installation.platform(PLATFORM.replace('"http://catalog"', f'"http://c", auth: {auth}'))
         found = installation.load().platform.catalog.pyiceberg_properties()["auth"]
-        assert found[path[0]][path[1]] == "0042"
+        for key in path:
+            found = found[key]
+        assert found == "0042"

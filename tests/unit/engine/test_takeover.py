@@ -40,7 +40,7 @@ class Lake:
     def __init__(self, folder: Path) -> None:
         self.catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
         self.platform = SimpleNamespace(catalog=SimpleNamespace(type="sql"))
-        self.configuration = SimpleNamespace(contracts=())
+        self.configuration = SimpleNamespace(contracts=(), loaded={})
         self.made_by: dict[str, str] = {}
         self.passed_over: dict[str, float] = {}
         self.loaded = lambda _: True
@@ -82,7 +82,7 @@ class Lake:
     def declare(self, *contracts: Contract) -> None:
         declared = Origin("contract", "/contracts/orders.yaml", 1)
         origins = {each.table: {"topic": declared} for each in contracts}
-        self.configuration = SimpleNamespace(contracts=contracts, origins=origins)
+        self.configuration = SimpleNamespace(contracts=contracts, origins=origins, loaded={})
 
 
 def _set(lake: Any, table: str, properties: dict[str, str]) -> None:
@@ -415,21 +415,22 @@ class TestATableThatTheContractNamesAnew:
         else:
             assert renaming(lake, now).verdict == "review"
 
-    @pytest.mark.parametrize("known", ["runs", "this process", ""])
+    @pytest.mark.parametrize("known", ["its topic", "this process", "another topic", "Dagster alone"])
     @pytest.mark.parametrize("error", [ForbiddenError, FileNotFoundError("gone.metadata.json")])
     def test_is_not_made_anew_where_the_old_one_may_not_be_read_or_lost_its_metadata(
         self, lake: Any, monkeypatch: pytest.MonkeyPatch, known: str, error: Any
     ) -> None:
-        """Given a table in another namespace that stops for good, when runs or this process know it, then so does the new name's first load, which says how to go on; a foreign one beside the contracts' tables stops nothing."""
+        """Given a table in another namespace that stops for good, when it is known to hold the topic, then so does the new name's first load, which says how to go on; another's, or what is no append table, stops nothing."""
         lake.load("lake.orders")
-        lake.loaded = lambda table: known == "runs" and table == "lake.orders"
         now = contract("prod.orders")
         lake.declare(now, contract("lake.clicks", topic="clicks"))
+        seen = {"its topic": "orders", "another topic": "clicks"}
+        lake.configuration.loaded = {"lake.orders": ["main", seen[known]]} if known in seen else {}
         if known == "this process":
             renaming(lake, now)
         kind = error if isinstance(error, type) else lambda _: error
         monkeypatch.setattr(lake.catalog, "load_table", _failing(lake, "lake.orders", 9, kind))
-        if not known:
+        if known not in {"its topic", "this process"}:
             assert renaming(lake, now) is None
             return
         with pytest.raises(Stopped, match=r"lake\.orders is (permission_denied|table_missing)") as stopped:

@@ -72,6 +72,7 @@ def assemble(sources: Sources) -> Configuration:
             Pattern(each.said.cluster, each.said.topics, each.file) for each in declared if each.said.topics
         ),
         tuple(left_out),
+        sources.loaded,
     )
 
 

@@ -1,6 +1,6 @@
 """The configuration of one installation: the platform, and one contract per table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemark.domain.config.contract import Contract
@@ -26,6 +26,7 @@ class Configuration:
 
     `origins`: table -> dotted key -> where its value was set. `left_out`: topics that a pattern matched and
     that cannot have a table (the name is taken or impossible); the others go on without them.
+    `loaded`: table -> [cluster, topic] that it was loaded from, where that was seen; also of tables without a contract.
     """
 
     platform: Platform
@@ -33,6 +34,7 @@ class Configuration:
     origins: Mapping[str, Mapping[str, Origin]] = field(default_factory=dict)
     patterns: tuple[Pattern, ...] = ()
     left_out: tuple[Problem, ...] = ()
+    loaded: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def contract(self, table: str) -> Contract:
         """The contract of `table` (namespace.name).

@@ -20,12 +20,11 @@ def _not_oauth2(value: Any) -> Any:
     return value
 
 
-def _as_written(values: dict[str, Any]) -> dict[str, Any]:
+def _as_written(value: Any, key: str = "") -> Any:
     """A password of digits is text; a number of seconds is none."""
-    return {
-        key: each.text if isinstance(each, Written) and is_secret(key) else each
-        for key, each in values.items()
-    }
+    if isinstance(value, dict):
+        return {name: _as_written(each, name) for name, each in value.items()}
+    return value.text if isinstance(value, Written) and is_secret(key) else value
 
 
 class Basic(Section):
@@ -59,10 +58,10 @@ class Login(Section):
 
 
 class Certificate(Section):
-    """The client's own, as PEM files."""
+    """The client's own, as PEM files; a file may hold both."""
 
     cert: str = Field(min_length=1)
-    key: str = Field(min_length=1)
+    key: str | None = Field(None, min_length=1)
 
 
 class Tls(Section):

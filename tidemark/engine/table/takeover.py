@@ -37,8 +37,8 @@ PASSED_OVER = 60.0
 
 def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
     """The plan to rename the table that this contract used to make; None when there is none."""
-    file = contract_file(lake, contract)
-    former = [each for each in (unclaimed(lake, made_by=file) if file else ()) if _same_topic(each, contract)]
+    declared = contract_file(lake, contract)
+    former = [each for each in (unclaimed(lake, contract) if declared else ()) if _same_topic(each, contract)]
     if not former:
         return None
     names = ", ".join(each.table for each in former)
@@ -183,25 +183,28 @@ def releases(lake: Lake) -> list[SchemaPlan]:
     ]
 
 
-def unclaimed(lake: Lake, made_by: str | None = None) -> Iterator[TableState]:
+def unclaimed(lake: Lake, contract: Contract | None = None) -> Iterator[TableState]:
     """Append tables of Tidemark that no contract of this configuration names; the shadow of a backfill is none.
 
-    `made_by`: only those of one contract file. Which file has made a table is looked at once, or the first loads of
-    many topics would each read all foreign tables of the catalog.
+    `contract`: only those of its file. Which file has made a table is looked at once, or the first loads of many
+    topics would each read all foreign tables of the catalog.
 
     Raises:
-        Stopped, Outage: one cannot be read that may be of that file (`_may_be_ours`).
+        Stopped, Outage: one cannot be read that may be what `contract` has made before (`_may_be_its`).
     """
     unread, dead = list[str](), list[str]()
-    yield from _read(lake, _others(lake.catalog, _names(lake.configuration)), made_by, unread)
-    if unread and made_by is not None:
+    yield from _read(lake, _others(lake.catalog, _names(lake.configuration)), contract, unread)
+    if unread and contract is not None:
         time.sleep(PAUSE)
-        yield from _read(lake, unread, made_by, dead)
+        yield from _read(lake, unread, contract, dead)
         lake.passed_over.update(dict.fromkeys(dead, time.monotonic() + PASSED_OVER))
 
 
-def _read(lake: Lake, tables: Iterable[str], made_by: str | None, unread: list[str]) -> Iterator[TableState]:
+def _read(
+    lake: Lake, tables: Iterable[str], contract: Contract | None, unread: list[str]
+) -> Iterator[TableState]:
     """Those of `tables` that are meant; `unread` gets what does not answer and stops nobody."""
+    made_by = contract_file(lake, contract) if contract else None
     for table in tables:
         if made_by is not None and lake.made_by.get(table, made_by) != made_by:
             continue
@@ -211,7 +214,7 @@ def _read(lake: Lake, tables: Iterable[str], made_by: str | None, unread: list[s
             with named(table):
                 state = read_state(lake.catalog, table, required=False)
         except (Stopped, Outage) as error:
-            if made_by is not None and _may_be_ours(lake, table, error):
+            if contract is not None and _may_be_its(lake, contract, table, error):
                 error.next_step += (
                     "; if it is gone for good, drop it from the catalog, or load the table that takes its place anew: "
                     "tidemark accept TABLE --first-load --reason …"
@@ -228,14 +231,20 @@ def _read(lake: Lake, tables: Iterable[str], made_by: str | None, unread: list[s
             yield state
 
 
-def _may_be_ours(lake: Lake, table: str, error: Stopped | Outage) -> bool:
-    """Of a table that is unread: it was read before, or some run has loaded it.
+def _may_be_its(lake: Lake, contract: Contract, table: str, error: Stopped | Outage) -> bool:
+    """Of a table that is unread: whether it may hold the contract's topic, which is told where runs have loaded it.
 
-    One that does not answer also where contracts have tables; beside these it is common to have no rights.
+    Of others, as marts, nobody can say: one that does not answer may be it where contracts have tables or runs know
+    it, one without rights only where it was read before.
     """
+    loaded_from = lake.configuration.loaded.get(table)
+    if loaded_from is not None:
+        return list(loaded_from) == [contract.cluster, contract.topic]
     used = {name.partition(".")[0] for name in _names(lake.configuration)}
-    beside = isinstance(error, Outage) and table.partition(".")[0].lower() in used
-    return table in lake.made_by or beside or lake.loaded(table)
+    silent = isinstance(error, Outage)
+    return table in lake.made_by or (
+        silent and (table.partition(".")[0].lower() in used or lake.loaded(table))
+    )
 
 
 def _others(catalog: Catalog, ours: Collection[str]) -> Iterator[str]:
