@@ -30,7 +30,9 @@ from tidemark.engine.operate.backfill import backfill
 from tidemark.engine.operate.backfill_plan import Asked
 from tidemark.engine.operate.pause import pause, resume
 from tidemark.engine.operate.rollback import Target, rollback
+from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.history import history
+from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table import races
 from tidemark.engine.table.first_load import DECLARED_IN, contract_file
 from tidemark.engine.table.operations import Signature, log_table
@@ -176,6 +178,43 @@ def test_a_table_that_lost_its_ledger_is_renamed_and_that_is_logged(tmp_path: Pa
     assert [each["by"] for each in history(lake.state("shop.orders", ledger=False))] == ["ann"]
     assert _logged(lake) == {("approve", "ann")}
     assert _stopped(lake.state, "shop.orders").state == "ledger_missing"
+
+
+def test_an_approval_logs_the_changes_that_it_made(tmp_path: Path) -> None:
+    """Given a plan of a new column that waits and of a type that no approval can change, when it is approved, then the log has the column alone."""
+    said = ORDERS.replace("{id: bigint}", "{id: string, note: string}")
+    lake = lake_in(tmp_path, f"{said}schema_changes: {{add_column: review}}\n")
+    lake.catalog.create_table("shop.orders", ROWS.schema, properties={OWNED: "orders"})
+    _append(lake, RECEIPT)
+    contract = lake.configuration.contract("shop.orders")
+    state = lake.state("shop.orders")
+    waits = plan_evolution(contract, state, read_schemas(lake, contract))
+    assert waits.of("impossible")
+    approve(lake, contract, waits.id, ANN)
+    [done] = history(lake.state("shop.orders"))
+    [row] = lake.catalog.load_table(log_table(lake)).scan().to_arrow().to_pylist()
+    assert json.loads(row["arguments"])["changes"] == done["changes"]
+    assert "note" in {each["path"] for each in done["changes"]}
+    assert "impossible" not in {each["verdict"] for each in done["changes"]}
+
+
+def test_an_approval_that_is_logged_late_has_both_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given an approval of somebody whom the host knows by another name that died before its row, when it is repeated, then the row has the declared and the authenticated name."""
+    lake = lake_in(tmp_path, ORDERS)
+    now = lake.configuration.contract("shop.orders")
+    made = {OWNED: "orders", DECLARED_IN: contract_file(lake, now)}
+    former = lake.catalog.create_table("shop.before", ROWS.schema, properties=made)
+    former.append(ROWS, snapshot_properties=RECEIPT)
+    plan = renaming(lake, now)
+    assert plan is not None
+    known = replace(ANN, authenticated="ann@corp")
+    with dying_at(monkeypatch, "unrecorded"):
+        approve(lake, now, plan.id, known)
+    late = approve(lake, now, plan.id, replace(known, run_id="run-2"))
+    assert (late.by, late.authenticated, late.run_id) == ("ann", "ann@corp", "run-1")
+    assert [each["by"] for each in history(lake.state("shop.orders"))] == ["ann@corp"]
 
 
 def _logged(lake: Lake) -> set[tuple[str, str]]:

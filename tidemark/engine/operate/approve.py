@@ -48,7 +48,7 @@ def approve(lake: Lake, contract: Contract, plan: str, signature: Signature) -> 
             next_step="ask one of them, or mend `approvers` in the contract",
             table=contract.table,
         )
-    approval = Approval(plan, who, signature.reason)
+    approval = Approval(plan, who, signature.reason, signature.by, signature.authenticated)
     for _ in range(LOOKS - 1):
         with suppress(Overtaken):
             return _approve(lake, contract, approval, signature)
@@ -107,8 +107,8 @@ def _logged_late(
         return None
     for entry in reversed(history(finish(lake, contract, state, waits))):
         if entry["plan"] == plan and entry["by"] != "contract":
-            changes = entry["changes"]
-            return log_unfinished_act(lake, entry, "approve", state.table, plan=plan, changes=changes)
+            says, changes = {**entry, "by": entry.get("declared") or entry["by"]}, entry["changes"]
+            return log_unfinished_act(lake, says, "approve", state.table, plan=plan, changes=changes)
     return None
 
 
@@ -127,7 +127,7 @@ def _logged(lake: Lake, state: TableState, waits: SchemaPlan, signature: Signatu
         signature,
         "approve",
         state.table,
-        {"plan": waits.id, "changes": [c.as_json() for c in waits.changes]},
+        {"plan": waits.id, "changes": [c.as_json() for c in waits.of("apply", "review")]},
         state.head,
         state.head,
     )

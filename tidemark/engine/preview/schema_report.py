@@ -18,7 +18,7 @@ def schema_report(lake: Lake, contract: Contract) -> dict[str, Any]:
 
     Columns are all fields at any depth: {"id", "path", "type", "required", "doc"}; the type of a struct, list or map is
     just that word, its parts follow. History, oldest first: {"plan", "at", "by", "reason", "run_id", "schema_ids",
-    "changes"}.
+    "changes", "declared", "authenticated"}.
 
     Raises:
         Refused: the table does not exist.

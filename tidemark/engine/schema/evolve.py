@@ -48,11 +48,13 @@ LOOKS = 3
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Who lets a parked plan through, and why."""
+    """Who lets a parked plan through, and why. `by`: the authenticated name, or else the declared one."""
 
     plan: str
     by: str
     reason: str
+    declared: str | None = None
+    authenticated: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +277,8 @@ def _entry(
         "plan": plan.id,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "by": approval.by if approval else "contract",
+        "declared": approval.declared if approval else None,
+        "authenticated": approval.authenticated if approval else None,
         "reason": approval.reason if approval else "",
         "run_id": run_id,
         "schema_ids": sorted({c.schema_id for c in done} - {NO_ID}),
