@@ -79,8 +79,8 @@ def test_what_lies_before_the_first_load_is_loaded_beside_the_ingest(lakehouse, 
     would = done(late, DRY, cutover=True)
     assert (would["step"], would["rows"], would["offsets_left"], late.head) == ("cutover", 100, 0, head)
     assert (would["windows"], would["resumes"]) == (part["windows"], True)
-    whole = done(late, cutover=True)
-    assert (whole["loaded_now"], whole["cutover"]["rows"], whole["cutover"]["by"]) == (0, 100, "ada")
+    whole = done(late, replace(ADA, authenticated="ada@corp"), cutover=True)
+    assert (whole["loaded_now"], whole["cutover"]["rows"], whole["cutover"]["by"]) == (0, 100, "ada@corp")
     assert late.iceberg().properties["tidemark.cutover"]
     assert late.ids() == list(range(110))
     verdict = late.holds_everything()

@@ -144,7 +144,7 @@ def _replace(
         source=planned.source,
         since=planned.since,
         until=planned.until,
-        by=signature.by,
+        by=signature.authenticated or signature.by,
         reason=signature.reason,
         run_id=signature.run_id,
         batch_id=plan.batch_id,
