@@ -64,7 +64,7 @@ def review(contract=CONTRACT, receipts=None, state="fresh", **said):
         status=status,
         receipts=receipts,
         fates=fates_of(receipts),
-        recovery=recovery_of(receipts),
+        recovery=recovery_of(receipts[-1], receipts[0], kafka_asked=True) if receipts else None,
         promises=promises(contract, EmbeddedPlatform.model_validate(stack_connections({}))),
         **given,
     )

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pyiceberg.table import Table
+
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.lineage.column_lineage import (
@@ -33,7 +35,15 @@ from tidemark.engine.preview.foresee import foresee
 from tidemark.engine.schema.history import history
 from tidemark.engine.table.operations import log_table
 from tidemark.review.promises import promises
-from tidemark.review.receipts import Receipt, cutover_of, fates_of, receipts_of, recovery_of, snapshots_of
+from tidemark.review.receipts import (
+    Receipt,
+    cutover_of,
+    fates_of,
+    receipts_of,
+    recovery_of,
+    snapshots_of,
+    way_back,
+)
 
 OPERATIONS = 50
 """Newest lines of the operations log that are shown."""
@@ -147,11 +157,11 @@ def _review(
     lineage = lineage_of({table: seen.columns(table) for table in seen.tables}, lake.configuration.contracts)
     table, unread = asked(lambda: load(lake.catalog, contract.table))
     receipts = receipts_of(table.metadata, contract.table) if table else []
+    changes = history(state) if state and state.exists else []
     found, uncounted = asked(
         lambda: causes(lake, contract.table, contract.quarantine_table, state.ledger if state else None)
     )
-    own = [contract.table, *([current.table] if current else [])]
-    operations, unlisted = asked(lambda: _operations(lake, own))
+    operations, unlisted = asked(lambda: _operations(lake, _names(contract, changes, current)))
     waits = asked(lambda: foresee(lake, contract))[0] if status.state in PLANNED else None
     faults = {"table": unread, "quarantine": uncounted or unread, "operations": unlisted}
     return Review(
@@ -162,8 +172,8 @@ def _review(
         fates=fates_of(receipts),
         quarantine=[each.as_json() for each in found or []],
         snapshots=snapshots_of(table.metadata) if table else {},
-        recovery=recovery_of(receipts),
-        changes=history(state)[::-1] if state and state.exists else [],
+        recovery=_recovery(table, facts, receipts) if table else None,
+        changes=changes[::-1],
         operations=operations or [],
         promises=promises(contract, lake.platform),
         exposed=exposed(contract, lineage, [each.table for each in marts if each.table in reached]),
@@ -214,12 +224,36 @@ def _description(contract: Contract, column: Mapping[str, Any]) -> str:
     return (note.description if note else None) or column.get("doc") or ""
 
 
-def _operations(lake: Lake, tables: Sequence[str]) -> list[dict[str, Any]]:
-    """What people did to the tables, newest first; empty when nobody did."""
+def _recovery(table: Table, facts: Facts, receipts: Sequence[Receipt]) -> dict[str, Any] | None:
+    if not receipts:
+        return None
+    last = receipts[-1]
+    oldest = way_back(table.metadata, facts.contract.table, last.ledger.epoch, facts.topic)
+    return recovery_of(last, oldest, kafka_asked=facts.topic is not None)
+
+
+def _names(
+    contract: Contract, changes: Sequence[Mapping[str, Any]], current: Status | None
+) -> dict[str, str | None]:
+    """The table, its upsert table, and what both were called before, each with the time of its last rename."""
+    renames = [
+        (each["from"], said["at"]) for said in changes for each in said["changes"] if each["kind"] == "rename"
+    ]
+    former: dict[str, str | None] = dict(renames)
+    if current:
+        former |= {f"{name}_current": until for name, until in renames}
+    return {**former, contract.table: None, **({current.table: None} if current else {})}
+
+
+def _operations(lake: Lake, tables: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    """What people did to the tables, each up to its time if it has one, newest first; empty when nobody did."""
     log = load(lake.catalog, log_table(lake))
     if log is None:
         return []
-    about = " or ".join(f"table = '{each}'" for each in tables)
+    about = " or ".join(
+        f"(table = '{each}' and at <= '{until}')" if until else f"table = '{each}'"
+        for each, until in tables.items()
+    )
     newest = log.scan(row_filter=about).to_arrow().sort_by([("at", "descending")]).to_pylist()[:OPERATIONS]
     return [{**row, "at": row["at"].isoformat(), "arguments": _plain(row["arguments"])} for row in newest]
 

@@ -1,9 +1,11 @@
 """What the table's own snapshots tell: batches over time, maintenance, and where it can be recovered to."""
 
 import json
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from pyiceberg.table.metadata import TableMetadata
@@ -11,19 +13,21 @@ from pyiceberg.table.snapshots import Snapshot
 
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.backfill import CUTOVER
-from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Ledger, add_up
+from tidemark.domain.ledger.guard import Topic, another, expired_ranges
+from tidemark.domain.ledger.ledger import Counts, Ledger, add_up
 from tidemark.engine.access.table_state import (
-    ancestors,
     is_receipt,
     is_undone,
     ledger_of,
     made_at,
+    newest_receipt,
+    receipts,
     summary_of,
 )
 from tidemark.engine.verify.provenance import others_since
 
 KEPT = 400
-"""Newest receipts that are looked at; a plot cannot show more."""
+"""Newest receipts that are shown; a plot cannot show more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +62,38 @@ class Receipt:
 
 
 def receipts_of(metadata: TableMetadata, table: str) -> list[Receipt]:
-    """The newest receipts of main, oldest first; what is no ledger of a table's ingest is left out."""
-    found: list[Receipt] = []
-    for snapshot in ancestors(metadata, metadata.current_snapshot_id):
-        text = summary_of(snapshot).get(LEDGER_PROPERTY)
-        if text is None:
-            continue
-        try:
-            found.append(
-                Receipt(snapshot.snapshot_id, made_at(snapshot), Ledger.from_json(text, table=table))
-            )
-        except Stopped:
-            continue
-        if len(found) >= KEPT:
-            break
-    return found[::-1]
+    """The newest receipts of main, oldest first; what is no ledger of a table's ingest is left out.
+
+    Where an expiry of others has left none, the one that the tag has kept.
+    """
+    newest = newest_receipt(metadata)
+    chain = list(receipts(metadata)) or ([newest] if newest else [])
+    found = (_receipt(snapshot, table) for snapshot in chain)
+    return list(islice((each for each in found if each), KEPT))[::-1]
+
+
+def _receipt(snapshot: Snapshot, table: str) -> Receipt | None:
+    try:
+        return Receipt(snapshot.snapshot_id, made_at(snapshot), ledger_of(snapshot, table))
+    except Stopped:
+        return None
+
+
+def way_back(metadata: TableMetadata, table: str, epoch: int, topic: Topic | None) -> Receipt | None:
+    """The oldest receipt of main in this epoch, with the records since still in `topic`, if that was asked.
+
+    Along main epochs and offsets only grow, so that few of many ledgers are read.
+    """
+
+    def within(snapshot: Snapshot) -> bool:
+        ledger = receipt.ledger if (receipt := _receipt(snapshot, table)) else None
+        if ledger is None or ledger.epoch != epoch:
+            return False
+        return topic is None or not (another(ledger, topic) or expired_ranges(ledger, topic))
+
+    chain = list(receipts(metadata))[::-1]
+    place = bisect_left(chain, True, key=within)
+    return _receipt(chain[place], table) if place < len(chain) else None
 
 
 def snapshots_of(metadata: TableMetadata) -> dict[str, Any]:
@@ -94,22 +115,19 @@ def snapshots_of(metadata: TableMetadata) -> dict[str, Any]:
     }
 
 
-def recovery_of(receipts: list[Receipt]) -> dict[str, Any] | None:
+def recovery_of(last: Receipt, oldest: Receipt | None, *, kafka_asked: bool) -> dict[str, Any]:
     """The newest receipt: from here the next run goes on, whatever else is lost.
 
-    The oldest that a rollback could go back to is one of its epoch.
+    `oldest`: the one that a rollback could go back to; without Kafka the one that the snapshots reach back to.
     """
-    if not receipts:
-        return None
-    last = receipts[-1]
-    oldest = next(each for each in receipts if each.ledger.epoch == last.ledger.epoch)
     return {
         "snapshot_id": last.snapshot_id,
         "at": last.at.isoformat(),
         "epoch": last.ledger.epoch,
         "next": {str(p): o for p, o in sorted(last.ledger.next.items())},
-        "oldest_snapshot_id": oldest.snapshot_id,
-        "oldest_at": oldest.at.isoformat(),
+        "oldest_snapshot_id": oldest.snapshot_id if oldest else None,
+        "oldest_at": oldest.at.isoformat() if oldest else None,
+        "kafka_asked": kafka_asked,
     }
 
 

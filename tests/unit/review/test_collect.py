@@ -8,12 +8,14 @@ import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tidemark.domain.ledger.backfill import CUTOVER
-from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
 from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.table.branch import main_at, ref_at
 from tidemark.engine.table.operations import _SCHEMA, log_table
-from tidemark.review.collect import _operations
-from tidemark.review.receipts import cutover_of
+from tidemark.review import receipts as telling
+from tidemark.review.collect import _names, _operations
+from tidemark.review.receipts import cutover_of, fates_of, receipts_of, way_back
 
 
 def test_what_people_did_to_either_table_is_collected_newest_first(tmp_path):
@@ -21,7 +23,8 @@ def test_what_people_did_to_either_table_is_collected_newest_first(tmp_path):
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
     lake = SimpleNamespace(catalog=catalog, platform=SimpleNamespace(default_namespace="lake"))
     tables = ["shop.orders", "shop.orders_current"]
-    assert _operations(lake, tables) == []
+    both = dict.fromkeys(tables)
+    assert _operations(lake, both) == []
     catalog.create_namespace("lake")
     log = catalog.create_table(log_table(lake), _SCHEMA)
     done = [
@@ -35,8 +38,82 @@ def test_what_people_did_to_either_table_is_collected_newest_first(tmp_path):
         for day, table in enumerate([*tables, "shop.other"], 1)
     ]
     log.append(pa.Table.from_pylist(done, schema=log.schema().as_arrow()))
-    assert [each["table"] for each in _operations(lake, tables)] == tables[::-1]
-    assert [each["table"] for each in _operations(lake, tables[:1])] == tables[:1]
+    assert [each["table"] for each in _operations(lake, both)] == tables[::-1]
+    assert [each["table"] for each in _operations(lake, {tables[0]: None})] == tables[:1]
+
+
+def test_what_people_did_before_a_rename_is_collected_and_nothing_of_a_later_table_of_that_name(tmp_path):
+    """Given acts on a table and its upsert table, a rename, and acts under both names after it, then those under the old ones are there as far as the table had them."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    lake = SimpleNamespace(catalog=catalog, platform=SimpleNamespace(default_namespace="lake"))
+    catalog.create_namespace("lake")
+    log = catalog.create_table(log_table(lake), _SCHEMA)
+    acts = ["shop.orders", "shop.orders_current", "sales.orders", "shop.orders", "sales.orders_current"]
+    done = [
+        {
+            "table": table,
+            "verb": "pause",
+            "by": "ada",
+            "at": datetime(2026, 1, day, tzinfo=UTC),
+            "arguments": "{}",
+        }
+        for day, table in enumerate(acts, 1)
+    ]
+    log.append(pa.Table.from_pylist(done, schema=log.schema().as_arrow()))
+    rename = {"kind": "rename", "path": "", "from": "shop.orders", "to": "sales.orders"}
+    changes = [{"at": "2026-01-03T00:00:00+00:00", "by": "ada", "changes": [rename]}]
+    contract = SimpleNamespace(table="sales.orders")
+    named = _names(contract, changes, SimpleNamespace(table="sales.orders_current"))
+    assert [each["at"][:10] for each in _operations(lake, named)] == [
+        f"2026-01-0{day}" for day in (5, 3, 2, 1)
+    ]
+    named = _names(contract, changes, None)
+    assert [each["at"][:10] for each in _operations(lake, named)] == ["2026-01-03", "2026-01-01"]
+
+
+def _with_receipts(tmp_path, *ledgers):
+    """A table with a receipt for each of (epoch, next offset)."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("shop")
+    rows = pa.table({"id": [1]})
+    table = catalog.create_table("shop.orders", rows.schema)
+    for epoch, offset in ledgers:
+        ledger = Ledger(cluster_id="c", topic_id="t", topic="orders", epoch=epoch, next={0: offset})
+        table.append(rows, snapshot_properties={LEDGER_PROPERTY: ledger.to_json()})
+    return table
+
+
+def test_the_way_back_ends_where_the_epoch_began_or_kafka_lacks_the_records_since(tmp_path, monkeypatch):
+    """Given more receipts than are shown, then the oldest that a rollback goes back to is of this epoch and has its next records in Kafka; without Kafka that of the epoch; none where all has expired."""
+    monkeypatch.setattr(telling, "KEPT", 2)
+    table = _with_receipts(tmp_path, (0, 90), (1, 10), (1, 20), (1, 30), (1, 40))
+    metadata = table.metadata
+    every = [each.snapshot_id for each in metadata.snapshots]
+    assert [each.snapshot_id for each in receipts_of(metadata, "shop.orders")] == every[-2:]
+
+    def back(topic):
+        found = way_back(metadata, "shop.orders", 1, topic)
+        return every.index(found.snapshot_id) if found else None
+
+    def topic(first, topic_id="t"):
+        return Topic("orders", "c", topic_id, {0: first}, {0: 100}, {0: 100})
+
+    assert [back(each) for each in (None, topic(0), topic(20), topic(21))] == [1, 1, 2, 3]
+    assert [back(topic(41)), back(topic(0, "anew"))] == [None, None]
+
+
+def test_a_table_of_which_an_expiry_has_left_the_tag_alone_has_its_recovery_point(tmp_path):
+    """Given a receipt that only the tag has kept, then it is the recovery point and what reconciliation reads, and no rollback is promised."""
+    table = _with_receipts(tmp_path, (0, 1), (0, 2))
+    tagged = table.metadata.snapshots[-1].snapshot_id
+    table.manage_snapshots().create_tag(tagged, LEDGER_TAG).commit()
+    for _ in range(2):
+        table.append(pa.table({"id": [1]}))
+    _, kept, _, head = table.metadata.snapshots
+    metadata = table.metadata.model_copy(update={"snapshots": [kept, head]})  # as Java expires them
+    [found] = receipts_of(metadata, "shop.orders")
+    assert (found.snapshot_id, fates_of([found])[0]["next"]) == (tagged, 2)
+    assert way_back(metadata, "shop.orders", 0, None) is None
 
 
 def test_a_cutover_is_told_until_it_is_rolled_back(tmp_path):

@@ -106,12 +106,23 @@ def test_the_worst_table_comes_first_with_its_next_step():
     assert "tidemark run shop.orders" in html
 
 
-def test_the_way_back_ends_where_the_epoch_began():
-    """Given receipts of two epochs, then the time to which a rollback goes back is of the present one."""
-    old, *new = [receipt(n) for n in range(3)]
-    new = [replace(each, ledger=each.ledger.model_copy(update={"epoch": 1})) for each in new]
-    found = recovery_of([old, *new])
-    assert (found["epoch"], found["oldest_snapshot_id"]) == (1, 1)
+@pytest.mark.parametrize(
+    ("oldest", "kafka_asked", "said"),
+    [
+        (1, True, "back to 2026-03-01 12:01Z by rollback"),
+        (
+            1,
+            False,
+            "snapshots reach back to 2026-03-01 12:01Z; a rollback also needs the records since in Kafka",
+        ),
+        (None, True, "no rollback: no earlier receipt is on main with the records since in Kafka"),
+    ],
+)
+def test_a_rollback_is_promised_as_far_as_it_is_known_to_go(oldest, kafka_asked, said):
+    back = None if oldest is None else receipt(oldest)
+    html = page([replace(review(), recovery=recovery_of(receipt(4), back, kafka_asked=kafka_asked))], "lake")
+    assert said in html
+    assert ("by rollback" in html) == said.endswith("by rollback")
 
 
 def test_what_people_did_is_told_with_what_it_was_about():
