@@ -15,7 +15,7 @@ import dagster as dg
 from dagster_dbt import DbtCliInvocation, DbtCliResource
 
 from assets.check_results import Told, as_result, said
-from assets.column_lineage import Columns, column_metadata
+from assets.column_lineage import column_metadata
 from assets.corrections import corrected
 from assets.marts_translator import MartTranslator
 from assets.names import ALLOWED, CORRECTED, table_key, table_of
@@ -95,7 +95,7 @@ def judge(
             alone[key.name].append(table_of(key.asset_key))
     if not alone:
         return
-    columns = _columns(discovery.read(resource.places.home))
+    columns = discovery.read(resource.places.home).described()
     for table in alone.pop(ALLOWED, ()):
         yield _allowed(table, lineage_of(columns, contracts), contracts)
     with resource.open() as lake:
@@ -166,8 +166,7 @@ def _built(
 ) -> Iterator[Told]:
     """The result of one mart and the verdict on its tags; its columns go into the discovery file."""
     mart = marts[table_of(event.asset_key)]
-    seen = _remember(home, mart.table, event)
-    columns = _columns(seen)
+    columns = _remember(home, mart.table, event).described()
     described = [{"name": each.name, "type": "", "doc": each.description} for each in mart.columns]
     yield dg.MaterializeResult(
         asset_key=event.asset_key,
@@ -188,15 +187,11 @@ def _remember(home: Path, table: str, event: dg.AssetMaterialization) -> discove
     if isinstance(schema, dg.TableSchemaMetadataValue):
         listed = [
             {"name": each.name, "type": each.type, "doc": each.description or "", "required": False}
-            | ({"from": _pairs(made_of.get(each.name, ()))} if made_of is not None else {})
+            | ({"from": _pairs(made_of.get(each.name.lower(), ()))} if made_of is not None else {})
             for each in schema.value.columns
         ]
         discovery.update(home, lambda seen: seen.with_described(table, listed))
     return discovery.read(home)
-
-
-def _columns(seen: discovery.Discovery) -> Mapping[str, Columns]:
-    return {table: seen.columns(table) for table in seen.tables}
 
 
 def _pairs(deps: Sequence[dg.TableColumnDep]) -> list[list[str]]:

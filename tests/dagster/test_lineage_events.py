@@ -218,8 +218,9 @@ def sample(where, receiver, lake, resource):
     with where.platform_file.open("a") as file:
         file.write(f"openlineage: {{transport: {{type: http, url: 'http://127.0.0.1:{receiver.port}'}}}}\n")
     resources.lake._configuration.cache_clear()
-    columns = Struct((Field("order_id", LONG), Field("email", STRING)))
-    revenue = [{"name": "revenue", "type": "long", "from": [["shop.orders", "order_id"]]}]
+    columns = Struct((Field("order_id", LONG), Field("customerEmail", STRING)))
+    made_of = [["shop.orders", "order_id"], ["shop.orders_current", "customeremail"]]  # as dbt tells of it
+    revenue = [{"name": "revenue", "type": "long", "from": made_of}]
     discovery.update(where.home, lambda seen: seen.with_columns("shop.orders_current", columns))
     discovery.update(where.home, lambda seen: seen.with_described("marts.daily_revenue", revenue))
     return build_defs({"lake": resource}, where)
@@ -276,11 +277,11 @@ def test_merges_marts_and_maintenance_are_told_as_what_they_are(sample, instance
     assert told("upsert.shop.orders_current") == (
         ["shop.orders"],
         "shop.orders_current",
-        {"order_id": [("shop.orders", "order_id")], "email": [("shop.orders", "email")]},
+        {"order_id": [("shop.orders", "order_id")], "customerEmail": [("shop.orders", "customerEmail")]},
     )
     assert told("dbt.marts.daily_revenue") == (
         ["shop.orders"],
         "marts.daily_revenue",
-        {"revenue": [("shop.orders", "order_id")]},
+        {"revenue": [("shop.orders", "order_id"), ("shop.orders_current", "customerEmail")]},
     )
     assert told("maintenance.shop.orders.compaction") == (["shop.orders"], "shop.orders", {})

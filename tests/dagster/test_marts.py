@@ -10,11 +10,14 @@ from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from assets.marts_run import _followed
+from assets.marts_run import _built, _followed
 from assets.marts_translator import MartTranslator
 from assets.names import ALLOWED, CORRECTED, table_key
 from orchestration.definitions import build_defs
 from tidemark.cli.marts import parse, text_of
+from tidemark.domain.columns.types import STRING, Field, Struct
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.lineage.marts import Mart
 from tidemark.engine.config import discovery
 from tidemark.engine.config.configuration import Places
 from tidemark.engine.look.corrections import MartStanding
@@ -181,6 +184,30 @@ def test_a_tag_shows_on_every_column_that_is_made_of_a_tagged_one(tmp_path):
     ]
     ways = metadata["where_columns_come_from"].value
     assert ways == "- **email** ← `shop.orders.email` ← `topic orders.email`"
+
+
+def test_a_tagged_column_with_capitals_is_known_in_the_mart_that_renames_it(tmp_path):
+    """Given customerEmail, of which dbt tells in lower case, when a mart shows it as lastEmail without leave, then the mart's check fails, and Dagster names both as they are spelled."""
+    orders = Contract(topic="orders", table="shop.orders", columns={"customerEmail": {"tags": ["pii"]}})
+    mart = Mart(table="marts.last_mail", model="last_mail", unique_id="m", upstream=("shop.orders",))
+    discovery.update(
+        tmp_path, lambda seen: seen.with_columns("shop.orders", Struct((Field("customerEmail", STRING),)))
+    )
+    told = {
+        "dagster/column_schema": dg.TableSchema([dg.TableColumn("lastEmail", "string")]),
+        "dagster/column_lineage": dg.TableColumnLineage(
+            {"lastemail": [dg.TableColumnDep(table_key("shop.orders"), "customeremail")]}
+        ),
+    }
+    event = dg.AssetMaterialization(table_key(mart.table), metadata=told)
+    result, allowed = _built(event, tmp_path, [orders], {mart.table: mart})
+    assert not allowed.passed
+    assert allowed.description == "marts.last_mail.lastEmail carries pii of shop.orders.customerEmail"
+    (column,) = result.metadata["dagster/column_schema"].columns
+    assert (column.tags, column.constraints.other) == ({"pii": ""}, ["from shop.orders.customerEmail"])
+    assert result.metadata["dagster/column_lineage"].deps_by_column == {
+        "lastEmail": [dg.TableColumnDep(table_key("shop.orders"), "customerEmail")]
+    }
 
 
 def test_a_check_that_is_run_by_itself_is_judged(tmp_path, instance):

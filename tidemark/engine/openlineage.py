@@ -28,7 +28,7 @@ from tidemark import __version__
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.config.upsert import upsert_tables
-from tidemark.domain.lineage.column_lineage import Origin, topic_fields, upsert_fields
+from tidemark.domain.lineage.column_lineage import lineage_of, topic_fields, upsert_fields
 from tidemark.domain.secrets import without_login
 from tidemark.engine.config.discovery import Discovery
 
@@ -163,8 +163,8 @@ class Speaker:
             return {column: [(topic, field)] for column, field in topic_fields(contract, names)}
         if upsert is not None:
             return {column: list(made_of) for column, made_of in upsert_fields(upsert.topic, names).items()}
-        origins: dict[str, list[Origin]] = {each["name"]: each.get("from", []) for each in columns}
-        return {name: [(source, column) for source, column in made_of] for name, made_of in origins.items()}
+        lineage = lineage_of(self._seen.described(), list(self._contracts.values()))
+        return {column: list(made_of) for column, made_of in lineage.get(table, {}).items()}
 
     def _notes(self, table: str) -> dict[str, Any]:
         contract = self._contracts.get(table) or self._upserts.get(table)

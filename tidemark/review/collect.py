@@ -154,7 +154,7 @@ def _review(
 ) -> Review:
     contract, state = facts.contract, facts.table
     reached = downstream(contract, marts)
-    lineage = lineage_of({table: seen.columns(table) for table in seen.tables}, lake.configuration.contracts)
+    lineage = lineage_of(seen.described(), lake.configuration.contracts)
     table, unread = asked(lambda: load(lake.catalog, contract.table))
     receipts = receipts_of(table.metadata, contract.table) if table else []
     changes = history(state) if state and state.exists else []

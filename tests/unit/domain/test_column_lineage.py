@@ -141,3 +141,40 @@ def test_a_way_names_every_origin_once(lineage, table, column):
     named = [each for step in way_up(lineage, table, column) for each in step]
     assert len(named) == len(set(named))
     assert {(table, column), *named} == origins(lineage, table, column)
+
+
+def test_tags_hold_for_columns_with_capitals_which_dbt_tells_of_in_lower_case():
+    """Given customerEmail, when a mart is made of `customeremail`, over the upsert table and another mart, then the tag and the way up are those of customerEmail; also where nobody has looked at the tables yet, and where the contract spells it otherwise."""
+    contract = Contract(
+        topic="orders",
+        table="shop.orders",
+        columns={"customerEmail": {"tags": ["pii"]}},
+        upsert={"table": "shop.now", "keys": ["id"]},
+    )
+    listed = [{"name": "id"}, {"name": "customerEmail"}]
+    marts = {
+        "marts.direct": [{"name": "email", "from": [["shop.orders", "customeremail"]]}],
+        "marts.now": [{"name": "lastEmail", "from": [["shop.now", "customeremail"]]}],
+        "marts.both": [{"name": "to", "from": [["marts.now", "lastemail"]]}],
+    }
+    otherwise = contract.model_copy(
+        update={"columns": {name.lower(): note for name, note in contract.columns.items()}}
+    )
+    origin = ("shop.orders", "customerEmail")
+    append, upsert = {"shop.orders": listed}, {"shop.now": listed}
+    for seen, noted in (
+        (append | upsert, contract),
+        (append, contract),
+        ({}, contract),
+        (append, otherwise),
+        (append | upsert, otherwise),
+    ):
+        lineage = lineage_of(marts | seen, [noted])
+        for mart, column in (("marts.direct", "email"), ("marts.now", "lastEmail"), ("marts.both", "to")):
+            assert exposures(lineage, [noted], mart) == [Exposure(mart, column, ("pii",), origin)]
+            assert tags_of(lineage, [noted], mart, column) == ("pii",)
+        assert way_up(lineage, "marts.both", "to") == [
+            [("marts.now", "lastEmail")],
+            [("shop.now", "customerEmail")],
+            [origin],
+        ]

@@ -50,13 +50,13 @@ def test_a_word_is_no_table() -> None:
 
 def test_what_is_made_of_personal_data_is_hidden_under_its_new_name() -> None:
     """Given a mart that carries a tagged column as `mail`, then its values are hidden like those of the column itself."""
-    contract = Contract(topic="orders", table="shop.orders", columns={"email": {"tags": ["PII"]}})
+    contract = Contract(topic="orders", table="shop.orders", columns={"customerEmail": {"tags": ["PII"]}})
     mart = [
-        {"name": "mail", "type": "string", "from": [["shop.orders", "email"]]},
+        {"name": "mail", "type": "string", "from": [["shop.orders", "customeremail"]]},
         {"name": "n", "type": "long"},
     ]
     seen = Discovery().with_described("marts.customers", mart)
     configuration = Configuration(SimpleNamespace(), (contract,))  # type: ignore[arg-type]
     assert _hidden(configuration, {"marts.customers"}, seen) == {"mail"}
-    assert "email" in _hidden(configuration, {"marts.customers", "shop.orders"}, seen)
+    assert "customeremail" in _hidden(configuration, {"marts.customers", "shop.orders"}, seen)
     assert _hidden(configuration, {"marts.others"}, seen) == frozenset()

@@ -41,17 +41,41 @@ def lineage_of(columns: Mapping[str, Sequence[Mapping[str, Any]]], contracts: Se
     Of an upsert table that nobody has looked at, the columns that the contract or another table names: what is
     tagged must not get through because a file is not there.
     """
+    upserts = upsert_tables(contracts)
+    spelled = _spelled(columns, contracts, {each.append.table: table for table, each in upserts.items()})
     told = {
-        table: {each["name"]: [(t, c) for t, c in each["from"]] for each in listed if "from" in each}
+        table: {
+            each["name"]: [(t, spelled.get((t, c.lower()), c)) for t, c in each["from"]]
+            for each in listed
+            if "from" in each
+        }
         for table, listed in columns.items()
     }
     named = {origin for made_of in told.values() for above in made_of.values() for origin in above}
     merged = {}
-    for table, each in upsert_tables(contracts).items():
+    for table, each in upserts.items():
         seen = [column["name"] for column in columns.get(table, ())]
         others = [name for origin, name in sorted(named) if origin == table]
         merged[table] = upsert_fields(each.append.table, [*seen, *each.append.columns, *others])
     return told | merged
+
+
+def _spelled(
+    columns: Mapping[str, Sequence[Mapping[str, Any]]],
+    contracts: Iterable[Contract],
+    upserts: Mapping[str, str],
+) -> dict[Origin, str]:
+    """(table, column in lower case) -> the column as tables and contracts spell it; dbt names all in lower case.
+
+    `upserts`: append table -> its upsert table.
+    """
+    noted = [(each.table, path_of(path)[0]) for each in contracts for path in each.columns]
+    seen = [(table, each["name"]) for table, listed in columns.items() for each in listed]
+    return {
+        (place, name.lower()): name
+        for table, name in (*noted, *seen)
+        for place in (table, upserts.get(table, table))
+    }
 
 
 def origins(lineage: Lineage, table: str, column: str) -> frozenset[Origin]:
@@ -105,21 +129,20 @@ def with_topics(
 
 def tags_of(lineage: Lineage, contracts: Iterable[Contract], table: str, column: str) -> tuple[str, ...]:
     """The tags of a column and of all that it is made of, sorted."""
-    notes, values = _notes(contracts), _values(lineage)
-    return tuple(
-        sorted({tag for each in origins(values, table, column) for tag in notes.get(each, ((), ()))[0]})
-    )
+    noted, values = {each.table: each for each in contracts}, _values(lineage)
+    found = (note_of(noted[t], name) for t, name in origins(values, table, column) if t in noted)
+    return tuple(sorted({tag for tags, _ in found for tag in tags}))
 
 
 def exposures(lineage: Lineage, contracts: Iterable[Contract], table: str) -> list[Exposure]:
     """The tagged columns that reach `table` without leave of the contract that tagged them."""
-    notes, values = _notes(contracts), _values(lineage)
+    noted, values = {each.table: each for each in contracts}, _values(lineage)
     return [
         Exposure(table, column, tags, origin)
         for column in sorted(lineage.get(table, {}))
         for origin in sorted(origins(values, table, column))
-        if origin[0] != table
-        for tags, allowed in [notes.get(origin, ((), ()))]
+        if origin[0] != table and origin[0] in noted
+        for tags, allowed in [note_of(noted[origin[0]], origin[1])]
         if tags and table not in allowed
     ]
 
@@ -148,23 +171,17 @@ def _above(lineage: Lineage, origin: Origin) -> Collection[Origin]:
     return lineage.get(origin[0], {}).get(origin[1], ())
 
 
-def _notes(contracts: Iterable[Contract]) -> dict[Origin, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """(tags, allowed tables) of each column that a contract speaks of; its upsert table inherits them by lineage."""
-    found: dict[Origin, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-    for contract in contracts:
-        for name in {KAFKA_COLUMN.name, *(path_of(path)[0] for path in contract.columns)}:
-            found[contract.table, name] = note_of(contract, name)
-    return found
-
-
 def note_of(contract: Contract, column: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(tags, allowed tables) of a column and of the parts of it: what is made of it has them all; sorted.
+
+    In whatever case they are spelled: tags on a column that nobody finds would protect nothing.
 
     `_kafka` has the Kafka key in it, so the columns that `key.fields` names are parts of it. A table is allowed where
     everyone that tags a part of the column allows it.
     """
-    keyed = {path_of(path)[0] for path in contract.key.fields} if column == KAFKA_COLUMN.name else set()
-    notes = [note for path, note in contract.columns.items() if path_of(path)[0] in {column, *keyed}]
+    keyed = contract.key.fields if column == KAFKA_COLUMN.name else ()
+    meant = {column.lower(), *(path_of(path)[0].lower() for path in keyed)}
+    notes = [note for path, note in contract.columns.items() if path_of(path)[0].lower() in meant]
     tags = {tag for note in notes for tag in note.tags}
     leaves = [set(note.allow) for note in notes if note.tags] or [set(note.allow) for note in notes]
     return tuple(sorted(tags)), tuple(sorted(set.intersection(*leaves))) if leaves else ()

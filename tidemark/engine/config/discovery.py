@@ -41,6 +41,10 @@ class Discovery:
         """The columns that a table was last seen with."""
         return list(self.tables.get(table, {}).get("columns", []))
 
+    def described(self) -> dict[str, list[Mapping[str, Any]]]:
+        """Table -> the columns that it was last seen with."""
+        return {table: self.columns(table) for table in self.tables}
+
     def digests(self) -> dict[str, str]:
         """Of the columns of each table."""
         return {table: digest_of(self.columns(table)) for table in self.tables}

@@ -183,7 +183,7 @@ def _hidden(configuration: Configuration, tables: Collection[str], seen: Discove
     contracts = [each for each in configuration.contracts if each.table in tables]
     contracts += [merged[table].append for table in tables if table in merged]
     own = frozenset(path for contract in contracts for path in hidden_columns(contract))
-    lineage = lineage_of({table: seen.columns(table) for table in seen.tables}, configuration.contracts)
+    lineage = lineage_of(seen.described(), configuration.contracts)
     made_of_it = {
         column.lower()
         for table in tables
