@@ -29,7 +29,7 @@ def lineage(
     `marts`: each with the tables it is made of.
     """
     made = [("quarantine", quarantine), *([("upsert table", upsert)] if upsert else [])]
-    beneath = {name: [table] for _, name in made} | {table: [topic]}
+    beneath = {name: [table] for _, name in made} | {table: [_key("topic", topic)]}
     layers: list[list[Node]] = [[("topic", topic)], [("append table", table)], made]
     for mart, depth in _depths(marts, {table: 1, **({upsert: 2} if upsert else {})}).items():
         layers += [[] for _ in range(depth + 1 - len(layers))]
@@ -52,9 +52,12 @@ def _across(layers: Sequence[Sequence[Node]], beneath: Mapping[str, Collection[s
     height = max(len(layer) for layer in layers) * (_BOX + _GAP) + _GAP
     width = (len(layers) - 1) * _STEP + _WIDE + 2
     places = {
-        name: (number * _STEP + 1, (height - len(layer) * (_BOX + _GAP) + _GAP) / 2 + row * (_BOX + _GAP))
+        _key(*node): (
+            number * _STEP + 1,
+            (height - len(layer) * (_BOX + _GAP) + _GAP) / 2 + row * (_BOX + _GAP),
+        )
         for number, layer in enumerate(layers)
-        for row, (_, name) in enumerate(layer)
+        for row, node in enumerate(layer)
     }
     opening = f'<svg class="lineage across" style="max-width:{width}px;min-width:{width * _SMALLEST:.0f}px"'
     return _drawn(opening, (width, height), layers, beneath, places, _curve)
@@ -62,15 +65,15 @@ def _across(layers: Sequence[Sequence[Node]], beneath: Mapping[str, Collection[s
 
 def _down(layers: Sequence[Sequence[Node]], beneath: Mapping[str, Collection[str]]) -> str:
     """A line for each box, moved in by its layer: as a phone shows it."""
-    listed = [(number, name) for number, layer in enumerate(layers) for _, name in layer]
+    listed = [(number, _key(*node)) for number, layer in enumerate(layers) for node in layer]
     width = (len(layers) - 1) * _INDENT + _WIDE + 2
     height = len(listed) * (_BOX + _GAP) + _GAP
     places = {
-        name: (number * _INDENT + 1.0, row * (_BOX + _GAP) + _GAP / 2)
-        for row, (number, name) in enumerate(listed)
+        key: (number * _INDENT + 1.0, row * (_BOX + _GAP) + _GAP / 2)
+        for row, (number, key) in enumerate(listed)
     }
     opening = f'<svg class="lineage down" style="max-width:{width * _LARGEST:.0f}px"'
-    last = {number * _INDENT + 1.0: name for number, name in listed}
+    last = {number * _INDENT + 1.0: key for number, key in listed}
 
     def elbow(begin: Place, end: Place) -> str:
         return _elbow(begin, end) if places[last[begin[0]]] == begin else _around(begin, end)
@@ -92,9 +95,14 @@ def _drawn(
         for each in beneath[name]
         if each in places
     ]
-    nodes = [_node(kind, name, *places[name]) for layer in layers for kind, name in layer]
+    nodes = [_node(kind, name, *places[_key(kind, name)]) for layer in layers for kind, name in layer]
     view = f'role="img" viewBox="0 0 {size[0]} {size[1]}" aria-label="{escape(_told(layers))}"'
     return "".join([f"{opening} {view}>", *paths, *nodes, "</svg>"])
+
+
+def _key(kind: str, name: str) -> str:
+    """What a box is known by: a topic and its table may have one name."""
+    return f"topic {name}" if kind == "topic" else name
 
 
 def _node(kind: str, name: str, x: float, y: float) -> str:

@@ -243,6 +243,15 @@ def test_the_picture_draws_each_mart_behind_what_it_is_made_of():
     assert "elsewhere" not in svg
 
 
+def test_a_topic_and_a_table_of_one_name_are_two_boxes():
+    """Given topic and table of one name, then each has its place, and the lines are those of any other topic."""
+    drawn = [
+        lineage(topic, "a.log", "a.log_quarantine", "a.now", {"m.x": ["a.log"]})
+        for topic in ("a.lot", "a.log")
+    ]
+    assert drawn[1] == drawn[0].replace("a.lot", "a.log")
+
+
 def test_no_line_of_the_picture_for_phones_runs_behind_a_box_of_its_layer():
     """Given two marts side by side, when the first has one of its own, then its line goes around the second."""
     marts = {"m.last": ["a.log"], "m.sessions": ["a.log"], "m.visitors": ["m.last"]}
