@@ -15,6 +15,7 @@ from tidemark.domain.lineage.column_lineage import (
     Exposure,
     Lineage,
     exposures,
+    inverse,
     lineage_of,
     made_of_it,
     note_of,
@@ -131,6 +132,8 @@ def reviews(
     facts = hinted(lake, facts, hints([each.contract.table for each in facts]))
     project = read_project()
     marts = project.marts_for(lake.configuration.contracts) if project else []
+    lineage = lineage_of(seen.described(), lake.configuration.contracts)
+    known = _Known(seen, lineage, inverse(lineage), marts)
     upserts = upsert_tables(contracts)
     now, lanes = datetime.now(UTC), lake.platform.lanes
     stands = {e.contract.table: judge(e, poll=lanes[e.contract.lane].poll, now=now) for e in facts}
@@ -139,22 +142,25 @@ def reviews(
     )
     current = {upserts[each.table].append.table: each for each in merged}
     return [
-        _review(lake, each, stands[each.contract.table], seen, marts, current.get(each.contract.table))
+        _review(lake, known, each, stands[each.contract.table], current.get(each.contract.table))
         for each in facts
     ]
 
 
-def _review(
-    lake: Lake,
-    facts: Facts,
-    status: Status,
-    seen: discovery.Discovery,
-    marts: Sequence[Mart],
-    current: Status | None,
-) -> Review:
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of all tables together; `below` is the `inverse` lineage."""
+
+    seen: discovery.Discovery
+    lineage: Lineage
+    below: Lineage
+    marts: Sequence[Mart]
+
+
+def _review(lake: Lake, known: _Known, facts: Facts, status: Status, current: Status | None) -> Review:
     contract, state = facts.contract, facts.table
-    reached = downstream(contract, marts)
-    lineage = lineage_of(seen.described(), lake.configuration.contracts)
+    names = downstream(contract, known.marts)
+    reached = {each.table: each.upstream for each in known.marts if each.table in names}
     table, unread = asked(lambda: load(lake.catalog, contract.table))
     receipts = receipts_of(table.metadata, contract.table) if table else []
     changes = history(state) if state and state.exists else []
@@ -167,7 +173,7 @@ def _review(
     return Review(
         contract=contract,
         status=status,
-        columns=_columns(contract, facts, seen, lineage),
+        columns=_columns(contract, facts, known),
         receipts=receipts,
         fates=fates_of(receipts),
         quarantine=[each.as_json() for each in found or []],
@@ -176,8 +182,8 @@ def _review(
         changes=changes[::-1],
         operations=operations or [],
         promises=promises(contract, lake.platform),
-        exposed=exposed(contract, lineage, [each.table for each in marts if each.table in reached]),
-        marts={each.table: each.upstream for each in marts if each.table in reached},
+        exposed=exposed(contract, known.lineage, list(reached)),
+        marts=reached,
         current=current,
         waits=waits.as_json() if waits else None,
         why=why(facts, status.state),
@@ -200,19 +206,17 @@ def exposed(contract: Contract, lineage: Lineage, marts: Sequence[str]) -> list[
     return [each for mart in marts for each in exposures(lineage, [contract], mart)]
 
 
-def _columns(
-    contract: Contract, facts: Facts, seen: discovery.Discovery, lineage: Lineage
-) -> list[dict[str, Any]]:
+def _columns(contract: Contract, facts: Facts, known: _Known) -> list[dict[str, Any]]:
     columns = facts.table.columns if facts.table else None
-    listed = discovery.columns_to_json(columns) if columns else seen.columns(contract.table)
+    listed = discovery.columns_to_json(columns) if columns else known.seen.columns(contract.table)
     return [
         {
             "name": each["name"],
             "type": each["type"],
             "required": bool(each.get("required")),
             "description": _description(contract, each),
-            "tags": list(tags_of(lineage, [contract], contract.table, each["name"])),
-            "becomes": [".".join(origin) for origin in made_of_it(lineage, contract.table, each["name"])],
+            "tags": list(tags_of(known.lineage, [contract], contract.table, each["name"])),
+            "becomes": [".".join(origin) for origin in made_of_it(known.below, contract.table, each["name"])],
             "allow": list(note_of(contract, each["name"])[1]),
         }
         for each in listed

@@ -1,5 +1,7 @@
 """Tags travel with the data: what a tagged column is made into is tagged, and only named tables may carry it."""
 
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,6 +9,7 @@ from tidemark.domain.config.contract import Contract, Upsert
 from tidemark.domain.lineage.column_lineage import (
     Exposure,
     exposures,
+    inverse,
     lineage_of,
     made_of_it,
     origins,
@@ -129,11 +132,18 @@ def test_the_way_of_a_column_leads_from_the_mart_to_the_field_of_the_topic():
     assert way_up({"a.t": {"x": [("b.t", "y")]}, "b.t": {"y": [("a.t", "x")]}}, "a.t", "x") == [
         [("b.t", "y")]
     ]
-    assert made_of_it(LINEAGE, "shop.orders", "email") == [
+    assert made_of_it(inverse(LINEAGE), "shop.orders", "email") == [
         ("marts.customers", "contact"),
         ("marts.mailing", "to"),
         ("shop.orders_current", "email"),
     ]
+
+
+@given(GRAPHS, NAMES, NAMES)
+def test_what_is_made_of_a_column_is_what_has_it_among_its_origins(lineage, table, column):
+    everywhere = [(other, name) for other, columns in lineage.items() for name in columns if other != table]
+    expected = sorted(each for each in everywhere if (table, column) in origins(lineage, *each))
+    assert made_of_it(inverse(lineage), table, column) == expected
 
 
 @given(GRAPHS, NAMES, NAMES)
@@ -178,3 +188,30 @@ def test_tags_hold_for_columns_with_capitals_which_dbt_tells_of_in_lower_case():
             [("shop.now", "customerEmail")],
             [origin],
         ]
+
+
+def test_what_is_told_of_each_column_does_not_look_at_all_others():
+    """Given 40 topics of 100 columns, each with an upsert table, when tags and ways down of all columns are told, then that takes seconds, not minutes."""
+    names = [f"c{n}" for n in range(100)]
+    contracts = [
+        Contract(
+            topic=f"t{n}",
+            table=f"shop.t{n}",
+            columns={"c0": {"tags": ["pii"]}},
+            upsert={"table": f"shop.now{n}", "keys": ["c0"]},
+        )
+        for n in range(40)
+    ]
+    columns = {
+        table: [{"name": name} for name in names]
+        for n in range(40)
+        for table in (f"shop.t{n}", f"shop.now{n}")
+    }
+    began = time.process_time()
+    lineage = lineage_of(columns, contracts)
+    below = inverse(lineage)
+    for n, contract in enumerate(contracts):
+        for name in names:
+            tags_of(lineage, [contract], contract.table, name)
+            assert made_of_it(below, contract.table, name) == [(f"shop.now{n}", name)]
+    assert time.process_time() - began < 5

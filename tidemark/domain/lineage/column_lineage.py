@@ -4,6 +4,7 @@ A table's lineage maps each of its columns to (table, column) pairs one step up.
 for that column and for everything that is made of it.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,12 +52,13 @@ def lineage_of(columns: Mapping[str, Sequence[Mapping[str, Any]]], contracts: Se
         }
         for table, listed in columns.items()
     }
-    named = {origin for made_of in told.values() for above in made_of.values() for origin in above}
+    named = inverse(told)
     merged = {}
     for table, each in upserts.items():
         seen = [column["name"] for column in columns.get(table, ())]
-        others = [name for origin, name in sorted(named) if origin == table]
-        merged[table] = upsert_fields(each.append.table, [*seen, *each.append.columns, *others])
+        merged[table] = upsert_fields(
+            each.append.table, [*seen, *each.append.columns, *sorted(named.get(table, ()))]
+        )
     return told | merged
 
 
@@ -78,8 +80,21 @@ def _spelled(
     }
 
 
-def origins(lineage: Lineage, table: str, column: str) -> frozenset[Origin]:
-    """All columns that `table.column` is made of, however many steps up, itself included."""
+def inverse(lineage: Lineage) -> Lineage:
+    """Table -> column -> what is made of it, one step down."""
+    found = defaultdict[str, defaultdict[str, set[Origin]]](lambda: defaultdict(set))
+    for table, columns in lineage.items():
+        for column, above in columns.items():
+            for up, name in above:
+                found[up][name].add((table, column))
+    return found
+
+
+def origins(lineage: Lineage, table: str, column: str, *, values: bool = False) -> frozenset[Origin]:
+    """All columns that `table.column` is made of, however many steps up, itself included.
+
+    With `values` those whose values are in it: the delete mark is made of `_kafka` but repeats no value of it.
+    """
     found: set[Origin] = set()
     waiting = [(table, column)]
     while waiting:
@@ -87,7 +102,8 @@ def origins(lineage: Lineage, table: str, column: str) -> frozenset[Origin]:
         if each in found:
             continue
         found.add(each)
-        waiting += _above(lineage, each)
+        if not (values and each[1] == SOFT_COLUMN.name):
+            waiting += _above(lineage, each)
     return frozenset(found)
 
 
@@ -103,14 +119,12 @@ def way_up(lineage: Lineage, table: str, column: str) -> list[list[Origin]]:
     return steps
 
 
-def made_of_it(lineage: Lineage, table: str, column: str) -> list[Origin]:
-    """The columns of other tables that `table.column` is in, however many steps down, sorted."""
-    return sorted(
-        (other, name)
-        for other, columns in lineage.items()
-        for name in columns
-        if other != table and (table, column) in origins(lineage, other, name)
-    )
+def made_of_it(below: Lineage, table: str, column: str) -> list[Origin]:
+    """The columns of other tables that `table.column` is in, however many steps down, sorted.
+
+    `below`: the `inverse` lineage.
+    """
+    return sorted(each for each in origins(below, table, column) if each[0] != table)
 
 
 def with_topics(
@@ -129,18 +143,18 @@ def with_topics(
 
 def tags_of(lineage: Lineage, contracts: Iterable[Contract], table: str, column: str) -> tuple[str, ...]:
     """The tags of a column and of all that it is made of, sorted."""
-    noted, values = {each.table: each for each in contracts}, _values(lineage)
-    found = (note_of(noted[t], name) for t, name in origins(values, table, column) if t in noted)
+    noted, above = {each.table: each for each in contracts}, origins(lineage, table, column, values=True)
+    found = (note_of(noted[t], name) for t, name in above if t in noted)
     return tuple(sorted({tag for tags, _ in found for tag in tags}))
 
 
 def exposures(lineage: Lineage, contracts: Iterable[Contract], table: str) -> list[Exposure]:
     """The tagged columns that reach `table` without leave of the contract that tagged them."""
-    noted, values = {each.table: each for each in contracts}, _values(lineage)
+    noted = {each.table: each for each in contracts}
     return [
         Exposure(table, column, tags, origin)
         for column in sorted(lineage.get(table, {}))
-        for origin in sorted(origins(values, table, column))
+        for origin in sorted(origins(lineage, table, column, values=True))
         if origin[0] != table and origin[0] in noted
         for tags, allowed in [note_of(noted[origin[0]], origin[1])]
         if tags and table not in allowed
@@ -157,14 +171,6 @@ def topic_fields(contract: Contract, columns: Iterable[str]) -> Iterator[tuple[s
 def upsert_fields(append: str, columns: Iterable[str]) -> dict[str, list[Origin]]:
     """An upsert table's columns are those of the append table; the mark of a delete is what the row came with."""
     return {name: [(append, KAFKA_COLUMN.name if name == SOFT_COLUMN.name else name)] for name in columns}
-
-
-def _values(lineage: Lineage) -> Lineage:
-    """The lineage without the delete mark, which is made of `_kafka` but repeats no value of it."""
-    return {
-        table: {name: above for name, above in columns.items() if name != SOFT_COLUMN.name}
-        for table, columns in lineage.items()
-    }
 
 
 def _above(lineage: Lineage, origin: Origin) -> Collection[Origin]:
