@@ -13,13 +13,18 @@ _STATEMENTS = re.compile(r"\b(select|table|values)\b|\(\s*(from)\b", re.IGNORECA
 _CHANGING = frozenset(
     {
         *("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "now", "user", "version"),
+        *("current_date", "curdate", "current_time", "current_timestamp", "localtimestamp"),
+        *("current_user", "session_user", "current_timezone"),
+        *("current_catalog", "current_database", "current_schema"),
         *("monotonically_increasing_id", "spark_partition_id"),
         *("input_file_name", "input_file_block_start", "input_file_block_length"),
     }
 )
 _CHANGING_WORDS = re.compile(
-    r"\b(current_\w+|localtimestamp|curdate|session_user|unix_timestamp\s*\(\s*\))", re.IGNORECASE
+    r"(?<!\.)\b(current_(?:date|time|timestamp|user)|session_user)\b(?!\.)|\bunix_timestamp\s*\(\s*\)",
+    re.IGNORECASE,
 )
+"""What Spark calls without brackets where no column has the name, and what changes only without arguments."""
 _CHANGING_TEXT = re.compile(r"""(['"])\s*(now|today|yesterday|tomorrow)(\s+[\w/+:-]+)?\s*\1""", re.IGNORECASE)
 """Texts that Spark takes for times of the day on which it looks, wherever a date or timestamp is expected."""
 _FOREIGN = frozenset({"java_method", "reflect", "try_reflect", "raise_error", "assert_true"})
