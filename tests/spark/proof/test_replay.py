@@ -9,11 +9,13 @@ from topics import ORDER, Topic, order
 import tidemark.engine.operate.replay_quarantine as replaying
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.look.quarantined import causes
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.table.operations import Signature
+from tidemark.engine.table.properties import set_properties
 from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_offset
 
@@ -80,6 +82,22 @@ def test_a_quarantine_table_that_somebody_altered_stops_no_batch_and_says_what_i
     ):
         with pytest.raises(Stopped, match=r"dropped or renamed its columns cause: ALTER TABLE .* TO cause"):
             look()
+
+
+def test_records_that_retention_deletes_next_are_told_before_they_move(lakehouse, table):
+    """Given a table whose retention has deleted rows of the records' age, when those of one partition are replayed, then a dry run and the replay count the moved ones, and only these."""
+    table.topic.use(NEWER)
+    dry = Signature("ada", "a test", dry_run=True)
+    young = replay_quarantine(lakehouse.lake, table.contract, Selection(), dry).arguments
+    assert "beyond_retention" not in young
+    for cut, aged in (("2000-01-01T00:00:00+00:00", 0), ("2100-01-01T00:00:00+00:00", 3)):
+        set_properties(lakehouse.lake, table.name, {EXPIRED_BEFORE: cut})
+        seen = replay_quarantine(lakehouse.lake, table.contract, Selection(partition=0), dry).arguments
+        assert (seen["moved"], seen["beyond_retention"]) == (3, aged)
+    told = replay_quarantine(lakehouse.lake, table.contract, Selection(partition=0), ADA).arguments
+    assert (told["moved"], told["stays"], told["beyond_retention"]) == (3, {"no_magic_byte": 1}, 3)
+    again = replay_quarantine(lakehouse.lake, table.contract, Selection(partition=0), ADA).arguments
+    assert (again["moved"], again["beyond_retention"]) == (0, 0)
 
 
 def test_a_replay_of_one_cause_leaves_the_others_alone(lakehouse, table, monkeypatch):

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from uuid import uuid4
 
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark import __version__
@@ -20,6 +21,7 @@ from tidemark.domain.ledger.ledger import Entry, Ledger, batch_id
 from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.ledger.replay import replayed
 from tidemark.domain.ledger.settlement import Settlement
+from tidemark.domain.maintenance.retention import FIRST, expired_before
 from tidemark.domain.times import moment
 from tidemark.engine.access.conditions import within
 from tidemark.engine.access.lake import Lake
@@ -69,6 +71,12 @@ class Ground:
             parked=self.parked,
             key=self.key,
         )
+
+
+def beyond_retention(state: TableState) -> Column | None:
+    """True for a record so old that the next expiry deletes its row; None where retention has deleted nothing yet."""
+    cut, at = expired_before(state.properties), F.col("_kafka.timestamp")
+    return None if cut is None else (at >= F.lit(FIRST)) & (at < F.lit(cut))
 
 
 def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Ground:

@@ -23,6 +23,7 @@ from tidemark.domain.ledger.ledger import Counts, Ledger, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.replay import MOST_RANGES, runs_between
 from tidemark.domain.ledger.settlement import Settlement
+from tidemark.domain.maintenance.retention import expired_before
 from tidemark.domain.suggest import nearest
 from tidemark.engine.access.conditions import within
 from tidemark.engine.access.lake import Lake
@@ -38,6 +39,7 @@ from tidemark.engine.look.quarantined import causes
 from tidemark.engine.operate.recount import Recount
 from tidemark.engine.operate.replay_plan import (
     Ground,
+    beyond_retention,
     check_each_once,
     check_staged,
     ground,
@@ -89,17 +91,23 @@ class Selection:
 
 @dataclass(slots=True)
 class _Tally:
-    """What became of the selected records; `stays` by today's cause."""
+    """What became of the selected records; `stays` by today's cause.
+
+    `aged`: of the moved ones those that retention deletes next; None where it has deleted nothing yet.
+    """
 
     moved: int = 0
+    aged: int | None = None
     skipped: int = 0
     stays: dict[str, int] = field(default_factory=dict)
     causes_changed: int = 0
     snapshots: list[int] = field(default_factory=list)
 
-    def add(self, counts: Mapping[int, Counts]) -> None:
+    def add(self, fates: "_Fates", leaving: Mapping[int, list[tuple[int, int]]]) -> None:
         """These left the quarantine."""
-        whole = add_up(counts.values())
+        whole = add_up(fates.counts(leaving).values())
+        if self.aged is not None:
+            self.aged += fates.aged(leaving)
         self.moved += whole.written
         self.skipped += whole.skipped + whole.tombstones
 
@@ -110,6 +118,7 @@ class _Tally:
             "stays": dict(sorted(self.stays.items())),
             "causes_changed": self.causes_changed,
             "commits": len(self.snapshots),
+            **({} if self.aged is None else {"beyond_retention": self.aged}),
         }
 
 
@@ -129,7 +138,7 @@ def replay_quarantine(
         if state.ledger is not None:
             _check_selection(lake, contract, selection, state.ledger)
         before = state.head
-        total = _Tally()
+        total = _Tally(aged=0 if expired_before(state.properties) else None)
         while until_not_overtaken(contract, lambda: _attempt(lake, contract, selection, signature, total)):
             pass
         return logged(
@@ -185,13 +194,13 @@ def _attempt(
     if not more:
         total.stays = fates.stays(lake)
     if signature.dry_run:
-        total.add(fates.counts(leaving))
+        total.add(fates, leaving)
         return False
     if not more:
         total.causes_changed = _note_causes(lake, on, fates, signature.run_id)
     if leaving:
         total.snapshots.append(_publish(lake, on, fates, leaving, selection, signature))
-        total.add(fates.counts(leaving))
+        total.add(fates, leaving)
     return more
 
 
@@ -216,18 +225,21 @@ class _Fates:
         covered = {r["partition"]: OffsetRange(r["a"], r["b"] + 1) for r in bounds.collect()}
         self.plan: Plan = replace(on.plan(covered), from_quarantine=True)
         self.decoded = decode(waiting.where(selection.condition()), self.plan.decoding())
+        aged = beyond_retention(on.state)
         columns = (
             "_kafka.partition",
             "_kafka.offset",
             F.col(FATE).alias("fate"),
             F.col(CAUSE).alias("cause"),
             "_kafka.schema_id",
+            ((F.col(FATE) == "written") & (F.lit(False) if aged is None else aged)).alias("aged"),
         )
         rows = self.decoded.select(*columns).toArrow()
         self.old = waiting.select("partition", "offset", _OLD)
         leave = pc.is_in(rows["fate"], pa.array(_LEAVES))
         leaves, stays = rows.filter(leave), rows.filter(pc.invert(leave))
         self.leaves = _by_partition(leaves)
+        self._aged = _by_partition(leaves.filter(leaves["aged"]))
         spans = {p: OffsetRange(o[0].item(), o[-1].item() + 1) for p, (o, _) in self.leaves.items()}
         beside = ~selection.condition() & within(spans, F.col("partition"), F.col("offset"))
         others = waiting.where(beside).select("partition", "offset", F.lit("").alias("fate")).toArrow()
@@ -267,12 +279,23 @@ class _Fates:
         found = {}
         for p, runs in leaving.items():
             offsets, fates = self.leaves[p]
-            first, upto = np.asarray(runs, dtype=np.int64).T
-            at = np.searchsorted(first, offsets, side="right") - 1
-            inside = fates[(at >= 0) & (offsets < upto[at])]
+            inside = fates[_inside(offsets, runs)]
             written, skipped, tombstones = np.bincount(inside, minlength=len(_LEAVES)).tolist()
             found[p] = Counts(len(inside), written, tombstones=tombstones, skipped=skipped)
         return found
+
+    def aged(self, leaving: Mapping[int, list[tuple[int, int]]]) -> int:
+        """How many of the records that leave become rows that retention deletes next."""
+        return sum(
+            int(_inside(self._aged[p][0], leaving[p]).sum()) for p in self._aged.keys() & leaving.keys()
+        )
+
+
+def _inside(offsets: Any, runs: list[tuple[int, int]]) -> Any:
+    """Which of the offsets lie in one of the half-open runs, which are in order."""
+    first, upto = np.asarray(runs, dtype=np.int64).T
+    at = np.searchsorted(first, offsets, side="right") - 1
+    return (at >= 0) & (offsets < upto[at])
 
 
 def _by_partition(*tables: pa.Table) -> dict[int, tuple[Any, Any]]:

@@ -15,7 +15,6 @@ from tidemark.domain.ledger.guard import Topic, examine
 from tidemark.domain.ledger.ledger import Counts, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.ledger.settlement import Settlement
-from tidemark.domain.maintenance.retention import FIRST, expired_before
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
@@ -39,6 +38,7 @@ from tidemark.engine.operate.recount import (
 )
 from tidemark.engine.operate.replay_plan import (
     Ground,
+    beyond_retention,
     check_each_once,
     ground,
     judge_replay,
@@ -99,11 +99,8 @@ def _attempt(
 
 def _aged(on: Ground, decoded: DataFrame) -> dict[str, int]:
     """How many records are so old that retention has deleted such rows: they come back until its next look."""
-    cut = expired_before(on.state.properties)
-    if cut is None:
-        return {}
-    at = F.col("_kafka.timestamp")
-    return {"beyond_retention": decoded.where((at >= F.lit(FIRST)) & (at < F.lit(cut))).count()}
+    aged = beyond_retention(on.state)
+    return {} if aged is None else {"beyond_retention": decoded.where(aged).count()}
 
 
 def check_range(on: Ground, topic: Topic, wanted: Mapping[int, OffsetRange]) -> None:
