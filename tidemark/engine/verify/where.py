@@ -152,7 +152,7 @@ def _in_epoch(
     if decided is not None:
         fate, why = decided
         return replace(answer, fate=fate, why=why)
-    return _silent(lake, table, answer)
+    return _silent(lake, table, answer, held, epoch)
 
 
 def where_key(lake: Lake, contract: Contract, key: bytes) -> list[Answer]:
@@ -279,7 +279,7 @@ def _of_another(table: _Table, row: dict[str, Any]) -> str:
 def _publisher(
     table: _Table, answer: Answer, held: list[dict[str, Any]], epoch: int
 ) -> tuple[int, datetime, Ledger] | None:
-    """The receipt that brought the row in: of the replay that moved it, else of the last read from Kafka."""
+    """The receipt that says what became of it: of the replay that moved it, else of the last read from Kafka."""
     if epoch < 0:
         asked_for = ((r, r[2].settlement) for r in table.receipts)
         return next((receipt for receipt, asked in asked_for if asked and asked.epoch == epoch), None)
@@ -336,15 +336,13 @@ def _remedy(lake: Lake, table: _Table, row: dict[str, Any]) -> str:
     )
 
 
-def _silent(lake: Lake, table: _Table, answer: Answer) -> Answer:
-    """Neither row nor quarantine: what Kafka shows decides."""
+def _silent(lake: Lake, table: _Table, answer: Answer, held: list[dict[str, Any]], epoch: int) -> Answer:
+    """Neither row nor waiting in quarantine: what Kafka shows decides."""
     contract = table.contract
-    ledgers = [ledger for _, _, ledger in table.receipts]
-    read = reader_of(ledgers, answer.partition, answer.offset)
-    batch = ledgers[read] if read is not None else table.ledger
-    counts = (batch.counts if read is not None else batch.totals).get(answer.partition) if batch else None
+    receipt = _publisher(table, answer, held, epoch)
+    batch = receipt[2] if receipt else table.ledger
+    counts = (batch.counts if receipt else batch.totals).get(answer.partition) if batch else None
     found = peek(lake.platform.kafka[contract.cluster], table.topic, answer.partition, answer.offset)
-    receipt = table.receipts[read] if read is not None else None
     since = others_since(table.metadata, table.state.head, receipt[0] if receipt else None)
     removed = [each for each in since if each.removed]
     skips: bool | None = bool(counts and counts.skipped)
