@@ -26,13 +26,18 @@ def kafka_rows(
     Raises:
         Outage: `spark_down`, for a table with VARIANT columns or of another file format than Parquet.
     """
-    if holds_variant(columns_of(loaded.schema())) or loaded.properties.get(FORMAT, "parquet") != "parquet":
+    if needs_spark(loaded):
         yield from _by_spark(lake, name, where, parts, snapshot)
         return
     fields = tuple(f"{KAFKA_COLUMN.name}.{part}" for part in parts)
     scan = loaded.scan(row_filter=where, selected_fields=fields, snapshot_id=snapshot)
     for batch in scan.to_arrow_batch_reader():
         yield cast("pa.StructArray", batch.column(KAFKA_COLUMN.name))
+
+
+def needs_spark(loaded: Table) -> bool:
+    """Whether PyIceberg cannot read the rows; what Spark finds comes to the client all at once."""
+    return holds_variant(columns_of(loaded.schema())) or loaded.properties.get(FORMAT, "parquet") != "parquet"
 
 
 def listed(rows: "pa.StructArray | pa.Table") -> list[dict[str, Any]]:

@@ -29,12 +29,12 @@ def windows(ranges: Mapping[int, OffsetRange], limit: int) -> Iterator[dict[int,
         left |= {p: OffsetRange(each.end, left[p].end) for p, each in window.items()}
 
 
-def inside(window: Mapping[int, OffsetRange], of: str = "") -> str:
-    """A filter on `of`partition and `of`offset that lets PyIceberg skip files by their statistics.
+def inside(window: Mapping[int, OffsetRange], of: str = "", *, exact: bool = False) -> str:
+    """A filter on `of`partition and `of`offset that lets files be skipped by their statistics.
 
-    Beyond `FEW` partitions it is a coarse one, for each row of a file is compared with all of it.
+    Beyond `FEW` partitions it is a coarse one unless `exact`: PyIceberg compares each row of a file with all of it.
     """
-    if len(window) > FEW:
+    if len(window) > FEW and not exact:
         first, last = min(r.start for r in window.values()), max(r.end for r in window.values())
         return f"{of}offset >= {first} AND {of}offset < {last}"
     return " OR ".join(

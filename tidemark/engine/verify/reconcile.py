@@ -31,7 +31,7 @@ from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, standing
 from tidemark.engine.table.settle import pending
 from tidemark.engine.verify.committed import read_committed
-from tidemark.engine.verify.kafka_rows import kafka_rows
+from tidemark.engine.verify.kafka_rows import kafka_rows, needs_spark
 from tidemark.engine.verify.marks import (
     OLD,
     QUARANTINED,
@@ -49,6 +49,8 @@ from tidemark.engine.verify.marks import (
 MOMENTS = 6
 MARKS = 64_000_000
 """Offsets that are compared at once; one byte each."""
+MARKS_BY_SPARK = MARKS // 16
+"""The same where the client holds the places of all rows of them, 16 bytes each."""
 
 OnProgress = Callable[[int, int], None]
 """Called with (offsets read, offsets in all)."""
@@ -115,7 +117,7 @@ def reconcile(
             for p, o in ledger.next.items()
         }
         try:
-            for window in windows(covered, MARKS):
+            for window in windows(covered, work.most):
                 work.compare(window)
             work.count_beyond()
         except FileNotFoundError as error:
@@ -185,6 +187,15 @@ class _Comparison:
     done: int = 0
     reading: float = 0.0
 
+    @property
+    def by_spark(self) -> bool:
+        return self.table is not None and needs_spark(self.table)
+
+    @property
+    def most(self) -> int:
+        """Offsets of a window."""
+        return MARKS_BY_SPARK if self.by_spark else MARKS
+
     def compare(self, window: Ranges) -> None:
         marks = {p: np.zeros(len(each), dtype=np.uint8) for p, each in window.items()}
         self._mark_records(window, marks)
@@ -210,7 +221,7 @@ class _Comparison:
         self.reading += time.perf_counter() - began
 
     def _mark_rows(self, window: Ranges, marks: Mapping[int, Marks]) -> None:
-        for places in self._rows(inside(window, _KAFKA)):
+        for places in self._rows(inside(window, _KAFKA, exact=self.by_spark)):
             self._mark(places, window, marks, ROW)
 
     def _mark_quarantine(self, window: Ranges, marks: Mapping[int, Marks]) -> None:
