@@ -205,10 +205,6 @@ def test_filters_skip_files_and_no_row(tmp_path: Path, partitions: int) -> None:
     files, found = read(inside(window))
     assert {(p, o) for p in window for o in range(100 * p, 100 * p + 5)} <= found
     assert files == partitions
-    assert read(inside(window, exact=True)) == (
-        partitions,
-        {(p, o + 100 * p) for p in window for o in range(5)},
-    )
     files, found = read(
         beyond({p: 100 * p + 10 for p in range(partitions - 1)} | {partitions - 1: 100 * partitions - 95})
     )

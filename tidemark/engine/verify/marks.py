@@ -32,15 +32,27 @@ def windows(ranges: Mapping[int, OffsetRange], limit: int) -> Iterator[dict[int,
 def inside(window: Mapping[int, OffsetRange], of: str = "", *, exact: bool = False) -> str:
     """A filter on `of`partition and `of`offset that lets files be skipped by their statistics.
 
-    Beyond `FEW` partitions it is a coarse one unless `exact`: PyIceberg compares each row of a file with all of it.
+    Beyond `FEW` partitions it is a coarse one, for PyIceberg compares each row of a file with all of it; an `exact` one
+    is for Spark alone, which looks a partition up: a chain of hundreds of conditions would take it minutes.
     """
-    if len(window) > FEW and not exact:
+    if len(window) > FEW:
         first, last = min(r.start for r in window.values()), max(r.end for r in window.values())
-        return f"{of}offset >= {first} AND {of}offset < {last}"
+        coarse = f"{of}offset >= {first} AND {of}offset < {last}"
+        if not exact:
+            return coarse
+        start = _by_partition({p: r.start for p, r in window.items()}, of)
+        end = _by_partition({p: r.end for p, r in window.items()}, of)
+        return f"{coarse} AND {of}offset >= {start} AND {of}offset < {end}"
     return " OR ".join(
         f"({of}partition = {p} AND {of}offset >= {r.start} AND {of}offset < {r.end})"
         for p, r in sorted(window.items())
     )
+
+
+def _by_partition(bounds: Mapping[int, int], of: str) -> str:
+    """SQL of Spark: the bound of a row's partition, NULL where it has none."""
+    each = (str(bounds.get(p, "NULL")) for p in range(max(bounds) + 1))
+    return f"get(array({', '.join(each)}), {of}partition)"
 
 
 def beyond(following: Mapping[int, int], of: str = "") -> str:

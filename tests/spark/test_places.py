@@ -1,0 +1,32 @@
+"""Rule: Spark brings the places of a window to the client, and of no others."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.engine.verify.marks import FEW, inside
+
+
+@pytest.fixture(scope="module")
+def spark(stack: dict[str, Any]) -> Iterator[SparkSession]:
+    session = SparkSession.builder.remote(stack["spark"]["remote"]).create()
+    yield session
+    session.stop()
+
+
+@pytest.mark.parametrize("partitions", [2, FEW + 2])
+def test_an_exact_filter_holds_for_the_offsets_of_a_window_alone(
+    spark: SparkSession, partitions: int
+) -> None:
+    """Given rows of more partitions than the window has, which begins elsewhere in each and leaves one out, then only its places are found."""
+    window = {p: OffsetRange(10 * p, 10 * p + 5) for p in range(partitions) if p != 1}
+    rows = spark.range(1_000).selectExpr(
+        f"CAST(id % {partitions + 3} AS INT) AS partition", f"id DIV {partitions + 3} AS offset"
+    )
+    found = {(r["partition"], r["offset"]) for r in rows.where(inside(window, exact=True)).collect()}
+    there = {(n % (partitions + 3), n // (partitions + 3)) for n in range(1_000)}
+    assert found == {(p, o) for p, o in there if p in window and window[p].start <= o < window[p].end}
+    assert found
