@@ -14,8 +14,14 @@ import pytest
 from browser import open_page, screenshots
 from dagster import DagsterInstance
 from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.definitions.sensor_definition import SensorType
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteRepositoryOrigin
-from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, ScheduleInstigatorData
+from dagster._core.scheduler.instigation import (
+    InstigatorState,
+    InstigatorStatus,
+    ScheduleInstigatorData,
+    SensorInstigatorData,
+)
 
 import assets.lane_run
 from assets.ingest_checks import evaluations
@@ -62,15 +68,17 @@ def seed(instance, contract):
     instance.report_runless_asset_event(review)
 
 
-def stop_schedules(instance, schedules):
-    """A schedule that comes due during the test would put "In Progress" over what was seeded."""
+def stop_what_starts_runs(instance, defs):
+    """A schedule that comes due during the test, or marts that are, would put "In Progress" over what was seeded."""
     repository = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("tidemark"), "__repository__")
-    for each in schedules:
-        origin = repository.get_instigator_origin(each.name)
-        data = ScheduleInstigatorData(each.cron_schedule)
-        instance.add_instigator_state(
-            InstigatorState(origin, InstigatorType.SCHEDULE, InstigatorStatus.STOPPED, data)
-        )
+    stopped = [
+        (each.name, InstigatorType.SCHEDULE, ScheduleInstigatorData(each.cron_schedule))
+        for each in defs.schedules
+    ]
+    automation = SensorInstigatorData(sensor_type=SensorType.AUTOMATION)
+    for name, kind, data in [*stopped, ("marts_upstream", InstigatorType.SENSOR, automation)]:
+        origin = repository.get_instigator_origin(name)
+        instance.add_instigator_state(InstigatorState(origin, kind, InstigatorStatus.STOPPED, data))
 
 
 def commit(number):
@@ -114,7 +122,7 @@ def ui(where, monkeypatch):
             instance=instance, asset_selection=[table_key("shop.orders")], raise_on_error=False
         )
         seed(instance, defs.resources["lake"].configuration.contract("shop.orders"))
-        stop_schedules(instance, defs.schedules)
+        stop_what_starts_runs(instance, defs)
     services = DagsterServices(where)
     heeded = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts background jobs of a script
     try:
