@@ -18,15 +18,15 @@ from tidemark.review.collect import _names, _operations
 from tidemark.review.receipts import cutover_of, fates_of, receipts_of, way_back
 
 
-def test_what_people_did_to_either_table_is_collected_newest_first(tmp_path):
-    """Given acts on a table, on its upsert table and on another one, then those of the first two are there."""
-    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
-    lake = SimpleNamespace(catalog=catalog, platform=SimpleNamespace(default_namespace="lake"))
-    tables = ["shop.orders", "shop.orders_current"]
-    both = dict.fromkeys(tables)
-    assert _operations(lake, both) == []
-    catalog.create_namespace("lake")
-    log = catalog.create_table(log_table(lake), _SCHEMA)
+def _lake(folder):
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
+    return SimpleNamespace(catalog=catalog, platform=SimpleNamespace(default_namespace="lake"))
+
+
+def _paused(lake, tables):
+    """A log in which one table after the other was paused, a day each."""
+    lake.catalog.create_namespace("lake")
+    log = lake.catalog.create_table(log_table(lake), _SCHEMA)
     done = [
         {
             "table": table,
@@ -35,31 +35,27 @@ def test_what_people_did_to_either_table_is_collected_newest_first(tmp_path):
             "at": datetime(2026, 1, day, tzinfo=UTC),
             "arguments": "{}",
         }
-        for day, table in enumerate([*tables, "shop.other"], 1)
+        for day, table in enumerate(tables, 1)
     ]
     log.append(pa.Table.from_pylist(done, schema=log.schema().as_arrow()))
+
+
+def test_what_people_did_to_either_table_is_collected_newest_first(tmp_path):
+    """Given acts on a table, on its upsert table and on another one, then those of the first two are there."""
+    lake = _lake(tmp_path)
+    tables = ["shop.orders", "shop.orders_current"]
+    both = dict.fromkeys(tables)
+    assert _operations(lake, both) == []
+    _paused(lake, [*tables, "shop.other"])
     assert [each["table"] for each in _operations(lake, both)] == tables[::-1]
     assert [each["table"] for each in _operations(lake, {tables[0]: None})] == tables[:1]
 
 
 def test_what_people_did_before_a_rename_is_collected_and_nothing_of_a_later_table_of_that_name(tmp_path):
     """Given acts on a table and its upsert table, a rename, and acts under both names after it, then those under the old ones are there as far as the table had them."""
-    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
-    lake = SimpleNamespace(catalog=catalog, platform=SimpleNamespace(default_namespace="lake"))
-    catalog.create_namespace("lake")
-    log = catalog.create_table(log_table(lake), _SCHEMA)
+    lake = _lake(tmp_path)
     acts = ["shop.orders", "shop.orders_current", "sales.orders", "shop.orders", "sales.orders_current"]
-    done = [
-        {
-            "table": table,
-            "verb": "pause",
-            "by": "ada",
-            "at": datetime(2026, 1, day, tzinfo=UTC),
-            "arguments": "{}",
-        }
-        for day, table in enumerate(acts, 1)
-    ]
-    log.append(pa.Table.from_pylist(done, schema=log.schema().as_arrow()))
+    _paused(lake, acts)
     rename = {"kind": "rename", "path": "", "from": "shop.orders", "to": "sales.orders"}
     changes = [{"at": "2026-01-03T00:00:00+00:00", "by": "ada", "changes": [rename]}]
     contract = SimpleNamespace(table="sales.orders")
