@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tidemark import __version__
 from tidemark.cli.border import Commands
 from tidemark.cli.later import Services
 from tidemark.cli.options import AsJson, By, DryRun, Reason, Table, Tables
@@ -31,6 +32,23 @@ app.add_typer(
     ),
     name="services",
 )
+
+
+def _tell_version(asked: bool) -> None:  # noqa: FBT001 - the signature is typer's
+    if asked:
+        typer.echo(f"tidemark {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def tidemark(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and end."),
+    ] = False,
+) -> None:
+    """Stand before every command; the help of `app` is what is shown."""
 
 
 @app.command()

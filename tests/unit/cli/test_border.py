@@ -18,6 +18,7 @@ import pytest
 from confluent_kafka import KafkaError, Message
 from typer.testing import CliRunner
 
+from tidemark import __version__
 from tidemark.cli.border import report
 from tidemark.cli.main import app
 from tidemark.cli.output import print_json
@@ -148,6 +149,13 @@ def test_a_traceback_is_shown_only_when_asked_for(
         print(1 / 0)
     report(caught.value, as_json=False)
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_the_package_can_be_run_as_the_command() -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "tidemark", "--version"], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == f"tidemark {__version__}\n"
 
 
 def test_help_imports_nothing_heavy() -> None:
