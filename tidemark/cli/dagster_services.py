@@ -70,6 +70,7 @@ class DagsterServices:
             "TIDEMARK_CONTRACTS": str(self.places.contracts_dir.absolute()),
             "DAGSTER_HOME": os.environ.get("DAGSTER_HOME") or str(prepare_dagster_home(self.home)),
             FRESHNESS_EVERY: os.environ.get(FRESHNESS_EVERY, "300"),
+            "PYTHONSAFEPATH": "1",  # the working folder may have packages of the names of ours
         }
         if self.places.platform_file:
             named["TIDEMARK_CONFIG"] = str(self.places.platform_file.absolute())
@@ -98,6 +99,8 @@ class DagsterServices:
             str(ports[CODE]),
             "-m",
             "orchestration.definitions",
+            "-d",
+            str(self.home),
         )
         self._start(CODE, (_script("dagster"), *code), environment)
         self._await(CODE, ports[CODE])
@@ -175,7 +178,7 @@ class DagsterServices:
 
     def _start(self, name: str, main: tuple[str, ...], environment: Mapping[str, str]) -> None:
         # -X takes any word: here the mark by which a process is found again
-        command = Command(Path(sys.executable), ("-X",), main, self.home, environment)
+        command = Command(Path(sys.executable), ("-X",), main, Path.cwd(), environment, without=())
         with _heeding_interrupts():
             self._pids[name] = start(command, self._mark(name), self._log(name))
 

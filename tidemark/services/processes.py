@@ -19,8 +19,8 @@ import psutil
 
 MARK = "TIDEMARK_SERVICE"
 KEEP_LOG_BYTES = 10_000_000
-# Settings that a user has for other installations of the same programs.
 FOREIGN = ("SPARK_", "PYSPARK_", "KAFKA_", "QUARKUS_", "REGISTRY_")
+"""Settings that a user has for other installations of the same programs: the services of the stack get none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Command:
     main: Sequence[str]
     cwd: Path
     environment: Mapping[str, str] = field(default_factory=dict)
+    without: tuple[str, ...] = FOREIGN  # beginnings of variables that are not handed on
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Mark:
 def start(command: Command, mark: Mark, log: Path) -> int:
     """Run detached (own session, so no terminal's Ctrl-C reaches it) and give its pid."""
     _rotate(log)
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)}
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(command.without)}
     environment = {**inherited, **command.environment, MARK: str(mark)}
     with log.open("ab") as out:
         process = subprocess.Popen(

@@ -39,6 +39,13 @@ def run(mark, tmp_path):
     return start_python
 
 
+def test_a_service_gets_no_settings_of_other_installations(run, mark, tmp_path, monkeypatch):
+    monkeypatch.setenv("KAFKA_OPTS", "-Dof=another")
+    monkeypatch.setenv("OPTS", "of all")
+    run("import os; print(os.environ.get('KAFKA_OPTS'), os.environ['OPTS'], flush=True); " + SLEEPER)
+    assert said(tmp_path) == "None of all"
+
+
 def wait_for(condition, seconds=10):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
