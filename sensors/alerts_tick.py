@@ -67,7 +67,8 @@ def post(context: dg.SensorEvaluationContext, webhook: str) -> dg.SkipReason:
     if found:
         try:
             httpx.post(webhook, json=message(found), timeout=_TIMEOUT).raise_for_status()
-        except (httpx.HTTPError, httpx.InvalidURL) as error:  # its text names the webhook, which is a secret
+        except (httpx.HTTPError, httpx.InvalidURL, ImportError, ValueError) as error:  # also a proxy's: SOCKS
+            # its text names the webhook, which is a secret
             return dg.SkipReason(
                 f"the webhook did not take {counted(len(found), 'alert')}: {type(error).__name__}; tried again"
             )

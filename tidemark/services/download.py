@@ -74,6 +74,18 @@ def _turn(lock: Path) -> Iterator[None]:
         yield
 
 
+def _client() -> httpx.Client:
+    try:
+        limits = httpx.Limits(max_connections=PARALLEL)
+        return httpx.Client(follow_redirects=True, timeout=60, limits=limits)
+    except (ImportError, ValueError) as error:  # a proxy that httpx cannot use, as one for SOCKS
+        raise DownloadFailed(
+            f"the proxy of this environment cannot be used: {error}",
+            next_step="name one for http in HTTPS_PROXY and unset ALL_PROXY, or a mirror of Maven Central in "
+            "TIDEMARK_MAVEN_URL",
+        ) from error
+
+
 class _Fetch:
     """One round of parallel downloads with a shared byte count."""
 
@@ -87,9 +99,8 @@ class _Fetch:
 
     def run(self) -> None:
         self._say()
-        limits = httpx.Limits(max_connections=PARALLEL)
         with (
-            httpx.Client(follow_redirects=True, timeout=60, limits=limits) as client,
+            _client() as client,
             ThreadPoolExecutor(PARALLEL, thread_name_prefix="fetch") as pool,
         ):
             waiting = [pool.submit(self._one, client, each) for each in self._wanted]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tidemark.services.errors import JavaMissing
+from tidemark.services.errors import DownloadFailed, JavaMissing
 from tidemark.services.manifest import cache_dir
 
 OLDEST, INSTALLED = 17, 21
@@ -51,14 +51,20 @@ def own_java_dir() -> Path:
 
 
 def install_java() -> Path:
-    """Fetch a JDK with install-jdk (extra `java`) into the cache; the caller has asked for consent."""
+    """Fetch a JDK into the cache; the caller has asked for consent.
+
+    Raises:
+        DownloadFailed: Adoptium does not answer, or the cache takes nothing.
+    """
+    import jdk  # noqa: PLC0415 - asks for the system's kind when it is imported
+
     try:
-        import jdk  # noqa: PLC0415 - optional
-    except ImportError as error:
-        raise JavaMissing(
-            "install-jdk is not installed", next_step="uv sync --extra java, and repeat"
+        jdk.install(str(INSTALLED), path=str(own_java_dir()))
+    except jdk.JdkError as error:
+        raise DownloadFailed(
+            f"Java {INSTALLED} could not be fetched into {own_java_dir()}: {error}",
+            next_step="check the network (a proxy goes into HTTPS_PROXY), or install Java yourself",
         ) from error
-    jdk.install(str(INSTALLED), path=str(own_java_dir()))
     return find_java()
 
 

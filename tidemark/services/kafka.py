@@ -2,6 +2,7 @@
 
 import base64
 import os
+import string
 import subprocess
 import uuid
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tidemark.services.errors import ServiceFailed
+from tidemark.services.errors import ServiceError, ServiceFailed
 from tidemark.services.manifest import classpath
 from tidemark.services.ports import LOOPBACK, accepts
 from tidemark.services.processes import Command
@@ -47,6 +48,7 @@ log.segment.delete.delay.ms=1000
 broker.session.timeout.ms=5000
 broker.heartbeat.interval.ms=1000
 """
+_PLAIN = frozenset(string.ascii_letters + string.digits + "/._-")
 LOGGING = """\
 Configuration:
   status: error
@@ -75,8 +77,13 @@ class Kafka:
         folder = place.home / "kafka"
         folder.mkdir(parents=True, exist_ok=True)
         properties, logging, data = folder / "server.properties", folder / "log4j2.yaml", folder / "data"
+        if "," in str(data):
+            raise ServiceError(
+                f"Kafka takes {data} for two folders, for its comma",
+                next_step="name a folder without one in TIDEMARK_HOME",
+            )
         ports = {"broker": place.ports["kafka"], "controller": place.ports["controller"]}
-        properties.write_text(PROPERTIES.format(host=LOOPBACK, data=data, **ports))
+        properties.write_text(PROPERTIES.format(host=LOOPBACK, data=_escaped(data), **ports))
         logging.write_text(LOGGING)
         options = [
             "-Xms128m",
@@ -104,6 +111,13 @@ class Kafka:
 
     def prepare(self, place: Place) -> None:
         """Nothing: a broker that answers is up."""
+
+
+def _escaped(path: Path) -> str:
+    """As a value of Java's properties, which are read as ISO 8859-1."""
+    units = str(path).encode("utf-16-be")
+    letters = [int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2)]
+    return "".join(chr(each) if chr(each) in _PLAIN else f"\\u{each:04x}" for each in letters)
 
 
 def _format(place: Place, options: list[str], properties: Path) -> None:

@@ -32,7 +32,7 @@ def silent(_event: Event) -> None:
 @contextmanager
 def on_console(console: Console) -> Iterator[OnProgress]:
     """One line per step; a terminal gets moving bars, a log file one line per change."""
-    if not console.is_terminal:
+    if not console.is_interactive:
         yield _as_lines(console)
         return
     columns = (

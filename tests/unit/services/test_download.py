@@ -144,6 +144,14 @@ def test_a_missing_file_names_the_mirror_setting(maven, publish):
         download.fetch(["spark"])
 
 
+@pytest.mark.parametrize("proxy", ["socks://127.0.0.1:1080/", "gopher://127.0.0.1"])
+def test_a_proxy_that_cannot_be_used_is_named(maven, publish, monkeypatch, proxy):
+    publish("spark", b"a jar")
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(DownloadFailed, match="proxy"):
+        download.fetch(["spark"])
+
+
 def test_an_archive_is_unpacked_once_and_not_kept(maven, publish):
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:

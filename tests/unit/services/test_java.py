@@ -1,7 +1,7 @@
 import pytest
 
 from tidemark.services import java
-from tidemark.services.errors import JavaMissing
+from tidemark.services.errors import DownloadFailed, JavaMissing
 from tidemark.services.spark import jars_beside
 
 
@@ -54,3 +54,9 @@ def test_one_message_says_what_was_found_and_how_to_get_one(fake_java, monkeypat
 )
 def test_a_java_that_pysparks_hadoop_does_not_know_gets_a_newer_one(fake_java, version, needed):
     assert jars_beside(fake_java("any", version)) == needed
+
+
+def test_a_java_that_cannot_be_fetched_is_said(fake_java, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    with pytest.raises(DownloadFailed, match="could not be fetched"):
+        java.install_java()
