@@ -23,6 +23,8 @@ AT_ONCE = 20
 """Runs of one tick; each may stand for many tables."""
 BUDGET_SECONDS = 20.0
 """Of one tick: Dagster cuts one off after 60, and what it has told is not remembered then."""
+_REFUSED = {400, 413, 422}
+"""Answers that would be the same at every tick."""
 _ENDS: Mapping[DagsterRunStatus, str] = {
     DagsterRunStatus.SUCCESS: "COMPLETE",
     DagsterRunStatus.FAILURE: "FAIL",
@@ -73,9 +75,8 @@ def tell(context: dg.SensorEvaluationContext, resource: LakeResource) -> dg.Skip
             for number, activity in enumerate(islice(activities, begin, None), begin + 1):
                 if time.monotonic() > until:
                     return dg.SkipReason(f"{sent} events sent; the endpoint is slow, the others follow")
-                speaker.tell(activity)
+                sent += _send(context, speaker, activity)
                 cursor.telling, cursor.told = telling, number
-                sent += 1
             _move(cursor, record)
     except Exception as error:  # noqa: BLE001 - whatever a transport raises: lineage waits, nothing else does
         says = redact_text(f"{type(error).__name__}: {error}")
@@ -84,6 +85,19 @@ def tell(context: dg.SensorEvaluationContext, resource: LakeResource) -> dg.Skip
     finally:
         context.update_cursor(cursor.to_json())
     return dg.SkipReason(f"{sent} events sent")
+
+
+def _send(context: dg.SensorEvaluationContext, speaker: Speaker, activity: Activity) -> int:
+    """How many were sent: what the endpoint has against an event itself is logged, for others wait behind it."""
+    try:
+        speaker.tell(activity)
+    except Exception as error:
+        if getattr(getattr(error, "response", None), "status_code", None) not in _REFUSED:
+            raise
+        told = (activity.table, activity.run_id, redact_text(f"{type(error).__name__}: {error}"))
+        context.log.warning("OpenLineage takes no event of %s in run %s, it is left out: %s", *told)
+        return 0
+    return 1
 
 
 def _changed(instance: dg.DagsterInstance, since: float) -> list[RunRecord]:

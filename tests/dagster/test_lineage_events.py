@@ -29,14 +29,17 @@ class Receiver:
     """A real HTTP endpoint that keeps what it was sent."""
 
     def __init__(self, port=0):
-        self.events, self.delay = [], 0.0
+        self.events, self.delay, self.refuses = [], 0.0, {}
         kept, receiver = self.events, self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
-                kept.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 time.sleep(receiver.delay)
-                self.send_response(201)
+                refused = receiver.refuses.get(event["job"]["name"])
+                if not refused:
+                    kept.append(event)
+                self.send_response(refused or 201)
                 self.end_headers()
 
             def log_message(self, *_args):
@@ -182,6 +185,21 @@ def test_a_dead_endpoint_stops_nothing_and_hears_of_it_later(defs, instance, rec
     tick(defs, instance, cursor)
     risen.stop()
     assert len(risen.events) == 4
+
+
+@pytest.mark.parametrize(("answer", "others"), [(413, 2), (422, 2), (401, 0), (404, 0)])
+def test_an_event_that_is_refused_for_good_holds_up_no_other(
+    defs, instance, receiver, monkeypatch, answer, others
+):
+    """Given an endpoint that takes one table's events never, then the other's are told; one that takes none is waited for."""
+    cursor = tick(defs, instance, None)
+    run(defs, instance, monkeypatch)
+    receiver.refuses = {"ingest.shop.orders": answer}
+    cursor = tick(defs, instance, cursor)
+    assert [name for _, name in receiver.told()] == ["ingest.web.clicks"] * others
+    receiver.refuses = {}
+    tick(defs, instance, cursor)
+    assert len(receiver.told()) == (2 if others else 4)
 
 
 @pytest.mark.parametrize(
