@@ -65,7 +65,7 @@ def launched(
 def _told(*, as_json: bool) -> Iterator[None]:
     """On a terminal, what a long verb says on its way (the job logs the same)."""
     err = console(as_json=True)
-    if as_json or not err.is_terminal:
+    if as_json or not err.is_interactive:
         yield
         return
 

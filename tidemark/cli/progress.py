@@ -29,7 +29,7 @@ EVERY = 1.0
 def watching(configuration: Configuration, contracts: Sequence[Contract], *, as_json: bool) -> Iterator[None]:
     """Bars on a terminal while the block works; nothing elsewhere."""
     err = console(as_json=True)
-    if as_json or not err.is_terminal:
+    if as_json or not err.is_interactive:
         yield
         return
     over = Event()

@@ -47,7 +47,7 @@ def reconcile(table: str, *, as_json: bool) -> None:
 @contextmanager
 def _progress(*, as_json: bool) -> Iterator[OnProgress]:
     err = console(as_json=True)
-    if as_json or not err.is_terminal:
+    if as_json or not err.is_interactive:
         yield lambda _done, _all: None
         return
     columns = (

@@ -34,7 +34,7 @@ def demo(*, script: bool, keep: bool) -> None:
     """Everything from nothing. Without a terminal, or with `script`, the tour runs by itself and may fail."""
     _use_sample_contracts()
     out = console()
-    alone = script or not (sys.stdin.isatty() and out.is_terminal)
+    alone = script or not (sys.stdin.isatty() and out.is_interactive)
     right = True
     with stage(out) as made:
         traffic = _traffic(made)
@@ -68,7 +68,7 @@ def dev() -> None:
         _say_where_commands_work(out)
         if not made.configuration.contracts:
             out.print("There is no contract yet: write contracts/<topic>.yaml with one line, topic: <topic>")
-        if not out.is_terminal:
+        if not out.is_interactive:
             _wait(made)
             return
 
