@@ -45,7 +45,7 @@ def processes_of(home):
 
 
 def cli(home, *arguments, popen=False):
-    command = [sys.executable, "-m", "tidemark.cli.main", "services", *arguments]
+    command = [sys.executable, "-m", "tidemark", "services", *arguments]
     environment = {**os.environ, "TIDEMARK_HOME": str(home)}
     if popen:
         return subprocess.Popen(

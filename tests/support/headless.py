@@ -122,7 +122,7 @@ def _import_shell() -> None:
         for name in (
             "orchestration.definitions",
             "tidemark.cli.in_dagster",
-            "tidemark.cli.main",
+            "tidemark",
             "tidemark.cli.run",
         ):
             import_module(name)

@@ -76,11 +76,7 @@ class Commands(TyperGroup):
         except _UsageError as error:
             code = _bad_use(error, as_json=as_json)
         except Exception as error:  # noqa: BLE001 - this is the border
-            if _unwritten(error):
-                sys.stderr.write(f"the output cannot be written: {error}\n")
-                code = _reader_left()
-            else:
-                code = report(error, as_json=as_json)
+            code = _reported(error, as_json=as_json)
         if standalone_mode:
             _end(code or 0, own=args is None)
         return code
@@ -133,6 +129,12 @@ def report(error: Exception, *, as_json: bool) -> int:
             next_step="let this user read and write there, or name another folder: TIDEMARK_HOME, TIDEMARK_CONTRACTS, "
             "DAGSTER_HOME, --out",
         )
+    if isinstance(error, OSError) and error.errno in _FULL:
+        where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+        error = Refused(
+            f"this machine takes no more: {where}{error.strerror}",
+            next_step="make room for TIDEMARK_HOME, DAGSTER_HOME, the user's cache folder and the output, and repeat",
+        )
     if not isinstance(error, TidemarkError):
         error = TidemarkError(
             f"{type(error).__name__}: {error}",
@@ -160,6 +162,16 @@ def _say(error: TidemarkError, *, as_json: bool) -> None:
     show_error(error.message, error.next_step, error.fields.get("safe", ""))
 
 
+def _reported(error: Exception, *, as_json: bool) -> int:
+    try:
+        code = report(error, as_json=as_json)
+        sys.stdout.flush()
+    except OSError as unwritten:
+        sys.stderr.write(f"the output cannot be written: {unwritten}\n")
+        return _reader_left()
+    return code
+
+
 def _bad_use(error: Any, *, as_json: bool) -> int:
     if as_json:
         fields: Mapping[str, Any] = {
@@ -185,11 +197,6 @@ def _json_last(words: list[str]) -> list[str]:
 def _nowhere() -> TextIO:
     """In place of a stream that was closed before the command began (`>&-`): Python has None there."""
     return Path(os.devnull).open("w", encoding="utf-8")
-
-
-def _unwritten(error: Exception) -> bool:
-    """Whether stdout takes nothing more (a full disk)."""
-    return isinstance(error, OSError) and error.errno in _FULL and error.filename is None
 
 
 def _reader_left() -> int:

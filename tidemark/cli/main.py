@@ -398,7 +398,3 @@ def _only_one(flags: dict[Acceptance, bool]) -> Acceptance:
     if len(chosen) != 1:
         raise typer.BadParameter(f"say exactly one of {', '.join(f'--{action}' for action in flags)}")
     return chosen[0]
-
-
-if __name__ == "__main__":
-    app()

@@ -16,7 +16,7 @@ from tidemark.services.java import find_java
 from tidemark.services.processes import Mark, stop
 from tidemark.services.stack import Stack
 
-CLI = (sys.executable, "-m", "tidemark.cli.main")
+CLI = (sys.executable, "-m", "tidemark")
 
 
 class Tidemark:

@@ -206,17 +206,22 @@ def test_a_port_that_no_machine_has_is_bad_use() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
 def test_output_that_cannot_be_written_is_said_in_one_line() -> None:
     """Given a full disk behind stdout, when a command prints, then there is no traceback, and the exit code is no success."""
-    command = [sys.executable, "-m", "tidemark.cli.main", "check", "--json"]
+    command = [sys.executable, "-m", "tidemark", "check", "--json"]
     with Path("/dev/full").open("w") as full:
         told = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert told.returncode == 1
     assert told.stderr == "the output cannot be written: [Errno 28] No space left on device\n"
 
 
+def test_a_full_disk_is_of_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), as_json=True) == 2
+    assert "make room" in json.loads(capsys.readouterr().out)["error"]["next_step"]
+
+
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_a_command_whose_output_is_closed_does_its_work(home: Path, closed: str) -> None:
     """Given no stdout or no stderr at all, as a job of cron may have it, when a command is done, then the exit code says so."""
-    command = f"{shlex.quote(sys.executable)} -m tidemark.cli.main check"
+    command = f"{shlex.quote(sys.executable)} -m tidemark check"
     told = subprocess.run(["/bin/sh", "-c", f"{command} {closed}"], capture_output=True, check=False)
     assert (told.returncode, told.stderr) == (0, b"")
     (home / "contracts" / "orders.yaml").write_text("topic: orders\nsurprise: 1\n")
@@ -270,7 +275,7 @@ def looking(home: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], Ca
             "kafka: {main: {bootstrap.servers: '127.0.0.1:1'}}\nspark: {remote: 'sc://127.0.0.1:1'}\n"
             f"catalog: {{type: rest, uri: 'http://127.0.0.1:{silent.getsockname()[1]}'}}\n"
         )
-        command = [sys.executable, "-m", "tidemark.cli.main", *words]
+        command = [sys.executable, "-m", "tidemark", *words]
         environment = {**os.environ, "TIDEMARK_CONFIG": str(home / "platform.yaml")}
         with (
             subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process,
