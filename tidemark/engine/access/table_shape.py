@@ -1,9 +1,10 @@
-"""PyIceberg's metadata of a table as the domain's `Shape`, and the paths of its fields."""
+"""PyIceberg's metadata of a table as the domain's `Shape`, the paths of its fields, its schema at a snapshot."""
 
 from collections.abc import Iterator
 
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import IcebergType, NestedField, StructType
 from pyiceberg.types import ListType as IcebergList
 from pyiceberg.types import MapType as IcebergMap
@@ -11,6 +12,13 @@ from pyiceberg.types import MapType as IcebergMap
 from tidemark.domain.columns.names import Path
 from tidemark.domain.columns.partitioning import quoted_parts
 from tidemark.domain.columns.shape import Shape
+
+
+def schema_at(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
+    """The schema as of a snapshot: what Spark reads when it is pinned to it."""
+    schema_id = snapshot.schema_id if snapshot else None
+    found = next((each for each in metadata.schemas if each.schema_id == schema_id), None)
+    return found or metadata.schema()
 
 
 def shape_of(metadata: TableMetadata) -> Shape:

@@ -30,7 +30,7 @@ from tidemark.domain.ledger.ledger import (
 )
 from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
 from tidemark.engine.access.iceberg_types import columns_of
-from tidemark.engine.access.table_shape import shape_of
+from tidemark.engine.access.table_shape import schema_at, shape_of
 
 OWNED = "tidemark.topic"
 """A table that carries this property was loaded, or is being loaded, by Tidemark."""
@@ -45,6 +45,8 @@ ACCEPTED = "tidemark.accepted"
 """Who let a batch through last, in which run: what the operations log may yet lack."""
 SOURCE_SNAPSHOT = "source-snapshot-id"
 """Iceberg's own: of a snapshot that was picked, where it comes from."""
+_TAKEN_AWAY = frozenset({"deleted-data-files", "removed-delete-files"})
+"""Iceberg's own: in the summary of a snapshot that left out files of its parent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +305,20 @@ def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snap
         snapshot_id = passed[snapshot_id].parent_snapshot_id
 
 
+def follows_another(snapshot: Snapshot) -> bool:
+    """Whether one came before it: where PyIceberg expires the parent, it takes that name away.
+
+    A root has just what it added, also that of a table that was replaced.
+    """
+    if snapshot.parent_snapshot_id is not None or is_compaction(snapshot):
+        return True
+    told = summary_of(snapshot)
+    if not _TAKEN_AWAY.isdisjoint(told):
+        return True
+    added = {files: told.get(f"added-{files}", "0") for files in ("data-files", "delete-files")}
+    return any(told.get(f"total-{files}", count) != count for files, count in added.items())
+
+
 def is_undone(metadata: TableMetadata, snapshot_id: int) -> bool:
     """Whether the snapshot is there, and not among main's ancestors.
 
@@ -313,16 +329,9 @@ def is_undone(metadata: TableMetadata, snapshot_id: int) -> bool:
         if each.snapshot_id == snapshot_id:
             return False
         last = each
-    if found is None or last is None or last.parent_snapshot_id is None:
+    if found is None or last is None or not follows_another(last):
         return found is not None
     return _age(found) > _age(last)
-
-
-def schema_at(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
-    """The schema as of a snapshot: what Spark reads when it is pinned to it."""
-    schema_id = snapshot.schema_id if snapshot else None
-    found = next((each for each in metadata.schemas if each.schema_id == schema_id), None)
-    return found or metadata.schema()
 
 
 def is_receipt(snapshot: Snapshot | None) -> bool:
@@ -351,7 +360,7 @@ def newest_receipt(metadata: TableMetadata) -> Snapshot | None:
             return snapshot
         last = snapshot
     tag = metadata.refs.get(LEDGER_TAG)
-    if last is None or last.parent_snapshot_id is None or tag is None:
+    if last is None or not follows_another(last) or tag is None:
         return None
     tagged = metadata.snapshot_by_id(tag.snapshot_id)
     if tagged is None or not is_receipt(tagged):

@@ -28,9 +28,11 @@ from tidemark.domain.ledger.merge_plan import (
 from tidemark.domain.maintenance.retention import Taken, expired_before, taken
 from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_shape import schema_at
 from tidemark.engine.access.table_state import (
     TableState,
     ancestors,
+    follows_another,
     is_receipt,
     is_undone,
     ledger_missing,
@@ -40,7 +42,6 @@ from tidemark.engine.access.table_state import (
     newest_receipt,
     read_state,
     require_whole,
-    schema_at,
     summary_of,
 )
 
@@ -140,9 +141,16 @@ def read_history(metadata: TableMetadata, table: str, named: int | None) -> Appe
         chain=tuple(each.snapshot_id for each in chain),
         receipts=tuple(receipts),
         whole=not chain
-        or chain[-1].parent_snapshot_id is None
+        or _is_root(chain[-1], receipts[-1])
         or (named is not None and is_undone(metadata, named)),
     )
+
+
+def _is_root(snapshot: Snapshot, oldest: AppendReceipt) -> bool:
+    """An empty receipt of an empty table looks like one: its ledger tells whether it is the first."""
+    if follows_another(snapshot):
+        return False
+    return snapshot.snapshot_id != oldest.snapshot or oldest.ledger.kind == "first"
 
 
 def _append_receipt(snapshot: Snapshot, table: str) -> AppendReceipt:
