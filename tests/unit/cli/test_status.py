@@ -117,6 +117,8 @@ def test_a_topic_without_an_id_is_told_apart_by_offsets_alone_and_status_says_so
             },
             "schema_review",
         ),
+        ({"table": TableState("shop.orders", exists=True)}, "lagging"),
+        ({"table": TableState("shop.orders", exists=True), "hint": Hint(loaded=True)}, "ledger_missing"),
         ({"table": TableState("shop.orders", exists=False), "topic": topic(0)}, "fresh"),
         ({"topic": topic(150), "unreachable": "spark_down"}, "spark_down"),
         ({"unreachable": "spark_down"}, "fresh"),

@@ -10,14 +10,16 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import ForbiddenError, ServerError
+from pyiceberg.table.update import RemoveSnapshotRefUpdate
 
 from tidemark.domain.columns.types import LONG, STRING, Field, Struct, table_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.layering import Origin
 from tidemark.domain.config.upsert import UpsertTable
 from tidemark.domain.errors import Outage, Stopped
-from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
 from tidemark.domain.plan.contract_record import RECORD, contract_edits, record_text
+from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.table_state import read_state
 from tidemark.engine.look.status import Facts, Hint
 from tidemark.engine.look.tables import hinted
@@ -438,19 +440,27 @@ class TestATableThatTheContractNamesAnew:
         assert "drop it from the catalog, or load" in stopped.value.next_step
 
     def test_is_renamed_without_its_ledger_too(self, lake: Any) -> None:
-        """Given a table with rows whose ledger is gone, when the contract names it anew, then it is renamed, and stops under that name; one of another topic or without rows is not meant."""
+        """Given a table with rows whose ledger is gone, when the contract names it anew, then it is renamed, and stops under that name; so is one that was replaced by an empty one; one of another topic, or that was never loaded, is not meant."""
         for topic in ("orders", "clicks", "empty"):
             said = {"tidemark.topic": topic, "tidemark.contract-file": "/contracts/orders.yaml"}
             lake.catalog.create_namespace_if_not_exists("shop")
             made = lake.catalog.create_table(f"shop.{topic}", ROWS.schema, properties=said)
             if topic != "empty":
                 made.append(ROWS)
+        lake.load("shop.replaced", topic="replaced")
+        table = lake.catalog.load_table("shop.replaced")
+        table.manage_snapshots().create_tag(table.current_snapshot().snapshot_id, LEDGER_TAG).commit()
+        commit(table, (), (RemoveSnapshotRefUpdate(ref_name="main"),))
         now, empty = contract("shop.bought"), contract("shop.none", topic="empty")
-        lake.declare(now, empty)
+        anew = contract("shop.anew", topic="replaced")
+        lake.declare(now, empty, anew)
         plan = renaming(lake, now)
         assert (plan.verdict, plan.changes[0].old) == ("review", "shop.orders")
         assert "its ledger is gone" in plan.changes[0].reason
         assert renaming(lake, empty) is None
+        former = renaming(lake, anew)
+        assert former is not None
+        assert former.changes[0].old == "shop.replaced"
         rename(lake, now, plan)
         with pytest.raises(Stopped, match="is ledger_missing"):
             lake.state("shop.bought")

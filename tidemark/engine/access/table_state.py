@@ -100,6 +100,11 @@ class TableState:
         """Tidemark created or adopted this table."""
         return OWNED in self.properties
 
+    @property
+    def ledger_lost(self) -> bool:
+        """It has snapshots and no receipt; or the tag alone, which stays where an empty table replaces it."""
+        return self.receipt is None and (self.head, self.tagged) != (None, None)
+
 
 def load(catalog: Catalog, table: str) -> Table | None:
     """The table as it is now, or None when it does not exist."""
@@ -119,8 +124,8 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
     """Everything a plan needs to know about `table`, from one load.
 
     Raises:
-        Stopped: `ledger_missing` when the table is ours, has snapshots, and no ledger can be found, or none of its
-            newest rows (if `required`); `misconfigured` when a newer Tidemark made it.
+        Stopped: `ledger_missing` when the table is ours and its ledger is lost, or there is none of its newest rows
+            (if `required`); `misconfigured` when a newer Tidemark made it.
     """
     loaded = load(catalog, table)
     if loaded is None:
@@ -128,19 +133,12 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
     metadata = loaded.metadata
     _require_known_rules(metadata, table)
     receipt = newest_receipt(metadata)
-    if (
-        required
-        and receipt is None
-        and OWNED in metadata.properties
-        and metadata.current_snapshot_id is not None
-    ):
-        raise ledger_missing(metadata, table)
     if required:
         require_whole(metadata, table, catalog.name)
     head = metadata.current_snapshot()
     summary = summary_of(head)
     merges = is_merge_ledger(summary_of(receipt).get(LEDGER_PROPERTY, "{}"))
-    return TableState(
+    state = TableState(
         table=table,
         exists=True,
         uuid=str(metadata.table_uuid),
@@ -168,6 +166,9 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         head_schema=schema_at(metadata, head),
         staged=_staged(metadata, head),
     )
+    if required and state.owned and state.ledger_lost:
+        raise ledger_missing(metadata, table)
+    return state
 
 
 def ledger_missing(metadata: TableMetadata, table: str) -> Stopped:

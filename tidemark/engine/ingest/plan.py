@@ -171,7 +171,7 @@ class Plan:
 class Limits:
     """What a plan respects beside table and topic.
 
-    known     the table was loaded before: it is not made when it is not there
+    known     the table was loaded before: neither is it made when it is not there, nor one in its place loaded
     uuid      of the very table that is meant, for none that was made in its place
     goal      bounds the offsets from above
     ceiling   does so for partitions whose further records the table does not cover
@@ -204,6 +204,9 @@ def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Pl
         return None
     if limits.known and not state.exists:
         raise lost(lake, contract)
+    if limits.known and state.ledger is None:
+        why = "Earlier runs have loaded it; this one was made in its place."
+        raise Stopped("ledger_missing", contract.table, why, topic=contract.topic)
     if limits.uuid not in {None, state.uuid}:
         raise Stopped("table_missing", contract.table, "It was dropped meanwhile.", topic=contract.topic)
     topic = lake.topic(contract)

@@ -219,8 +219,8 @@ def _fault(facts: Facts) -> State | None:
         return "paused"
     if facts.topic_fault or facts.topic is None:
         return facts.topic_fault or "topic_missing"
-    if not table.exists and facts.hint.loaded:
-        return facts.gone
+    if facts.hint.loaded and not facts.loaded:
+        return "ledger_missing" if table.exists else facts.gone
     if facts.misnamed:
         return "misconfigured"
     return facts.finding.state if facts.finding else None

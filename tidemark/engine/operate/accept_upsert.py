@@ -67,8 +67,7 @@ def _first_load(lake: Lake, current: UpsertTable, what: Acceptance, signature: S
         lake.state(append)  # stops where it is there without its ledger
         raise unloaded(lake, append)
     state = pair.state
-    lost = state.head is not None and state.merged is None
-    if state.exists and not (lost or lacking(pair) or _merges_stop(lake, pair)):
+    if state.exists and not (state.ledger_lost or lacking(pair) or _merges_stop(lake, pair)):
         raise Refused(
             f"{table}: nothing to accept with --first-load: the ledger is there",
             next_step=f"tidemark status {table}",

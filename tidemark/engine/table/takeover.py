@@ -226,7 +226,7 @@ def _read(
         lake.made_by[table] = state.properties.get(DECLARED_IN, "")
         if made_by is not None and lake.made_by[table] != made_by:
             continue
-        appended = state.ledger is not None or (lake.made_by[table] and state.head is not None)
+        appended = state.ledger is not None or (lake.made_by[table] and state.ledger_lost)
         if state.owned and appended and BACKFILL not in state.properties:
             yield state
 

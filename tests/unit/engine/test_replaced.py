@@ -1,0 +1,109 @@
+"""Rule: a table in the place of one that was loaded has lost its ledger: it is not loaded before somebody accepts that."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.table.update import RemoveSnapshotRefUpdate
+from unserved import ORDERS, lake_in
+
+from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.upsert import upsert_tables
+from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.ledger.guard import Topic
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
+from tidemark.domain.ledger.merge_ledger import MergeLedger
+from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.metadata_files import commit
+from tidemark.engine.access.table_state import OWNED, UPSERT_OF
+from tidemark.engine.ingest import plan as planning
+from tidemark.engine.ingest.plan import Limits, make_plan
+from tidemark.engine.merge.pair import read_pair
+from tidemark.engine.operate.accept import accept
+from tidemark.engine.operate.accept_upsert import accept_upsert
+from tidemark.engine.table.branch import ref_at
+from tidemark.engine.table.operations import Signature
+
+ANN = Signature("ann", "it was so", "run-1")
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
+READ = Ledger(cluster_id="c", topic_id="t", topic="orders", next={0: 2})
+MERGED = MergeLedger(append_table="shop.orders", append_uuid="u", append_snapshot=1, next={0: 2})
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """Topic orders with two records, and its two tables as runs have left them; no service runs."""
+    made = lake_in(tmp_path, f"{ORDERS}upsert: {{keys: [id]}}\n")
+    monkeypatch.setattr(made, "topic", lambda _: Topic("orders", "c", "t", {0: 0}, {0: 2}, {0: 2}))
+    _load(made, "shop.orders", READ, {})
+    _load(made, "shop.orders_current", MERGED, {UPSERT_OF: "shop.orders"})
+    return made
+
+
+@pytest.fixture
+def contract(lake: Lake) -> Contract:
+    return lake.configuration.contract("shop.orders")
+
+
+def _load(lake: Lake, table: str, ledger: Any, says: dict[str, str]) -> None:
+    made = lake.catalog.create_table(table, ROWS.schema, properties={OWNED: "orders", **says})
+    made.append(ROWS, snapshot_properties={LEDGER_PROPERTY: ledger.to_json()})
+    commit(made, (), (ref_at(LEDGER_TAG, "tag", made.current_snapshot().snapshot_id),))
+
+
+def _replace(lake: Lake, table: str) -> None:
+    """As CREATE OR REPLACE TABLE without rows does: main is gone, snapshots, properties and tags stay."""
+    commit(lake.catalog.load_table(table), (), (RemoveSnapshotRefUpdate(ref_name="main"),))
+
+
+def _stops(lake: Lake, contract: Contract, *, known: bool) -> str:
+    with pytest.raises(Stopped) as stopped:
+        make_plan(lake, contract, "run-1", Limits(known=known))
+    return stopped.value.state
+
+
+def test_a_table_replaced_by_an_empty_one_is_loaded_once_that_is_accepted(
+    lake: Lake, contract: Contract
+) -> None:
+    """Given a loaded table that was replaced, when it is run, then its tag tells that it was loaded; accepted, it begins anew."""
+    _replace(lake, "shop.orders")
+    assert _stops(lake, contract, known=False) == "ledger_missing"
+    accept(lake, contract, "first-load", ANN)
+    state = lake.state("shop.orders")
+    assert state.ledger is not None
+    assert (state.ledger.kind, state.ledger.next, state.rows) == ("first", {0: 0}, 0)
+    assert state.tagged == state.receipt
+
+
+@pytest.mark.parametrize("properties", [{OWNED: "orders"}, {}], ids=["all of its DDL", "columns alone"])
+def test_a_table_made_by_hand_in_the_place_of_one_is_loaded_once_that_is_accepted(
+    lake: Lake, contract: Contract, monkeypatch: pytest.MonkeyPatch, properties: dict[str, str]
+) -> None:
+    """Given a table that runs have loaded and that somebody has dropped and made again, when it is run, then Dagster's records tell; where they know of no load it is a first one."""
+    lake.catalog.drop_table("shop.orders")
+    lake.catalog.create_table("shop.orders", ROWS.schema, properties=properties)
+
+    def down(*_: Any) -> None:
+        raise Outage("spark_down", "shop.orders", "this far")
+
+    monkeypatch.setattr(planning, "ready", down)
+    with pytest.raises(Outage, match="this far"):
+        make_plan(lake, contract, "run-1", Limits())
+    assert _stops(lake, contract, known=True) == "ledger_missing"
+    accept(lake, contract, "first-load", ANN)
+    with pytest.raises(Outage, match="this far"):
+        make_plan(lake, contract, "run-1", Limits(known=True))
+
+
+def test_an_upsert_table_replaced_by_an_empty_one_is_made_anew_once_that_is_accepted(lake: Lake) -> None:
+    """Given an upsert table that was replaced, when merged, then it stops as one without its snapshots; accepted, the next merge makes it anew."""
+    current = upsert_tables(lake.configuration.contracts)["shop.orders_current"]
+    _replace(lake, "shop.orders_current")
+    with pytest.raises(Stopped) as stopped:
+        read_pair(lake, current)
+    assert (stopped.value.state, stopped.value.table) == ("ledger_missing", "shop.orders_current")
+    accept_upsert(lake, current, "first-load", ANN)
+    merged = read_pair(lake, current).state.merged
+    assert merged is not None
+    assert merged.anew
