@@ -10,7 +10,8 @@ from pyiceberg.exceptions import CommitFailedException
 
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.ledger import ACT_PROPERTY, LEDGER_PROPERTY, LEDGER_TAG
-from tidemark.engine.table.branch import Attempt, drop_branch, open_branch
+from tidemark.engine.access.metadata_files import commit
+from tidemark.engine.table.branch import Attempt, drop_branch, main_to, open_branch
 from tidemark.engine.table.publish import publish, publish_alone
 
 ROWS = pa.table({"id": [1, 2]})
@@ -85,6 +86,19 @@ def test_a_receipt_is_made_without_spark_and_keeps_the_rows(lake):
     assert ({head(lake).parent_snapshot_id}, head(lake).summary[LEDGER_PROPERTY]) == (written, "{}")
     rows = lake.catalog.load_table("n.t").scan().to_arrow().num_rows
     assert (rows, head(lake).summary["total-records"]) == (4, "4")
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_main_keeps_the_retention_that_somebody_has_given_it(lake, alone):
+    """Given main with REPLACE BRANCH … WITH SNAPSHOT RETENTION, when a batch is published, or a receipt alone, then it is as it was said."""
+    attempt, written = staged(lake)
+    table = lake.catalog.load_table("n.t")
+    said = {"max_snapshot_age_ms": 86_400_000, "min_snapshots_to_keep": 5}
+    commit(table, (), (main_to(table, attempt.head).model_copy(update=said),))
+    receipt = publish_alone(lake, attempt, RECEIPT) if alone else publish(lake, attempt, written, RECEIPT)
+    main = lake.catalog.load_table("n.t").metadata.refs["main"]
+    assert (main.snapshot_id, main.max_ref_age_ms) == (receipt, None)
+    assert (main.max_snapshot_age_ms, main.min_snapshots_to_keep) == tuple(said.values())
 
 
 def test_a_receipt_alone_follows_main_and_is_the_first_snapshot_of_a_new_table(lake):

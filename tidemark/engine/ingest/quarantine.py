@@ -24,7 +24,7 @@ from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.spark import temp_view
 from tidemark.engine.access.table_state import OWNED, load
 from tidemark.engine.faults import pause_point
-from tidemark.engine.table.branch import main_at, ref_at
+from tidemark.engine.table.branch import main_at, main_to
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.races import or_overtaken
 from tidemark.engine.table.settle import SETTLED
@@ -147,7 +147,7 @@ def undo(lake: Lake, change: QuarantineCommit) -> None:
         commit(
             table,
             requirements=main_at(table, change.after),
-            updates=(ref_at("main", "branch", change.before),),
+            updates=(main_to(table, change.before),),
         )
 
 

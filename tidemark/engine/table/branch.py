@@ -168,6 +168,15 @@ def ref_at(
     )
 
 
+def main_to(table: Table, target: int) -> SetSnapshotRefUpdate:
+    """The update that moves main; the retention that somebody has given it (`REPLACE BRANCH main …`) stays."""
+    moved, was = ref_at(MAIN_BRANCH, "branch", target), table.metadata.refs.get(MAIN_BRANCH)
+    if was is None:
+        return moved
+    kept = ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")
+    return moved.model_copy(update={each: getattr(was, each) for each in kept})
+
+
 def loaded(lake: Lake, attempt: Attempt) -> Table:
     """The attempt's table as it is now.
 

@@ -38,6 +38,7 @@ from tidemark.engine.table.branch import (
     is_writable,
     loaded,
     main_at,
+    main_to,
     open_branch,
     ref_at,
 )
@@ -230,7 +231,7 @@ def move_to(lake: Lake, attempt: Attempt, says: Mapping[str, str]) -> None:
             table,
             requirements=main_at(table, attempt.head),
             updates=(
-                ref_at(MAIN_BRANCH, "branch", target),
+                main_to(table, target),
                 RemoveSnapshotRefUpdate(ref_name=attempt.branch),
                 SetPropertiesUpdate(updates=dict(says)),
             ),
@@ -265,7 +266,7 @@ def _compare_and_set(
         requirements=(*main_at(table, attempt.head), *as_it_was),
         updates=(
             *added,
-            ref_at(MAIN_BRANCH, "branch", target),
+            main_to(table, target),
             ref_at(LEDGER_TAG, "tag", target, max_age_ms=TAG_RETENTION_DAYS * DAY_MS),
             *((RemoveSnapshotRefUpdate(ref_name=attempt.branch),) if staged else ()),
             *((SetPropertiesUpdate(updates=receipt.says),) if receipt.says else ()),

@@ -30,8 +30,8 @@ from tidemark.engine.table.branch import (
     branch_identifier,
     drop_branch,
     main_at,
+    main_to,
     open_branch,
-    ref_at,
 )
 from tidemark.engine.table.races import was_overtaken
 
@@ -120,7 +120,7 @@ def _publish(lake: Lake, attempt: Attempt, asked: Settlement) -> bool:
             table,
             requirements=main_at(table, attempt.head),
             updates=(
-                ref_at("main", "branch", table.metadata.refs[attempt.branch].snapshot_id),
+                main_to(table, table.metadata.refs[attempt.branch].snapshot_id),
                 RemoveSnapshotRefUpdate(ref_name=attempt.branch),
                 SetPropertiesUpdate(updates={SETTLED: asked.id}),
             ),
