@@ -61,6 +61,27 @@ class TestNotesOnColumns:
         assert foresee(lake, contract(columns={name: {"tags": ["pii"]}})).findings == ()
 
 
+@pytest.mark.parametrize(
+    ("keys", "key", "envelope", "untold"),
+    [
+        (["id"], {}, "none", "id"),
+        (["id"], {}, "debezium_flat", "id"),
+        (["id"], {}, "debezium", ""),
+        (["id", "who.name"], {"format": "string", "fields": ["id"]}, "none", "who.name"),
+        (["id"], {"format": "json"}, "none", ""),
+        (["_kafka.key"], {}, "none", ""),
+    ],
+)
+def test_a_key_that_names_no_row_for_a_tombstone_is_told(
+    lake: Any, keys: list[str], key: dict[str, Any], envelope: str, untold: str
+) -> None:
+    value = {"format": "json", "fields": FIELDS, "envelope": envelope}
+    upsert = {"table": "shop.orders_current", "keys": keys}
+    found = foresee(lake, contract(upsert=upsert, key=key, value=value))
+    assert found.verdict == "apply"
+    assert [f"`key` does not tell {untold}," in each for each in found.findings] == [True] * bool(untold)
+
+
 def test_a_name_that_another_tables_files_lie_under_is_told_before_a_run_stops_for_it(lake: Any) -> None:
     lake.catalog.create_namespace("shop")
     lake.catalog.create_table("shop.orders", Schema())

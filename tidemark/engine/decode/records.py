@@ -107,6 +107,10 @@ def _with_fate(parts: Parts, decoding: Decoding) -> DataFrame:
         fate = F.when(keyless, "quarantined").otherwise(F.col(FATE))
         cause = F.when(keyless, "null_key").otherwise(cause)
         detail = F.when(keyless, "a column of the upsert key is NULL").otherwise(detail)
+        if decoding.envelope == "debezium":  # the delete before it has named the row, or is out itself
+            idle = F.col(_NULL_KEY) & F.col(VALUE).isNull() & cause.eqNullSafe("null_key")
+            fate = F.when(idle, "tombstone").otherwise(fate)
+            cause, detail = (F.when(~idle, each) for each in (cause, detail))
     rows = shaped_rows.select(*kept, fate.alias(FATE), cause.alias(CAUSE), detail.alias(DETAIL))
     return judged(rows, decoding.rules, FATE, CAUSE) if decoding.rules else rows
 

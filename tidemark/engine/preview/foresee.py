@@ -21,7 +21,7 @@ from tidemark.engine.look.tables import asked
 from tidemark.engine.marts import read_project
 from tidemark.engine.preview.sample import sample as take_sample
 from tidemark.engine.schema.evolve import plan_evolution, value_columns
-from tidemark.engine.schema.keys import key_fault
+from tidemark.engine.schema.keys import key_fault, untold_keys
 from tidemark.engine.schema.subjects import subjects_of
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
 from tidemark.engine.table.absent import gone
@@ -148,7 +148,7 @@ def _complete(lake: Lake, contract: Contract, found: Foresight) -> Foresight:
     return replace(
         found,
         affects=tuple(asset(each) for each in affects),
-        findings=compatibility_findings(lake, contract),
+        findings=(*found.findings, *compatibility_findings(lake, contract)),
         origins={key: str(origin) for key, origin in origins.items() if origin.file},
     )
 
@@ -223,9 +223,13 @@ def created(contract: Contract, columns: Struct, faults: Sequence[str]) -> Fores
 
 
 def _with_key(lake: Lake, contract: Contract, found: Foresight, columns: Struct) -> Foresight:
-    """What `key` says, and neither these columns nor the keys' schemas can give."""
+    """What `key` says, and neither these columns nor the keys' schemas can give; or what it leaves unsaid."""
     fault = key_fault(lake, contract, columns)
-    return found if fault is None else prevented(found, "key", fault)
+    if fault is not None:
+        return prevented(found, "key", fault)
+    untold = ", ".join(untold_keys(lake, contract, columns))
+    finding = f"upsert: `key` does not tell {untold}, so tombstones name no row and go to the quarantine"
+    return replace(found, findings=(*found.findings, finding)) if untold else found
 
 
 def prevented(found: Foresight, kind: str, reason: str) -> Foresight:

@@ -70,6 +70,20 @@ def key_fault(lake: Lake, contract: Contract, table: Struct) -> str | None:
     return None
 
 
+def untold_keys(lake: Lake, contract: Contract, table: Struct) -> list[str]:
+    """Columns of the upsert key that no tombstone's key fills; Debezium's need none, each follows a delete.
+
+    Raises:
+        Stopped: `misconfigured`, as `key_decoding`.
+        Outage: `registry_down`.
+    """
+    if contract.upsert is None or contract.value.envelope == "debezium":
+        return []
+    key = key_decoding(lake, contract, table)
+    told = {KAFKA_COLUMN.name, *(key.columns if key else ())}
+    return [each for each in contract.upsert.keys if column_parts(each)[0] not in told]
+
+
 def _decoding(lake: Lake, contract: Contract, table: Struct) -> KeyDecoding | None:
     fields, kind = _names(contract), contract.key.format
     targets = key_targets(table, fields)
