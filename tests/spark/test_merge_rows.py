@@ -24,9 +24,9 @@ from tidemark.domain.columns.types import (
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_columns, upsert_table_of
 from tidemark.engine.access.spark import checkpointed, connect
+from tidemark.engine.decode.unavailable_values import is_unknown, may_be_unknown
 from tidemark.engine.merge.event import DELETE, KEY, KIND, NEW, ORIGIN, ROW, STORED
 from tidemark.engine.merge.rows import events, reduced, remembered, to_remember
-from tidemark.engine.merge.unavailable_values import is_unknown, may_be_unknown
 from tidemark.engine.merge.upsert_columns import UpsertColumns
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -27,6 +27,7 @@ from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.ledger.quality_results import Rules
 from tidemark.engine.access.spark import connect
 from tidemark.engine.decode.quality_rows import BROKEN, judged
+from tidemark.engine.ingest.quality_stage import validate
 
 COLUMNS = Struct(
     (
@@ -120,3 +121,40 @@ def test_deletes_are_not_judged(spark):
     assert [(row["_kafka"]["offset"], row["cause"]) for row in found if row["fate"] == "quarantined"] == [
         (2, "quality:not_null"), (3, "quality:not_null"),
     ]  # fmt: skip
+
+
+UNKNOWN = "__debezium_unavailable_value"
+
+
+def test_what_debezium_did_not_know_breaks_no_rule(spark):
+    """Given an update that leaves large values out, then rules judge them as NULL is judged; as text of its own they are judged, and so is what only contains the words."""
+    said = [
+        {"check": "length", "column": "text", "max": 2},
+        {"check": "matches", "column": "text", "pattern": "a|b"},
+        {"check": "in_set", "column": "text", "values": ["a"]},
+        {"check": "length", "column": "raw", "max": 2},
+        {"check": "length", "column": "tags", "min": 2},
+        {"sql": "length(text) < 3"},
+    ]
+    values = [
+        ("text", UNKNOWN),
+        ("raw", UNKNOWN.encode()),
+        ("tags", {UNKNOWN: UNKNOWN}),
+        ("text", UNKNOWN * 2),
+    ]
+    rows = rows_of(spark, [(*each, "u", "no") for each in values])
+    plain = Struct(tuple(field for field in COLUMNS.fields if field.name != "_cdc"))
+    broke = {}
+    for columns in (COLUMNS, plain):
+        rules = Rules(tuple(QualityRule.model_validate(each) for each in said), columns)
+        found = judged(rows, rules, "fate", "cause").orderBy("_kafka.offset").toArrow().to_pylist()
+        broke[columns] = [[n for n in range(len(said)) if row[f"{BROKEN}{n}"]] for row in found]
+    assert broke[COLUMNS] == [[5], [], [], [0, 1, 2, 5]]
+    assert broke[plain] == [[0, 1, 2, 5], [3], [4], [0, 1, 2, 5]]
+
+
+def test_two_values_that_debezium_did_not_know_are_not_the_same(spark):
+    rows = rows_of(spark, [("text", text, "u", "no") for text in (UNKNOWN, UNKNOWN, "a", "a", None, None)])
+    rule = QualityRule(check="unique", column="text", on_failure="warn")
+    [found] = validate(rows, Rules((rule,), COLUMNS), lambda: rows).values()
+    assert (found.failed, [each.offset for each in found.samples]) == (2, [2])

@@ -21,6 +21,7 @@ from tidemark.domain.config.quality_sql import mentioned
 from tidemark.domain.ledger.quality_results import RuleResult, Rules, Sample, may_show
 from tidemark.domain.plan.quality_fit import bound, literal
 from tidemark.engine.access.conditions import any_of
+from tidemark.engine.decode.unavailable_values import is_unknown, may_be_unknown
 
 BROKEN = "_tidemark_rule_"
 SHOWN = 200
@@ -51,17 +52,32 @@ def judged(rows: DataFrame, rules: Rules, fate: str, cause: str) -> DataFrame:
 def is_judged(columns: Struct) -> Column:
     """True for rows that hold values, not a delete."""
     holds = ~F.col(f"{KAFKA_COLUMN.name}.tombstone")
-    kind = columns.field(CDC)
-    if kind is not None and isinstance(kind.type, Struct) and kind.type.field("op"):
+    if _are_changes(columns):
         holds &= F.coalesce(~F.col(f"{CDC}.op").isin(*_DELETES), F.lit(True))
     return holds
 
 
 def broken(rule: QualityRule, columns: Struct) -> Column:
-    """True for a row that breaks the rule; NULL counts as kept. The rule fits the columns (`fit_faults`)."""
+    """True for a row that breaks the rule; NULL and what is `untold` keep it. The rule fits (`fit_faults`)."""
     if rule.sql is not None:
         return _sql_broken(rule.sql)
-    path = rule.paths[0]
+    return _value_broken(rule, rule.paths[0], columns) & ~untold(rule.paths[0], columns)
+
+
+def untold(path: str, columns: Struct) -> Column:
+    """True where the column holds what stands for a value that Debezium did not know; never NULL."""
+    column = columns.field(column_parts(path)[0]) if _are_changes(columns) else None
+    if column is None or not may_be_unknown(column.type):
+        return F.lit(False)
+    return is_unknown(F.col(quoted_name(column.name)), column.type)
+
+
+def _are_changes(columns: Struct) -> bool:
+    kind = columns.field(CDC)
+    return kind is not None and isinstance(kind.type, Struct) and kind.type.field("op") is not None
+
+
+def _value_broken(rule: QualityRule, path: str, columns: Struct) -> Column:
     value, kind = F.col(quoted_name(*column_parts(path))), resolve(columns, path)
     if rule.check == "not_null":
         return value.isNull()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.columns.partitioning import column_parts
@@ -17,7 +17,7 @@ from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.quality_results import SAMPLES, RuleResult, Rules, Sample
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.decode.quality_rows import broken, is_judged, sample
+from tidemark.engine.decode.quality_rows import broken, is_judged, sample, untold
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.stage import Staged
 from tidemark.engine.table.head_rows import head_rows
@@ -120,16 +120,16 @@ def _enough(rows: DataFrame, rule: QualityRule) -> RuleResult:
 def _unique(
     rows: DataFrame, rule: QualityRule, rules: Rules, published: Callable[[], DataFrame]
 ) -> RuleResult:
-    """`failed` counts the staged rows whose key another row has; a key with a NULL in it equals no other."""
+    """`failed` counts the staged rows whose key another row has; with NULL or what is `untold` in it it equals none."""
     keys = [F.col(quoted_name(*column_parts(path))) for path in rule.paths]
     named = [key.alias(f"k{place}") for place, key in enumerate(keys)]
-    staged = _complete(rows, keys).select(
+    staged = _complete(rows, rule, rules).select(
         *named, sample(rule, rules).alias(_SAMPLE), F.lit(1).alias("staged")
     )
     names = [f"k{place}" for place in range(len(keys))]
     everything = staged
     if rule.within == "table":
-        before = _complete(published(), keys).select(*named)
+        before = _complete(published(), rule, rules).select(*named)
         met = before.join(F.broadcast(staged.select(*names).distinct()), names, "left_semi")
         everything = staged.unionByName(
             met.select(*names, F.lit(None).cast("string").alias(_SAMPLE), F.lit(0).alias("staged"))
@@ -145,9 +145,9 @@ def _unique(
     return RuleResult.of(rule, counted, (Sample.from_json(row[_SAMPLE]) for row in shown))
 
 
-def _complete(rows: DataFrame, keys: list[Column]) -> DataFrame:
-    for key in keys:
-        rows = rows.where(key.isNotNull())
+def _complete(rows: DataFrame, rule: QualityRule, rules: Rules) -> DataFrame:
+    for path in rule.paths:
+        rows = rows.where(F.col(quoted_name(*column_parts(path))).isNotNull() & ~untold(path, rules.columns))
     return rows
 
 

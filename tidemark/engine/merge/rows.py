@@ -15,6 +15,7 @@ from tidemark.domain.columns.types import KAFKA_COLUMN, ColumnType, ListType, Ma
 from tidemark.domain.config.upsert import SOFT_COLUMN, UpsertTable
 from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.nested import EACH, each_of, each_value_of, field_of, struct_of
+from tidemark.engine.decode.unavailable_values import WORDS, is_unknown
 from tidemark.engine.merge.event import (
     AFTER,
     CAME,
@@ -36,7 +37,6 @@ from tidemark.engine.merge.event import (
     UPSERT,
 )
 from tidemark.engine.merge.orderless import ACTS, BURIED, OTHERS, SEAT, TAKES, with_memory, with_seats
-from tidemark.engine.merge.unavailable_values import WORDS, is_unknown
 from tidemark.engine.merge.upsert_columns import UpsertColumns
 
 _PLACE_FIELDS = ("epoch", "partition", "offset", "timestamp")

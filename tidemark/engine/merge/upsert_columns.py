@@ -9,7 +9,7 @@ from tidemark.domain.columns.types import KAFKA_COLUMN, ColumnType, Struct
 from tidemark.domain.config.upsert import SOFT_COLUMN, UpsertTable
 from tidemark.domain.ledger import merge_filters
 from tidemark.domain.ledger.merge_ledger import Truncation
-from tidemark.engine.merge.unavailable_values import may_be_unknown
+from tidemark.engine.decode.unavailable_values import may_be_unknown
 
 
 @dataclass(frozen=True, slots=True)
