@@ -78,7 +78,7 @@ class Batch:
 
     @property
     def small(self) -> bool:
-        """Few enough to be sent to every task."""
+        """So few that a task may keep a file open for every partition of the table."""
         return self.read <= SMALL
 
 
