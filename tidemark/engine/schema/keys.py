@@ -3,9 +3,10 @@
 A key is decoded only where a row needs it: for a tombstone that lands as a row, and for a delete of Debezium's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import get_args
 
 from tidemark.domain.columns.layout import resolve
 from tidemark.domain.columns.partitioning import column_parts
@@ -15,7 +16,7 @@ from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.domain.formats import json_schema, protobuf_columns
 from tidemark.domain.formats.avro import AvroSchema, parse
 from tidemark.domain.formats.avro_columns import WHOLE_VALUE, columns
-from tidemark.domain.formats.avro_nodes import Record
+from tidemark.domain.formats.avro_nodes import LeafKind, Record
 from tidemark.domain.formats.json_columns import JsonDocuments, node_of
 from tidemark.domain.formats.json_columns import columns as json_columns
 from tidemark.domain.formats.json_nodes import Object, Property
@@ -26,6 +27,7 @@ from tidemark.engine.decode.decoding import NO_ID, Decoding, Format, KeyDecoding
 from tidemark.engine.decode.key import KEY_PAYLOAD
 from tidemark.engine.decode.text import is_readable
 from tidemark.engine.schema import protobuf
+from tidemark.engine.schema.event_routes import type_names
 from tidemark.engine.schema.protoc import compile_proto
 from tidemark.engine.schema.subjects import in_order
 from tidemark.engine.schema.writers import FORMATS
@@ -139,6 +141,8 @@ def _registered(lake: Lake, contract: Contract, table: Struct) -> KeyDecoding | 
         raise SchemaUnsupported(
             "key.format", f"subject {subject} holds {', '.join(sorted(kinds))}, not {wanted}"
         )
+    if contract.event and contract.upsert:
+        _require_one_type(subject, versions)
     fitting: dict[int, _Writer] = {}
     why: SchemaUnsupported | None = None
     for version in versions:
@@ -149,6 +153,21 @@ def _registered(lake: Lake, contract: Contract, table: Struct) -> KeyDecoding | 
     if not fitting and why is not None:
         raise why
     return _of(fitting, frozenset(v.id for v in versions), contract, table)
+
+
+def _require_one_type(subject: str, versions: Iterable[RegisteredSchema]) -> None:
+    """Raises SchemaUnsupported where several types of keys are told by name: a tombstone does not say whose it is.
+
+    Of a Protobuf file the first message counts, which alone is read as a key.
+    """
+    told = [type_names(each)[: 1 if each.type == "PROTOBUF" else None] for each in versions]
+    names = sorted({name for each in told for name in each if name} - set(get_args(LeafKind)))
+    if len(names) > 1:
+        reason = (
+            f"subject {subject} holds several record types, {', '.join(names)}: a tombstone of one would delete rows "
+            "of another. With `upsert: [_kafka.key]` and format raw each deletes its own"
+        )
+        raise SchemaUnsupported("key.format", reason)
 
 
 @dataclass(frozen=True, slots=True)
