@@ -1,16 +1,21 @@
 """Rule: an upsert table follows the columns of its append table, whatever its merges read of the rows that are there."""
 
+import json
+import uuid
 from datetime import UTC, datetime
 
 import pytest
 from append_log import AppendLog
+from topics import Topic
 
 from tidemark.domain.columns.types import INT, KAFKA_COLUMN, LONG, STRING, Field, ListType, Struct
+from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.merge import table as merge_table
 from tidemark.engine.operate.accept_upsert import accept_upsert
 from tidemark.engine.operate.approve import approve
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
+from tidemark.engine.schema.evolve import evolve_now
 from tidemark.engine.table.operations import Signature
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -205,3 +210,63 @@ def test_a_column_by_whose_values_rows_are_partitioned_becomes_wider(lakehouse, 
     found, changes = merged()
     assert found == {n: (n, n, n == 2) for n in (0, 2, 3)} | {1: (2**40, 2**41, False)}
     assert (changes.read, changes.deleted) == (1, 1)
+
+
+def test_what_waits_is_merged_after_an_append_table_is_partitioned_by_a_wider_column(lakehouse):
+    """Given rows that are not merged and a rule over the whole table, when one column becomes wider by a look at the schema and another by a batch, then the merge reads what waited, and the rule the rows of before."""
+    topic = Topic(lakehouse.cluster, f"wider_{uuid.uuid4().hex[:6]}", {})
+    topic.create(1)
+    rule = {"check": "unique", "columns": ["id", "v", "w"], "within": "table", "on_failure": "warn"}
+
+    def declared(v="int", w="int"):
+        fields = {"id": "bigint", "v": v, "w": w}
+        key = {"format": "string", "fields": ["id"]}
+        return lakehouse.table(
+            topic,
+            value={"format": "json", "fields": fields},
+            key=key,
+            upsert=["id"],
+            partition_by=["v", "w"],
+            quality=[rule],
+        )
+
+    def ran(table, *rows):
+        texts = (json.dumps(dict(zip(("id", "v", "w"), row, strict=True))).encode() for row in rows)
+        topic.send_raw([(b"key", text, 0) for text in texts])
+        outcome = table.run()
+        assert outcome.error is None, outcome.error["message"]
+        return [each.failed for each in outcome.quality.values()]
+
+    def merged(table):
+        current = upsert_table_of(table.contract)
+        outcome = catch_up_merges(lakehouse.lake, current, "test")
+        assert outcome.error is None, outcome.error["message"]
+        found = lakehouse.catalog.load_table(current.contract.table).scan().to_arrow().to_pylist()
+        return sorted((row["id"], row["v"], row["w"]) for row in found)
+
+    assert ran(declared(), (1, 7, 7), (2, 7, 7)) == [0]
+    wider = declared(v="bigint")
+    assert evolve_now(lakehouse.lake, wider.contract, "look").done
+    assert merged(wider) == [(1, 7, 7), (2, 7, 7)]
+    widest = declared(v="bigint", w="bigint")
+    assert ran(widest, (1, 7, 7), (3, 2**40, 2**41)) == [1]
+    assert merged(widest) == [(1, 7, 7), (2, 7, 7), (3, 2**40, 2**41)]
+
+
+def test_a_replay_is_merged_after_a_column_by_whose_values_rows_are_partitioned_became_wider(lakehouse):
+    """Given a merged append table, when such a column becomes wider and a range is read again before the next merge, then that merges it, without the snapshot of before, which Spark can no longer read."""
+    log = AppendLog(lakehouse, BEFORE, value={"format": "avro"}, partition_by=["v"], upsert={"keys": ["id"]})
+
+    def merged():
+        outcome = catch_up_merges(log.lake, log.current, "test")
+        assert outcome.error is None, outcome.error["message"]
+        found = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
+        return {row["id"]: row["v"] for row in found}
+
+    log.commit([(n, n, (n,), [], kafka(n)) for n in range(3)], {0: 3})
+    assert merged() == {n: n for n in range(3)}
+    log.lake.spark().sql(f"ALTER TABLE {log.lake.identifier(log.contract.table)} {GROWTH[0]}")
+    log.columns = Struct((BEFORE.fields[0], Field("v", LONG), *BEFORE.fields[2:]))
+    again = [(1, 2**40, (1,), [], kafka(1))]
+    log.commit(again, {0: 3}, kind="replay", touched={0: [(1, 2)]}, without="_kafka.offset = 1")
+    assert merged() == {0: 0, 1: 2**40, 2: 2}

@@ -63,6 +63,20 @@ def partition_names(metadata: TableMetadata) -> dict[str, str]:
     }
 
 
+def partitioned_alike(metadata: TableMetadata, then: Schema) -> bool:
+    """Whether each column by whose values files are partitioned had `then` the type that it has now, if it was there.
+
+    Iceberg reads a snapshot with the columns of its time, and fills in values of partitions in their present type.
+    """
+    if then.schema_id == metadata.current_schema_id:
+        return True
+    specs = metadata.partition_specs
+    values = {f.source_id for spec in specs for f in spec.fields if str(f.transform) == "identity"}
+    was = {field.field_id: field.field_type for _, field in schema_fields(then)}
+    now = {field.field_id: field.field_type for _, field in fields(metadata)}
+    return all(was[each] == now[each] for each in values & was.keys() & now.keys())
+
+
 def fields(metadata: TableMetadata) -> Iterator[tuple[Path, NestedField]]:
     """Every field of the current schema with its path; elements, keys and values of lists and maps are fields too."""
     yield from schema_fields(metadata.schema())

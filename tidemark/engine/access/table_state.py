@@ -30,7 +30,7 @@ from tidemark.domain.ledger.ledger import (
 )
 from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
 from tidemark.engine.access.iceberg_types import columns_of
-from tidemark.engine.access.table_shape import schema_at, shape_of
+from tidemark.engine.access.table_shape import partitioned_alike, schema_at, shape_of
 
 OWNED = "tidemark.topic"
 """A table that carries this property was loaded, or is being loaded, by Tidemark."""
@@ -82,6 +82,8 @@ class TableState:
     """All that the table has had, the present one last."""
     head_schema: Schema | None = field(default=None, repr=False, compare=False)
     """That of main's head: what Spark reads when it is pinned to it. Columns that came since are not in it."""
+    head_readable: bool = True
+    """Spark can be pinned to main's head: no column by whose values files are partitioned became wider since."""
     staged: bool = False
     """An attempt's branch is ahead of main: rows are written and not published."""
 
@@ -164,6 +166,7 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
             metadata.schema(),
         ),
         head_schema=schema_at(metadata, head),
+        head_readable=partitioned_alike(metadata, schema_at(metadata, head)),
         staged=_staged(metadata, head),
     )
     if required and state.owned and state.ledger_lost:

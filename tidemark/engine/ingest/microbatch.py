@@ -43,6 +43,7 @@ from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import repair
 from tidemark.engine.ingest.quarantine_rows import causes_known, exact_causes, quarantined_rows
 from tidemark.engine.ingest.read import read_ranges
+from tidemark.engine.ingest.readable_head import with_readable_head
 from tidemark.engine.ingest.stage import Staged, stage
 from tidemark.engine.ingest.unreadable import explain
 from tidemark.engine.schema.event_routes import IDS_ROUTED
@@ -118,6 +119,9 @@ def _attempt(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Com
     watch = Stopwatch({})
     with watch("plan"):
         plan = make_plan(lake, contract, run_id, limits)
+        if plan is not None and not plan.state.head_readable:
+            with_readable_head(lake, contract, plan.state)
+            plan = make_plan(lake, contract, run_id, limits)
     if plan is None:
         return None
     with watch("branch"):

@@ -28,7 +28,7 @@ from tidemark.domain.ledger.merge_plan import (
 from tidemark.domain.maintenance.retention import Taken, expired_before, taken
 from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_shape import schema_at
+from tidemark.engine.access.table_shape import partitioned_alike, schema_at
 from tidemark.engine.access.table_state import (
     TableState,
     ancestors,
@@ -61,6 +61,9 @@ class Pair:
     elsewhere: bool = False
     """The append table holds rows of a backfill from elsewhere, which are no records of its topic; False once that was
     accepted."""
+
+    readable: bool = True
+    """Spark can be pinned to the append table's head, as `TableState.head_readable`."""
 
     @property
     def trimmed(self) -> bool:
@@ -103,6 +106,7 @@ def read_pair(lake: Lake, current: UpsertTable, *, ledger: bool = True) -> Pair:
     if ledger:
         require_whole(append.metadata, current.append.table, lake.catalog.name)
     history = read_history(append.metadata, current.append.table, named)
+    head = schema_at(append.metadata, append.metadata.current_snapshot())
     cut, gone = expired_before(append.metadata.properties), taken(append.metadata.properties)
     accepted = state.merged is not None and state.merged.own_topic_only
     elsewhere = not accepted and _holds_others(append, named)
@@ -110,10 +114,11 @@ def read_pair(lake: Lake, current: UpsertTable, *, ledger: bool = True) -> Pair:
         current,
         history,
         state,
-        columns_of(schema_at(append.metadata, append.metadata.current_snapshot())),
+        columns_of(head),
         cut,
         None if gone is None or is_undone(append.metadata, gone.snapshot) else gone,
         elsewhere,
+        partitioned_alike(append.metadata, head),
     )
 
 

@@ -14,6 +14,7 @@ from tidemark.domain.ledger.merge_plan import GoBack, Merge, Rebuild, Unmerged, 
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
+from tidemark.engine.ingest.readable_head import with_readable_head
 from tidemark.engine.merge.missing_rows import lacking, still_accepted
 from tidemark.engine.merge.pair import Pair, next_step, read_pair
 from tidemark.engine.merge.table import prepare
@@ -132,6 +133,9 @@ def make_merge_plan(
         )
     if (missing := lacking(pair)) is not None:
         raise missing
+    if not pair.readable:
+        with_readable_head(lake, current.append, lake.state(current.append.table))
+        return make_merge_plan(lake, current, run_id, known=known, goal=goal)
     state = pair.state
     if not isinstance(step, GoBack):
         state = prepare(lake, current, state, pair.columns, run_id)

@@ -21,7 +21,6 @@ from tidemark.domain.plan.schema_plan import Change, SchemaPlan, WriterColumns, 
 from tidemark.domain.plan.table_plan import with_layout
 from tidemark.domain.plan.table_properties import BASE, asked_for
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_shape import schema_fields
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState
 from tidemark.engine.schema.by_hand import reviewed
 from tidemark.engine.schema.evolve import apply_changes, held_by
@@ -77,15 +76,8 @@ def prepare(lake: Lake, current: UpsertTable, state: TableState, append: Struct,
 
 
 def _with_readable_head(lake: Lake, current: UpsertTable, state: TableState) -> TableState:
-    """The table with an empty receipt on top where a column that partitions it is wider than its head knows.
-
-    Iceberg reads a snapshot with the columns of its time, and fills in values of partitions in their present type.
-    """
-    if state.merged is None or state.head_schema is None or state.head_schema == state.schemas[-1]:
-        return state
-    now, then = state.schemas[-1], {f.field_id: f for _, f in schema_fields(state.head_schema)}
-    sources = [now.find_field(".".join(path)) for path in state.shape.partition_sources]
-    if all(f.field_id not in then or then[f.field_id].field_type == f.field_type for f in sources):
+    """The table with an empty receipt on top where a column that partitions it is wider than its head knows."""
+    if state.merged is None or state.head_readable:
         return state
     again = state.merged.model_copy(update={"attempt": uuid4().hex[:8], "changes": Changes()})
     publish_receipt(lake, current.contract, state, again)

@@ -31,6 +31,7 @@ from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.quality_fit import check_rules
 from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled
+from tidemark.engine.ingest.readable_head import with_readable_head
 from tidemark.engine.ingest.ready import evolved, require_covered
 from tidemark.engine.ingest.stage import Staged
 from tidemark.engine.operate.recount import Recount
@@ -96,6 +97,8 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
         take_back_doubled(lake, contract, state, state.ledger)
     schemas = read_schemas(lake, contract, frozenset(state.ledger.others))
     state = evolved(lake, contract, state, schemas, run_id, dry_run=dry_run)
+    if not dry_run:
+        state = with_readable_head(lake, contract, state)
     refused = refused_ids(contract, state, schemas)
     parked = removing_ids(contract, state, schemas, "review", "impossible")
     if schemas.framing == "bare":
