@@ -26,6 +26,7 @@ from tidemark.engine.schema.writer import judged
 from tidemark.engine.schema.writers import read_schemas
 
 VERSIONS, FIELDS = 20, 200
+UNKNOWN = {"error_code": 40401, "message": "Subject not found."}
 LISTS = ["/subjects/orders-value/versions"] * 2
 """With what is deleted, and without."""
 CONTRACT = Contract.model_validate({"topic": "orders", "table": "shop.orders"})
@@ -48,7 +49,7 @@ class Server:
             listed = [n for n in range(1, self.versions + 1) if n not in gone | self.gone]
             return httpx.Response(200, json=listed)
         if not head.endswith("/versions"):
-            return httpx.Response(404)
+            return httpx.Response(404, json=UNKNOWN)
         version = self.versions if number == "latest" else int(number)
         schema_id = version + (200 if version in self.anew else 100)
         text = json.dumps(schema(version))
@@ -153,7 +154,8 @@ def test_a_subject_that_says_none_is_asked_whether_it_means_it(url: str, rules: 
 
     def answer(request: httpx.Request) -> httpx.Response:
         found = answers.get(str(request.url))
-        return httpx.Response(404) if found is None else httpx.Response(200, json=found)
+        said = UNKNOWN if url in str(request.url) else "hidden"
+        return httpx.Response(404, json=said) if found is None else httpx.Response(200, json=found)
 
     registry = Registry("main", SchemaRegistry(url=url))
     registry._client = httpx.Client(transport=httpx.MockTransport(answer))
@@ -180,14 +182,28 @@ def test_a_look_that_finds_nothing_to_do_asks_for_lists_reads_no_schema_and_comm
     assert spent < 1, f"{spent * 1000:.0f} ms"
 
 
-def test_a_page_that_is_no_answer_of_a_registry_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given a proxy that answers 200 with a page of its own, when a subject is asked for, then the registry is down."""
+@pytest.mark.parametrize(
+    ("status", "page", "says"),
+    [
+        (200, "<html>sign in</html>", "no JSON from http://registry/schemas/ids/7: <html>"),
+        (404, "default backend - 404", "status 404 for http://registry/schemas/ids/7: default backend"),
+        (404, '{"message": "no Route matched"}', "status 404 for http://registry/schemas/ids/7: {"),
+        (404, '"error_code"', "status 404 for"),
+        (404, "", "status 404 for"),
+    ],
+)
+def test_a_page_that_is_no_answer_of_a_registry_is_an_outage(
+    monkeypatch: pytest.MonkeyPatch, status: int, page: str, says: str
+) -> None:
+    """Given a proxy that answers with a page of its own, when an id is asked for, then the registry is down, and the id not unknown."""
     monkeypatch.setattr(time, "sleep", lambda _: None)
     registry = Registry("main", SchemaRegistry(url="http://registry"))
-    page = httpx.MockTransport(lambda _: httpx.Response(200, text="<html>sign in</html>"))
-    registry._client = httpx.Client(transport=page)
-    with pytest.raises(Outage, match="no JSON from http://registry"):
-        registry.versions("orders-value")
+    answer = httpx.MockTransport(lambda _: httpx.Response(status, text=page))
+    registry._client = httpx.Client(transport=answer)
+    for ask in (registry.by_id, registry.exists):
+        with pytest.raises(Outage, match=says) as told:
+            ask(7)
+        assert told.value.state == "registry_down"
 
 
 def test_user_and_password_of_the_url_go_into_the_header_and_into_no_error() -> None:
@@ -293,6 +309,7 @@ def deaf(path: str) -> Iterator[str]:
                 return
             self.send_response(404)
             self.end_headers()
+            self.wfile.write(json.dumps(UNKNOWN).encode())
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""

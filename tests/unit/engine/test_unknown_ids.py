@@ -17,6 +17,7 @@ from tidemark.engine.schema.writers import read_schemas
 OTHERS = frozenset(range(500, 550))
 """Schema ids of another record type."""
 PAID = json.dumps({"type": "record", "name": "Paid", "fields": [{"name": "id", "type": "long"}]})
+UNKNOWN = httpx.Response(404, json={"error_code": 40403, "message": "Schema not found"})
 CONTRACT = Contract.model_validate({"topic": "shop", "table": "shop.placed", "event": "Placed"})
 
 
@@ -29,9 +30,9 @@ def test_ids_of_other_types_are_found_among_many_that_nobody_knows(beside: range
     def answer(request: httpx.Request) -> httpx.Response:
         head, _, number = request.url.path.rpartition("/")
         if head != "/schemas/ids":
-            return httpx.Response(404)
+            return UNKNOWN
         ids.append(int(number))
-        return httpx.Response(200, json={"schema": PAID}) if ids[-1] in OTHERS else httpx.Response(404)
+        return httpx.Response(200, json={"schema": PAID}) if ids[-1] in OTHERS else UNKNOWN
 
     ids = list[int]()
     registry = Registry("main", SchemaRegistry(url="http://registry"))

@@ -274,8 +274,8 @@ class Registry:
 
     def _once(self, url: str, params: Mapping[str, str]) -> Any | None:
         answer = self._client.get(url, params=dict(params))
-        if answer.status_code == _NOT_FOUND:
-            return None
+        if answer.status_code == _NOT_FOUND and (_says_so(answer) or not url.startswith(self._url)):
+            return None  # an ingress may well hide Apicurio's own interface
         if answer.status_code in _DENIED:
             raise Stopped(
                 "permission_denied",
@@ -289,6 +289,15 @@ class Registry:
             return answer.json()
         except ValueError as error:
             raise _ServerError(f"no JSON from {url}: {answer.text[:200]}") from error
+
+
+def _says_so(answer: httpx.Response) -> bool:
+    """Whether it is a registry that knows no such thing: what stands before one has none of its error codes."""
+    try:
+        said = answer.json()
+    except ValueError:
+        return False
+    return isinstance(said, Mapping) and "error_code" in said
 
 
 def _mode(found: Mapping[str, Any] | None) -> str | None:
