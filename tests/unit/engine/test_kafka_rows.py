@@ -13,10 +13,11 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.verify.kafka_rows import FORMAT, listed
-from tidemark.engine.verify.marks import FEW, ROW, inside
+from tidemark.engine.verify.marks import FEW, ROW, beyond, inside
 from tidemark.engine.verify.reconcile import MARKS, _Comparison
 
 FAR = 1_763_900_000_000_000_000
+PLACE = pa.struct([("partition", pa.int32()), ("offset", pa.int64()), ("epoch", pa.int32())])
 TIMES = pa.array([FAR, 5, None], pa.int64()).cast(pa.timestamp("us", "UTC"))
 
 
@@ -43,8 +44,7 @@ def test_what_spark_brings_to_the_client_at_once_is_one_small_window(
     the rows of one and no others."""
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
     catalog.create_namespace("shop")
-    place = pa.struct([("partition", pa.int32()), ("offset", pa.int64()), ("epoch", pa.int32())])
-    table = catalog.create_table("shop.orders", pa.schema([("_kafka", place)]), properties={FORMAT: kind})
+    table = catalog.create_table("shop.orders", pa.schema([("_kafka", PLACE)]), properties={FORMAT: kind})
     table.append(table.schema().as_arrow().empty_table())
     texts: list[str] = []
     found = pa.table(
@@ -61,5 +61,24 @@ def test_what_spark_brings_to_the_client_at_once_is_one_small_window(
     marks = {p: np.zeros(5, dtype=np.uint8) for p in window}
     work._mark_rows(window, marks)
     assert (work.most, len(texts)) == (most, asked)
-    assert all(text.endswith(f"WHERE {inside(window, '_kafka.', exact=True)}") for text in texts)
+    where = f"WHERE _kafka.epoch = 0 AND ({inside(window, '_kafka.', exact=True)})"
+    assert all(text.endswith(where) for text in texts)
     assert sum(int(each.sum()) for each in marks.values()) == asked * ROW == int(marks[3][1])
+
+
+def test_no_row_of_an_earlier_epoch_is_read_for_what_the_ledger_does_not_cover(tmp_path: Path) -> None:
+    """Given a topic that was made anew, of which little is read, when rows are looked for at or after `next`, then those of before do not come."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("shop")
+    table = catalog.create_table("shop.orders", pa.schema([("_kafka", PLACE)]))
+    before = [{"partition": 0, "offset": n, "epoch": 0} for n in range(100)]
+    since = [{"partition": p, "offset": 2, "epoch": 1} for p in (0, 1)]
+    table.append(pa.table({"_kafka": pa.array(before + since, PLACE)}))
+    ledger = Ledger(cluster_id="c", topic_id="t", topic="orders", epoch=1, start={0: 0}, next={0: 2})
+    contract = Contract(topic="orders", table="shop.orders")
+    head = table.metadata.current_snapshot_id
+    lake: Any = None
+    work = _Comparison(lake, contract, head, ledger, {}, lambda *_: None, table)
+    assert sum(len(each.offset) for each in work._rows(beyond(ledger.next, "_kafka."))) == 2
+    work.count_beyond()
+    assert {p: each.beyond for p, each in work.counts.items()} == {0: 1, 1: 1}

@@ -55,13 +55,16 @@ def _by_partition(bounds: Mapping[int, int], of: str) -> str:
     return f"get(array({', '.join(each)}), {of}partition)"
 
 
-def beyond(following: Mapping[int, int], of: str = "") -> str:
+def beyond(following: Mapping[int, int], of: str = "", *, exact: bool = False) -> str:
     """A filter as of `inside` for what lies at or after `following`, also in partitions that have none."""
     last = max(following)
+    start = {p: following.get(p, 0) for p in range(last + 1)}
+    later = f"{of}partition > {last}"
     if last >= FEW:
-        return f"{of}offset >= {min(following.values())} OR {of}partition > {last}"
-    parts = (f"({of}partition = {p} AND {of}offset >= {following.get(p, 0)})" for p in range(last + 1))
-    return " OR ".join([*parts, f"{of}partition > {last}"])
+        coarse = f"{of}offset >= {min(start.values())} OR {later}"
+        return f"({coarse}) AND ({of}offset >= {_by_partition(start, of)} OR {later})" if exact else coarse
+    parts = (f"({of}partition = {p} AND {of}offset >= {o})" for p, o in start.items())
+    return " OR ".join([*parts, later])
 
 
 def mark(marks: Marks, first: int, offsets: Offsets, bit: int) -> None:

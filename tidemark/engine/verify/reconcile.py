@@ -240,11 +240,10 @@ class _Comparison:
         """Rows of this epoch at or after `next`: a later run would write them again."""
         if not self.ledger.next:
             return
-        for place in self._rows(beyond(self.ledger.next, _KAFKA)):
-            ours = place.epoch == self.ledger.epoch
-            for p in np.unique(place.partition[ours]).tolist():
+        for place in self._rows(beyond(self.ledger.next, _KAFKA, exact=self.by_spark)):
+            for p in np.unique(place.partition).tolist():
                 following = self.ledger.next.get(p, 0)
-                found = int((ours & (place.partition == p) & (place.offset >= following)).sum())
+                found = int(((place.partition == p) & (place.offset >= following)).sum())
                 if found:
                     self.counts.setdefault(p, Count(p, following, following)).beyond += found
 
@@ -266,10 +265,11 @@ class _Comparison:
         return takewhile(lambda each: each.epoch == self.ledger.epoch, ledgers)
 
     def _rows(self, row_filter: str) -> Iterator["_Places"]:
-        """The places of the table's rows, a batch at a time, at the snapshot that the ledger was read from."""
+        """The places of the epoch's rows, a batch at a time, at the snapshot that the ledger was read from."""
         if self.table is None or self.head is None:
             return
-        for kafka in kafka_rows(self.lake, self.contract.table, self.table, row_filter, _PLACE, self.head):
+        ours = f"{_KAFKA}epoch = {self.ledger.epoch} AND ({row_filter})"
+        for kafka in kafka_rows(self.lake, self.contract.table, self.table, ours, _PLACE, self.head):
             yield _places(kafka.flatten(), [field.name for field in kafka.type])
 
     def _mark(self, places: "_Places", window: Ranges, marks: Mapping[int, Marks], bit: int) -> None:
