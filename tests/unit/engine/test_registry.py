@@ -1,6 +1,7 @@
 """Rule: what a registry has said of an id never changes, so it is asked once; a look that finds nothing to do asks for lists alone."""
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -270,23 +271,50 @@ def test_a_registry_is_asked_through_the_proxy_of_the_environment(
 def test_a_proxy_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("https_proxy", "socks5://me:cret@proxy:1080")
+    monkeypatch.setenv("https_proxy", "socks4://me:cret@proxy:1080")
     with pytest.raises(
-        Stopped, match=r"url https://registry, by the proxy socks5://me:\*\*\*@proxy:1080: "
+        Stopped, match=r"url https://registry, by the proxy socks4://me:\*\*\*@proxy:1080: "
     ) as caught:
         Registry("main", SchemaRegistry(url="https://registry"))
     assert caught.value.state == "misconfigured"
 
 
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (403, "answered 403 to http://registry.example"),
+        (503, "status 503 for http://registry.example"),
+        (0, ""),
+    ],
+)
+def test_what_a_proxy_answers_names_the_proxy_and_how_to_spare_it(
+    monkeypatch: pytest.MonkeyPatch, status: int, says: str
+) -> None:
+    """Given a proxy that refuses, or does not reach the registry, or is not there, then one is told that it was asked, and not its password."""
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with proxy(status) as (address, _):
+        port = address.rpartition(":")[2] if status else "1"
+        monkeypatch.setenv("http_proxy", f"http://me:cret@127.0.0.1:{port}")
+        registry = Registry("main", SchemaRegistry(url="http://registry.example:8081"))
+        named = re.escape(f"(by the proxy http://me:***@127.0.0.1:{port}; NO_PROXY spares it)")
+        with pytest.raises(Stopped if status == 403 else Outage, match=f"{says}.*{named}") as told:
+            registry.numbers("orders-value")
+        with pytest.raises(Outage, match=named):
+            registry.request("GET", "/subjects")
+    assert told.value.state == ("permission_denied" if status == 403 else "registry_down")
+
+
 @contextmanager
-def proxy() -> Iterator[tuple[str, list[str]]]:
+def proxy(status: int = 200) -> Iterator[tuple[str, list[str]]]:
     """Its address, and the URLs that it was asked for; whatever they are, it answers with a list."""
     asked: list[str] = []
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append(self.path)
-            self.send_response(200)
+            self.send_response(status)
             self.end_headers()
             self.wfile.write(b"[1]")
 

@@ -61,7 +61,9 @@ class Registry:
         with _blamed(cluster, {"url": self._url}):
             httpx.URL(self._url)
             proxy = proxy_of(self._url)
-        with _blamed(cluster, {"url": self._url, "by the proxy": proxy and redact_text(proxy)}):
+        shown = proxy and redact_text(proxy)
+        self._way = f" (by the proxy {shown}; NO_PROXY spares it)" if shown else ""
+        with _blamed(cluster, {"url": self._url, "by the proxy": shown}):
             self._client = httpx.Client(
                 headers=headers,
                 auth=block.basic_auth,
@@ -173,7 +175,7 @@ class Registry:
             return self._client.request(method, self._url + path, **what).raise_for_status()
         except httpx.HTTPError as error:
             raise Outage(
-                "registry_down", NO_TABLE, f"{method} {path}: {error}", cluster=self.cluster
+                "registry_down", NO_TABLE, f"{method} {path}: {error}{self._way}", cluster=self.cluster
             ) from error
 
     def close(self) -> None:
@@ -258,7 +260,7 @@ class Registry:
                 with attempt:
                     return self._once((self._url if root is None else root) + path, params)
         except (httpx.HTTPError, _ServerError) as error:
-            says = f"{self._url}: {error}"
+            says = f"{self._url}: {error}{self._way}"
             if isinstance(error, httpx.TransportError) and not self._answers():
                 self._silent = 2 * time.monotonic() - began, says
             raise Outage("registry_down", NO_TABLE, says, cluster=self.cluster) from error
@@ -280,7 +282,7 @@ class Registry:
             raise Stopped(
                 "permission_denied",
                 NO_TABLE,
-                f"the schema registry answered {answer.status_code} to {url}",
+                f"the schema registry answered {answer.status_code} to {url}{self._way}",
                 cluster=self.cluster,
             )
         if answer.is_error:
@@ -321,7 +323,7 @@ def _blamed(cluster: str, keys: Mapping[str, str | None]) -> Iterator[None]:
     """What is of no use, as a file that is not there, is named with its key."""
     try:
         yield
-    except (OSError, ValueError, httpx.InvalidURL, ImportError) as error:  # httpx lacks an import for SOCKS
+    except (OSError, ValueError, httpx.InvalidURL) as error:
         said = ", ".join(f"{key} {value}" for key, value in keys.items() if value)
         why = f"schema_registry.{cluster} in platform.yaml: {said}: {error}"
         raise Stopped("misconfigured", NO_TABLE, why, cluster=cluster) from error
