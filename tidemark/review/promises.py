@@ -2,8 +2,9 @@
 
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.config.platform import Platform
-from tidemark.domain.config.units import format_duration
+from tidemark.domain.config.units import format_duration, format_size
 from tidemark.domain.ledger.evidence import FLOOD_FLOOR
+from tidemark.domain.maintenance.snapshot_keep import LEDGER_ROOM
 
 _CHANGES = {
     "add_column": "a new column",
@@ -83,9 +84,12 @@ def _quality(contract: Contract) -> str:
 def _kept(contract: Contract) -> str:
     snapshots = contract.maintenance.snapshots
     rows = f"Rows for {format_duration(contract.retention.append)}" if contract.retention else "Rows for ever"
+    most = str(snapshots.max_count)
+    if "max_count" not in snapshots.model_fields_set:
+        most += f" and {format_size(LEDGER_ROOM)} of their ledgers"
     return (
         f"{rows}; snapshots for {format_duration(snapshots.max_age)}, at least the newest {snapshots.min_keep}, "
-        f"at most {snapshots.max_count}."
+        f"at most {most}."
     )
 
 

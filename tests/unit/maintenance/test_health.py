@@ -1,8 +1,14 @@
 """Rule: what maintenance should have dealt with by now is a fault, named with its threshold; a little slack is none."""
 
+from types import SimpleNamespace
+
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
+from tidemark.domain.maintenance import snapshot_keep
 from tidemark.domain.maintenance.compaction import HOT_FACTOR, MANY_MANIFESTS, Layout, Partition
 from tidemark.engine.maintain import health as module
 from tidemark.engine.maintain.health import SLACK, health
@@ -20,8 +26,12 @@ def layout(files=1, *, deleted=0, **facts):
 def judged(monkeypatch, foreign=(), **layouts):
     """Health of the contract whose tables are there with these layouts, by the name after `s.`."""
     monkeypatch.setattr(module, "not_ours", lambda *args: args[-1].removeprefix("s.") in foreign)
-    monkeypatch.setattr(module, "load", lambda _, name: layouts.get(name.removeprefix("s.")))
-    monkeypatch.setattr(module, "read_layout", lambda table: table)
+    tables = {
+        f"s.{name}": SimpleNamespace(layout=each, metadata=SimpleNamespace(snapshots=[None] * each.snapshots))
+        for name, each in layouts.items()
+    }
+    monkeypatch.setattr(module, "load", lambda _, name: tables.get(name))
+    monkeypatch.setattr(module, "read_layout", lambda table: table.layout)
 
     class NoLake:
         catalog = None
@@ -61,6 +71,24 @@ def test_each_threshold_has_a_fault_of_its_own(monkeypatch, sound, ill, says):
     assert judged(monkeypatch, t=sound).faults == ()
     (fault,) = judged(monkeypatch, t=ill).faults
     assert says in fault
+
+
+@pytest.mark.parametrize(("said", "told"), [({}, ["5 snapshots, max_count is 2"]), ({"max_count": 9}, [])])
+def test_ledgers_that_leave_room_for_few_snapshots_are_the_threshold_unless_another_is_said(
+    monkeypatch, tmp_path, said, told
+):
+    """Given ledgers that fill their room, when expiry has left more than twice as many snapshots, then that is a fault."""
+    monkeypatch.setattr(snapshot_keep, "LEDGER_ROOM", 300)
+    monkeypatch.setattr(module, "not_ours", lambda *_: False)
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("s")
+    rows = pa.table({"id": [1]})
+    table = catalog.create_table("s.t", rows.schema)
+    contract = Contract(topic="t", table="s.t", maintenance={"snapshots": {"min_keep": 1, **said}})
+    for count in range(1, 6):
+        table.append(rows, snapshot_properties={LEDGER_PROPERTY: "x" * 150})
+        found = health(SimpleNamespace(catalog=catalog), contract)
+        assert [each for each in found.faults if "snapshots" in each] == (told if count > 4 else [])
 
 
 def test_numbers_and_faults_of_companions_say_whose_they_are(monkeypatch):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reviews import CONTRACT, NOON, receipt, review
 
-from tidemark.domain.config.contract import Upsert
+from tidemark.domain.config.contract import Contract, Upsert
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.lineage.column_lineage import lineage_of
 from tidemark.engine.look.status import Facts, Hint
@@ -91,6 +91,15 @@ def test_it_says_who_answers_what_may_change_and_where_it_can_be_recovered():
     ):
         assert expected in html
     assert "next offsets 0:57" in html
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "most"), [({}, "2000 and 8MB of their ledgers."), ({"max_count": 500}, "500.")]
+)
+def test_no_more_snapshots_are_promised_than_maintenance_leaves(snapshots, most):
+    contract = Contract(topic="orders", table="shop.orders", maintenance={"snapshots": snapshots})
+    kept = dict(review(contract).promises)["Kept for"]
+    assert kept.endswith(f"snapshots for 7d, at least the newest 20, at most {most}")
 
 
 def test_what_a_contract_says_cannot_become_markup():

@@ -7,6 +7,7 @@ from tidemark.domain.maintenance.compaction import HOT_FACTOR, MANY_MANIFESTS, L
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load
+from tidemark.engine.maintain.expire import fitted
 from tidemark.engine.maintain.maintain import tables_of
 from tidemark.engine.maintain.whose import not_ours
 from tidemark.engine.table.absent import gone
@@ -43,10 +44,11 @@ def health(lake: Lake, contract: Contract) -> Health | None:
             if not_ours(lake, contract, name):
                 continue
             layout = read_layout(table)
+            most = fitted(contract.maintenance.snapshots, table.metadata).max_count
         short = "" if name == contract.table else f"{name.removeprefix(contract.namespace + '.')}: "
         found = _numbers(layout, contract)
         numbers |= {f"{short}{key}": value for key, value in found.items()}
-        faults += [f"{short}{fault}" for fault in _faults(layout, contract, found)]
+        faults += [f"{short}{fault}" for fault in _faults(layout, contract, found, most)]
     return Health(numbers, tuple(faults)) if numbers else None
 
 
@@ -64,7 +66,7 @@ def _numbers(layout: Layout, contract: Contract) -> dict[str, float]:
     }
 
 
-def _faults(layout: Layout, contract: Contract, found: dict[str, float]) -> list[str]:
+def _faults(layout: Layout, contract: Contract, found: dict[str, float], most: int) -> list[str]:
     limits = contract.maintenance
     compaction, allowed = limits.compaction, limits.compaction.min_input_files * HOT_FACTOR * SLACK
     worst = max((len(p.below(compaction.target_file_size * 0.75)) for p in layout.partitions), default=0)
@@ -74,8 +76,6 @@ def _faults(layout: Layout, contract: Contract, found: dict[str, float]) -> list
             found["delete_ratio"] > compaction.max_delete_ratio * SLACK
         ),
         f"{layout.manifests} manifests": layout.manifests > MANY_MANIFESTS * HOT_FACTOR,
-        f"{layout.snapshots} snapshots, max_count is {limits.snapshots.max_count}": (
-            layout.snapshots > limits.snapshots.max_count * SLACK
-        ),
+        f"{layout.snapshots} snapshots, max_count is {most}": layout.snapshots > most * SLACK,
     }
     return [says for says, wrong in checks.items() if wrong]
