@@ -27,6 +27,10 @@ AGAIN = 24 * 3600.0
 APART = 3600.0
 """Seconds between two failures after which the second is another one: what stopped is tried again within minutes."""
 _TIMEOUT = 10.0
+_HOLDS_DIGIT = re.compile(r"(?<![\w.,:+/=-])[\w.,:+/=-]*\d[\w.,:+/=-]*")
+_NAME = r"(?>(?:[^\W\d_]+\d{0,4}|[a-z][a-z\d]{1,6})(?![^\W_]))"
+_NAMES = re.compile(rf"[_.,:/-]*+{_NAME}(?:[_.,:/-]++{_NAME}|_\d{{1,4}}(?![^\W_]))*+[_.,:/-]*")
+"""As `shop.orders-v2`, `/address_line1:`, `ip4.b2b_7`: letters and then few digits, or short ones that mix both."""
 
 
 @dataclass(slots=True)
@@ -179,8 +183,8 @@ def _mark(found: dg.AssetCheckEvaluation) -> str:
 
 
 def _figureless(text: str) -> str:
-    """Without what is another one each time, which holds a digit: ids of runs and requests, and figures."""
-    return re.sub(r"(?<![\w.,:+/=-])[\w.,:+/=-]*\d[\w.,:+/=-]*", "#", text)
+    """Without what is another one each time, which holds a digit: ids of runs and requests, and figures; not names."""
+    return _HOLDS_DIGIT.sub(lambda word: word[0] if _NAMES.fullmatch(word[0]) else "#", text)
 
 
 def _digest(kind: str | None, says: str) -> str:

@@ -1,5 +1,11 @@
 """An alert says what happened and what to do next, in the shape that chat webhooks take."""
 
+import time
+from uuid import UUID
+
+import pytest
+
+from sensors.alerts_tick import _figureless
 from tidemark.domain.alerts import Alert, message, stopped
 
 
@@ -42,3 +48,31 @@ def test_text_of_others_neither_pings_nor_links_and_is_whole():
     assert all("a &lt;&gt; b &amp; &lt;!channel&gt; &lt;https://evil|click&gt;" in text for text in shown)
     assert all("> next: `x &lt; y`" in text for text in shown)
     assert body["alerts"][0]["what"] == said
+
+
+@pytest.mark.parametrize(
+    ("says", "again", "news"),
+    [
+        ("column address_line1: no number", "column address_line2: no number", True),
+        ("/address/line1: no number", "/address/line2: no number", True),
+        ("shop.b2b_orders_1 waits", "shop.b2b_orders_2 waits", True),
+        ("topic orders-v2 is gone", "topic orders-v3 is gone", True),
+        ("12 of 20 records, 5.3 h", "1,300 of 9 records, 17 h", False),
+        ("see s3://lake/00012-0b7c/a", "see s3://lake/00013-91fe/a", False),
+        ("orders-3 at 10, tried 2s ago", "orders-4 at 12, tried 3s ago", False),
+        ("tidemark_batch_a81c9f3e exists", "tidemark_batch_9f3ea81c exists", False),
+        (f"run {UUID(int=2**127 + 7)} died", f"run {UUID(int=11 * 2**124)} died", False),
+        ("request KX9Q4ABD2Z7M1P3T, id aQ/bC+9x=", "request 4ABDKX9Q2Z7M1P3T, id Zk+/7d/w", False),
+    ],
+)
+def test_other_figures_and_ids_are_no_news_but_other_names_are(says, again, news):
+    assert (_figureless(says) != _figureless(again)) is news
+
+
+@pytest.mark.parametrize(
+    "long", ["ab-" * 50_000 + "9", "a1_" * 50_000 + "+", "-1" * 50_000 + "_", "a1b" * 50_000]
+)
+def test_words_of_any_length_are_looked_at_once(long):
+    began = time.process_time()
+    assert _figureless(long)
+    assert time.process_time() - began < 1
