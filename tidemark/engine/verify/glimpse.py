@@ -17,7 +17,6 @@ from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.verify.exact_json import read_exactly
 from tidemark.engine.verify.glimpse_protobuf import read_message
 
-"""A zero byte and four of the schema id."""
 MOST = 1_000_000
 """Bytes of a value that are looked at."""
 
