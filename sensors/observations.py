@@ -3,7 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Any
 
 import dagster as dg
@@ -13,7 +14,7 @@ from assets.freshness import freshness_evaluation
 from assets.names import table_key, topic_key
 from assets.report import published
 from sensors.cursor import CATALOG
-from sensors.tick import READS, Tick
+from sensors.tick import HANGS, READS, Tick
 from tidemark.domain.cadence.freshness import GRADES, judge, judge_unseen, of_paused
 from tidemark.domain.cadence.lag import Lag
 from tidemark.domain.cadence.request import Ask, not_the_same
@@ -23,11 +24,17 @@ from tidemark.domain.ledger.guard import Topic
 
 
 def topic_observations(tick: Tick, decision: Ask, every: timedelta) -> Iterator[dg.AssetObservation]:
-    """One observation per topic that moved since the last one, or has been caught up with since."""
+    """One observation per topic that moved since the last one, or has been caught up with since.
+
+    Each asks Kafka for the newest record's time: as many as a tick has time for, those first that waited longest.
+    """
     tables: dict[tuple[str, str], list[Contract]] = defaultdict(list)
     for contract in tick.contracts:
         tables[contract.cluster, contract.topic].append(contract)
-    for (cluster, name), served in tables.items():
+    told, began = 0, monotonic()
+    never = datetime.fromtimestamp(0, UTC)
+    turn = sorted(tables.items(), key=lambda each: tick.cache.entry(each[1][0].table).observed_at or never)
+    for (cluster, name), served in turn:
         topic = tick.topics.get(cluster, {}).get(name)
         entry = tick.cache.entry(served[0].table)
         if topic is None or (entry.observed_at is not None and tick.now - entry.observed_at < every):
@@ -36,6 +43,9 @@ def topic_observations(tick: Tick, decision: Ask, every: timedelta) -> Iterator[
         lag = _furthest([decision.lags.get(each.table, Lag(0, 0.0)) for each in served])
         if entry.observed == end and not (entry.lagged and not lag.records):
             continue
+        if told == READS or monotonic() - began > HANGS:
+            return
+        told += 1
         entry.observed_at, entry.observed, entry.lagged = tick.now, end, lag.records > 0
         yield dg.AssetObservation(topic_key(served[0]), metadata=_metadata(tick, served[0], topic, lag))
 

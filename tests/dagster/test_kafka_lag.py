@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
@@ -10,14 +11,16 @@ from dagster import AssetKey, DagsterRunStatus
 from dagster._core.storage.tags import RUN_KEY_TAG
 
 from assets.names import STOPPED_TAG, TRIGGER_TAG, VERB_TAG, VERBS
+from sensors import observations
 from sensors import tick as ticks
 from sensors.cursor import CATALOG, Cache, Entry, parse
 from sensors.kafka_lag import lag_sensor
-from sensors.observations import results_of_the_dead, unseen_freshness
+from sensors.observations import results_of_the_dead, topic_observations, unseen_freshness
 from tidemark.domain.cadence.request import Ask
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.ledger.guard import Topic
 from tidemark.engine.alive import alive
 from tidemark.engine.config import discovery
 
@@ -691,6 +694,31 @@ def test_topics_are_observed_when_they_move_and_not_more_often_than_reports_are_
     metadata = next(e for e in found.asset_events if isinstance(e, dg.AssetObservation)).metadata
     assert metadata["lag_records"].value == 0
     assert observed(tick(later=300)) == []
+
+
+@pytest.mark.parametrize(("answers_after", "told"), [(0.0, ticks.READS), (7.0, 2)])
+def test_topics_are_observed_as_many_as_a_tick_has_time_for(lake, instance, monkeypatch, answers_after, told):
+    """Given a lane that begins with many topics, whose clocks Kafka is slow to tell, then each tick tells of some of them, and all have their turn before one has a second."""
+    contracts = all_loaded(lake, 2 * ticks.READS + 10, 10, 10)
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(observations, "monotonic", lambda: clock.now)
+
+    def kafka(_cluster):
+        def asked(_topic, _partitions):
+            clock.now += answers_after
+
+        return SimpleNamespace(clock=asked)
+
+    cache, began, seen = Cache(), datetime.now(UTC), []
+    monkeypatch.setattr(lake, "kafka", kafka)
+    ends = {each.topic: Topic(each.topic, "main", "id", {0: 0}, {0: 10}, {0: 10}) for each in contracts}
+    for n in range(len(contracts) // told + 1):
+        now = began + timedelta(seconds=5 * n)
+        made = ticks.Tick(lake, instance, "default", Lane(), contracts, cache, now, {"main": ends})
+        found = list(topic_observations(made, Ask((), (), ""), timedelta(minutes=5)))
+        assert len(found) <= told
+        seen += [each.asset_key.path[-1] for each in found]
+    assert sorted(seen) == [each.topic for each in contracts]
 
 
 def test_freshness_is_evaluated_when_its_grade_changes(tick, lake):
