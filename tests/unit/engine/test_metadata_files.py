@@ -2,10 +2,14 @@
 
 import gzip
 import json
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
+import pyiceberg.table.snapshots
+import pyiceberg.table.update
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -201,3 +205,24 @@ def test_a_table_of_the_same_name_is_another(catalog):
     catalog.drop_table("n.t")
     catalog.create_table("n.t", ROWS.schema)
     assert catalog.load_table("n.t").metadata.table_uuid != before
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_logs_go_forward_whatever_the_clocks_of_those_who_committed_said(catalog, monkeypatch, hours):
+    """Given a table that a clock which is an hour wrong has committed to, when another is right again, then no file holds a log that goes back, or one that ends after the file was written: Java would not read it."""
+    table = catalog.load_table("n.t")
+    table.append(ROWS)
+    with monkeypatch.context() as wrong:
+        now = time.time() + hours * 3600
+        wrong.setattr(pyiceberg.table.snapshots, "time", SimpleNamespace(time=lambda: now))
+        wrong.setattr(pyiceberg.table.update, "datetime_to_millis", lambda _: int(now * 1000))
+        table.append(ROWS)
+        files = [table.metadata_location]
+    table.append(ROWS)
+    files.append(table.metadata_location)
+    for file in files:
+        found = json.loads(Path(file.removeprefix("file://")).read_text())
+        for log in ("snapshot-log", "metadata-log"):
+            times = [*(each["timestamp-ms"] for each in found[log]), found["last-updated-ms"]]
+            assert times == sorted(times), log
+    assert abs(found["last-updated-ms"] / 1000 - time.time()) < 60, "else Spark cannot write for an hour"

@@ -146,6 +146,22 @@ def test_a_partition_value_beyond_its_type_says_how_to_partition():
     assert stopped.value.state == "misconfigured"
 
 
+@pytest.mark.parametrize(
+    "says",
+    [
+        "Invalid update timestamp 1: before last snapshot log entry at 3600001",
+        "Invalid update timestamp 1: before the latest metadata log entry timestamp 3600001",
+        "[BUG] Expected sorted snapshot log entries.",
+        "[BUG] Expected sorted previous metadata log entries.",
+    ],
+)
+def test_clocks_that_differ_are_named(says):
+    """Given a commit of Spark whose clock is an hour behind that of the table's last one, then it is the clocks that are to be mended."""
+    with pytest.raises(Stopped, match="let all hosts keep the same time") as stopped, named("shop.orders"):
+        raise RuntimeError(f"(java.lang.IllegalArgumentException) {says}")
+    assert stopped.value.state == "failed"
+
+
 def test_a_disk_says_so_itself(tmp_path):
     with pytest.raises(Stopped, match="partition_by makes folders"), named("shop.orders"):
         (tmp_path / f"country={'x' * 300}").mkdir()

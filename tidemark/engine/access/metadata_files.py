@@ -7,8 +7,9 @@ newer one; and a commit neither copies nor serializes earlier snapshots again.
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from threading import Lock
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pydantic_core import from_json
 from pyiceberg.io import InputFile, OutputFile
@@ -20,6 +21,8 @@ from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import UTF8, IcebergBaseModel
 
 from tidemark.engine.access.table_state import ledger_size
+
+Entry = TypeVar("Entry", SnapshotLogEntry, MetadataLogEntry)
 
 ROOM = 20_000
 """Snapshots of all tables together that are kept parsed, some 4 KiB each; the newest file of a table alone.
@@ -136,7 +139,26 @@ class _Spliced:
 
 
 def _write(metadata: TableMetadata, output_file: OutputFile, overwrite: bool = False) -> None:  # noqa: FBT001, FBT002 - as PyIceberg has it
-    _written(cast("TableMetadata", _Spliced(metadata, output_file.location)), output_file, overwrite)
+    spliced = _Spliced(_in_order(metadata), output_file.location)
+    _written(cast("TableMetadata", spliced), output_file, overwrite)
+
+
+def _in_order(metadata: TableMetadata) -> TableMetadata:
+    """The same with logs that Java reads: of none does it bear that it goes back, or ends after the last update.
+
+    PyIceberg writes what the clock says, which may have been set back, or be another host's: ours holds, now.
+    """
+    now = metadata.last_updated_ms
+    snapshots, files = _until(metadata.snapshot_log, now), _until(metadata.metadata_log, now)
+    return metadata.model_copy(update={"snapshot_log": snapshots, "metadata_log": files})
+
+
+def _until(log: Sequence[Entry], now: int) -> list[Entry]:
+    times = accumulate((min(each.timestamp_ms, now) for each in log), max)
+    return [
+        each if each.timestamp_ms == at else each.model_copy(update={"timestamp_ms": at})
+        for each, at in zip(log, times, strict=True)
+    ]
 
 
 def _newest_first(self: TableMetadataCommonFields, snapshot_id: int) -> Snapshot | None:

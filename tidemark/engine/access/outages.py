@@ -118,8 +118,19 @@ _WIDER_PARTITIONS = (
     "partition_by: truncate of a decimal rounds down, and a value so near the least that its column holds has no room "
     "for that: use bucket(16, COLUMN) instead."
 )
+_CLOCKS = ("Invalid update timestamp", "Expected sorted snapshot log", "Expected sorted previous metadata")
+"""Of Iceberg's Java, which minds more than a minute."""
+_SET_CLOCKS = (
+    "By the clock of one who committed to the table this is before its last change: let all hosts keep the same time. "
+    "The next commit of Tidemark to a table of format 1 or 2 puts its logs in order."
+)
 _NO_TLS_FILE = ("Could not find a suitable TLS CA", "Could not find the TLS")
 """Of `catalog.ssl`, in the words of requests."""
+_EXPLAINED: tuple[tuple[State, tuple[str, ...], str], ...] = (
+    ("misconfigured", _PATH_TOO_LONG, _CUT_PARTITIONS),
+    ("misconfigured", _ROUNDED_OUT, _WIDER_PARTITIONS),
+    ("failed", _CLOCKS, _SET_CLOCKS),
+)
 LOST_RACE = ("CommitFailed", "older than last sequence number")
 """A commit did not happen because the table has changed since it was looked at; PyIceberg says it in two ways."""
 _OVERTAKEN = (
@@ -232,9 +243,9 @@ def named(table: str = NO_TABLE, *, topic: str = "?", cluster: str = "main") -> 
     except Exception as error:
         if isinstance(error, FileNotFoundError) and "metadata.json" in str(error):
             raise Stopped("table_missing", table, f"{_METADATA_GONE} {error}") from error
-        for signs, why in ((_PATH_TOO_LONG, _CUT_PARTITIONS), (_ROUNDED_OUT, _WIDER_PARTITIONS)):
+        for known, signs, why in _EXPLAINED:
             if says(error, signs):
-                raise Stopped("misconfigured", table, why, topic=topic, cluster=cluster) from error
+                raise Stopped(known, table, why, topic=topic, cluster=cluster) from error
         if says(error, _OVERTAKEN):
             raise Overtaken(table) from error
         state = state_of_error(error)
