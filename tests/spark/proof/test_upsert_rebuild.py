@@ -10,6 +10,7 @@ from upserted import FIELDS, Upserted
 
 from tidemark.domain.errors import Refused
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
+from tidemark.engine.access.table_state import ancestors
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.operate.accept_upsert import accept_either
@@ -219,3 +220,24 @@ def test_an_upsert_table_whose_own_history_someone_cut_still_follows_its_append_
     made.merge()
     assert made.rows() == {1: "a"}
     assert newest(made)["action"] == "rebuild"
+
+
+def test_an_upsert_table_that_has_paused_for_long_goes_on_by_offsets(lakehouse):
+    """Given an append table that has had more commits than snapshots may stay since its upsert table last merged, when they expire, then the next merge takes what came since, and makes nothing anew."""
+    made = Upserted(lakehouse, partitions=1)
+    made._contract["maintenance"] = {"snapshots": {"max_age": "1s", "min_keep": 1, "max_count": 2}}
+    made.declare()
+    made.both((1, "a"), (2, "b"))
+    merged = made.append.head
+    for n in range(5):
+        made.send((1, f"a{n}"))
+        made.append.run()
+    for _ in range(2):
+        found = list(maintain(lakehouse.lake, made.append.contract, ("snapshot_expiry",)))
+        assert {each.error for each in found} == {None}
+        main = [each.snapshot_id for each in ancestors(made.append.iceberg().metadata, made.append.head)]
+        assert len(main) == 4
+        assert made.append.iceberg().metadata.snapshot_by_id(merged)
+    made.merge()
+    assert made.rows() == {1: "a4", 2: "b"}
+    assert newest(made)["action"] == "merge"

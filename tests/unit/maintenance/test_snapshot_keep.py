@@ -1,5 +1,6 @@
 """Rules of expiry: whatever others name or a ledger needs stays, however the table is bent; the rest goes."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -32,8 +33,9 @@ def tables(draw):
         parent = draw(st.sampled_from([None, *(s.id for s in snaps)])) if snaps and draw(st.booleans()) else (
             snaps[-1].id if snaps else None
         )  # fmt: skip
-        at = draw(st.integers(0, NOW)) if parent is None else draw(st.integers(snaps[-1].at, NOW))
-        snaps.append(Snap(n + 1, parent, at, draw(st.booleans())))
+        at = draw(st.integers(0, NOW)) if parent is None else draw(st.integers(snaps[parent - 1].at, NOW))
+        receipt, act, headed = (draw(st.booleans()) for _ in range(3))
+        snaps.append(Snap(n + 1, parent, at, receipt, act, headed))
     cut = draw(st.sets(st.sampled_from([s.id for s in snaps]), max_size=3))  # a stranger's expiry
     left = [s for s in snaps if s.id not in cut] or snaps
     ids = st.sampled_from([s.id for s in left])
@@ -68,7 +70,7 @@ def test_what_anyone_names_is_kept_and_nothing_is_both(table):
 
 @given(tables(), st.data())
 def test_every_reader_that_has_noted_a_snapshot_keeps_it(table, data):
-    """Given an upsert table's ledger, dbt models and open reviews that note snapshots, then each of them can be read, and all of main since what the upsert table has merged."""
+    """Given an upsert table's ledger, dbt models and open reviews that note snapshots, then each of them can be read, and what the upsert table has merged."""
     snapshots, refs, _, limits, merged = table
     ids = st.sampled_from([s.id for s in snapshots])
     readers = data.draw(st.dictionaries(st.sampled_from(["dbt.daily", "review.4711", "audit"]), ids))
@@ -101,14 +103,16 @@ def test_expiring_twice_is_expiring_once(table):
 
 
 @given(tables())
-def test_main_keeps_its_head_its_newest_and_what_a_reader_has_not_read(table):
+def test_main_keeps_its_head_its_newest_and_what_a_reader_has_not_read_and_must_know_of(table):
     snapshots, refs, named, limits, read_on_from = table
     found = keep(snapshots, refs, named, limits, NOW, read_on_from=read_on_from)
     by_id = {s.id: s for s in snapshots}
     lineage = [s.id for s in chain(by_id, refs[0].snapshot)]
     assert set(lineage[: limits.min_keep]) <= {*found.kept}
     for each in read_on_from & set(lineage):
-        assert set(lineage[: lineage.index(each) + 1]) <= {*found.kept}
+        unread = lineage[: lineage.index(each)]
+        assert {each, *unread[: 2 * limits.max_count]} <= {*found.kept}
+        assert {i for i in unread if by_id[i].act} <= {*found.kept}
 
 
 def line(count, *, every=1, receipts=()):
@@ -151,6 +155,40 @@ def test_long_ledgers_leave_room_for_fewer_snapshots_unless_the_contract_says_ho
     ledgers = [0, 500 + 90 * partitions] * 5000
     assert fitting(limits, ledgers).max_count == most
     assert fitting(limits, ledgers[:6]).max_count >= 6, "what is there fits"
+
+
+@pytest.mark.parametrize(("acted_at", "stay"), [(None, 61), (50, 61), (20, 82), (1, 61)])
+def test_a_consumer_that_pauses_keeps_no_history_without_end(acted_at, stay):
+    """Given an upsert table that has merged the first of a hundred snapshots and reads no more, then twice as many as the table may have stay, and more only from an act on that it does not know of; so it is at the next expiry, when main is cut."""
+    limits, refs = (
+        Snapshots(max_age=timedelta(days=7), min_keep=5, max_count=30),
+        [Ref("main", "branch", 100)],
+    )
+    snapshots = [replace(each, act=each.id == acted_at) for each in line(100, receipts=range(1, 101))]
+    for _ in range(2):
+        found = keep(snapshots, refs, {1}, limits, NOW, read_on_from={1})
+        assert len(found.kept) == stay
+        assert 1 in found.kept
+        snapshots = [each for each in snapshots if each.id in found.kept]
+    found = keep(
+        [*snapshots, Snap(101, 100, NOW, receipt=True)], [Ref("main", "branch", 101)], {1}, limits, NOW
+    )
+    assert len(found.kept) == 31, "it has read on"
+
+
+def test_dropped_stages_stay_for_a_day_and_what_was_rolled_back_while_it_is_young():
+    """Given a rollback, and stages whose branches were dropped, each of them two days ago, when expired, then the stages go; a week later all but the head have gone."""
+    snapshots = [
+        Snap(1, None, NOW - 3 * DAY_MS, receipt=True, headed=True),
+        Snap(2, 1, NOW - 2 * DAY_MS),
+        Snap(3, 2, NOW - 2 * DAY_MS, receipt=True, headed=True),
+        Snap(4, 1, NOW - 2 * DAY_MS),
+        Snap(5, 1, NOW - DAY_MS + 1),
+        Snap(6, 1, NOW - DAY_MS, receipt=True, headed=True),
+    ]
+    refs = [Ref("main", "branch", 6)]
+    assert keep(snapshots, refs, (), LIMITS, NOW).expired == (4,)
+    assert keep(snapshots, refs, (), LIMITS, NOW + 6 * DAY_MS).expired == (1, 2, 3, 4, 5)
 
 
 def test_branches_of_attempts_die_after_a_day_counted_from_their_making():

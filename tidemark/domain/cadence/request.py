@@ -14,7 +14,7 @@ from tidemark.domain.cadence.lag import Lag, Sighting, Verdict, decide, measure
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import Offsets
-from tidemark.domain.states import OUTAGES, State
+from tidemark.domain.states import HELD_BACK, OUTAGES, State
 
 RUN_START = timedelta(seconds=10)
 """From the decision to the run's first commit; taken off the target lag."""
@@ -24,6 +24,8 @@ OUTAGE_BACKOFF = (timedelta(seconds=5), timedelta(minutes=1))
 FAILED_BACKOFF = (timedelta(seconds=10), timedelta(minutes=10))
 UNFIT_BACKOFF = (timedelta(seconds=30), timedelta(minutes=10))
 """A topic that begins with bad records is `misconfigured` until one can be read: soon, if the contract fits."""
+HELD_BACKOFF = (timedelta(minutes=10), timedelta(hours=2))
+"""Each try stages the same batch again, for nothing unless better records have come."""
 STOP_BACKOFF = (timedelta(minutes=10), timedelta(minutes=10))
 SHOWN = 3
 """Tables that a reason names; the rest is counted."""
@@ -110,6 +112,8 @@ def backoff(trouble: Trouble) -> timedelta:
         first, longest = FAILED_BACKOFF
     elif trouble.state == "misconfigured":
         first, longest = UNFIT_BACKOFF
+    elif trouble.state in HELD_BACK:
+        first, longest = HELD_BACKOFF
     for _ in range(1, trouble.failures):
         if first >= longest:
             break

@@ -17,18 +17,25 @@ from tidemark.domain.times import DAY_MS
 LEDGER_ROOM = 8 * 1024**2
 """Letters of a table's ledgers, all of which each commit writes again: of 50 partitions 2,000 snapshots stay below it,
 of 500 some 370 snapshots."""
+LOOSE = timedelta(days=1)
+"""How long dropped stages stay at most: a batch that is held back leaves one, as large as itself, at each try."""
 LEASE_PREFIX = f"{BRANCH_PREFIX}maintenance_"
 MAIN = "main"
 
 
 @dataclass(frozen=True, slots=True)
 class Snap:
-    """One snapshot of a table; `at` in milliseconds, `receipt` when its summary holds a ledger."""
+    """One snapshot of a table; `at` in milliseconds, `receipt` when its summary holds a ledger, `act` that of a verb.
+
+    `headed`: it was the head of main once.
+    """
 
     id: int
     parent: int | None
     at: int
     receipt: bool = False
+    act: bool = False
+    headed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +79,7 @@ def keep(
 ) -> Keep:
     """What stays of `snapshots` at `now` (ms). `named` are ids that others still name.
 
-    `read_on_from` are those of main that a consumer reads on from: everything since stays.
+    `read_on_from` are those of main that a consumer reads on from: they stay, and what came since (`_unread`).
     """
     by_id = {each.id: each for each in snapshots}
     head = next((ref.snapshot for ref in refs if ref.name == MAIN), None)
@@ -83,11 +90,10 @@ def keep(
     _held_by_refs(
         kept, by_id, [ref for ref in refs if ref.name not in dead], {each.id for each in lineage}, now
     )
-    for wanted in named:
+    for wanted in (*named, *read_on_from):
         if wanted in by_id:
             kept.setdefault(wanted, "named by a consumer")
-    still = [rank for rank, each in enumerate(lineage) if each.id in read_on_from]
-    for each in lineage[: max(still, default=-1) + 1]:
+    for each in _unread(lineage, [by_id[i] for i in read_on_from if i in by_id], 2 * limits.max_count):
         kept.setdefault(each.id, "not read by a consumer yet")
     _loose(kept, by_id, refs, limits, now)
     _with_ledgers(kept, by_id)
@@ -151,13 +157,29 @@ def _held_by_refs(
                 break
 
 
+def _unread(lineage: Sequence[Snap], read: Iterable[Snap], most: int) -> Sequence[Snap]:
+    """What came to main since the first of `read`: a consumer that pauses goes on by offsets, so `most` are enough.
+
+    From an act on all stay: what a replay or rollback has changed no offset tells. An earlier expiry may have cut main
+    off from what was read.
+    """
+    ranks = {each.id: rank for rank, each in enumerate(lineage)}
+    since = (ranks.get(each.id, sum(newer.at > each.at for newer in lineage)) for each in read)
+    unread = lineage[: max(since, default=0)]
+    acts = (rank + 1 for rank, each in enumerate(unread) if each.act)
+    return unread[: max([most, *acts])]
+
+
 def _loose(
     kept: dict[int, str], by_id: Mapping[int, Snap], refs: Sequence[Ref], limits: Snapshots, now: int
 ) -> None:
-    """What no ref leads to, dropped stages and what was rolled back, may be looked at while it is young."""
+    """What no ref leads to may be looked at: what was rolled back while it is young, dropped stages for a day."""
     led_to = {each.id for ref in refs for each in chain(by_id, ref.snapshot)}
+    undone = [each for each in by_id.values() if each.headed and each.id not in led_to]
+    was_main = {each.id for head in undone for each in chain(by_id, head.id)}
     for each in by_id.values():
-        if each.id not in led_to and _young(each, limits.max_age, now):
+        age = limits.max_age if each.id in was_main else min(limits.max_age, LOOSE)
+        if each.id not in led_to and _young(each, age, now):
             kept.setdefault(each.id, "young, on no branch")
 
 

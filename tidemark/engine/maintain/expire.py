@@ -15,12 +15,13 @@ from pyiceberg.table.metadata import TableMetadata
 
 from tidemark.domain.config.contract import Snapshots
 from tidemark.domain.config.units import counted
+from tidemark.domain.ledger.ledger import ACT_PROPERTY
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.snapshot_keep import Keep, Ref, Snap, fitting, keep
 from tidemark.domain.plan.table_properties import GC_ENABLED
 from tidemark.domain.times import DAY_MS
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import is_receipt, ledger_size, load
+from tidemark.engine.access.table_state import is_receipt, ledger_size, load, summary_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.conflicts import Conflicts
 from tidemark.engine.maintain.foreign_retention import is_aside, out_of_the_way
@@ -89,8 +90,17 @@ def expire(
 
 def plan_expiry(metadata: TableMetadata, limits: Snapshots, named: Named) -> Keep:
     """What would stay and go right now."""
+    heads = {each.snapshot_id for each in metadata.snapshot_log}
     snapshots = [
-        Snap(s.snapshot_id, s.parent_snapshot_id, s.timestamp_ms, is_receipt(s)) for s in metadata.snapshots
+        Snap(
+            id=each.snapshot_id,
+            parent=each.parent_snapshot_id,
+            at=each.timestamp_ms,
+            receipt=is_receipt(each),
+            act=ACT_PROPERTY in summary_of(each),
+            headed=each.snapshot_id in heads,
+        )
+        for each in metadata.snapshots
     ]
     most = fitted(limits, metadata)
     return keep(snapshots, refs_of(metadata), named.ids, most, _now(), read_on_from=named.read_on_from)
