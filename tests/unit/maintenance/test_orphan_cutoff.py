@@ -1,5 +1,6 @@
 """A file that a running stage may be writing, or another table names, is no orphan, however short `older_than` is."""
 
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import BadRequestError, ForbiddenError, NoSuchNamespaceError, RESTError, ServerError
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table.refs import SnapshotRefType
 from pyspark.errors import PySparkException
 
@@ -16,7 +18,7 @@ from tidemark.domain.errors import Overtaken
 from tidemark.engine.access import metadata_files
 from tidemark.engine.access.metadata_files import MetadataFiles
 from tidemark.engine.maintain import orphans
-from tidemark.engine.maintain.orphans import VANISHED, _listed, cutoff
+from tidemark.engine.maintain.orphans import VANISHED, _listed, cutoff, remove_orphans
 from tidemark.engine.table.folder import give_up
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
@@ -196,3 +198,36 @@ def test_a_store_has_one_name_in_all_its_spellings():
     assert orphans._folder("s3a://lake/wf/u/inner/").startswith(orphans._folder("s3://lake/wf/u"))
     assert orphans._folder("file:///w/a") == "file:///w/a/"
     assert orphans._folder("/w/a/") == "/w/a/"
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_the_time_for_orphans_is_spent_on_removing_them(lake, monkeypatch, dry_run):
+    """Given more orphans than there is time for, then those go that it was enough for, and the reason says so; a dry run takes the sizes of all."""
+    table, clock = made(lake, "shop.orders"), SimpleNamespace(now=0.0)
+    table.append(pa.table({"id": [1]}))
+    folder = Path(table.location().removeprefix("file://"))
+    files = [folder / f"data/nobodys_{n}.parquet" for n in range(10)]
+    for each in files:
+        each.write_bytes(b"12345")
+    files[0].unlink()
+
+    def new_input(self, location):
+        clock.now += "nobodys" in location
+        return looked_at(self, location)
+
+    looked_at = PyArrowFileIO.new_input
+    monkeypatch.setattr(orphans, "PARALLEL", 1)
+    monkeypatch.setattr(orphans, "_neighbour", lambda *_: None)
+    monkeypatch.setattr(orphans, "_listed", lambda *_: [f"file://{each}" for each in files])
+    monkeypatch.setattr(orphans, "lease", lambda *_: nullcontext())
+    monkeypatch.setattr(orphans, "time", SimpleNamespace(monotonic=lambda: clock.now, perf_counter=int))
+    monkeypatch.setattr(PyArrowFileIO, "new_input", new_input)
+    gain = remove_orphans(lake, "shop.orders", Orphans(), until=5.5, dry_run=dry_run)
+    left = [each.exists() for each in files]
+    if dry_run:
+        assert left == [False] + [True] * 9
+        assert (gain.numbers["files_deleted"], gain.numbers["orphan_bytes"]) == (0, 45)
+    else:
+        assert left == [False] * 6 + [True] * 4
+        assert (gain.numbers["files_deleted"], gain.numbers["orphan_bytes"]) == (5, 25)
+    assert ("its time was up after 6 of them" in gain.reason) != dry_run

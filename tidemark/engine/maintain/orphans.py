@@ -7,7 +7,9 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from math import inf
 
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
@@ -58,15 +60,16 @@ def remove_orphans(lake: Lake, name: str, limits: Orphans, *, until: float, dry_
     before = cutoff(table.metadata, limits, datetime.now(UTC))
     found = _listed(lake, name, before)
     pause_point("orphans_listed")
-    sizes = _each(lambda file: _size(table.io, file), found)
     reason = f"{counted(len(found), 'file')} that no snapshot names, older than {before:%Y-%m-%d %H:%M} UTC"
     neighbour = _neighbour(lake, table) if found else None
     if neighbour:
         reason += f"; nothing is removed, for {neighbour}"
-    deleted = 0
-    if found and not (dry_run or neighbour):
-        with lease(lake, name):
-            deleted = sum(_each(lambda file: _delete(table.io, file, until), found))
+    removes = bool(found) and not (dry_run or neighbour)
+    with lease(lake, name) if removes else nullcontext():
+        sizes = _each(_delete if removes else _size, table.io, found, inf if dry_run else until)
+    if len(sizes) < len(found):
+        reason += f"; its time was up after {len(sizes)} of them"
+    deleted = sum(size is not None for size in sizes) if removes else 0
     return Gain(
         name,
         "orphan_files",
@@ -74,7 +77,7 @@ def remove_orphans(lake: Lake, name: str, limits: Orphans, *, until: float, dry_
         reason=reason,
         numbers={
             "orphans": len(found),
-            "orphan_bytes": sum(sizes),
+            "orphan_bytes": sum(size or 0 for size in sizes),
             "files_deleted": deleted,
             "seconds": time.perf_counter() - began,
         },
@@ -187,23 +190,31 @@ def _folder(location: str) -> str:
     return f"{'s3' if scheme in {'s3a', 's3n'} else scheme}{found}{path}/"
 
 
-def _each(work: Callable[[str], int], files: Sequence[str]) -> list[int]:
+def _each(
+    work: Callable[[FileIO, str], int | None], io: FileIO, files: Sequence[str], until: float
+) -> list[int | None]:
+    """What `work` says of each file that it comes to in time."""
+
+    def in_time(file: str) -> list[int | None]:
+        return [] if time.monotonic() > until else [work(io, file)]
+
     with ThreadPoolExecutor(PARALLEL, thread_name_prefix="orphans") as pool:
-        return list(pool.map(work, files))
+        return [size for found in pool.map(in_time, files) for size in found]
 
 
-def _size(io: FileIO, file: str) -> int:
+def _size(io: FileIO, file: str) -> int | None:
+    """None when it has gone by itself."""
     try:
         return len(io.new_input(file))
     except FileNotFoundError:
-        return 0
+        return None
 
 
-def _delete(io: FileIO, file: str, until: float) -> int:
-    if time.monotonic() > until:
-        return 0
+def _delete(io: FileIO, file: str) -> int | None:
+    """The size that it had; None when it has gone by itself."""
     try:
+        size = len(io.new_input(file))
         io.delete(file)
     except FileNotFoundError:
-        return 0
-    return 1
+        return None
+    return size
