@@ -247,6 +247,26 @@ class TestAPlan:
             declared = plan_schema("t", table, [WriterColumns(0, 1, columns)], APPLY, shape=shape)
             assert [(c.kind, c.verdict) for c in declared.changes] == [("incompatible", "impossible")]
 
+    def test_a_column_that_iceberg_would_call_as_a_field_of_a_list_or_map_cannot_be(self) -> None:
+        """It leaves out `element` and `value` where they are structs, and then lets nothing be added of that name."""
+        price = Struct((Field("value", Struct((Field("unit", STRING), Field("amount", LONG)))),))
+        table = Struct(
+            (Field("items", ListType(Struct((Field("sku", STRING),)))), Field("m", MapType(STRING, price)))
+        )
+        items, prices = table.fields
+        dotted = Struct((*table.fields, Field("items.sku", STRING), Field("x", LONG)))
+        beside = Struct((items, Field("m", MapType(STRING, Struct((*price.fields, Field("unit", STRING)))))))
+        for columns, name in ((dotted, "items.sku"), (beside, "m.value.unit")):
+            other = Struct((prices, Field("y", LONG)))
+            writers = [WriterColumns(1, 1, table), WriterColumns(2, 2, columns), WriterColumns(3, 3, other)]
+            plan = plan_schema("t", table, writers, APPLY)
+            assert [(c.kind, c.path, c.verdict, c.schema_id) for c in plan.changes] == [
+                ("add_column", ("y",), "apply", 3),
+                ("incompatible", ("*",), "impossible", 2),
+            ]
+            assert plan.changes[1].reason.startswith(f"{name}: a field inside a list or map")
+            assert plan_schema("t", columns, writers, APPLY).of("impossible") == ()
+
     def test_what_is_applied_meanwhile_does_not_change_the_id_of_what_waits(self) -> None:
         policy = SchemaChanges(add_column="review")
         table = Struct((Field("a", INT),))

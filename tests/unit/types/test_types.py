@@ -1,12 +1,15 @@
 """Widening, coverage and names of column types."""
 
+from itertools import count
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyiceberg.schema import Schema, index_by_name
 
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.evolution import first_columns
-from tidemark.domain.columns.names import METADATA_COLUMNS, check_names, check_reserved
+from tidemark.domain.columns.names import METADATA_COLUMNS, all_names, check_names, check_reserved
 from tidemark.domain.columns.spark_types import (
     columns_ddl,
     is_read,
@@ -37,6 +40,7 @@ from tidemark.domain.columns.types import (
     widens,
 )
 from tidemark.domain.errors import SchemaUnsupported
+from tidemark.engine.access.iceberg_types import iceberg_fields
 
 PRIMITIVES = (BOOLEAN, INT, LONG, FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMPTZ)
 NAMES = st.sampled_from(["a", "b", "c", "d"])
@@ -139,6 +143,20 @@ def test_a_name_with_a_dot_may_not_stand_beside_the_struct() -> None:
         check_names(Struct((Field("a.b", INT), Field("a", struct))))
     with pytest.raises(SchemaUnsupported, match="dot"):
         check_names(Struct((Field("a.element.b", INT), Field("a", ListType(struct)))))
+
+
+def test_columns_have_the_names_that_iceberg_looks_them_up_by() -> None:
+    inner = Struct((Field("x", ListType(Struct((Field("y", ListType(INT)),)))), Field("value", INT)))
+    columns = Struct(
+        (
+            Field("s", inner),
+            Field("x.y", INT),
+            Field("l", ListType(inner)),
+            Field("m", MapType(inner, MapType(STRING, inner))),
+            Field("n", MapType(STRING, Struct((Field("value", inner),)))),
+        )
+    )
+    assert all_names(columns) == index_by_name(Schema(*iceberg_fields(columns.fields, count(1)))).keys()
 
 
 SAME_IN_FILES = [

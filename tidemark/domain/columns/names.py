@@ -51,8 +51,12 @@ def check_names(columns: Struct) -> None:
 
 
 def all_names(columns: Struct) -> frozenset[str]:
-    """The dotted names of every column and every part of one, as Iceberg knows them."""
-    return frozenset(".".join(path) for path in _paths(columns, ()))
+    """The dotted names of every column and every part of one, as Iceberg knows them.
+
+    Fields of structs have a second one without the steps `element` and `value` that lead to a struct (Iceberg's
+    IndexByName): `items.sku` is `items.element.sku`, unless a column is called so.
+    """
+    return frozenset(".".join(path) for short in (False, True) for path in _paths(columns, (), short=short))
 
 
 def check_reserved(columns: Struct) -> None:
@@ -103,19 +107,20 @@ def _name_in_files(name: str) -> str:
     return "".join(spelled)
 
 
-def _paths(kind: ColumnType, path: Path) -> Iterator[Path]:
+def _paths(kind: ColumnType, path: Path, *, short: bool = False) -> Iterator[Path]:
     match kind:
         case Struct():
             for field in kind.fields:
                 yield (*path, field.name)
-                yield from _paths(field.type, (*path, field.name))
+                yield from _paths(field.type, (*path, field.name), short=short)
         case ListType():
-            yield from _nested_paths({"element": kind.element}, path)
+            yield from _nested_paths({"element": kind.element}, path, short=short)
         case MapType():
-            yield from _nested_paths({"key": kind.key, "value": kind.value}, path)
+            yield from _nested_paths({"key": kind.key, "value": kind.value}, path, short=short)
 
 
-def _nested_paths(parts: Mapping[str, ColumnType], path: Path) -> Iterator[Path]:
+def _nested_paths(parts: Mapping[str, ColumnType], path: Path, *, short: bool) -> Iterator[Path]:
     for name, kind in parts.items():
         yield (*path, name)
-        yield from _paths(kind, (*path, name))
+        left_out = short and name != "key" and isinstance(kind, Struct)
+        yield from _paths(kind, path if left_out else (*path, name), short=short)

@@ -156,7 +156,8 @@ def plan_schema(
     """What `columns` lack for `writers`, without those that clash: no record of theirs comes in, nor do their columns.
 
     `removed` paths and `settled` schema ids have been dealt with before. A writer that drops a column which the
-    partition spec of `shape` needs is refused, and so is one that adds a column of the name that a partition field has.
+    partition spec of `shape` needs is refused, and so is one that adds a column of the name that a partition field has,
+    or a field inside a list or map.
     Whoever drops a key or an order column of the `upsert` table waits for a person.
     """
     fits = _fitting(columns, (w for w in writers if w.id not in settled), policy, shape.partition_names)
@@ -188,7 +189,7 @@ def _fitting(
         try:
             more = extended(grown, writer.columns)
             lacking = (*covers(columns, more), *covers(more, writer.columns))
-            _check_names(lacking, taken)
+            _check_names(lacking, columns, taken)
         except SchemaUnsupported as error:
             apart.append(_without_columns(writer, str(error), policy))
             continue
@@ -200,14 +201,17 @@ def _fitting(
     return _Fitting(tuple(sound), tuple(apart), grown)
 
 
-def _check_names(lacking: Iterable[Difference], taken: Collection[str]) -> None:
+def _check_names(lacking: Iterable[Difference], columns: Struct, taken: Collection[str]) -> None:
     """Raises SchemaUnsupported."""
-    for each in lacking:
-        if each.kind == "missing" and each.dotted in taken:
+    missing = [each.dotted for each in lacking if each.kind == "missing"]
+    there = all_names(columns) if missing else ()
+    for name in missing:
+        if name in taken or name in there:
+            who = "a partition field" if name in taken else "a field inside a list or map"
             raise SchemaUnsupported(
-                each.dotted,
-                "a partition field of the table has the name, and Iceberg lets no column have it beside that: give it "
-                "another name, or name another table",
+                name,
+                f"{who} of the table has the name, and Iceberg lets no column have it beside that: give it another "
+                "name, or name another table",
             )
 
 
