@@ -1,12 +1,14 @@
 """One table as reviewers ask about it, from catalog, Kafka and contract; Spark and Dagster may be down."""
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pyiceberg.expressions import In
 from pyiceberg.table import Table
 
 from tidemark.domain.config.contract import Contract
@@ -133,7 +135,6 @@ def reviews(
     project = read_project()
     marts = project.marts_for(lake.configuration.contracts) if project else []
     lineage = lineage_of(seen.described(), lake.configuration.contracts)
-    known = _Known(seen, lineage, inverse(lineage), marts)
     upserts = upsert_tables(contracts)
     now, lanes = datetime.now(UTC), lake.platform.lanes
     stands = {e.contract.table: judge(e, poll=lanes[e.contract.lane].poll, now=now) for e in facts}
@@ -141,6 +142,9 @@ def reviews(
         lake, upserts.values(), hints, lambda unmade: [stands[each.table] for each in unmade]
     )
     current = {upserts[each.table].append.table: each for each in merged}
+    names = {each.contract.table: _names(each, current.get(each.contract.table)) for each in facts}
+    operations, unlisted = asked(lambda: _operations(lake, names))
+    known = _Known(seen, lineage, inverse(lineage), marts, operations or {}, unlisted)
     return [
         _review(lake, known, each, stands[each.contract.table], current.get(each.contract.table))
         for each in facts
@@ -149,12 +153,14 @@ def reviews(
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of all tables together; `below` is the `inverse` lineage."""
+    """What is known of all tables together; `below` is the `inverse` lineage, `unlisted` why operations are missing."""
 
     seen: discovery.Discovery
     lineage: Lineage
     below: Lineage
     marts: Sequence[Mart]
+    operations: Mapping[str, Sequence[Mapping[str, Any]]]
+    unlisted: State | None
 
 
 def _review(lake: Lake, known: _Known, facts: Facts, status: Status, current: Status | None) -> Review:
@@ -163,13 +169,11 @@ def _review(lake: Lake, known: _Known, facts: Facts, status: Status, current: St
     reached = {each.table: each.upstream for each in known.marts if each.table in names}
     table, unread = asked(lambda: load(lake.catalog, contract.table))
     receipts = receipts_of(table.metadata, contract.table) if table else []
-    changes = history(state) if state and state.exists else []
     found, uncounted = asked(
         lambda: causes(lake, contract.table, contract.quarantine_table, state.ledger if state else None)
     )
-    operations, unlisted = asked(lambda: _operations(lake, _names(contract, changes, current)))
     waits = asked(lambda: foresee(lake, contract))[0] if status.state in PLANNED else None
-    faults = {"table": unread, "quarantine": uncounted or unread, "operations": unlisted}
+    faults = {"table": unread, "quarantine": uncounted or unread, "operations": known.unlisted}
     return Review(
         contract=contract,
         status=status,
@@ -179,8 +183,8 @@ def _review(lake: Lake, known: _Known, facts: Facts, status: Status, current: St
         quarantine=[each.as_json() for each in found or []],
         snapshots=snapshots_of(table.metadata) if table else {},
         recovery=_recovery(table, facts, receipts) if table else None,
-        changes=changes[::-1],
-        operations=operations or [],
+        changes=_changes(facts)[::-1],
+        operations=known.operations.get(contract.table, []),
         promises=promises(contract, lake.platform),
         exposed=exposed(contract, known.lineage, list(reached)),
         marts=reached,
@@ -236,30 +240,42 @@ def _recovery(table: Table, facts: Facts, receipts: Sequence[Receipt]) -> dict[s
     return recovery_of(last, oldest, kafka_asked=facts.topic is not None)
 
 
-def _names(
-    contract: Contract, changes: Sequence[Mapping[str, Any]], current: Status | None
-) -> dict[str, str | None]:
+def _changes(facts: Facts) -> list[dict[str, Any]]:
+    return history(facts.table) if facts.table and facts.table.exists else []
+
+
+def _names(facts: Facts, current: Status | None) -> dict[str, datetime | None]:
     """The table, its upsert table, and what both were called before, each with the time of its last rename."""
-    renames = [
-        (each["from"], said["at"]) for said in changes for each in said["changes"] if each["kind"] == "rename"
-    ]
-    former: dict[str, str | None] = dict(renames)
+    former: dict[str, datetime | None] = {
+        each["from"]: datetime.fromisoformat(said["at"])
+        for said in _changes(facts)
+        for each in said["changes"]
+        if each["kind"] == "rename"
+    }
     if current:
-        former |= {f"{name}_current": until for name, until in renames}
-    return {**former, contract.table: None, **({current.table: None} if current else {})}
+        former |= {f"{name}_current": until for name, until in former.items()}
+    return {**former, facts.contract.table: None, **({current.table: None} if current else {})}
 
 
-def _operations(lake: Lake, tables: Mapping[str, str | None]) -> list[dict[str, Any]]:
-    """What people did to the tables, each up to its time if it has one, newest first; empty when nobody did."""
+def _operations(
+    lake: Lake, tables: Mapping[str, Mapping[str, datetime | None]]
+) -> dict[str, list[dict[str, Any]]]:
+    """What people did to each of the tables under its names, up to the time of a name if it has one, newest first."""
     log = load(lake.catalog, log_table(lake))
     if log is None:
-        return []
-    about = " or ".join(
-        f"(table = '{each}' and at <= '{until}')" if until else f"table = '{each}'"
-        for each, until in tables.items()
-    )
-    newest = log.scan(row_filter=about).to_arrow().sort_by([("at", "descending")]).to_pylist()[:OPERATIONS]
-    return [{**row, "at": row["at"].isoformat(), "arguments": _plain(row["arguments"])} for row in newest]
+        return {}
+    owners: defaultdict[str, list[tuple[str, datetime | None]]] = defaultdict(list)
+    for table, names in tables.items():
+        for name, until in names.items():
+            owners[name].append((table, until))
+    found: dict[str, list[dict[str, Any]]] = {table: [] for table in tables}
+    rows = log.scan(row_filter=In(term="table", literals=owners)).to_arrow()
+    for row in rows.sort_by([("at", "descending")]).to_pylist():
+        for table, until in owners[row["table"]]:
+            if (until is None or row["at"] <= until) and len(found[table]) < OPERATIONS:
+                at, arguments = row["at"].isoformat(), _plain(row["arguments"])
+                found[table].append({**row, "at": at, "arguments": arguments})
+    return found
 
 
 def _plain(arguments: str | None) -> Any:

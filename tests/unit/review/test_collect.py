@@ -6,11 +6,14 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table
 
 from tidemark.domain.ledger.backfill import CUTOVER
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
 from tidemark.engine.access.metadata_files import commit
+from tidemark.engine.access.table_state import TableState
+from tidemark.engine.schema.history import HISTORY
 from tidemark.engine.table.branch import main_at, ref_at
 from tidemark.engine.table.operations import _SCHEMA, log_table
 from tidemark.review import receipts as telling
@@ -40,31 +43,42 @@ def _paused(lake, tables):
     log.append(pa.Table.from_pylist(done, schema=log.schema().as_arrow()))
 
 
-def test_what_people_did_to_either_table_is_collected_newest_first(tmp_path):
-    """Given acts on a table, on its upsert table and on another one, then those of the first two are there."""
+def _days(found):
+    return {table: [int(each["at"][8:10]) for each in rows] for table, rows in found.items()}
+
+
+def test_what_people_did_to_either_table_is_collected_newest_first_in_one_look(tmp_path, monkeypatch):
+    """Given acts on tables, on an upsert table and on one that is not asked for, then each has its own, read at once."""
     lake = _lake(tmp_path)
-    tables = ["shop.orders", "shop.orders_current"]
-    both = dict.fromkeys(tables)
-    assert _operations(lake, both) == []
-    _paused(lake, [*tables, "shop.other"])
-    assert [each["table"] for each in _operations(lake, both)] == tables[::-1]
-    assert [each["table"] for each in _operations(lake, {tables[0]: None})] == tables[:1]
+    tables = {
+        "shop.orders": dict.fromkeys(["shop.orders", "shop.orders_current"]),
+        "shop.carts": {"shop.carts": None},
+        "shop.new": {"shop.new": None},
+    }
+    assert _operations(lake, tables) == {}
+    _paused(lake, ["shop.orders", "shop.orders_current", "shop.other", "shop.carts", "shop.orders"])
+    scans, scan = [], Table.scan
+    monkeypatch.setattr(Table, "scan", lambda *given, **said: scans.append(said) or scan(*given, **said))
+    found = _operations(lake, tables)
+    assert _days(found) == {"shop.orders": [5, 2, 1], "shop.carts": [4], "shop.new": []}
+    assert len(scans) == 1
 
 
 def test_what_people_did_before_a_rename_is_collected_and_nothing_of_a_later_table_of_that_name(tmp_path):
-    """Given acts on a table and its upsert table, a rename, and acts under both names after it, then those under the old ones are there as far as the table had them."""
+    """Given acts on a table and its upsert table, a rename, and acts under both names after it, then those under the old ones are there as far as the table had them; the later table of the old name has those under it."""
     lake = _lake(tmp_path)
     acts = ["shop.orders", "shop.orders_current", "sales.orders", "shop.orders", "sales.orders_current"]
     _paused(lake, acts)
     rename = {"kind": "rename", "path": "", "from": "shop.orders", "to": "sales.orders"}
     changes = [{"at": "2026-01-03T00:00:00+00:00", "by": "ada", "changes": [rename]}]
-    contract = SimpleNamespace(table="sales.orders")
-    named = _names(contract, changes, SimpleNamespace(table="sales.orders_current"))
-    assert [each["at"][:10] for each in _operations(lake, named)] == [
-        f"2026-01-0{day}" for day in (5, 3, 2, 1)
-    ]
-    named = _names(contract, changes, None)
-    assert [each["at"][:10] for each in _operations(lake, named)] == ["2026-01-03", "2026-01-01"]
+    state = TableState("sales.orders", exists=True, properties={HISTORY: json.dumps(changes)})
+    facts = SimpleNamespace(contract=SimpleNamespace(table="sales.orders"), table=state)
+    both, alone = _names(facts, SimpleNamespace(table="sales.orders_current")), _names(facts, None)
+    assert _days(_operations(lake, {"a": both, "b": alone, "c": {"shop.orders": None}})) == {
+        "a": [5, 3, 2, 1],
+        "b": [3, 1],
+        "c": [4, 1],
+    }
 
 
 def _with_receipts(tmp_path, *ledgers):
