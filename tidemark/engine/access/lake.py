@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import NO_TABLE, Outage, Refused, Stopped
+from tidemark.domain.ledger.counted import Counted
 from tidemark.domain.ledger.guard import Topic, another_cluster
 from tidemark.domain.secrets import redact_text
 from tidemark.engine.access.kafka import KafkaAdmin
@@ -57,6 +58,8 @@ class Lake:
         """Tables that no contract names and that did not answer: until when (monotonic) nobody asks again."""
         self.locations: dict[str, str] = {}
         """Of tables that were looked at as neighbours of another."""
+        self.counted: dict[str, Counted] = {}
+        """What waits in quarantine tables, as it was counted last."""
         self.loaded: Callable[[str], bool] = lambda _: False
         """Whether some run has loaded a table: whoever has records of runs says so here."""
 

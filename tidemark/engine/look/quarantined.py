@@ -10,12 +10,13 @@ import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 
+from tidemark.domain.ledger.counted import Counted, Moment
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.times import iso
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import load, summary_of
-from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, require_columns, standing
+from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, covered, require_columns, standing
 from tidemark.engine.table.settle import pending
 
 
@@ -61,7 +62,23 @@ def unresolved(lake: Lake, quarantine: str, ledger: Ledger | None) -> int:
         Outage: `catalog_down` or `store_down`.
     """
     with named(quarantine):
-        return int(sum(pc.sum(rows[OPEN]).as_py() or 0 for rows in _rows(lake, quarantine, ledger, ())))
+        table = _holding_rows(lake, quarantine)
+        if table is None or ledger is None:
+            return 0
+        asked = pending(ledger, table)
+        moment = (str(table.metadata.table_uuid), table.metadata.current_snapshot_id, asked)
+        known = lake.counted.get(quarantine)
+        if known is None or not known.holds(moment, ledger):
+            known = lake.counted[quarantine] = _counted(table, quarantine, moment, ledger)
+        return known.open
+
+
+def _counted(table: Table, quarantine: str, moment: Moment, ledger: Ledger) -> Counted:
+    found, whole, asked = 0, True, moment[-1]
+    for batch in _batches(table, quarantine, NEEDED, everything=asked is not None):
+        found += pc.sum(standing(batch, ledger, asked)[OPEN]).as_py() or 0
+        whole = whole and covered(batch, ledger)
+    return Counted(moment, ledger, found, whole)
 
 
 def causes(lake: Lake, table: str, quarantine: str, ledger: Ledger | None) -> list[CauseCount]:
@@ -69,29 +86,25 @@ def causes(lake: Lake, table: str, quarantine: str, ledger: Ledger | None) -> li
     with named(quarantine):
         fields = ("cause", "schema_id", "quarantined_at")
         found: dict[str, CauseCount] = {}
-        for rows in _rows(lake, quarantine, ledger, fields, resolved=True):
-            for row in rows.select([*fields, OPEN]).to_pylist():
+        rows = _holding_rows(lake, quarantine)
+        if rows is None or ledger is None:
+            return []
+        asked, wanted = pending(ledger, rows), tuple(dict.fromkeys((*NEEDED, *fields)))
+        for batch in _batches(rows, quarantine, wanted, everything=True):
+            for row in standing(batch, ledger, asked).select([*fields, OPEN]).to_pylist():
                 found.setdefault(row["cause"], CauseCount(table, row["cause"])).add(row)
         return sorted(found.values(), key=lambda each: -each.count)
 
 
-def _rows(
-    lake: Lake, quarantine: str, ledger: Ledger | None, fields: tuple[str, ...], *, resolved: bool = False
-) -> Iterator[pa.Table]:
-    """The rows that count, as they stand; without `resolved`, files that hold nothing else may be left out."""
-    table = _holding_rows(lake, quarantine)
-    if table is None or ledger is None:
-        return
-    wanted = tuple(dict.fromkeys((*NEEDED, *fields)))
-    require_columns(table, quarantine, wanted)
-    asked = pending(ledger, table)
-    everything = resolved or asked is not None
+def _batches(
+    table: Table, quarantine: str, columns: tuple[str, ...], *, everything: bool
+) -> Iterator[pa.RecordBatch]:
+    """Its rows; unless `everything` is asked for, files that hold nothing but resolved ones may be left out."""
+    require_columns(table, quarantine, columns)
     scan = table.scan(
-        row_filter=AlwaysTrue() if everything else "resolved_at IS NULL",
-        selected_fields=wanted,
+        row_filter=AlwaysTrue() if everything else "resolved_at IS NULL", selected_fields=columns
     )
-    for batch in scan.to_arrow_batch_reader():
-        yield standing(batch, ledger, asked)
+    yield from scan.to_arrow_batch_reader()
 
 
 def _holding_rows(lake: Lake, quarantine: str) -> Table | None:

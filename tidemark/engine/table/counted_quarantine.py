@@ -55,6 +55,11 @@ def standing(batch: pa.RecordBatch, ledger: Ledger, asked: Settlement | None) ->
     return rows.append_column(OPEN, pa.array(waits)).filter(pa.array(kept))
 
 
+def covered(batch: pa.RecordBatch, ledger: Ledger) -> bool:
+    """Whether no row of `batch` lies beyond `ledger`."""
+    return bool(published(_numbers(pa.Table.from_batches([batch])), ledger).all())
+
+
 def published(numbers: Mapping[str, Any], ledger: Ledger) -> Any:
     """A boolean array: rows of earlier epochs, and of this one those below `next`.
 
