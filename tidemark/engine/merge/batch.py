@@ -19,8 +19,8 @@ from tidemark.domain.times import moment
 from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import checkpointed
-from tidemark.engine.access.table_shape import partitioned_alike
-from tidemark.engine.access.table_state import load, schema_at
+from tidemark.engine.access.table_shape import partitioned_alike, schema_at
+from tidemark.engine.access.table_state import load
 from tidemark.engine.merge.event import (
     AFTER,
     ERASED,
