@@ -174,13 +174,11 @@ def test_a_look_that_finds_nothing_to_do_asks_for_lists_reads_no_schema_and_comm
     state = TableState(CONTRACT.table, exists=True, columns=columns)
     monkeypatch.setattr(evolution, "alter", lambda *_: pytest.fail("the table was changed"))
     server.asked.clear()
-    parsed, began = judged.cache_info().misses, time.process_time()
+    parsed = judged.cache_info().misses
     schemas = read_schemas(lake, CONTRACT)
     assert evolved(lake, CONTRACT, state, schemas, "r") is state
-    spent = time.process_time() - began
     assert server.asked == LISTS
     assert judged.cache_info().misses == parsed
-    assert spent < 1, f"{spent * 1000:.0f} ms"
 
 
 @pytest.mark.parametrize(
@@ -205,6 +203,19 @@ def test_a_page_that_is_no_answer_of_a_registry_is_an_outage(
         with pytest.raises(Outage, match=says) as told:
             ask(7)
         assert told.value.state == "registry_down"
+
+
+@pytest.mark.parametrize("page", ['{"message": "sign in"}', "[]", "{}", "7", '[{"a": 1}]', "null"])
+def test_json_of_something_else_is_an_outage_too(monkeypatch: pytest.MonkeyPatch, page: str) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    registry = Registry("main", SchemaRegistry(url="http://registry"))
+    registry._client = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200, text=page)))
+    asked = [lambda: registry.by_id(7), lambda: registry.latest("orders-value")]
+    if page != "[]":  # of no version
+        asked.append(lambda: registry.versions("orders-value"))
+    for ask in asked:
+        with pytest.raises(Outage, match="no answer of a registry"):
+            ask()
 
 
 def test_user_and_password_of_the_url_go_into_the_header_and_into_no_error() -> None:

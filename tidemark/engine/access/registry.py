@@ -288,9 +288,12 @@ class Registry:
         if answer.is_error:
             raise _ServerError(f"status {answer.status_code} for {url}: {answer.text[:200]}")
         try:
-            return answer.json()
+            found = answer.json()
         except ValueError as error:
             raise _ServerError(f"no JSON from {url}: {answer.text[:200]}") from error
+        if not _is_answer(url, found):
+            raise _ServerError(f"no answer of a registry from {url}: {answer.text[:200]}")
+        return found
 
 
 def _says_so(answer: httpx.Response) -> bool:
@@ -300,6 +303,16 @@ def _says_so(answer: httpx.Response) -> bool:
     except ValueError:
         return False
     return isinstance(said, Mapping) and "error_code" in said
+
+
+def _is_answer(url: str, found: Any) -> bool:
+    """Whether a registry answers so: what stands before one may speak JSON too."""
+    if url.endswith("/versions"):
+        return isinstance(found, list) and all(isinstance(each, int) for each in found)
+    if url.endswith("/rules"):
+        return isinstance(found, list)
+    needed = {"schema", "id"} if "/versions/" in url else {"schema"} if "/schemas/ids/" in url else set()
+    return isinstance(found, Mapping) and needed <= found.keys()
 
 
 def _mode(found: Mapping[str, Any] | None) -> str | None:
