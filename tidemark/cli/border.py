@@ -129,7 +129,7 @@ def report(error: Exception, *, as_json: bool) -> int:
             next_step="let this user read and write there, or name another folder: TIDEMARK_HOME, TIDEMARK_CONTRACTS, "
             "DAGSTER_HOME, --out",
         )
-    if isinstance(error, OSError) and error.errno in _FULL:
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
         where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
         error = Refused(
             f"this machine takes no more: {where}{error.strerror}",

@@ -70,7 +70,6 @@ class DagsterServices:
             "TIDEMARK_CONTRACTS": str(self.places.contracts_dir.absolute()),
             "DAGSTER_HOME": os.environ.get("DAGSTER_HOME") or str(prepare_dagster_home(self.home)),
             FRESHNESS_EVERY: os.environ.get(FRESHNESS_EVERY, "300"),
-            "PYTHONSAFEPATH": "1",  # the working folder may have packages of the names of ours
         }
         if self.places.platform_file:
             named["TIDEMARK_CONFIG"] = str(self.places.platform_file.absolute())
@@ -177,8 +176,9 @@ class DagsterServices:
         return ServiceFailed(name, reason, self._log(name), "tidemark dev")
 
     def _start(self, name: str, main: tuple[str, ...], environment: Mapping[str, str]) -> None:
-        # -X takes any word: here the mark by which a process is found again
-        command = Command(Path(sys.executable), ("-X",), main, Path.cwd(), environment, without=())
+        # -X takes any word: here the mark by which a process is found again. -P: the working folder may have packages
+        # of the names of ours; who loads the definitions leaves it out by itself, for Dagster is told another folder.
+        command = Command(Path(sys.executable), ("-P", "-X"), main, Path.cwd(), environment, without=())
         with _heeding_interrupts():
             self._pids[name] = start(command, self._mark(name), self._log(name))
 

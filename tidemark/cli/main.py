@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -34,18 +35,22 @@ app.add_typer(
 )
 
 
-def _tell_version(asked: bool) -> None:  # noqa: FBT001 - the signature is typer's
+def _tell_version(context: typer.Context, asked: bool) -> None:  # noqa: FBT001 - the signature is typer's
     if asked:
-        typer.echo(f"tidemark {__version__}")
+        typer.echo(
+            json.dumps({"version": __version__}) if context.params["as_json"] else f"tidemark {__version__}"
+        )
         raise typer.Exit
 
 
 @app.callback()
 def tidemark(
     *,
+    as_json: Annotated[
+        bool, typer.Option("--json", is_eager=True, help="Of every command: print one JSON document.")
+    ] = False,
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and end."),
+        bool, typer.Option("--version", callback=_tell_version, help="Show the version and end.")
     ] = False,
 ) -> None:
     """Stand before every command; the help of `app` is what is shown."""

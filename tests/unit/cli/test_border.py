@@ -152,10 +152,10 @@ def test_a_traceback_is_shown_only_when_asked_for(
 
 
 def test_the_package_can_be_run_as_the_command() -> None:
-    told = subprocess.run(
-        [sys.executable, "-m", "tidemark", "--version"], capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-m", "tidemark", "--version"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
     assert told.stdout == f"tidemark {__version__}\n"
+    assert json.loads(CliRunner().invoke(app, ["--version", "--json"]).stdout) == {"version": __version__}
 
 
 def test_help_imports_nothing_heavy() -> None:
