@@ -107,4 +107,11 @@ def test_registry_down_is_an_outage_but_an_unknown_schema_id_is_bad_data(lakehou
     lakehouse.heal()
     goes_on(table)
     assert table.causes() == {"unknown_schema_id": 1}
+    registry = lakehouse.lake.registry("main")
+    assert (registry.numbers("nobody"), registry.latest("nobody"), registry.by_id(424_242)) == (
+        (),
+        None,
+        None,
+    )
+    assert registry.compatibility("nobody") == "BACKWARD"
     table.holds_everything()
