@@ -8,15 +8,19 @@ from itertools import pairwise
 
 import pytest
 from lakehouse import until
+from pyiceberg.exceptions import CommitFailedException
 from topics import ORDER, order
 
 from tidemark.domain.errors import Refused
+from tidemark.domain.ledger.ledger import branch_name
 from tidemark.engine.access.table_state import ancestors, summary_of
 from tidemark.engine.look.quarantined import unresolved
 from tidemark.engine.operate.pause import resume
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.operate.rollback import Target, rollback
+from tidemark.engine.table import publish as publishing
+from tidemark.engine.table.branch import Attempt, open_branch
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_key, where_offset
@@ -238,6 +242,28 @@ def test_rows_that_somebody_has_changed_or_deleted_by_hand_are_told(lakehouse):
     replay_range(lakehouse.lake, table.contract, 0, 0, 3, ADA)
     assert [told(o)["fate"] for o in (1, 2)] == ["published", "published"]
     assert "foreign_commits" not in told(1), "its row is of the replay"
+
+
+@pytest.mark.parametrize("fault", [ConnectionError("lost"), CommitFailedException("another was faster")])
+def test_what_comes_with_a_receipt_is_said_although_the_answer_to_it_was_lost(lakehouse, monkeypatch, fault):
+    """Given a table that Spark alone writes, when its answer behind the move of main is lost, or another commit came between, then the properties are there with the receipt."""
+    topic, lake, faults = lakehouse.cluster.topic("said"), lakehouse.lake, [fault]
+    topic.send(range(3))
+    table = lakehouse.table(topic, format_version=3)
+    table.run()
+    state, tag = lake.state(table.name), publishing.tag_receipt
+    ledger = state.ledger.model_copy(update={"attempt": "said"})
+    attempt = Attempt(table.name, branch_name(ledger.batch_id, "said"), state.head)
+
+    def tag_receipt(*how):
+        if faults:
+            raise faults.pop()
+        tag(*how)
+
+    monkeypatch.setattr(publishing, "tag_receipt", tag_receipt)
+    receipt = publishing.publish(lake, attempt, open_branch(lake, attempt), ledger, says={"said": "so"})
+    now = lake.state(table.name)
+    assert (faults, now.receipt, now.properties.get("said")) == ([], receipt, "so")
 
 
 def _no_spark():

@@ -6,6 +6,7 @@ anything is believed (docs/adr/0001).
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pyiceberg.exceptions import CommitFailedException
@@ -98,6 +99,7 @@ def publish(
             if now != attempt.head or was_overtaken(error):
                 raise Overtaken(attempt.table, attempt.head or 0, now) from error
             raise
+        _say(lake, receipt, metadata)
         published = found
     pause_point("published")
     return published
@@ -163,6 +165,7 @@ def _published_or_moved(lake: Lake, receipt: _Receipt) -> int:
     table = loaded(lake, attempt)
     published = _published(table.metadata, receipt)
     if published is not None:
+        _say(lake, receipt, table.metadata)
         return published
     if table.metadata.current_snapshot_id != attempt.head:
         raise Overtaken(attempt.table, attempt.head or 0, table.metadata.current_snapshot_id)
@@ -292,6 +295,16 @@ def _fast_forward(lake: Lake, receipt: _Receipt, target: int) -> None:
     pause_point("tagged")
     set_properties(lake, attempt.table, says)
     drop_branch(lake, attempt)
+
+
+def _say(lake: Lake, receipt: _Receipt, metadata: TableMetadata) -> None:
+    """The properties that come with a receipt which turns out to be published, where Spark sets them behind it.
+
+    The act has taken place, and is not told as one that has not when they cannot be set.
+    """
+    if receipt.says and not can_compare_and_set(lake, metadata):
+        with suppress(Exception):
+            set_properties(lake, receipt.attempt.table, receipt.says)
 
 
 def tag_receipt(lake: Lake, table: str, receipt: int) -> None:
