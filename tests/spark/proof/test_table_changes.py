@@ -1,5 +1,6 @@
 """Rule: the table is the recovery point; what others do to it is seen, and never mistaken for a first run."""
 
+import oracle
 import pytest
 from pyiceberg.types import FixedType, TimeType, UUIDType
 from pyspark.sql import SparkSession
@@ -9,7 +10,9 @@ from tidemark.domain.columns.spark_types import columns_ddl
 from tidemark.domain.columns.types import KAFKA_COLUMN, Struct
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
+from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.operate.accept import Signature, accept
+from tidemark.engine.operate.pause import pause, resume
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.preview.foresee import foresee, foresee_releases
 from tidemark.engine.verify.reconcile import reconcile
@@ -80,6 +83,28 @@ def test_a_table_that_was_rolled_back_by_someone_reads_what_is_missing_again(lak
     assert table.run().state == "fresh"
     assert table.ids() == list(range(120))
     assert table.holds_everything().quarantined == 1
+
+
+def test_a_paused_table_that_was_taken_back_and_maintained_reads_again_whatever_others_keep(lakehouse):
+    """Given a paused table that somebody took back, when it is maintained before others commit and keep one snapshot alone, then the tag tells where it stands."""
+    topic = lakehouse.cluster.topic("taken_back")
+    table = lakehouse.table(topic)
+    for batch in range(3):
+        topic.send(range(batch * 10, batch * 10 + 10))
+        table.run()
+    first, newest = (oracle.ledgers(table.iceberg())[n]["snapshot_id"] for n in (1, -1))
+    pause(lakehouse.lake, table.contract, ONCALL)
+    lakehouse.spark().sql(f"CALL lake.system.rollback_to_snapshot('{table.name}', {first})").collect()
+    for dry_run, tagged in ((True, newest), (False, first)):
+        assert not [each for each in maintain(lakehouse.lake, table.contract, dry_run=dry_run) if each.error]
+        assert lakehouse.lake.state(table.name).tagged == tagged
+    rewrite = f"rewrite_data_files(table => '{table.name}', options => map('rewrite-all', 'true'))"
+    one = "older_than => TIMESTAMP '2100-01-01', retain_last => 1"
+    for call in (rewrite, rewrite, f"expire_snapshots(table => '{table.name}', {one})"):
+        lakehouse.spark().sql(f"CALL lake.system.{call}")
+    resume(lakehouse.lake, table.contract, ONCALL)
+    assert table.run().state == "fresh"
+    assert table.ids() == list(range(30))
 
 
 def test_a_foreign_append_is_no_receipt_and_moves_no_offset(lakehouse):
@@ -184,6 +209,24 @@ def test_a_table_that_somebody_wrote_anew_is_not_loaded_a_second_time(lakehouse)
     assert first.why.startswith("of epoch 0, now is epoch 1;"), "it is the same topic"
     epochs = table.iceberg().scan(selected_fields=("_kafka",)).to_arrow()["_kafka"].combine_chunks()
     assert sorted(epochs.field("epoch").to_pylist()) == [0] * 5 + [1] * 5
+
+
+@pytest.mark.parametrize("format_version", [2, 3])
+def test_a_table_replaced_by_an_empty_one_is_loaded_again_once_that_is_accepted(lakehouse, format_version):
+    topic = lakehouse.cluster.topic("replaced")
+    topic.send(range(5))
+    table = lakehouse.table(topic, format_version=format_version)
+    table.run()
+    columns = columns_ddl(lakehouse.lake.state(table.name).columns)
+    lakehouse.spark().sql(
+        f"CREATE OR REPLACE TABLE lake.{table.name} ({columns}) USING iceberg "
+        f"TBLPROPERTIES ('format-version' = '{format_version}')"
+    )
+    assert (table.run().state, table.iceberg().metadata.current_snapshot_id) == ("ledger_missing", None)
+    accept(lakehouse.lake, table.contract, "first-load", ONCALL)
+    assert table.run().state == "fresh"
+    assert table.ids() == list(range(5))
+    table.holds_everything()
 
 
 def test_columns_that_need_backticks_are_partitioned_and_sorted_by(lakehouse):

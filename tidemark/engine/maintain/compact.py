@@ -5,7 +5,6 @@ was deleted from meanwhile; it never goes back, and an ingest that it overtakes 
 """
 
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -15,7 +14,6 @@ from pyspark.sql import Row
 from tidemark.domain.columns.spark_types import quoted_text
 from tidemark.domain.config.contract import Compaction
 from tidemark.domain.config.units import counted
-from tidemark.domain.errors import Stopped
 from tidemark.domain.maintenance.compaction import CompactionPlan, Layout, Rewrite, plan_compaction
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.engine.access.lake import Lake
@@ -24,7 +22,6 @@ from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.conflicts import Conflicts
 from tidemark.engine.table.lease import existing, lease, wanted_by_ingest
 from tidemark.engine.table.live_files import counts_of, read_layout
-from tidemark.engine.table.publish import tag_receipt
 
 _ANY = 1e-9
 """A ratio of 0 means any deleted row; Iceberg wants more than 0."""
@@ -80,7 +77,6 @@ def compact(lake: Lake, name: str, limits: Compaction, *, until: float, dry_run:
             plan=plan.as_json(),
         )
     with lease(lake, name):
-        _tag_newest(lake, name)
         done = _act(lake, name, limits, plan, until)
     after = read_layout(existing(lake, name))
     return Gain(
@@ -95,14 +91,6 @@ def compact(lake: Lake, name: str, limits: Compaction, *, until: float, dry_run:
         },
         plan=plan.as_json(),
     )
-
-
-def _tag_newest(lake: Lake, name: str) -> None:
-    """Above the newest receipt compaction hides it from who keeps one snapshot only: then the tag tells of it alone."""
-    with suppress(Stopped):  # main stands at half of a commit: what the tag names is the way out
-        state = lake.state(name)
-        if state.receipt is not None and state.tagged != state.receipt:
-            tag_receipt(lake, name, state.receipt)
 
 
 def _act(lake: Lake, name: str, limits: Compaction, plan: CompactionPlan, until: float) -> _Done:
