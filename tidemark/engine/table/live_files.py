@@ -7,7 +7,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestEntry, ManifestFile
+from pyiceberg.avro.file import AvroFile
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import (
+    DEFAULT_READ_VERSION,
+    MANIFEST_ENTRY_SCHEMAS,
+    DataFile,
+    DataFileContent,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+)
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
@@ -17,6 +28,8 @@ from tidemark.domain.maintenance.compaction import Layout, Partition
 from tidemark.engine.access.table_state import is_compaction, summary_of
 
 PARALLEL = 8
+_STATISTICS = 6
+"""Where those of the columns begin in a data file as PyIceberg reads it."""
 _DELETED_PATH = 2147483546
 """The field id of `file_path` in a position delete file."""
 
@@ -33,6 +46,14 @@ class _Gathered:
     written_at: int | None = None
 
 
+class _Slim(DataFile):
+    """A data file without the statistics of its columns, which are read and dropped."""
+
+    def __setitem__(self, pos: int, value: Any) -> None:
+        if pos < _STATISTICS:
+            super().__setitem__(pos, value)
+
+
 def counts_of(snapshot: Snapshot | None) -> tuple[int, int]:
     """(data files, delete files) as a snapshot's summary has them: known without reading anything more."""
     summary = summary_of(snapshot)
@@ -45,20 +66,23 @@ def read_layout(table: Table) -> Layout:
     head = metadata.current_snapshot()
     if head is None:
         return Layout(snapshots=len(metadata.snapshots))
-    manifests = head.manifests(table.io)
-    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="manifests") as pool:
-        read = list(pool.map(lambda each: (each, each.fetch_manifest_entry(table.io)), manifests))
+    manifests = sorted(head.manifests(table.io), key=lambda each: each.content)  # data before deletes
+    deletes = any(each.content != ManifestContent.DATA for each in manifests)
     written = _write_times(metadata)
     gathered: dict[Key, _Gathered] = defaultdict(_Gathered)
-    dangling, live = list[int](), _live_files(read)
-    for manifest, entries in read:
-        for entry in entries:
-            only = None if manifest.content == ManifestContent.DATA else _only_file(entry.data_file)
-            if only is not None and only not in live:
-                dangling.append(entry.data_file.record_count)
-                continue
-            key = (manifest.partition_spec_id, tuple(entry.data_file.partition))
-            _gather(gathered[key], manifest, entry, written)
+    dangling, live = list[int](), set[str]()
+    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="manifests") as pool:
+        for manifest, entries in pool.map(lambda each: (each, _live_entries(each, table.io)), manifests):
+            for entry in entries:
+                file = entry.data_file
+                only = None if manifest.content == ManifestContent.DATA else _only_file(file)
+                if only is not None and only not in live:
+                    dangling.append(file.record_count)
+                    continue
+                if deletes and manifest.content == ManifestContent.DATA:
+                    live.add(file.file_path)
+                values: Any = file.partition
+                _gather(gathered[manifest.partition_spec_id, tuple(values)], manifest, entry, written)
     catalog = table.catalog.name
     return Layout(
         partitions=tuple(_partition(metadata, catalog, key, found) for key, found in gathered.items()),
@@ -69,16 +93,17 @@ def read_layout(table: Table) -> Layout:
     )
 
 
-def _live_files(read: Sequence[tuple[ManifestFile, Sequence[ManifestEntry]]]) -> frozenset[str]:
-    """The paths of all data files, where there are deletes to be asked whose they are."""
-    if all(manifest.content == ManifestContent.DATA for manifest, _ in read):
-        return frozenset()
-    return frozenset(
-        entry.data_file.file_path
-        for manifest, entries in read
-        if manifest.content == ManifestContent.DATA
-        for entry in entries
-    )
+def _live_entries(manifest: ManifestFile, io: FileIO) -> Sequence[ManifestEntry]:
+    """Those of data files without statistics, which for a hundred columns take 25 KB of memory a file."""
+    if manifest.content != ManifestContent.DATA:
+        return manifest.fetch_manifest_entry(io)
+    with AvroFile[ManifestEntry](
+        io.new_input(manifest.manifest_path),
+        MANIFEST_ENTRY_SCHEMAS[DEFAULT_READ_VERSION],
+        read_types={-1: ManifestEntry, 2: _Slim},
+        read_enums={0: ManifestEntryStatus},
+    ) as entries:
+        return [each for each in entries if each.status != ManifestEntryStatus.DELETED]
 
 
 def _write_times(metadata: TableMetadata) -> dict[int, int]:
