@@ -45,8 +45,8 @@ def _headroom_checks(contracts: Sequence[Contract]) -> dg.AssetChecksDefinition:
 def _reconciliation_checks(contracts: Sequence[Contract]) -> dg.AssetChecksDefinition:
     by_table = {each.table: each for each in contracts}
     says = (
-        f"Each of the newest {NEWEST:,} committed records of every partition is in exactly one place, counted from "
-        "Kafka and the table anew. Evaluated daily and after each compaction."
+        f"Each of the newest {NEWEST:,} committed records, as many of every partition, is in exactly one place, "
+        "counted from Kafka and the table anew. Evaluated daily, and after a compaction when that was six hours ago."
     )
 
     @dg.multi_asset_check(

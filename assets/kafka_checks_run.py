@@ -1,5 +1,6 @@
 """What the checks of assets/kafka_checks.py find: figures that the UI plots, and words that say what to do."""
 
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,8 @@ from tidemark.engine.verify.reconcile import Reconciliation, reconcile
 
 Kept = Mapping[tuple[str, str], float | None]
 """Retention in seconds, None for ever, by cluster and topic; one that was not told is absent."""
+COMPARED_AT = "compared_at"
+"""What the reconciliation found may be said again long after."""
 WARN, FAIL = 0.25, 0.05
 """Shares of a topic's retention."""
 
@@ -105,6 +108,7 @@ def _reconciled(lake: Lake, contract: Contract) -> dict[str, Any]:
         "severity": dg.AssetCheckSeverity.ERROR,
         "description": "every record is in exactly one place" if found.sound else _apart(found),
         "metadata": _figures(found)
+        | {COMPARED_AT: dg.MetadataValue.timestamp(time.time())}
         | ({} if found.sound else {"next": f"tidemark reconcile {contract.table}"}),
     }
 

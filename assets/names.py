@@ -42,7 +42,7 @@ CORRECTED = "follows_corrections"
 OF_LOOKS = (DRIFT, HEALTH, HEADROOM, KAFKA_RECONCILIATION)
 """Those of tables that no batch judges; a new check that no batch judges goes in here."""
 NEWEST = 1_000_000
-"""Offsets of a partition that `kafka_reconciliation` compares; `tidemark reconcile` compares all."""
+"""Offsets of a table that `kafka_reconciliation` compares; `tidemark reconcile` compares all."""
 
 
 def by_sensor(run: dg.DagsterRun) -> bool:

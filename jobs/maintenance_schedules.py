@@ -13,7 +13,7 @@ from tidemark.domain.maintenance.gain import ASSETS, Asset
 
 _SAYS: dict[Asset, str] = {
     "compaction": "Looks for small files and deleted rows in all tables, and rewrites them where that pays.",
-    "snapshot_expiry": "Expires snapshots and rows that nothing keeps, judges files, compares tables with Kafka.",
+    "snapshot_expiry": "Expires snapshots and rows that nothing keeps, judges files.",
     "orphan_files": "Removes files that no snapshot names.",
 }
 
@@ -21,7 +21,7 @@ _SAYS: dict[Asset, str] = {
 def maintenance_schedules(
     contracts: Sequence[Contract], when: MaintenanceSchedules
 ) -> list[dg.ScheduleDefinition]:
-    """One per kind, on by default; the daily one also judges the tables' files and reconciles them with Kafka."""
+    """One per kind, on by default; the daily one also judges the tables' files, and another compares with Kafka."""
     if not contracts:
         return []
     crons: dict[Asset, str] = {
@@ -29,7 +29,15 @@ def maintenance_schedules(
         "snapshot_expiry": when.snapshots,
         "orphan_files": when.orphans,
     }
-    return [_schedule(kind, crons[kind], contracts) for kind in ASSETS]
+    kinds = [_schedule(kind, crons[kind], contracts) for kind in ASSETS]
+    return [*kinds, _reconciliation(when.snapshots, contracts)]
+
+
+def _reconciliation(cron: str, contracts: Sequence[Contract]) -> dg.ScheduleDefinition:
+    """Apart from expiry: what reads Kafka for long holds up no maintenance, of which there is one run at a time."""
+    says = "Compares the newest records of all tables with Kafka."
+    checks = dg.AssetSelection.checks(*check_keys(contracts, KAFKA_RECONCILIATION))
+    return scheduled(dg.define_asset_job("reconcile_with_kafka", checks, description=says), cron, says)
 
 
 def _schedule(kind: Asset, cron: str, contracts: Sequence[Contract]) -> dg.ScheduleDefinition:
@@ -37,8 +45,7 @@ def _schedule(kind: Asset, cron: str, contracts: Sequence[Contract]) -> dg.Sched
         *(maintenance_key(each.table, kind) for each in contracts)
     )
     if kind == "snapshot_expiry":
-        keys = check_keys(contracts, HEALTH) + check_keys(contracts, KAFKA_RECONCILIATION)
-        selection |= dg.AssetSelection.checks(*keys)
+        selection |= dg.AssetSelection.checks(*check_keys(contracts, HEALTH))
     job = dg.define_asset_job(
         kind,
         selection=selection,

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
@@ -12,10 +13,11 @@ from dagster._core.remote_origin import (
     RemoteRepositoryOrigin,
 )
 from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, SensorInstigatorData
+from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from pyiceberg.catalog.memory import InMemoryCatalog
 
-from assets import kafka_checks_run
+from assets import kafka_checks_run, maintenance_run, repeated
 from assets.ingest_checks import evaluations
 from assets.names import DRIFT, HEADROOM, HEALTH, KAFKA_RECONCILIATION, table_key
 from sensors.cursor import Cache, Entry, dump
@@ -166,19 +168,39 @@ def test_a_table_that_was_dropped_is_not_one_that_was_never_loaded(check, lake, 
     assert "table_missing" in f"{found.description} {found.metadata}"
 
 
-def test_a_compaction_that_acted_is_followed_by_a_reconciliation(defs, instance, lake, monkeypatch):
+def test_a_compaction_that_acted_is_followed_by_a_reconciliation_unless_one_was_just_made(
+    defs, instance, lake, monkeypatch
+):
+    """Given a table that each scheduled compaction rewrites, then it is compared with Kafka every six hours, also when a run has said the last result again; a click compares it always, and so does a schedule that finds it red."""
+    outcome, contract = SOUND, lake.configuration.contract("shop.orders")
+
     def maintain(_lake, contract, kinds, **_how):
         for kind in kinds:
             yield Gain(contract.table, kind, acted=contract.table == "shop.orders", reason="", numbers={})
 
+    def compared(hours=0, **tags):
+        clock = SimpleNamespace(time=lambda: hours * 3600.0)
+        monkeypatch.setattr(kafka_checks_run, "time", clock)
+        monkeypatch.setattr(maintenance_run, "time", clock)
+        result = defs.resolve_job_def("compaction").execute_in_process(instance=instance, tags=tags)
+        logged = instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+        found = [each.dagster_event.asset_check_evaluation_data for each in logged]
+        return [(each.asset_key, each.check_name) for each in found]
+
+    scheduled = {SCHEDULE_NAME_TAG: "compaction"}
     monkeypatch.setattr("assets.maintenance_run.maintain", maintain)
-    monkeypatch.setattr(kafka_checks_run, "reconcile", lambda *_args, **_how: SOUND)
-    result = defs.resolve_job_def("compaction").execute_in_process(instance=instance)
-    logged = instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
-    found = [each.dagster_event.asset_check_evaluation_data for each in logged]
-    assert [(each.asset_key, each.check_name) for each in found] == [
-        (table_key("shop.orders"), KAFKA_RECONCILIATION)
-    ]
+    monkeypatch.setattr("assets.maintenance_run.relieve", lambda *_: iter(()))
+    monkeypatch.setattr(kafka_checks_run, "reconcile", lambda *_args, **_how: outcome)
+    orders = [(table_key("shop.orders"), KAFKA_RECONCILIATION)]
+    assert compared(**scheduled) == orders
+    assert compared(hours=5, **scheduled) == []
+    for found in repeated.newest(instance, contract, [KAFKA_RECONCILIATION]):
+        instance.report_runless_asset_event(found)
+    assert compared(hours=5) == orders
+    assert compared(hours=10, **scheduled) == []
+    outcome = replace(SOUND, beyond=1)
+    assert compared(hours=12, **scheduled) == orders
+    assert compared(hours=13, **scheduled) == orders
 
 
 def test_every_check_has_a_schedule_or_a_sensor_that_evaluates_it(defs, instance, lake):

@@ -94,7 +94,7 @@ def reconcile(
     on_progress: OnProgress = lambda _done, _all: None,
     newest: int | None = None,
 ) -> Reconciliation:
-    """Compare the current epoch of a table with its topic; of each partition the `newest` offsets, or all.
+    """Compare the current epoch of a table with its topic: the `newest` offsets, as many of each partition, or all.
 
     Raises:
         Refused: the table was never loaded.
@@ -107,6 +107,7 @@ def reconcile(
         state, quarantine = _together(lake, contract)
         topic = lake.topic(contract)  # after the table, which is never further than the topic
         ledger = _comparable(lake, contract, state, topic)
+        newest = newest and max(1, newest // max(1, len(ledger.next)))
         counts, expired = _counts(ledger, topic, newest), expired_before(state.properties)
         table = load(lake.catalog, contract.table)
         work = _Comparison(
