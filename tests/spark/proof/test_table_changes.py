@@ -1,7 +1,11 @@
 """Rule: the table is the recovery point; what others do to it is seen, and never mistaken for a first run."""
 
+from time import time
+from types import SimpleNamespace
+
 import oracle
 import pytest
+from pyiceberg.table import snapshots, update
 from pyiceberg.types import FixedType, TimeType, UUIDType
 from pyspark.sql import SparkSession
 from topics import ORDER, order
@@ -15,6 +19,7 @@ from tidemark.engine.operate.accept import Signature, accept
 from tidemark.engine.operate.pause import pause, resume
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.preview.foresee import foresee, foresee_releases
+from tidemark.engine.table.publish import publish_receipt
 from tidemark.engine.verify.reconcile import reconcile
 from tidemark.engine.verify.where import where_offset
 
@@ -310,5 +315,32 @@ def test_columns_of_other_engines_types_are_null_and_one_that_spark_has_no_name_
     assert "Spark reads no table with a column of such a type: t (time)" in outcome.error["message"]
     with table.iceberg().update_schema() as update:
         update.delete_column("t")
+    assert table.run().state == "fresh"
+    table.holds_everything()
+
+
+def test_clocks_that_differ_by_an_hour_hold_up_no_table(lakehouse, monkeypatch):
+    """Given hosts that commit by a clock an hour behind Spark's, then by one an hour ahead, then Spark reads the table all along, and writes to it when clocks are right again."""
+    topic = lakehouse.cluster.topic("orders", 2)
+    table = lakehouse.table(topic)
+
+    def set_clock(hours):
+        monkeypatch.setattr(snapshots, "time", SimpleNamespace(time=lambda: time() + hours * 3600))
+        monkeypatch.setattr(
+            update, "datetime_to_millis", lambda at: int((at.timestamp() + hours * 3600) * 1000)
+        )
+
+    for n, hours in enumerate((0, -1, -1)):
+        set_clock(hours)
+        topic.send(range(n * 10, n * 10 + 10))
+        assert table.run().state == "fresh"
+        table.holds_everything()
+    set_clock(1)
+    state = lakehouse.lake.state(table.name)
+    empty = {"batch_id": "ahead", "from_": state.ledger.next, "counts": {}}
+    publish_receipt(lakehouse.lake, table.contract, state, state.ledger.model_copy(update=empty))
+    table.holds_everything()
+    set_clock(0)
+    topic.send(range(30, 40))
     assert table.run().state == "fresh"
     table.holds_everything()
