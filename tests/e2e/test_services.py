@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from tidemark.services import class_archive, python_workers, rehearsal
 from tidemark.services.java import find_java
 from tidemark.services.manifest import cache_dir
-from tidemark.services.processes import MARK
+from tidemark.services.processes import KEEP_LOG_BYTES, MARK
 from tidemark.services.spark import Spark
 from tidemark.services.stack import Stack
 
@@ -116,6 +116,17 @@ def test_the_registry_is_as_strict_as_clients_expect(running):
 def test_starting_leaves_nothing_behind(home, spark):
     assert spark.sql("SHOW NAMESPACES IN lake").collect() == []
     assert list((home / "warehouse").iterdir()) == []
+
+
+def test_the_log_of_a_server_that_lives_for_weeks_stays_small(home, spark):
+    """Given a server that has more to say than a log holds, then the newest is in it, what was before that beside it, and the rest is gone."""
+    log, before = home / "logs" / "spark.log", home / "logs" / "spark.log.1"
+    long = "x" * (KEEP_LOG_BYTES // 2)
+    for number in range(4):
+        spark.sql(f"SELECT /*+ NONSENSE_{number}({long}) */ 1").collect()
+    assert "NONSENSE_3" in log.read_text()
+    assert before.stat().st_size < 2 * KEEP_LOG_BYTES
+    assert "NONSENSE_0" not in before.read_text() + log.read_text()
 
 
 def test_the_server_never_serves_a_stale_table(spark):

@@ -28,7 +28,7 @@ from tidemark.engine.alive import held_by
 from tidemark.engine.config.configuration import Places
 from tidemark.services.errors import ServiceFailed
 from tidemark.services.ports import LOOPBACK, Ports, accepts
-from tidemark.services.processes import Command, Mark, has_ended, server, start, stop
+from tidemark.services.processes import Command, Mark, has_ended, rotate, server, start, stop
 
 PATIENCE = 90.0
 GRACE = 6.0
@@ -124,12 +124,14 @@ class DagsterServices:
                     stopped.result()
 
     def require_alive(self) -> None:
-        """Without one of the three tables fall behind, and nothing else says so.
+        """Without one of the three tables fall behind, and nothing else says so. Keeps their logs small, too.
 
         Raises:
             ServiceFailed: one has ended by itself, or was killed.
         """
         for name, pid in self._pids.items():
+            with suppress(OSError):  # a full disk
+                rotate(self._log(name))
             if has_ended(pid) or (name == CODE and not _serves(pid)):
                 raise self._failed(
                     name, "has ended by itself or was killed; tables would fall behind in silence"

@@ -6,6 +6,7 @@ whose pid was never written down still has one.
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -58,7 +59,7 @@ class Mark:
 
 def start(command: Command, mark: Mark, log: Path) -> int:
     """Run detached (own session, so no terminal's Ctrl-C reaches it) and give its pid."""
-    _rotate(log)
+    rotate(log)
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(command.without)}
     environment = {**inherited, **command.environment, MARK: str(mark)}
     with log.open("ab") as out:
@@ -72,6 +73,17 @@ def start(command: Command, mark: Mark, log: Path) -> int:
             start_new_session=True,
         )
     return process.pid
+
+
+def rotate(log: Path) -> None:
+    """Copy a large log aside, to `.1`, and empty it: whoever writes to it appends, and need not open it anew.
+
+    A line that comes between the two is lost.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if log.exists() and log.stat().st_size > KEEP_LOG_BYTES:
+        shutil.copyfile(log, log.with_name(log.name + ".1"))
+        os.truncate(log, 0)
 
 
 def server(mark: Mark, pid: int | None = None) -> psutil.Process | None:
@@ -146,9 +158,3 @@ def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.send_signal(number)
-
-
-def _rotate(log: Path) -> None:
-    log.parent.mkdir(parents=True, exist_ok=True)
-    if log.exists() and log.stat().st_size > KEEP_LOG_BYTES:
-        log.replace(log.with_name(log.name + ".1"))

@@ -14,7 +14,7 @@ from tidemark.services.java import version_of
 from tidemark.services.manifest import ArtifactSet, classpath
 from tidemark.services.own_jar import own_jar, pyspark_home
 from tidemark.services.ports import LOOPBACK, accepts
-from tidemark.services.processes import Command
+from tidemark.services.processes import KEEP_LOG_BYTES, Command
 from tidemark.services.progress import Step
 from tidemark.services.service import Place
 
@@ -71,7 +71,8 @@ JVM = (
 HADOOP_SINCE = 23
 # Hadoop's own starts a `chmod` for each file that it writes to a local disk: sixteen processes a commit.
 LOCAL_FILES = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
-LOGGING = """\
+# Into the file that stdout and stderr go to: a relative path from the server's folder needs no escaping.
+LOGGING = f"""\
 rootLogger.level = warn
 rootLogger.appenderRef.out.ref = out
 logger.spark3util.name = org.apache.iceberg.spark.Spark3Util
@@ -83,10 +84,20 @@ logger.conf.level = error
 # Errors of a statement go to the client, who has asked; here they would be joined by one per closed session.
 logger.rpc.name = org.apache.spark.sql.connect.utils.ErrorUtils
 logger.rpc.level = off
-appender.out.type = Console
+# Spark then does without, and says so with the plan; here its cause would be 80 KB more.
+logger.code.name = org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator
+logger.code.level = off
+appender.out.type = RollingFile
 appender.out.name = out
+appender.out.fileName = ../logs/spark.log
+appender.out.filePattern = ../logs/spark.log.%i
+appender.out.policies.type = Policies
+appender.out.policies.size.type = SizeBasedTriggeringPolicy
+appender.out.policies.size.size = {KEEP_LOG_BYTES}
+appender.out.strategy.type = DefaultRolloverStrategy
+appender.out.strategy.max = 1
 appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
+appender.out.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
 
 

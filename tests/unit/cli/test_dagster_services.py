@@ -68,6 +68,15 @@ def test_all_is_well_while_they_live(services) -> None:
     services[0].require_alive()
 
 
+def test_their_logs_stay_small_while_they_live(services, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given processes that live for weeks, when dev looks, then a log that has grown large is put aside."""
+    made, _ = services
+    monkeypatch.setattr("tidemark.services.processes.KEEP_LOG_BYTES", 10)
+    made.require_alive()
+    log = made._log(CODE)
+    assert (log.read_text(), log.with_name(f"{log.name}.1").read_text()) == ("", "its last words\n")
+
+
 def test_a_daemon_that_was_killed_is_named(services) -> None:
     """Given a daemon that was killed, when dev looks, then it names it and its log: no table would be read again."""
     made, _ = services

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tidemark.services.processes import Command, Mark, has_ended, server, start, stop
+from tidemark.services.processes import Command, Mark, has_ended, rotate, server, start, stop
 
 SLEEPER = "import time; time.sleep(600)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"
@@ -142,3 +142,19 @@ def test_a_large_log_is_put_aside(run, tmp_path, monkeypatch):
     run("print('new', flush=True)")
     assert said(tmp_path) == "new"
     assert Path(f"{log}.1").read_text() == "x" * 100
+
+
+def test_a_large_log_is_put_aside_under_the_hands_of_who_writes_it(run, tmp_path, monkeypatch):
+    """Given a server that goes on writing, when its log is large, then it is copied aside, and what comes next begins the log anew."""
+    monkeypatch.setattr("tidemark.services.processes.KEEP_LOG_BYTES", 10)
+    log = tmp_path / "logs" / "log"
+    run(
+        "import pathlib, time; print('x' * 100, flush=True);"
+        "wait = lambda: time.sleep(0.01) or pathlib.Path('logs/log.1').exists();"
+        "next(filter(bool, iter(wait, None))); time.sleep(0.3); print('new', flush=True)"
+    )
+    assert said(tmp_path) == "x" * 100
+    rotate(log)
+    assert said(tmp_path) == "new"
+    assert Path(f"{log}.1").read_text() == "x" * 100 + "\n"
+    rotate(tmp_path / "other" / "log")
