@@ -8,12 +8,12 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql.functions import lit
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, lit
 
 from tests.support import debezium
 from tests.support.debezium import change, connect_field, framed, semantic, unscaled, with_schema
-from tests.support.decoding import SOURCE, schema_of
+from tests.support.decoding import SOURCE, schema_of, source
 from tidemark.domain.columns.types import BINARY, LONG, STRING, Field, Struct
 from tidemark.domain.formats import avro
 from tidemark.domain.formats.debezium import CDC, avro_columns, document_columns, json_documents
@@ -417,6 +417,22 @@ def test_keys_of_text_and_bytes(spark: SparkSession) -> None:
         (None, "type_mismatch"),
     ]
     assert keyed("raw", "s", ["é".encode(), b"", b"\xff"]) == [("é", None), ("", None), (None, "undecodable")]
+
+
+def test_what_is_wrong_with_a_key_is_asked_once_however_often_it_is_used(spark: SparkSession) -> None:
+    """Given a key of text for a number, when rows are chosen by their fate, then the plan does not spell out the key's checks for each mention: Spark could not compile that."""
+    whole = Decoding("string", Struct((Field("value", LONG),)), 0, payload=KEY_PAYLOAD)
+    table = Struct((Field("id", LONG), Field("value", BINARY)))
+    key = KeyDecoding(whole, {"id": "value"})
+    decoding = Decoding("raw", table, 0, key=key, upserts=True, required=(("id",),))
+    decoded = decode(source(spark, [b"x", None]).repartition(1), decoding)
+
+    def checks(rows: DataFrame) -> int:
+        *_, optimized = rows._explain_string(extended=True).partition("== Optimized Logical Plan ==")
+        return optimized.count("RLIKE")
+
+    failed = decoded.where((col(FATE) == "quarantined") & (col(CAUSE) == "type_mismatch"))
+    assert 0 < checks(failed) <= 2 * checks(decoded)
 
 
 def test_cdc_is_the_last_column() -> None:

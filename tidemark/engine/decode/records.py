@@ -58,17 +58,15 @@ def _with_key(parts: Parts, decoding: Decoding, key: KeyDecoding) -> Parts:
         needed = needed | (parts.cause.isNull() & F.coalesce(deleted, F.lit(False)))
     payload, asked = key.decoding.payload, F.col(_KEY_ASKED)
     rows = parts.rows.select("*", needed.alias(_KEY_ASKED), parts.cause.alias(_VALUE_CAUSE))
-    once = F.when(
-        asked & (F.spark_partition_id() >= 0), F.col("key")
-    )  # `_decoded` says why: not to be written out
-    found = taken_apart(rows.select("*", once.alias(payload)), key.decoding)
+    once = asked & (F.spark_partition_id() >= 0)  # `_decoded` says why: not to be written out at each use
+    found = taken_apart(rows.select("*", F.when(once, F.col("key")).alias(payload)), key.decoding)
     filled = {name: found.columns[source] for name, source in key.columns.items()}
     columns = {
         name: F.when(asked, F.coalesce(filled[name], column)).otherwise(column) if name in filled else column
         for name, column in parts.columns.items()
     }
     cause = key_cause(found.cause, filled, parts.columns, certain=key.certain)
-    rows = found.rows.select("*", F.when(asked, cause).alias(_KEY_CAUSE))
+    rows = found.rows.select("*", F.when(once, cause).alias(_KEY_CAUSE))
     detail = F.coalesce(parts.detail, key_detail(F.col(_KEY_CAUSE)))
     return Parts(rows, columns, F.coalesce(F.col(_VALUE_CAUSE), F.col(_KEY_CAUSE)), parts.schema_id, detail)
 
