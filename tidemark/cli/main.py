@@ -2,16 +2,14 @@
 
 import atexit
 import gc
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tidemark import __version__
 from tidemark.cli.border import Commands
 from tidemark.cli.later import Services
-from tidemark.cli.options import AsJson, By, DryRun, Reason, Table, Tables
+from tidemark.cli.options import AnyJson, AsJson, By, DryRun, Reason, Table, Tables, Version
 from tidemark.domain.states import Acceptance
 
 # A command begins with importing 2,500 modules, none of it garbage: looking for some took a tenth of a short run.
@@ -35,24 +33,8 @@ app.add_typer(
 )
 
 
-def _tell_version(context: typer.Context, asked: bool) -> None:  # noqa: FBT001 - the signature is typer's
-    if asked:
-        typer.echo(
-            json.dumps({"version": __version__}) if context.params["as_json"] else f"tidemark {__version__}"
-        )
-        raise typer.Exit
-
-
 @app.callback()
-def tidemark(
-    *,
-    as_json: Annotated[
-        bool, typer.Option("--json", is_eager=True, help="Of every command: print one JSON document.")
-    ] = False,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_tell_version, help="Show the version and end.")
-    ] = False,
-) -> None:
+def tidemark(*, as_json: AnyJson = False, version: Version = False) -> None:
     """Stand before every command; the help of `app` is what is shown."""
 
 

@@ -1,10 +1,25 @@
 """Arguments and options that several commands share."""
 
+import json
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
+from tidemark import __version__
+
+
+def _tell_version(context: typer.Context, asked: bool) -> None:  # noqa: FBT001 - the signature is typer's
+    if asked:
+        said = {"version": __version__}
+        typer.echo(json.dumps(said) if context.params["as_json"] else f"tidemark {__version__}")
+        raise typer.Exit
+
+
+AnyJson = Annotated[
+    bool, typer.Option("--json", is_eager=True, help="Of every command: print one JSON document.")
+]
+Version = Annotated[bool, typer.Option("--version", callback=_tell_version, help="Show the version and end.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 Tables = Annotated[
     list[str] | None, typer.Argument(metavar="[TABLE]…", help="namespace.name; all contracts when left out.")
