@@ -25,17 +25,13 @@ MAIN = "main"
 
 @dataclass(frozen=True, slots=True)
 class Snap:
-    """One snapshot of a table; `at` in milliseconds, `receipt` when its summary holds a ledger, `act` that of a verb.
-
-    `headed`: it was the head of main once.
-    """
+    """One snapshot of a table; `at` in milliseconds, `receipt` when its summary holds a ledger, `act` a verb's."""
 
     id: int
     parent: int | None
     at: int
     receipt: bool = False
     act: bool = False
-    headed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +169,18 @@ def _unread(lineage: Sequence[Snap], read: Iterable[Snap], most: int) -> Sequenc
 def _loose(
     kept: dict[int, str], by_id: Mapping[int, Snap], refs: Sequence[Ref], limits: Snapshots, now: int
 ) -> None:
-    """What no ref leads to may be looked at: what was rolled back while it is young, dropped stages for a day."""
+    """What no ref leads to may be looked at: what was rolled back while it is young, dropped stages for a day.
+
+    A receipt tells the one from the other, which comes last to a stage; main's log forgets heads at every expiry.
+    """
     led_to = {each.id for ref in refs for each in chain(by_id, ref.snapshot)}
-    undone = [each for each in by_id.values() if each.headed and each.id not in led_to]
-    was_main = {each.id for head in undone for each in chain(by_id, head.id)}
+    undone = (each for each in by_id.values() if each.receipt and each.id not in led_to)
+    was_main: set[int] = set()
+    for head in undone:
+        for each in chain(by_id, head.id):
+            if each.id in was_main or each.id in led_to:
+                break
+            was_main.add(each.id)
     for each in by_id.values():
         age = limits.max_age if each.id in was_main else min(limits.max_age, LOOSE)
         if each.id not in led_to and _young(each, age, now):

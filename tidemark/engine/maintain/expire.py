@@ -90,7 +90,6 @@ def expire(
 
 def plan_expiry(metadata: TableMetadata, limits: Snapshots, named: Named) -> Keep:
     """What would stay and go right now."""
-    heads = {each.snapshot_id for each in metadata.snapshot_log}
     snapshots = [
         Snap(
             id=each.snapshot_id,
@@ -98,7 +97,6 @@ def plan_expiry(metadata: TableMetadata, limits: Snapshots, named: Named) -> Kee
             at=each.timestamp_ms,
             receipt=is_receipt(each),
             act=ACT_PROPERTY in summary_of(each),
-            headed=each.snapshot_id in heads,
         )
         for each in metadata.snapshots
     ]
