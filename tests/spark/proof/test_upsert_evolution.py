@@ -251,22 +251,3 @@ def test_what_waits_is_merged_after_an_append_table_is_partitioned_by_a_wider_co
     widest = declared(v="bigint", w="bigint")
     assert ran(widest, (1, 7, 7), (3, 2**40, 2**41)) == [1]
     assert merged(widest) == [(1, 7, 7), (2, 7, 7), (3, 2**40, 2**41)]
-
-
-def test_a_replay_is_merged_after_a_column_by_whose_values_rows_are_partitioned_became_wider(lakehouse):
-    """Given a merged append table, when such a column becomes wider and a range is read again before the next merge, then that merges it, without the snapshot of before, which Spark can no longer read."""
-    log = AppendLog(lakehouse, BEFORE, value={"format": "avro"}, partition_by=["v"], upsert={"keys": ["id"]})
-
-    def merged():
-        outcome = catch_up_merges(log.lake, log.current, "test")
-        assert outcome.error is None, outcome.error["message"]
-        found = lakehouse.catalog.load_table(log.current.contract.table).scan().to_arrow().to_pylist()
-        return {row["id"]: row["v"] for row in found}
-
-    log.commit([(n, n, (n,), [], kafka(n)) for n in range(3)], {0: 3})
-    assert merged() == {n: n for n in range(3)}
-    log.lake.spark().sql(f"ALTER TABLE {log.lake.identifier(log.contract.table)} {GROWTH[0]}")
-    log.columns = Struct((BEFORE.fields[0], Field("v", LONG), *BEFORE.fields[2:]))
-    again = [(1, 2**40, (1,), [], kafka(1))]
-    log.commit(again, {0: 3}, kind="replay", touched={0: [(1, 2)]}, without="_kafka.offset = 1")
-    assert merged() == {0: 0, 1: 2**40, 2: 2}

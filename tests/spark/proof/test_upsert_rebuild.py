@@ -16,6 +16,7 @@ from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.operate.accept_upsert import accept_either
 from tidemark.engine.operate.backfill import backfill
 from tidemark.engine.operate.backfill_plan import Asked
+from tidemark.engine.operate.pause import resume
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
@@ -39,6 +40,12 @@ def newest(made):
 
 def stops_with(made, **how):
     return catch_up_merges(made.lakehouse.lake, made.current, "test", **how).error["state"]
+
+
+def loads(made, times):
+    for n in range(times):
+        made.send((1, f"a{n}"))
+        made.append.run()
 
 
 def accept(made):
@@ -223,15 +230,13 @@ def test_an_upsert_table_whose_own_history_someone_cut_still_follows_its_append_
 
 
 def test_an_upsert_table_that_has_paused_for_long_goes_on_by_offsets(lakehouse):
-    """Given an append table that has had more commits than snapshots may stay since its upsert table last merged, when they expire, then the next merge takes what came since, and makes nothing anew."""
+    """Given an append table that has had more commits than snapshots may stay since its upsert table last merged, when they expire, then the next merge takes what came since, and makes nothing anew; so it does when a rollback went to what came since."""
     made = Upserted(lakehouse, partitions=1)
     made._contract["maintenance"] = {"snapshots": {"max_age": "1s", "min_keep": 1, "max_count": 2}}
     made.declare()
     made.both((1, "a"), (2, "b"))
     merged = made.append.head
-    for n in range(5):
-        made.send((1, f"a{n}"))
-        made.append.run()
+    loads(made, 5)
     for _ in range(2):
         found = list(maintain(lakehouse.lake, made.append.contract, ("snapshot_expiry",)))
         assert {each.error for each in found} == {None}
@@ -240,4 +245,15 @@ def test_an_upsert_table_that_has_paused_for_long_goes_on_by_offsets(lakehouse):
         assert made.append.iceberg().metadata.snapshot_by_id(merged)
     made.merge()
     assert made.rows() == {1: "a4", 2: "b"}
+    assert newest(made)["action"] == "merge"
+    loads(made, 1)
+    target = made.append.head
+    loads(made, 1)
+    rollback(lakehouse.lake, made.append.contract, Target(target), ADA)
+    resume(lakehouse.lake, made.append.contract, ADA)
+    loads(made, 3)
+    list(maintain(lakehouse.lake, made.append.contract, ("snapshot_expiry",)))
+    assert len(list(ancestors(made.append.iceberg().metadata, made.append.head))) == 8
+    made.merge()
+    assert made.rows() == {1: "a2", 2: "b"}
     assert newest(made)["action"] == "merge"

@@ -148,6 +148,31 @@ def test_a_replay_that_is_gone_betrays_a_rollback_by_hand():
     assert isinstance(plan_merge([(12, merged(3, {0: 9}, revision=1))], append), Merge)
 
 
+@pytest.mark.parametrize(
+    ("went_back_to", "further"),
+    [
+        ((60, 2), True),
+        ((51, 2), True),
+        ((50, 2), False),
+        ((49, 2), False),
+        ((60, 1), False),
+        (None, False),
+    ],
+)
+def test_a_rollback_to_what_came_after_what_was_merged_takes_nothing_of_it_back(went_back_to, further):
+    """Given a history that expiry has cut since the merge at offset 50, after the second replay, when a rollback took a third one back, then the next merge goes on by offsets; made anew is the table where the target was read no further, or only as far because the merge had a limit and knew more replays, or is no longer there."""
+    target = [] if went_back_to is None else [receipt(5, {0: went_back_to[0]}, revision=went_back_to[1])]
+    offset = went_back_to[0] if went_back_to else 60
+    back = receipt(7, {0: offset}, kind="rollback", revision=4)
+    cut = history(*target, back, receipt(8, {0: 80}, revision=4), whole=False)
+    step = plan_merge([(12, merged(3, {0: 50}, revision=2))], cut)
+    assert isinstance(step, Merge if further else Rebuild)
+    if further:
+        assert step.rows == Unmerged(0, {0: 50}, 0, {0: 80})
+        lost = history(*target, back, receipt(8, {0: 80}, revision=5), whole=False)
+        assert isinstance(plan_merge([(12, merged(3, {0: 50}, revision=2))], lost), Rebuild)
+
+
 def test_a_replay_whose_receipt_someone_expired_is_not_taken_for_none():
     """Given a history that others cut short, then only replays that are still told of are read again; with one that is
     not, or a rollback, the table is made anew."""

@@ -158,9 +158,9 @@ def test_long_ledgers_leave_room_for_fewer_snapshots_unless_the_contract_says_ho
     assert fitting(limits, ledgers[:6]).max_count >= 6, "what is there fits"
 
 
-@pytest.mark.parametrize(("acted_at", "stay"), [(None, 61), (50, 61), (20, 82), (1, 61)])
+@pytest.mark.parametrize(("acted_at", "stay"), [(None, 61), (50, 61), (20, 83), (1, 61)])
 def test_a_consumer_that_pauses_keeps_no_history_without_end(acted_at, stay):
-    """Given an upsert table that has merged the first of a hundred snapshots and reads no more, then twice as many as the table may have stay, and more only from an act on that it does not know of; so it is at the next expiry, when main is cut."""
+    """Given an upsert table that has merged the first of a hundred snapshots and reads no more, then twice as many as the table may have stay, and more only from an act on that it does not know of, with what it was done upon; so it is at the next expiry, when main is cut."""
     limits, refs = (
         Snapshots(max_age=timedelta(days=7), min_keep=5, max_count=30),
         [Ref("main", "branch", 100)],

@@ -51,6 +51,13 @@ class AppendHistory:
         newer = set(self.chain[: self.chain.index(snapshot)])
         return tuple(each for each in self.receipts if each.snapshot in newer)
 
+    def rollbacks(self, snapshot: int) -> tuple[tuple[Ledger, Ledger | None], ...]:
+        """Those after `snapshot`, each with the ledger that it went back to; None when that is no longer known."""
+        since = [each.ledger for each in self.since(snapshot)]
+        return tuple(
+            each for each in zip(since, [*since[1:], None], strict=False) if each[0].kind == "rollback"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Unmerged:
@@ -183,7 +190,9 @@ def _undone(newest: MergeLedger, append: AppendHistory) -> str | None:
     )
     revision = newest.append_revision if now.epoch == newest.epoch else None
     replay_gone = revision is not None and now.revision < revision
-    rolled_back = any(each.ledger.kind == "rollback" for each in append.since(newest.append_snapshot))
+    rolled_back = any(
+        not _came_after(newest, target) for _, target in append.rollbacks(newest.append_snapshot)
+    )
     if append.whole or fell_back or replay_gone or rolled_back:
         return f"snapshot {newest.append_snapshot} of {newest.append_table} was rolled back"
     if not _corrections_known(newest, append):
@@ -191,11 +200,22 @@ def _undone(newest: MergeLedger, append: AppendHistory) -> str | None:
     return None
 
 
+def _came_after(newest: MergeLedger, target: Ledger | None) -> bool:
+    """Whether a rollback to `target` took back nothing that is merged: it read further, and knew the same replays."""
+    if target is None or target.epoch != newest.epoch or target.revision < (newest.append_revision or 0):
+        return False
+    least = {**dict.fromkeys(target.next, 0), **newest.next}
+    further = [target.next.get(p, 0) - offset for p, offset in least.items()]
+    return min(further, default=0) >= 0 < max(further, default=0)
+
+
 def _corrections_known(newest: MergeLedger, append: AppendHistory) -> bool:
     now, before = append.ledger, newest.append_revision
     if before is None or now.epoch != newest.epoch:
         return True
     known = {each.ledger.revision for each in append.receipts if each.ledger.kind == "replay"}
+    for back, target in append.rollbacks(newest.append_snapshot):
+        known |= set(range(target.revision + 1, back.revision + 1)) if target else set()
     return known >= set(range(before + 1, now.revision + 1))
 
 

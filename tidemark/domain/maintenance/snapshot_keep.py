@@ -156,13 +156,13 @@ def _held_by_refs(
 def _unread(lineage: Sequence[Snap], read: Iterable[Snap], most: int) -> Sequence[Snap]:
     """What came to main since the first of `read`: a consumer that pauses goes on by offsets, so `most` are enough.
 
-    From an act on all stay: what a replay or rollback has changed no offset tells. An earlier expiry may have cut main
-    off from what was read.
+    From an act on all stay, and what it was done upon: what a replay or rollback has changed no offset tells. An
+    earlier expiry may have cut main off from what was read.
     """
     ranks = {each.id: rank for rank, each in enumerate(lineage)}
     since = (ranks.get(each.id, sum(newer.at > each.at for newer in lineage)) for each in read)
     unread = lineage[: max(since, default=0)]
-    acts = (rank + 1 for rank, each in enumerate(unread) if each.act)
+    acts = (rank + 2 for rank, each in enumerate(unread) if each.act)
     return unread[: max([most, *acts])]
 
 

@@ -66,7 +66,8 @@ def partition_names(metadata: TableMetadata) -> dict[str, str]:
 def partitioned_alike(metadata: TableMetadata, then: Schema) -> bool:
     """Whether each column by whose values files are partitioned had `then` the type that it has now, if it was there.
 
-    Iceberg reads a snapshot with the columns of its time, and fills in values of partitions in their present type.
+    Iceberg reads main's head with the columns of its time, and fills in values of partitions in their present type; an
+    older snapshot it reads well.
     """
     if then.schema_id == metadata.current_schema_id:
         return True

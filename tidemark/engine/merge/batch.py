@@ -19,7 +19,6 @@ from tidemark.domain.times import moment
 from tidemark.engine.access.conditions import any_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import checkpointed
-from tidemark.engine.access.table_shape import partitioned_alike, schema_at
 from tidemark.engine.access.table_state import load
 from tidemark.engine.merge.event import (
     AFTER,
@@ -208,11 +207,8 @@ def _touched(lake: Lake, plan: MergePlan, fresh: DataFrame) -> DataFrame:
     keys = keys.unionByName(stored)
     named = plan.after.append_snapshot if plan.after else None
     append = load(lake.catalog, plan.current.append.table)
-    before = append.metadata.snapshot_by_id(named) if append and named else None
-    if append is None or before is None:
+    if named is None or append is None or append.metadata.snapshot_by_id(named) is None:
         return keys
-    if not partitioned_alike(append.metadata, schema_at(append.metadata, before)):
-        return keys  # Spark reads it no more than one that is gone
     replaced = _append(lake, plan, touched, named)
     return keys.unionByName(replaced.select(key_columns(plan.shape).alias(KEY)))
 
