@@ -1,19 +1,23 @@
 """Rule: a table in the place of one that was loaded has lost its ledger: it is not loaded before somebody accepts that."""
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.schema import Schema
 from pyiceberg.table.update import RemoveSnapshotRefUpdate
 from unserved import ORDERS, lake_in
 
+from tidemark.domain.columns.types import LONG, STRING, Field, Struct, table_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
 from tidemark.domain.ledger.merge_ledger import MergeLedger
+from tidemark.engine.access.iceberg_types import iceberg_fields
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF
@@ -22,10 +26,14 @@ from tidemark.engine.ingest.plan import Limits, make_plan
 from tidemark.engine.merge.pair import read_pair
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.accept_upsert import accept_upsert
+from tidemark.engine.preview.foresee import foresee
 from tidemark.engine.table.branch import ref_at
 from tidemark.engine.table.operations import Signature
 
 ANN = Signature("ann", "it was so", "run-1")
+COLUMNS = Schema(
+    *iceberg_fields(table_columns(Struct((Field("id", LONG), Field("_extra", STRING)))).fields, count(1))
+)
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 READ = Ledger(cluster_id="c", topic_id="t", topic="orders", next={0: 2})
 MERGED = MergeLedger(append_table="shop.orders", append_uuid="u", append_snapshot=1, next={0: 2})
@@ -80,9 +88,9 @@ def test_a_table_replaced_by_an_empty_one_is_loaded_once_that_is_accepted(
 def test_a_table_made_by_hand_in_the_place_of_one_is_loaded_once_that_is_accepted(
     lake: Lake, contract: Contract, monkeypatch: pytest.MonkeyPatch, properties: dict[str, str]
 ) -> None:
-    """Given a table that runs have loaded and that somebody has dropped and made again, when it is run, then Dagster's records tell; where they know of no load it is a first one."""
+    """Given a table that runs have loaded and that somebody has dropped and made again, when it is run or planned, then Dagster's records tell; where they know of no load it is a first one."""
     lake.catalog.drop_table("shop.orders")
-    lake.catalog.create_table("shop.orders", ROWS.schema, properties=properties)
+    lake.catalog.create_table("shop.orders", COLUMNS, properties=properties)
 
     def down(*_: Any) -> None:
         raise Outage("spark_down", "shop.orders", "this far")
@@ -91,7 +99,13 @@ def test_a_table_made_by_hand_in_the_place_of_one_is_loaded_once_that_is_accepte
     with pytest.raises(Outage, match="this far"):
         make_plan(lake, contract, "run-1", Limits())
     assert _stops(lake, contract, known=True) == "ledger_missing"
+    assert foresee(lake, contract).verdict in {"apply", "nothing"}
+    monkeypatch.setattr(lake, "loaded", lambda _: True)
+    with pytest.raises(Stopped) as stopped:
+        foresee(lake, contract)
+    assert stopped.value.state == "ledger_missing"
     accept(lake, contract, "first-load", ANN)
+    assert foresee(lake, contract).verdict in {"apply", "nothing"}
     with pytest.raises(Outage, match="this far"):
         make_plan(lake, contract, "run-1", Limits(known=True))
 

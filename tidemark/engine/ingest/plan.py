@@ -26,7 +26,7 @@ from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_colum
 from tidemark.engine.schema.keys import key_decoding, required_columns
 from tidemark.engine.schema.writer import Writer
 from tidemark.engine.schema.writers import VARIANT_FORMAT, TopicSchemas, read_schemas
-from tidemark.engine.table.absent import lost
+from tidemark.engine.table.absent import lost, replaced
 from tidemark.engine.table.branch import Attempt
 
 MANY_VERSIONS = 16
@@ -205,8 +205,7 @@ def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Pl
     if limits.known and not state.exists:
         raise lost(lake, contract)
     if limits.known and state.ledger is None:
-        why = "Earlier runs have loaded it; this one was made in its place."
-        raise Stopped("ledger_missing", contract.table, why, topic=contract.topic)
+        raise replaced(contract)
     if limits.uuid not in {None, state.uuid}:
         raise Stopped("table_missing", contract.table, "It was dropped meanwhile.", topic=contract.topic)
     topic = lake.topic(contract)

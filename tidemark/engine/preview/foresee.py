@@ -24,7 +24,7 @@ from tidemark.engine.schema.evolve import plan_evolution, value_columns
 from tidemark.engine.schema.keys import key_fault, untold_keys
 from tidemark.engine.schema.subjects import subjects_of
 from tidemark.engine.schema.writers import TopicSchemas, read_schemas
-from tidemark.engine.table.absent import gone
+from tidemark.engine.table.absent import gone, replaced
 from tidemark.engine.table.folder import folder_fault
 from tidemark.engine.table.takeover import adoption, releases, renaming
 
@@ -79,6 +79,8 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
             return _complete(lake, contract, of_plan(moved))
         if not state.exists and (missing := gone(lake, contract.table)):
             raise missing
+        if state.exists and state.ledger is None and lake.loaded(contract.table):
+            raise replaced(contract)
         plan: SchemaPlan | None = None
         if not state.exists:
             found, columns = _new_table(lake, contract, schemas), schemas.wanted()

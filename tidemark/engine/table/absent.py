@@ -1,4 +1,4 @@
-"""A table that is not there was never loaded, or is gone since: what a verb that has to do with it says."""
+"""A table that is not there was never loaded, or is gone or replaced since: what a verb that has to do with it says."""
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, Stopped
@@ -22,6 +22,12 @@ def gone(lake: Lake, table: str) -> Stopped | None:
         return None
     contract = next((each for each in lake.configuration.contracts if each.table == table), None)
     return lost(lake, contract) if contract else Stopped("table_missing", table, _LOADED)
+
+
+def replaced(contract: Contract) -> Stopped:
+    """Of a table that has no ledger, though runs have loaded one of its name."""
+    why = "Earlier runs have loaded it; this one was made in its place."
+    return Stopped("ledger_missing", contract.table, why, topic=contract.topic)
 
 
 def not_new(lake: Lake, contract: Contract) -> Stopped | None:
