@@ -1,5 +1,6 @@
 """Rule: a table in the place of one that was loaded has lost its ledger: it is not loaded before somebody accepts that."""
 
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,21 @@ def test_a_table_made_by_hand_in_the_place_of_one_is_loaded_once_that_is_accepte
     assert foresee(lake, contract).verdict in {"apply", "nothing"}
     with pytest.raises(Outage, match="this far"):
         make_plan(lake, contract, "run-1", Limits(known=True))
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_table_made_by_hand_that_lacks_columns_is_not_accepted(
+    lake: Lake, contract: Contract, rows: int, *, dry_run: bool
+) -> None:
+    """Given a table of ids alone in the place of one, when its first load is accepted, then that is refused as the next run would, and nothing is written."""
+    lake.catalog.drop_table("shop.orders")
+    lake.catalog.create_table("shop.orders", ROWS.schema).append(ROWS.slice(0, rows))
+    before = lake.state("shop.orders", ledger=False)
+    with pytest.raises(Stopped, match="_kafka: missing") as stopped:
+        accept(lake, contract, "first-load", replace(ANN, dry_run=dry_run))
+    assert stopped.value.state == "table_incompatible"
+    assert lake.state("shop.orders", ledger=False) == before
 
 
 def test_an_upsert_table_replaced_by_an_empty_one_is_made_anew_once_that_is_accepted(lake: Lake) -> None:

@@ -27,7 +27,7 @@ from tidemark.engine.operate.cut_off import unread_from
 from tidemark.engine.schema.evolve import SETTLED_IDS, settled_ids
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.absent import unloaded
-from tidemark.engine.table.first_load import first_epoch, first_ledger, prepare
+from tidemark.engine.table.first_load import check_fit, first_epoch, first_ledger, prepare
 from tidemark.engine.table.folder import folder_fault
 from tidemark.engine.table.operations import Operation, Signature, logged
 from tidemark.engine.table.properties import set_properties
@@ -73,6 +73,8 @@ def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operati
             next_step="register one for its values, then accept again",
             table=contract.table,
         )
+    if state.exists and not state.owned:
+        check_fit(state, contract, wanted)
 
     def load(act: str) -> None:
         if not state.exists:

@@ -53,7 +53,7 @@ def prepare(
     if not state.exists:
         _create(lake, contract, topic, columns)
     elif not state.owned:
-        _check_fit(state, contract, columns)
+        check_fit(state, contract, columns)
         _check_unread(lake, state, contract)
     state = lake.state(contract.table)
     if state.ledger is None:
@@ -202,7 +202,8 @@ def _check_unread(lake: Lake, state: TableState, contract: Contract) -> None:
         )
 
 
-def _check_fit(state: TableState, contract: Contract, columns: Struct) -> None:
+def check_fit(state: TableState, contract: Contract, columns: Struct) -> None:
+    """Raises Stopped(`table_incompatible`) when a table that others made lacks some of the columns."""
     differences = covers(known(state.columns or Struct(()), state.properties), table_columns(columns))
     if differences:
         listed = "; ".join(
