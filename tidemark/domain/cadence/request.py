@@ -24,7 +24,7 @@ OUTAGE_BACKOFF = (timedelta(seconds=5), timedelta(minutes=1))
 FAILED_BACKOFF = (timedelta(seconds=10), timedelta(minutes=10))
 UNFIT_BACKOFF = (timedelta(seconds=30), timedelta(minutes=10))
 """A topic that begins with bad records is `misconfigured` until one can be read: soon, if the contract fits."""
-HELD_BACKOFF = (timedelta(minutes=10), timedelta(hours=2))
+HELD_BACKOFF = (timedelta(minutes=10), timedelta(minutes=30))
 """Each try stages the same batch again, for nothing unless better records have come."""
 STOP_BACKOFF = (timedelta(minutes=10), timedelta(minutes=10))
 SHOWN = 3
