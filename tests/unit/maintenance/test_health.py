@@ -5,9 +5,11 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from unserved import lake_in
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
+from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.domain.maintenance import snapshot_keep
 from tidemark.domain.maintenance.compaction import HOT_FACTOR, MANY_MANIFESTS, Layout, Partition
 from tidemark.engine.maintain import health as module
@@ -60,11 +62,6 @@ def test_a_table_that_was_never_loaded_has_no_health(monkeypatch):
             layout(manifests=MANY_MANIFESTS * HOT_FACTOR + 1),
             f"{MANY_MANIFESTS * HOT_FACTOR + 1} manifests",
         ),
-        (
-            layout(snapshots=LIMITS.snapshots.max_count * SLACK),
-            layout(snapshots=LIMITS.snapshots.max_count * SLACK + 1),
-            f"max_count is {LIMITS.snapshots.max_count}",
-        ),
     ],
 )
 def test_each_threshold_has_a_fault_of_its_own(monkeypatch, sound, ill, says):
@@ -89,6 +86,28 @@ def test_ledgers_that_leave_room_for_few_snapshots_are_the_threshold_unless_anot
         table.append(rows, snapshot_properties={LEDGER_PROPERTY: "x" * 150})
         found = health(SimpleNamespace(catalog=catalog), contract)
         assert [each for each in found.faults if "snapshots" in each] == (told if count > 4 else [])
+
+
+@pytest.mark.parametrize(("paused", "told"), [(False, ["7 snapshots, max_count is 2"]), (True, [])])
+def test_what_expiry_must_leave_is_no_fault(monkeypatch, tmp_path, paused, told):
+    """Given an append table of which no more may stay than an upsert table that has paused has yet to read, then that is no fault."""
+    monkeypatch.setattr(module, "not_ours", lambda *_: False)
+    lake = lake_in(tmp_path, "topic: orders\ntable: shop.orders\nvalue: {format: raw}\n")
+    rows = pa.table({"id": [1]})
+    table, current = (lake.catalog.create_table(f"shop.{each}", rows.schema) for each in ("t", "t_current"))
+    for _ in range(7):
+        table.append(rows, snapshot_properties={LEDGER_PROPERTY: "{}"})
+    merged = MergeLedger(
+        append_table="shop.t", append_uuid="u", append_snapshot=table.metadata.snapshots[0].snapshot_id
+    )
+    current.append(rows, snapshot_properties={LEDGER_PROPERTY: merged.to_json()} if paused else {})
+    contract = Contract(
+        topic="t",
+        table="shop.t",
+        upsert={"keys": ["id"], "table": "shop.t_current"},
+        maintenance={"snapshots": {"min_keep": 1, "max_count": 2}},
+    )
+    assert [each for each in health(lake, contract).faults if "snapshots" in each] == told
 
 
 def test_numbers_and_faults_of_companions_say_whose_they_are(monkeypatch):
