@@ -47,6 +47,10 @@ class Lake:
         self.passed_over: dict[str, float] = {}
         self.loaded = lambda _: True
 
+    def kafka(self, cluster: str) -> Any:
+        """Two names of the cluster `c`, and another cluster."""
+        return SimpleNamespace(cluster_id=lambda: {"main": "c", "renamed": "c"}.get(cluster, "e"))
+
     def state(self, table: str, *, ledger: bool = True) -> Any:
         return read_state(self.catalog, table, required=ledger)
 
@@ -307,6 +311,38 @@ class TestATableThatTheContractNamesAnew:
                 lake, UpsertTable(other, other.upsert), none, table_columns(Struct((Field("id", LONG),))), "r"
             )
 
+    def test_is_renamed_where_only_the_case_of_a_name_differs_and_the_catalog_tells_case_apart(
+        self, lake: Any
+    ) -> None:
+        """Given names that differ in case alone, when the catalog has the old ones only, then they are the former ones and move together; when it has both, then the old one is released, not hidden."""
+        now = contract("shop.orders", upsert={"keys": ["id"], "table": "shop.orders_current"})
+        lake.load("shop.Orders")
+        lake.catalog.create_table("shop.Orders_quarantine", ROWS.schema)
+        lake.upsert("shop.Orders_current", "shop.Orders", memory=False)
+        lake.declare(now)
+        plan = renaming(lake, now)
+        assert releases(lake) == []
+        rename(lake, now, plan)
+        kept = {"orders", "orders_quarantine", "orders_current"}
+        assert {name for _, name in lake.catalog.list_tables("shop")} == kept
+        lake.load("shop.Orders")
+        assert [each.table for each in releases(lake)] == ["shop.Orders"]
+
+    def test_is_not_taken_for_a_former_one_where_the_catalog_ignores_case(
+        self, lake: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Given a catalog that lists `shop.orders` for a contract's `shop.Orders`, then it is that contract's, of which it is asked once."""
+        lake.load("shop.orders")
+        lake.load("shop.clicks", topic="clicks")
+        asked: list[str] = []
+        exists = lake.catalog.table_exists
+        monkeypatch.setattr(
+            lake.catalog, "table_exists", lambda name: asked.append(name) or exists(name.lower())
+        )
+        lake.declare(contract("shop.Orders"), contract("shop.Clicks", topic="clicks"))
+        assert list(takeover.unclaimed(lake)) == []
+        assert len(asked) == 1
+
     def test_is_not_guessed_among_several(self, lake: Any) -> None:
         lake.load("shop.orders")
         lake.load("shop.orders_old")
@@ -325,6 +361,20 @@ class TestATableThatTheContractNamesAnew:
         elsewhere = contract("shop.other", cluster="eu")
         lake.declare(elsewhere)
         assert renaming(lake, elsewhere) is None
+
+    def test_is_renamed_though_its_cluster_has_another_name_now(self, lake: Any) -> None:
+        """Given a table that was made when its cluster had another name, then its id tells, not the name; without a ledger nothing does."""
+        lake.load("shop.orders")
+        now = contract("sales.orders", cluster="renamed")
+        lake.declare(now)
+        assert renaming(lake, now).changes[0].old == "shop.orders"
+        assert releases(lake) == []
+        said = {"tidemark.topic": "clicks", "tidemark.cluster": "main"}
+        said["tidemark.contract-file"] = "/contracts/orders.yaml"
+        lake.catalog.create_table("shop.clicks", ROWS.schema, properties=said).append(ROWS)
+        unknown = contract("sales.clicks", topic="clicks", cluster="renamed")
+        lake.declare(unknown)
+        assert renaming(lake, unknown) is None
 
     def test_is_not_taken_from_another_contract_file(self, lake: Any) -> None:
         """Others may share the topic and the catalog, and their contracts are not seen here."""

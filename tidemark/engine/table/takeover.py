@@ -18,6 +18,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.errors import Outage, SchemaUnsupported, Stopped
 from tidemark.domain.ledger.backfill import BACKFILL
+from tidemark.domain.ledger.guard import another_cluster
 from tidemark.domain.plan.contract_record import EVENT, RECORD, remembered
 from tidemark.domain.plan.meanings import known
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan
@@ -38,7 +39,9 @@ PASSED_OVER = 60.0
 def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
     """The plan to rename the table that this contract used to make; None when there is none."""
     declared = contract_file(lake, contract)
-    former = [each for each in (unclaimed(lake, contract) if declared else ()) if _same_topic(each, contract)]
+    former = [
+        each for each in (unclaimed(lake, contract) if declared else ()) if _same_topic(lake, each, contract)
+    ]
     if not former:
         return None
     names = ", ".join(each.table for each in former)
@@ -85,7 +88,7 @@ def _with_it(lake: Lake, contract: Contract, former: TableState) -> list[tuple[s
 
     Equal names: an upsert table that keeps its name or got it from a dead run; its UPSERT_OF is still to be set.
     """
-    catalog, taken = lake.catalog, _names(lake.configuration)
+    catalog, taken = lake.catalog, {name.lower() for name in _names(lake.configuration)}
     moves = [
         (f"{former.table}_quarantine", contract.quarantine_table),
         *_backfill(catalog, contract, former),
@@ -95,7 +98,11 @@ def _with_it(lake: Lake, contract: Contract, former: TableState) -> list[tuple[s
         (source, target)
         for source, target in moves
         if source == target
-        or (source.lower() not in taken and catalog.table_exists(source) and not catalog.table_exists(target))
+        or (
+            (source.lower() not in taken or source.lower() == target.lower())
+            and catalog.table_exists(source)
+            and not catalog.table_exists(target)
+        )
     ]
 
 
@@ -240,20 +247,28 @@ def _may_be_its(lake: Lake, contract: Contract, table: str, error: Stopped | Out
     loaded_from = lake.configuration.loaded.get(table)
     if loaded_from is not None:
         return list(loaded_from) == [contract.cluster, contract.topic]
-    used = {name.partition(".")[0] for name in _names(lake.configuration)}
+    used = {name.partition(".")[0].lower() for name in _names(lake.configuration)}
     silent = isinstance(error, Outage)
     return table in lake.made_by or (
         silent and (table.partition(".")[0].lower() in used or lake.loaded(table))
     )
 
 
-def _others(catalog: Catalog, ours: Collection[str]) -> Iterator[str]:
-    """The tables of the catalog but these, as far as namespaces are not nested."""
-    for namespace in listed(catalog.list_namespaces, ()):
-        for identifier in listed(catalog.list_tables, namespace):
-            table = ".".join(identifier[-2:])
-            if table.lower() not in ours and len(identifier) == 2:  # noqa: PLR2004 - namespace and name
-                yield table
+def _others(catalog: Catalog, ours: Collection[str]) -> list[str]:
+    """The tables of the catalog but these, as far as namespaces are not nested.
+
+    One that is spelled otherwise is one of these where the catalog ignores case; else it may have been one before.
+    """
+    there = dict.fromkeys(
+        ".".join(identifier)
+        for namespace in listed(catalog.list_namespaces, ())
+        for identifier in listed(catalog.list_tables, namespace)
+        if len(identifier) == 2  # noqa: PLR2004 - namespace and name
+    )
+    spelled = {name.lower(): name for name in ours}
+    alike = [spelled[name.lower()] for name in there if name.lower() in spelled]
+    ignores_case = any(catalog.table_exists(name) for name in alike if name not in there)
+    return [name for name in there if name not in ours and not (ignores_case and name.lower() in spelled)]
 
 
 def _rename_of(lake: Lake, contract: Contract) -> tuple[Change, ...]:
@@ -263,19 +278,22 @@ def _rename_of(lake: Lake, contract: Contract) -> tuple[Change, ...]:
     return plan.changes if plan else ()
 
 
-def _same_topic(state: TableState, contract: Contract) -> bool:
+def _same_topic(lake: Lake, state: TableState, contract: Contract) -> bool:
     """One whose ledger is lost is told by its properties: renamed it stops for that, under the name that is known."""
-    return (
-        (state.ledger.topic if state.ledger else state.properties[OWNED]) == contract.topic
-        and state.properties.get(CLUSTER, contract.cluster) == contract.cluster
-        and remembered(state.properties).get(EVENT) == contract.event
+    topic = state.ledger.topic if state.ledger else state.properties[OWNED]
+    if topic != contract.topic or remembered(state.properties).get(EVENT) != contract.event:
+        return False
+    if state.properties.get(CLUSTER, contract.cluster) == contract.cluster:
+        return True  # by that name it was made; the cluster may have got another since
+    return state.ledger is not None and not another_cluster(
+        state.ledger, lake.kafka(contract.cluster).cluster_id()
     )
 
 
-def _names(configuration: Configuration) -> frozenset[str]:
+def _names(configuration: Configuration) -> set[str]:
     found: set[str] = set()
     for each in configuration.contracts:
         found |= {each.table, each.quarantine_table}
         if each.upsert and each.upsert.table:
             found.add(each.upsert.table)
-    return frozenset(name.lower() for name in found)
+    return found
