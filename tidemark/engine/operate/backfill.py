@@ -32,16 +32,18 @@ from tidemark.engine.operate.backfill_plan import (
     source_of,
     work_of,
 )
+from tidemark.engine.operate.backfill_rules import RULES_REMEDY, judge_copied, told_rules
 from tidemark.engine.operate.backfill_shadow import (
     Window,
     drop_shadow,
     misfit,
     shadow_contract,
+    shadow_rows,
     source_contract,
     under_way,
     windows,
 )
-from tidemark.engine.operate.backfill_source import check_time
+from tidemark.engine.operate.backfill_source import all_rows, check_time
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.lease import existing
@@ -182,7 +184,7 @@ def _go_on(
     check_elsewhere(lake, work)
     if signature.dry_run:
         shadow_state = found[0] if found and asked.cutover else None
-        seen = _foreseen(work) if shadow_state is None else _publishable(lake, work, shadow_state)
+        seen = _foreseen(lake, work) if shadow_state is None else _publishable(lake, work, shadow_state)
         return {**work.told, **seen, "resumes": found is not None}, target.head
     loads = found is None or any(_left(work, found[0]).values())
     read_as = source_contract(lake, contract, work.source) if loads else contract
@@ -192,41 +194,51 @@ def _go_on(
     hold(lake, contract, work.source, work.plan, asked.pace.say)
     loaded_now = _load(lake, work, shadow, signature.run_id, asked.pace)
     work = replace(work, target=lake.state(contract.table))  # it may have grown while this was loaded
-    loaded, why = windows(lake, shadow.table), _hindrance(lake, work)
-    if why and asked.cutover:
-        raise _unpublishable(work, why)
-    compared = [] if why else _compared(lake, work, loaded)
-    seen = _summary(compared, loaded)
-    told = {**work.told, "loaded_now": loaded_now, **seen, **({"hinders": why} if why else {})}
+    seen = _seen(lake, work, publish=asked.cutover)
+    told = {**work.told, "loaded_now": loaded_now, **seen}
     if not asked.cutover:
-        cutover = f"tidemark backfill {contract.table} --cutover"
-        next_step = f"{_remedy(work)}, then {cutover}" if why else cutover
         left = _left(work, lake.state(shadow.table))
-        return {**told, **left, "step": "load", "next_step": next_step}, target.head
+        return {**told, **left, "step": "load"}, target.head
     receipt = until_not_overtaken(contract, partial(_publish, lake, work, signature))
     return {**told, **_finished(lake, work, receipt, signature)}, receipt
 
 
-def _foreseen(work: Work) -> dict[str, Any]:
-    if work.opened is None:
-        return {"step": "plan", "offsets_in_all": total(work.plan.ranges)}
-    return {
-        "step": "plan",
-        **check_time(work.opened, work.plan.time_column, work.plan.since, work.plan.until),
-    }
+def _foreseen(lake: Lake, work: Work) -> dict[str, Any]:
+    opened, plan = work.opened, work.plan
+    if opened is None:
+        return {"step": "plan", "offsets_in_all": total(plan.ranges)}
+    rules = judge_copied(lake, work, all_rows(opened, work.target, work.source, plan))
+    counted = check_time(opened, plan.time_column, plan.since, plan.until)
+    return {"step": "plan", **counted, **told_rules(rules)}
 
 
 def _publishable(lake: Lake, work: Work, shadow: TableState) -> dict[str, Any]:
     """What a cutover would publish: what is loaded, beside what it would replace, and how much is to be loaded first.
 
     Raises:
-        Refused: as the cutover would: the copy is not what the source holds.
+        Refused: as the cutover would.
     """
-    if why := _hindrance(lake, work):
-        raise _unpublishable(work, why)
-    loaded = windows(lake, shadow.table)
-    compared = _compared(lake, work, loaded)
-    return {"step": "cutover", **_left(work, shadow), **_summary(compared, loaded)}
+    return {"step": "cutover", **_left(work, shadow), **_seen(lake, work, publish=True)}
+
+
+def _seen(lake: Lake, work: Work, *, publish: bool) -> dict[str, Any]:
+    """What is loaded, beside what it would replace; and what comes next, unless it is published now.
+
+    Raises:
+        Refused: the copy is not what the source holds; with `publish` whatever else hinders a cutover.
+    """
+    loaded, contract = windows(lake, work.contract.table + SHADOW), work.contract
+    misfits = _hindrance(lake, work)
+    told: dict[str, Any] = {"hinders": misfits} if misfits else {}
+    remedy = _remedy(work) if misfits else RULES_REMEDY
+    compared = [] if misfits else _compared(lake, work, loaded)
+    if not misfits and not work.source.records:
+        told = told_rules(judge_copied(lake, work, shadow_rows(lake, contract, work.target, work.plan.epoch)))
+    if publish and "hinders" in told:
+        raise _unpublishable(work, told["hinders"], remedy)
+    cutover = f"tidemark backfill {contract.table} --cutover"
+    then = f"{remedy}, then {cutover}" if "hinders" in told else cutover
+    return {**_summary(compared, loaded), **told, **({} if publish else {"next_step": then})}
 
 
 def _left(work: Work, shadow: TableState) -> dict[str, int]:
@@ -249,11 +261,11 @@ def _remedy(work: Work) -> str:
     return f"let {table} have these columns by its own topic's schema"
 
 
-def _unpublishable(work: Work, why: str) -> Refused:
+def _unpublishable(work: Work, why: str, remedy: str) -> Refused:
     table = work.contract.table
     return Refused(
         f"{table}{SHADOW} is loaded and stays, but cannot be published: {why}",
-        next_step=f"{_remedy(work)}; then repeat the command, or --abort",
+        next_step=f"{remedy}; then repeat the command, or --abort",
         table=table,
     )
 

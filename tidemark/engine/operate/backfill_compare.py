@@ -17,7 +17,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.operate.backfill_plan import Work
 from tidemark.engine.operate.backfill_shadow import Window, fit, shadow_rows
-from tidemark.engine.operate.backfill_source import Opened, time_of
+from tidemark.engine.operate.backfill_source import Opened, time_of, window_number
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.head_rows import head_rows
 from tidemark.engine.verify.compare import NONE, Figures, figures, figures_of, prints_of
@@ -121,9 +121,7 @@ def _of_source(
 ) -> dict[int, Figures]:
     """By the number of the window; the `first` ones, and the one after them, are told as one."""
     time = time_of(plan.time_column)
-    passed = F.unix_micros(time.cast("timestamp")) - F.unix_micros(F.lit(plan.since))
-    number = F.floor(passed / F.lit(plan.window_seconds * 1_000_000)).cast("int")
-    number = F.greatest(number - F.lit(first), F.lit(0))
+    number = F.greatest(window_number(plan) - F.lit(first), F.lit(0))
     inside = opened.rows.where((time >= F.lit(plan.since)) & (time < F.lit(plan.until))).withColumn(
         _WINDOW, number
     )

@@ -117,9 +117,9 @@ def _replace(
     lake.spark().sql(f"DELETE FROM {target} WHERE {inside}")
     removed = {*made, branch_head(lake, plan.attempt).snapshot_id} - {plan.state.head}
     staged = _stage(lake, plan, planned, add_up(c for w in loaded for c in w.counts.values()).written)
-    if source.records:
+    if source.records:  # rows were judged as they lie in the shadow
         check_each_once(lake, _of_epoch(plan, planned.epoch), only=staged.rows)
-    judge_replay(lake, plan, staged, TABLE_CHECKS, "backfill other times")
+        judge_replay(lake, plan, staged, TABLE_CHECKS, "backfill other times")
     waits = waiting_rows(lake, contract, planned.epoch, placed.within)
     recount = UNCOUNTED
     if source.kind == "own":

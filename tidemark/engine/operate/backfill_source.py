@@ -108,17 +108,33 @@ def check_columns(opened: Opened, target: TableState) -> None:
 
 def window_rows(opened: Opened, target: TableState, source: Source, plan: Backfill, number: int) -> DataFrame:
     """The rows of one window as rows of the table; `_kafka` says where they come from."""
-    first, end = plan.window(number)
-    time = time_of(plan.time_column)
-    rows = opened.rows.where((time >= F.lit(first)) & (time < F.lit(end)))
-    wanted = value_columns(target)
-    fitted = fit(
-        rows.withColumn(KAFKA_COLUMN.name, _provenance(opened, source, plan, number)),
-        opened.columns,
-        wanted,
-        target.table,
-    )
+    return _rows(opened, target, source, plan, plan.window(number), F.lit(number))
+
+
+def all_rows(opened: Opened, target: TableState, source: Source, plan: Backfill) -> DataFrame:
+    """The rows of all windows as rows of the table."""
+    return _rows(opened, target, source, plan, (plan.since, plan.until), window_number(plan))
+
+
+def _rows(
+    opened: Opened,
+    target: TableState,
+    source: Source,
+    plan: Backfill,
+    between: tuple[datetime, datetime],
+    number: Column,
+) -> DataFrame:
+    time, wanted = time_of(plan.time_column), value_columns(target)
+    rows = opened.rows.where((time >= F.lit(between[0])) & (time < F.lit(between[1])))
+    marked = rows.withColumn(KAFKA_COLUMN.name, _provenance(opened, source, plan, number))
+    fitted = fit(marked, opened.columns, wanted, target.table)
     return fitted.select(*(quoted_name(f.name) for f in wanted.fields), KAFKA_COLUMN.name)
+
+
+def window_number(plan: Backfill) -> Column:
+    """The number of the window that a row lies in."""
+    passed = F.unix_micros(time_of(plan.time_column).cast("timestamp")) - F.unix_micros(F.lit(plan.since))
+    return F.floor(passed / F.lit(plan.window_seconds * 1_000_000)).cast("int")
 
 
 def time_of(path: str) -> Column:
@@ -127,13 +143,13 @@ def time_of(path: str) -> Column:
     return reduce(lambda column, part: column[part], rest, F.col(quoted_name(first)))
 
 
-def _provenance(opened: Opened, source: Source, plan: Backfill, number: int) -> Column:
+def _provenance(opened: Opened, source: Source, plan: Backfill, number: Column) -> Column:
     had = next((f for f in opened.rows.schema.fields if f.name == KAFKA_COLUMN.name), None)
     keyed = had is not None and isinstance(had.dataType, StructType) and "key" in had.dataType.fieldNames()
     parts: dict[str, Any] = {
         "topic": F.lit(str(source)),
         "partition": F.lit(0),
-        "offset": F.lit(number),
+        "offset": number,
         "timestamp": time_of(plan.time_column).cast("timestamp"),
         "timestamp_type": F.lit(-1),
         "key": F.col(f"{KAFKA_COLUMN.name}.key") if keyed else F.lit(None),

@@ -1,0 +1,60 @@
+"""Rule: rows that are copied from another store enter by the contract's rules, each once, and nothing is left out unsaid."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tidemark.domain.errors import Refused
+from tidemark.engine.operate.backfill import backfill
+from tidemark.engine.operate.backfill_plan import Asked
+from tidemark.engine.table.operations import Signature
+
+ADA = Signature("ada", "a test", run_id="backfill-1")
+DRY = Signature("ada", "a test", dry_run=True)
+MAY = datetime(2021, 5, 1, tzinfo=UTC)
+
+
+def done(table, signature=ADA, **asked):
+    return backfill(table.lakehouse.lake, table.contract, Asked(**asked), signature).as_json()["arguments"]
+
+
+def beside(lakehouse, name, orders, **rules):
+    """A table that has one order of its own topic, and a sink's table of `orders`, which are (id, customer, time)."""
+    topic = lakehouse.cluster.topic(name, 1)
+    topic.send_at([1_000_000], MAY + timedelta(days=1_000))
+    table = lakehouse.table(topic, event_time="at", **rules)
+    table.run()
+    shape = "CAST(id AS long) id, customer, CAST(at AS timestamp) at, 1D AS amount"
+    sink = f"{table.name}_sink"
+    lakehouse.spark().sql(
+        f"CREATE TABLE lake.{sink} USING iceberg AS SELECT {shape} "
+        f"FROM VALUES {orders} AS t(id, customer, at)"
+    )
+    return table, f"table:{sink}"
+
+
+def test_rows_that_break_a_rule_are_counted_and_published_only_by_rules_that_warn(lakehouse):
+    """Given copied rows that break rules which quarantine, block and warn, when they are loaded, then each rule's rows are counted, by the dry run too, and nothing is published until the rules of two kinds are changed."""
+    orders = "(-1, 'ann', '2021-05-01'), (2, NULL, '2021-05-01'), (-3, 'bob', '2021-05-02'), (4, 'eve', '2021-05-01')"
+    positive = {"check": "in_range", "column": "id", "min": 0}
+    named = {"sql": "customer IS NOT NULL", "name": "named", "on_failure": "block"}
+    known = {"check": "in_set", "column": "customer", "values": ["ann", "bob"], "on_failure": "warn"}
+    table, source = beside(lakehouse, "judged", orders, quality=[positive, named, known])
+    span = {"since": MAY, "until": MAY + timedelta(days=2), "source": source}
+    seen, told = done(table, DRY, **span), done(table, **span)
+    for each in (seen, told):
+        assert [(r["rule"], r["failed"]) for r in each["rules"]] == [
+            ("in_range_id", 2), ("named", 1), ("in_set_customer", 1)
+        ]  # fmt: skip
+        assert each["rules"][0]["samples"][1] == {"partition": 0, "offset": 1, "values": {"id": "-3"}}
+        assert "in_range_id (id lies in [0, ∞)): 2 rows; named (" in each["hinders"]
+    assert told["next_step"].startswith("load from a copy without these rows, or change the rule")
+    for signature in (DRY, ADA):
+        with pytest.raises(Refused, match="cannot be published: rules of the contract do not hold"):
+            done(table, signature, cutover=True)
+    assert table.ids() == [1_000_000]
+    warned = [{**rule, "on_failure": "warn"} for rule in (positive, named, known)]
+    lenient = lakehouse.table(table.topic, event_time="at", quality=warned)
+    whole = done(lenient, cutover=True)
+    assert (whole["cutover"]["rows"], [r["failed"] for r in whole["rules"]]) == (4, [2, 1, 1])
+    assert lenient.ids() == [-3, -1, 2, 4, 1_000_000]
