@@ -1,5 +1,6 @@
 """Rule: a replay moves records, never copies them; what Kafka no longer has is refused by name."""
 
+import json
 import uuid
 
 import pytest
@@ -192,6 +193,31 @@ def test_a_replay_leaves_in_the_quarantine_what_a_blocking_rule_holds_back(lakeh
     assert (told["moved"], told["stays"]) == (2, {"quality:not_three": 1})
     assert made.ids() == [0, 1, 2, *range(4, 10), 9, 10]
     made.holds_everything()
+
+
+def test_a_replay_that_ends_between_two_of_its_commits_says_what_it_has_moved(lakehouse, monkeypatch):
+    """Given a quarantine that leaves in two commits, when the second is refused, then that is no refusal of the whole: what the first has moved is told and logged, and the rest goes once it may."""
+    topic = lakehouse.cluster.topic("halfway", 1)
+    topic.send(range(10))
+    topic.schema_id = lakehouse.cluster.topic("unknown", schema=NEWER).schema_id
+    again, fresh = (topic.encode(order(n)) for n in (9, 10))
+    topic.send_raw((None, value, 0) for value in (fresh, b"poison", again))
+    once = {"check": "unique", "column": "id", "within": "table"}
+    made = lakehouse.table(topic, quality=[once], quarantine={"fail": 0.5})
+    assert made.run().rows.quarantined == 3
+    topic.use(NEWER)
+    monkeypatch.setattr(replaying, "MOST_RUNS", 1)
+    with pytest.raises(Stopped, match=r"1 records were moved by 1 commits .*unique_id") as stopped:
+        replay_quarantine(lakehouse.lake, made.contract, Selection(), ADA)
+    assert (stopped.value.state, stopped.value.fields["moved"]) == ("failed", 1)
+    assert "repeat the command" in stopped.value.next_step
+    assert made.ids() == list(range(11))
+    log = lakehouse.spark().table("lake.lake.tidemark_operations").where(f"`table` = '{made.name}'")
+    [row] = log.collect()
+    assert (row["after_snapshot"], json.loads(row["arguments"])["moved"]) == (made.head, 1)
+    lenient = lakehouse.table(topic, quarantine={"fail": 0.5})
+    told = replay_quarantine(lakehouse.open_lake(), lenient.contract, Selection(), ADA).arguments
+    assert (told["moved"], told["stays"]) == (1, {"no_magic_byte": 1})
 
 
 def test_a_range_replay_is_held_back_by_a_blocking_rule_of_the_whole_table_and_by_none_of_the_batch(

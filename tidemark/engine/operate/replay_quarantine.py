@@ -6,8 +6,9 @@ Records that fit now enter the table in one commit; the others stay, with the ca
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +17,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Refused
-from tidemark.domain.formats.explanation import CAUSES, Cause
+from tidemark.domain.errors import Refused, Stopped, TidemarkError
+from tidemark.domain.formats.explanation import CAUSES
 from tidemark.domain.ledger.evidence import Group, truncates
 from tidemark.domain.ledger.ledger import Counts, Ledger, add_up
 from tidemark.domain.ledger.offsets import OffsetRange
@@ -28,14 +29,14 @@ from tidemark.domain.suggest import nearest
 from tidemark.engine.access.conditions import within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.spark import temp_view
 from tidemark.engine.access.table_state import load
 from tidemark.engine.decode.records import CAUSE, FATE, decode
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.plan import Plan
-from tidemark.engine.ingest.quarantine_rows import exact_causes, explained_rows
+from tidemark.engine.ingest.quarantine_rows import exact_causes
 from tidemark.engine.ingest.stage import stage
 from tidemark.engine.look.quarantined import causes
+from tidemark.engine.operate.quarantine_causes import OLD_CAUSE, note_causes
 from tidemark.engine.operate.recount import Recount
 from tidemark.engine.operate.replay_plan import (
     Ground,
@@ -48,17 +49,14 @@ from tidemark.engine.operate.replay_plan import (
 )
 from tidemark.engine.table.branch import dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
-from tidemark.engine.table.races import or_overtaken, until_not_overtaken
+from tidemark.engine.table.races import until_not_overtaken
 from tidemark.engine.table.settle import now_us
 from tidemark.engine.table.unlogged import act_of, log_missing_acts
 
 MOST_RUNS = 5_000
 """Runs of offsets that one receipt names; a replay that needs more is made in several commits."""
-EXPLAINED = 100_000
 _LEAVES = ("written", "skipped", "tombstone")
 _RAW = "key, value, topic, partition, offset, timestamp, timestamp_type AS timestampType, headers, cause AS {old}"
-_OLD = "_tidemark_old_cause"
-_EXPLAINABLE = get_args(Cause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class Selection:
         """True for a record that is selected."""
         found = F.lit(True)
         if self.cause is not None:
-            found &= F.col(_OLD) == self.cause
+            found &= F.col(OLD_CAUSE) == self.cause
         if self.partition is not None:
             found &= F.col("partition") == self.partition
         if self.first is not None:
@@ -130,6 +128,7 @@ def replay_quarantine(
     Raises:
         Refused: the table was never loaded, or no record can be what was selected.
         Stopped, Outage: the table, the registry or a service stands in the way; nothing was changed.
+        Stopped: `failed`: it ended between two commits; it says what was moved, and so does the operations log.
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         if not signature.dry_run:
@@ -139,17 +138,38 @@ def replay_quarantine(
             _check_selection(lake, contract, selection, state.ledger)
         before = state.head
         total = _Tally(aged=0 if expired_before(state.properties) else None)
-        while until_not_overtaken(contract, lambda: _attempt(lake, contract, selection, signature, total)):
-            pass
-        return logged(
-            lake,
-            signature,
-            "replay",
-            contract.table,
-            {"what": "quarantine", **selection.as_json(), **total.as_json()},
-            before,
-            total.snapshots[-1] if total.snapshots else before,
-        )
+
+        def told() -> Operation:
+            says = {"what": "quarantine", **selection.as_json(), **total.as_json()}
+            after = total.snapshots[-1] if total.snapshots else before
+            return logged(lake, signature, "replay", contract.table, says, before, after)
+
+        try:
+            while until_not_overtaken(
+                contract, lambda: _attempt(lake, contract, selection, signature, total)
+            ):
+                pass
+        except TidemarkError as error:
+            if not total.snapshots:
+                raise
+            with suppress(Exception):  # else its receipts tell whoever changes the table next
+                told()
+            raise _ended_between(contract, total, error) from error
+        return told()
+
+
+def _ended_between(contract: Contract, total: _Tally, error: TidemarkError) -> Stopped:
+    again = "repeat the command, which goes on with what is left"
+    return Stopped(
+        "failed",
+        contract.table,
+        f"{total.moved} records were moved by {len(total.snapshots)} commits and are rows now, the others wait as they "
+        f"did: {error.message}",
+        topic=contract.topic,
+        cluster=contract.cluster,
+        next_step=f"{error.next_step}; {again}" if error.next_step else again,
+        **total.as_json(),
+    )
 
 
 def _check_selection(lake: Lake, contract: Contract, selection: Selection, ledger: Ledger) -> None:
@@ -197,7 +217,7 @@ def _attempt(
         total.add(fates, leaving)
         return False
     if not more:
-        total.causes_changed = _note_causes(lake, on, fates, signature.run_id)
+        total.causes_changed = fates.note_causes(lake, signature.run_id)
     if leaving:
         total.snapshots.append(_publish(lake, on, fates, leaving, selection, signature))
         total.add(fates, leaving)
@@ -211,7 +231,7 @@ def _waiting(lake: Lake, on: Ground) -> DataFrame | None:
         return None
     below = " OR ".join(f"(partition = {p} AND offset < {o})" for p, o in sorted(on.ledger.next.items()))
     return lake.spark().sql(
-        f"SELECT {_RAW.format(old=_OLD)} FROM {lake.identifier(on.contract.quarantine_table)} "
+        f"SELECT {_RAW.format(old=OLD_CAUSE)} FROM {lake.identifier(on.contract.quarantine_table)} "
         f"VERSION AS OF {quarantine.metadata.current_snapshot_id} "
         f"WHERE epoch = {on.ledger.epoch} AND resolved_at IS NULL AND ({below})"
     )
@@ -235,7 +255,7 @@ class _Fates:
             ((F.col(FATE) == "written") & (F.lit(False) if aged is None else aged)).alias("aged"),
         )
         rows = self.decoded.select(*columns).toArrow()
-        self.old = waiting.select("partition", "offset", _OLD)
+        self.old = waiting.select("partition", "offset", OLD_CAUSE)
         leave = pc.is_in(rows["fate"], pa.array(_LEAVES))
         leaves, stays = rows.filter(leave), rows.filter(pc.invert(leave))
         self.leaves = _by_partition(leaves)
@@ -254,10 +274,10 @@ class _Fates:
         causes = exact_causes(lake, self.plan, self.staying, self.decoded)
         return {**causes, **({"schema_review": parked} if parked else {})}
 
-    @property
-    def groups(self) -> list[Group]:
-        """The quarantined among them, as an audit groups them."""
-        return [group for group in self.staying if group.fate == "quarantined"]
+    def note_causes(self, lake: Lake, run_id: str) -> int:
+        """Let those that stay in quarantine have today's cause; how many had another one."""
+        groups = [group for group in self.staying if group.fate == "quarantined"]
+        return note_causes(lake, self.plan, self.decoded, groups, self.old, run_id) if groups else 0
 
     def leaving(self, most: int) -> tuple[dict[int, list[tuple[int, int]]], bool]:
         """Runs of offsets whose waiting records all leave, and whether more had to be left for another commit."""
@@ -361,30 +381,3 @@ def _publish(
             Recount(before, after, {p: [(r.start, r.end)] for p, r in ranges.items()}, fates.truncates),
             settlement,
         )
-
-
-def _note_causes(lake: Lake, on: Ground, fates: _Fates, run_id: str) -> int:
-    """Write today's cause of the records that stay where it is another one; how many that were."""
-    groups = fates.groups
-    if not groups:
-        return 0
-    quarantine = on.contract.quarantine_table
-    rows = explained_rows(lake, fates.plan, fates.decoded, groups, run_id)
-    together = rows.select("partition", "offset", "cause", "detail").join(fates.old, ["partition", "offset"])
-    now = together.where(F.col("cause") != F.col(_OLD)).limit(EXPLAINED).toArrow().to_pylist()
-    changed = [
-        (r["partition"], r["offset"], r["cause"], r["detail"])
-        for r in now
-        if r["detail"] is not None
-        or r["cause"] not in _EXPLAINABLE  # else it is beyond what one look explains
-    ]
-    if not changed:
-        return 0
-    frame = lake.spark().createDataFrame(changed, "partition int, offset bigint, cause string, detail string")
-    with temp_view(frame, "causes") as view, or_overtaken(quarantine):
-        frame.sparkSession.sql(
-            f"MERGE INTO {lake.identifier(quarantine)} t USING {view} s ON t.epoch = {on.ledger.epoch} "
-            "AND t.partition = s.partition AND t.offset = s.offset AND t.resolved_at IS NULL "
-            "WHEN MATCHED THEN UPDATE SET cause = s.cause, detail = s.detail"
-        )
-    return len(changed)
