@@ -6,6 +6,7 @@ import pytest
 
 from tidemark.domain.errors import Refused
 from tidemark.engine.operate.backfill import backfill
+from tidemark.engine.operate.backfill_pace import Pace
 from tidemark.engine.operate.backfill_plan import Asked
 from tidemark.engine.table.operations import Signature
 
@@ -58,3 +59,40 @@ def test_rows_that_break_a_rule_are_counted_and_published_only_by_rules_that_war
     whole = done(lenient, cutover=True)
     assert (whole["cutover"]["rows"], [r["failed"] for r in whole["rules"]]) == (4, [2, 1, 1])
     assert lenient.ids() == [-3, -1, 2, 4, 1_000_000]
+
+
+def test_only_windows_from_the_first_row_to_the_last_are_copied(lakehouse):
+    """Given rows of two days, one of them far from the other, and a range that begins in 1970, when they are loaded, then no window before or after them is, the whole range is replaced, and a row without a time is told."""
+    orders = "(1, 'ann', '2021-05-01'), (2, 'bob', '2021-05-03'), (3, 'eve', '2021-05-03'), (4, 'who', NULL)"
+    table, source = beside(lakehouse, "ages", orders)
+    span = {"since": datetime(1970, 1, 1, tzinfo=UTC), "until": MAY + timedelta(days=90), "source": source}
+    said = []
+    seen, told = done(table, DRY, **span), done(table, **span, pace=Pace(say=said.append))
+    for each in (seen, told):
+        assert (each["rows"], each["windows_planned"], each["rows_without_time"]) == (3, 3, 1)
+    assert [(w["from"][:10], w["written"]) for w in told["windows"]] == [
+        ("2021-05-01", 1), ("2021-05-02", 0), ("2021-05-03", 2)
+    ]  # fmt: skip
+    assert said[-1] == "3 rows loaded, 3 of 3 windows"
+    whole = done(table, cutover=True)
+    assert (whole["cutover"]["rows"], whole["windows_equal"], whole["rows_without_time"]) == (3, 3, 1)
+    assert whole["cutover"]["since"].startswith("1970-01-01")
+    assert table.ids() == [1, 2, 3, 1_000_000]
+
+
+def test_rows_that_another_source_has_brought_into_the_same_time_are_told(lakehouse, tmp_path):
+    """Given an export that was published, when it is loaded under another spelling, then each step says how many rows of the first lie in that time."""
+    orders = "(1, 'ann', '2021-05-01'), (2, 'bob', '2021-05-02')"
+    table, source = beside(lakehouse, "spelled", orders)
+    export = f"file://{tmp_path}/export"
+    lakehouse.spark().table(f"lake.{source[6:]}").write.parquet(export)
+    span = {"since": MAY, "until": MAY + timedelta(days=1)}
+    plain, glob = f"parquet:{export}", f"parquet:{export}/*.parquet"
+    whole = done(table, source=plain, since=MAY, until=MAY + timedelta(days=2), cutover=True)
+    assert "rows_of_other_sources" not in whole
+    asked = [(DRY, {**span, "source": glob}), (ADA, {**span, "source": glob}), (ADA, {"cutover": True})]
+    for signature, said in asked:
+        [(first, rows)] = done(table, signature, **said)["rows_of_other_sources"].items()
+        assert (first.startswith("parquet:"), first.endswith("/export"), rows) == (True, True, 1)
+    own = done(table, DRY, since=MAY, until=MAY + timedelta(days=2_000))
+    assert list(own["rows_of_other_sources"].values()) == [2, 1]

@@ -83,8 +83,9 @@ def _plain_path(path: str) -> str:
 class Backfill(BaseModel):
     """One backfill, pinned when it begins: whoever repeats the command goes on with exactly this.
 
-    `start`, `end`: offsets per partition; for rows the numbers of the first window and after the last, of partition 0.
-    `window_seconds`, `time_column`, `snapshot` (of an Iceberg source) and `files`: rows only.
+    `start`, `end`: offsets per partition; for rows the numbers of the first window that has any and after the last one,
+    of partition 0, counted from `since`.
+    `window_seconds`, `time_column`, `snapshot` (of an Iceberg source), `files` and `rows_without_time`: rows only.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -98,6 +99,8 @@ class Backfill(BaseModel):
     window_seconds: int = 0
     snapshot: int | None = None
     files: int = 0
+    rows_without_time: int = 0
+    """Rows of the source that are in no window."""
 
     @property
     def ranges(self) -> dict[int, OffsetRange]:
@@ -179,8 +182,3 @@ def place(ledger: Ledger, wanted: Ranges, table: str) -> Placement:
         if end > first:
             within[p] = OffsetRange(max(each.start, first), end)
     return Placement(below, within)
-
-
-def windows_between(since: datetime, until: datetime, seconds: int) -> int:
-    """How many windows of rows there are."""
-    return max(0, -int((since - until).total_seconds() // seconds))

@@ -29,6 +29,7 @@ from tidemark.engine.operate.backfill_plan import (
     check_elsewhere,
     opened_again,
     require_shadow,
+    rows_beside,
     source_of,
     work_of,
 )
@@ -43,7 +44,7 @@ from tidemark.engine.operate.backfill_shadow import (
     under_way,
     windows,
 )
-from tidemark.engine.operate.backfill_source import all_rows, check_time
+from tidemark.engine.operate.backfill_source import all_rows, in_range
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.lease import existing
@@ -205,11 +206,11 @@ def _go_on(
 
 def _foreseen(lake: Lake, work: Work) -> dict[str, Any]:
     opened, plan = work.opened, work.plan
+    told = {"step": "plan", **rows_beside(lake, work)}
     if opened is None:
-        return {"step": "plan", "offsets_in_all": total(plan.ranges)}
+        return {**told, "offsets_in_all": total(plan.ranges)}
     rules = judge_copied(lake, work, all_rows(opened, work.target, work.source, plan))
-    counted = check_time(opened, plan.time_column, plan.since, plan.until)
-    return {"step": "plan", **counted, **told_rules(rules)}
+    return {**told, "rows": in_range(opened, plan).rows, **told_rules(rules)}
 
 
 def _publishable(lake: Lake, work: Work, shadow: TableState) -> dict[str, Any]:
@@ -238,7 +239,8 @@ def _seen(lake: Lake, work: Work, *, publish: bool) -> dict[str, Any]:
         raise _unpublishable(work, told["hinders"], remedy)
     cutover = f"tidemark backfill {contract.table} --cutover"
     then = f"{remedy}, then {cutover}" if "hinders" in told else cutover
-    return {**_summary(compared, loaded), **told, **({} if publish else {"next_step": then})}
+    seen = {**_summary(compared, loaded), **rows_beside(lake, work), **told}
+    return seen if publish else {**seen, "next_step": then}
 
 
 def _left(work: Work, shadow: TableState) -> dict[str, int]:

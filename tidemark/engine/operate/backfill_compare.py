@@ -121,7 +121,7 @@ def _of_source(
 ) -> dict[int, Figures]:
     """By the number of the window; the `first` ones, and the one after them, are told as one."""
     time = time_of(plan.time_column)
-    number = F.greatest(window_number(plan) - F.lit(first), F.lit(0))
+    number = F.greatest(window_number(plan) - F.lit(first), F.lit(0)).cast("int")
     inside = opened.rows.where((time >= F.lit(plan.since)) & (time < F.lit(plan.until))).withColumn(
         _WINDOW, number
     )

@@ -151,8 +151,9 @@ def load_rows(lake: Lake, work: Work, shadow: Contract, run_id: str, pace: Pace)
             return done
         done += rows
         ledger = lake.state(shadow.table).ledger
-        at = ledger.next[0] if ledger else 0
-        pace.say(f"{done:,} rows loaded, {at} of {work.plan.end[0]} windows")
+        first, upto = work.plan.start[0], work.plan.end[0]
+        at = ledger.next[0] if ledger else first
+        pace.say(f"{done:,} rows loaded, {at - first} of {upto - first} windows")
         pace.keep(done, began)
 
 

@@ -4,21 +4,21 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.units import format_duration
 from tidemark.domain.errors import Refused, Stopped
-from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Source, parse_source, place, windows_between
+from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Source, parse_source, place
 from tidemark.domain.ledger.guard import examine
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.maintenance.retention import retention_cut
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.operate.backfill_pace import Pace
-from tidemark.engine.operate.backfill_source import Opened, check_columns, check_time, open_source, time_of
+from tidemark.engine.operate.backfill_source import Opened, check_columns, in_range, open_source, time_of
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.head_rows import head_rows
 
@@ -73,10 +73,16 @@ class Work:
             "source": self.plan.source,
             "from": self.plan.since.isoformat(),
             "to": self.plan.until.isoformat(),
-            **({"offsets": offsets} if self.source.records else {"windows_planned": self.plan.end[0]}),
+            **({"offsets": offsets} if self.source.records else self._windows),
             **({"source_snapshot": self.plan.snapshot} if self.plan.snapshot else {}),
             **({"beyond_retention": cut.isoformat()} if cut and self.plan.since < cut else {}),
         }
+
+    @property
+    def _windows(self) -> dict[str, int]:
+        """Those that are copied one by one: from the first that has a row to the last; and what is in none."""
+        planned = self.plan.end[0] - self.plan.start[0]
+        return {"windows_planned": planned, "rows_without_time": self.plan.rows_without_time}
 
 
 def work_of(
@@ -224,27 +230,27 @@ def _of_rows(lake: Lake, contract: Contract, target: TableState, source: Source,
             next_step="say --time-column NAME, or event_time in the contract",
             table=contract.table,
         )
-    found = check_time(opened, column, since, until)
-    if not found["rows"]:
-        raise Refused(
-            f"{source} has no rows between {since.isoformat()} and {until.isoformat()}",
-            next_step="widen --from and --to, or name another --time-column",
-            rows_without_time=found["rows_without_time"],
-        )
-    width = asked.window_seconds or DAY
     plan = Backfill(
         source=str(source),
         since=since,
         until=until,
-        start={0: 0},
-        end={0: windows_between(since, until, width)},
+        start={},
+        end={},
         epoch=source.epoch(0),
         time_column=column,
-        window_seconds=width,
+        window_seconds=asked.window_seconds or DAY,
         snapshot=opened.snapshot,
         files=opened.files,
     )
-    return Work(contract, target, source, plan, opened)
+    found = in_range(opened, plan)
+    if not found.rows:
+        raise Refused(
+            f"{source} has no rows between {since.isoformat()} and {until.isoformat()}",
+            next_step="widen --from and --to, or name another --time-column",
+            rows_without_time=found.without_time,
+        )
+    pinned = {"start": {0: found.first}, "end": {0: found.upto}, "rows_without_time": found.without_time}
+    return Work(contract, target, source, plan.model_copy(update=pinned), opened)
 
 
 def check_elsewhere(lake: Lake, work: Work) -> None:
@@ -260,17 +266,9 @@ def check_elsewhere(lake: Lake, work: Work) -> None:
         )
     if work.target.head is None:
         return
-    shared = not work.source.records and value_columns(work.target).field(
-        column_parts(work.plan.time_column)[0]
-    )
-    column = work.plan.time_column if shared else "_kafka.timestamp"
-    there, time = (
-        head_rows(lake, work.target),
-        time_of(column),
-    )  # in this order: a column needs a Spark session
-    live = there.where("_kafka.epoch >= 0")
-    inside = live.where((time >= F.lit(work.plan.since)) & (time < F.lit(work.plan.until)))
-    found = inside.agg(F.count("*").alias("n"), F.min(time).cast("string").alias("first")).collect()[0]
+    there = head_rows(lake, work.target)
+    live, time = _in_range(work, there.where("_kafka.epoch >= 0"))
+    found = live.agg(F.count("*").alias("n"), F.min(time).cast("string").alias("first")).collect()[0]
     if found["n"]:
         raise Refused(
             f"{work.contract.table} has {found['n']} rows of its own topic from {found['first']} on, before --to "
@@ -281,8 +279,31 @@ def check_elsewhere(lake: Lake, work: Work) -> None:
             rows=found["n"],
             first=found["first"],
         )
-    if shared:
+    if _has_time(work):
         _check_same_time(work, there)
+
+
+def rows_beside(lake: Lake, work: Work) -> dict[str, dict[str, int]]:
+    """Rows that other backfills from elsewhere have brought into the same time: one export has several spellings."""
+    if work.target.head is None:
+        return {}
+    others = head_rows(lake, work.target).where(f"_kafka.epoch < 0 AND _kafka.epoch <> {work.plan.epoch}")
+    inside, _ = _in_range(work, others)
+    found = dict(map(tuple, inside.groupBy("_kafka.topic").count().collect()))
+    return {"rows_of_other_sources": dict(sorted(found.items()))} if found else {}
+
+
+def _in_range(work: Work, rows: DataFrame) -> tuple[DataFrame, Column]:
+    """Those rows of the table that lie in the range of time, and the time by which they do."""
+    time = time_of(work.plan.time_column if _has_time(work) else "_kafka.timestamp")
+    return rows.where((time >= F.lit(work.plan.since)) & (time < F.lit(work.plan.until))), time
+
+
+def _has_time(work: Work) -> bool:
+    """The table has the column by which windows of rows are cut."""
+    if work.source.records:
+        return False
+    return value_columns(work.target).field(column_parts(work.plan.time_column)[0]) is not None
 
 
 def _check_same_time(work: Work, there: DataFrame) -> None:

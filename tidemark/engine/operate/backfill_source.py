@@ -134,7 +134,7 @@ def _rows(
 def window_number(plan: Backfill) -> Column:
     """The number of the window that a row lies in."""
     passed = F.unix_micros(time_of(plan.time_column).cast("timestamp")) - F.unix_micros(F.lit(plan.since))
-    return F.floor(passed / F.lit(plan.window_seconds * 1_000_000)).cast("int")
+    return F.call_function("div", passed, F.lit(plan.window_seconds * 1_000_000))
 
 
 def time_of(path: str) -> Column:
@@ -165,24 +165,36 @@ def _provenance(opened: Opened, source: Source, plan: Backfill, number: Column) 
     )
 
 
-def check_time(opened: Opened, path: str, since: datetime, until: datetime) -> dict[str, int]:
-    """How many rows lie in the range of time, and how many have no time and so in no window.
+@dataclass(frozen=True, slots=True)
+class InRange:
+    """What a source has in a range of time: rows, in windows [`first`, `upto`); those without a time are in none."""
+
+    rows: int
+    without_time: int
+    first: int
+    upto: int
+
+
+def in_range(opened: Opened, plan: Backfill) -> InRange:
+    """The rows of the source in the plan's range of time.
 
     Raises:
         Refused: there is no such column of a time type.
     """
     kind: ColumnType | None = opened.columns
-    for part in column_parts(path):
+    for part in column_parts(plan.time_column):
         field = kind.field(part) if isinstance(kind, Struct) else None
         kind = field.type if field else None
     if kind not in {Primitive("timestamp"), Primitive("timestamptz"), Primitive("date")}:
-        raise Refused(f"{path} is no column of a time in the source", next_step="--time-column NAME")
-    time = time_of(path)
-    inside = (time >= F.lit(since)) & (time < F.lit(until))
-    found = opened.rows.agg(F.count_if(inside).alias("n"), F.count_if(time.isNull()).alias("none")).collect()[
-        0
-    ]
-    return {"rows": found["n"], "rows_without_time": found["none"]}
+        raise Refused(
+            f"{plan.time_column} is no column of a time in the source", next_step="--time-column NAME"
+        )
+    time = time_of(plan.time_column)
+    inside = (time >= F.lit(plan.since)) & (time < F.lit(plan.until))
+    number = F.when(inside, window_number(plan))
+    figures = (F.count_if(inside), F.count_if(time.isNull()), F.min(number), F.max(number))
+    [(rows, without, first, last)] = opened.rows.agg(*figures).collect()
+    return InRange(rows, without, first or 0, last + 1 if rows else 0)
 
 
 def _columns(schema: StructType) -> Struct:
