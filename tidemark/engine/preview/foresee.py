@@ -17,6 +17,7 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.quality_fit import rule_faults
 from tidemark.engine.ingest.ready import made_anew
+from tidemark.engine.look.headroom import compacted
 from tidemark.engine.look.tables import asked
 from tidemark.engine.marts import read_project
 from tidemark.engine.preview.sample import sample as take_sample
@@ -230,8 +231,19 @@ def _with_key(lake: Lake, contract: Contract, found: Foresight, columns: Struct)
     if fault is not None:
         return prevented(found, "key", fault)
     untold = ", ".join(untold_keys(lake, contract, columns))
-    finding = f"upsert: `key` does not tell {untold}, so tombstones name no row and go to the quarantine"
-    return replace(found, findings=(*found.findings, finding)) if untold else found
+    why = _unnamed(lake, contract) if untold else None
+    if why is None:
+        return found
+    return replace(found, findings=(*found.findings, f"upsert: `key` does not tell {untold}{why}"))
+
+
+def _unnamed(lake: Lake, contract: Contract) -> str | None:
+    """What comes of tombstones whose key names no row; None where a delete is before each, which does."""
+    if contract.value.envelope != "debezium":
+        return ", so tombstones name no row and go to the quarantine"
+    if not compacted(lake.platform.kafka[contract.cluster], contract.topic):
+        return None
+    return f", and {contract.topic} is compacted: a delete of which Kafka keeps the tombstone alone deletes no row"
 
 
 def prevented(found: Foresight, kind: str, reason: str) -> Foresight:

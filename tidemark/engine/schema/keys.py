@@ -73,13 +73,13 @@ def key_fault(lake: Lake, contract: Contract, table: Struct) -> str | None:
 
 
 def untold_keys(lake: Lake, contract: Contract, table: Struct) -> list[str]:
-    """Columns of the upsert key that no tombstone's key fills; Debezium's need none, each follows a delete.
+    """Columns of the upsert key that no tombstone's key fills.
 
     Raises:
         Stopped: `misconfigured`, as `key_decoding`.
         Outage: `registry_down`.
     """
-    if contract.upsert is None or contract.value.envelope == "debezium":
+    if contract.upsert is None:
         return []
     key = key_decoding(lake, contract, table)
     told = {KAFKA_COLUMN.name, *(key.columns if key else ())}
