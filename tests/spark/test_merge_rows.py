@@ -25,9 +25,8 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_columns, upsert_table_of
 from tidemark.engine.access.spark import checkpointed, connect
 from tidemark.engine.decode.unavailable_values import is_unknown, may_be_unknown
-from tidemark.engine.merge.event import DELETE, KEY, KIND, NEW, ORIGIN, ROW, STORED, UPSERT
+from tidemark.engine.merge.event import DELETE, KEY, KIND, NEW, ORIGIN, ROW, STORED
 from tidemark.engine.merge.rows import events, reduced, remembered, to_remember
-from tidemark.engine.merge.tally import counted
 from tidemark.engine.merge.upsert_columns import UpsertColumns
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -145,31 +144,6 @@ def apply(row, stored):
         stored[key] = (*(row[name] for name in names), row[KIND] == DELETE)
     elif row["action"] == "delete":
         del stored[key]
-
-
-def test_a_merge_is_light_by_the_bytes_of_the_rows_that_it_changes(spark):
-    """Given ten thousand winners, when they are to be updated, then it is their texts that make them heavy; inserts, which no MERGE sees, weigh nothing, and deletes something though they have no row."""
-
-    def weighed(action, width):
-        row = f"repeat('x', {width}), X'00', parse_json('{{}}'), map('a', 1), array(struct(now()))"
-        gone = action == "delete"
-        winners = spark.range(10_000).selectExpr(
-            f"named_struct('k0', id) AS {KEY}",
-            f"struct({'NULL' if gone else row}) AS {ROW}",
-            f"'{DELETE if gone else UPSERT}' AS {KIND}",
-            f"{NEW} AS {ORIGIN}",
-            f"'{action}' AS action",
-            "1L AS news",
-            "true AS stored",
-            "false AS marked",
-        )
-        return counted(winners, others=False, weighed=True)
-
-    heavy, light = weighed("update", 10_000), weighed("update", 5_000)
-    assert (heavy.update, heavy.bytes) == (10_000, pytest.approx(100_000_000, rel=0.2))
-    assert (heavy.light, light.light) == (False, True)
-    assert weighed("insert", 10_000).bytes == 0
-    assert weighed("delete", 0).bytes > 1_000_000
 
 
 WORDS = "__debezium_unavailable_value"

@@ -44,7 +44,7 @@ def stage_merge(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
     truncates = batch.truncates > 0 and bool(plan.state.rows)
     if batch.is_alone and not batch.truncated and not plan.current.remembers:
         return _stage_alone(lake, plan, batch)
-    tally = counted(batch.winners, others=plan.current.remembers, weighed=not batch.is_alone)
+    tally = counted(batch.winners, others=plan.current.remembers)
     erased = _others_before(lake, plan, batch) if truncates else 0
     remembered = plan.remembered
     if plan.current.remembers and tally.to_remember:
@@ -57,7 +57,7 @@ def stage_merge(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
         snapshots.append(branch_head(lake, plan.attempt))
     else:
         if tally.update or tally.delete or truncates:
-            _merge(lake, plan, batch, truncates=truncates, light=tally.light)
+            _merge(lake, plan, batch, truncates=truncates)
             snapshots.append(branch_head(lake, plan.attempt))
             pause_point("merged")
         if tally.insert:
@@ -110,7 +110,7 @@ def _staged(
     )
 
 
-def _merge(lake: Lake, plan: MergePlan, batch: Batch, *, truncates: bool, light: bool) -> None:
+def _merge(lake: Lake, plan: MergePlan, batch: Batch, *, truncates: bool) -> None:
     """One MERGE on the key alone: wherever the row lies, it is found, and moves when its partition changes."""
     shape = plan.shape
     rows = batch.winners.where(F.col("action").isin("update", "delete"))
@@ -122,9 +122,8 @@ def _merge(lake: Lake, plan: MergePlan, batch: Batch, *, truncates: bool, light:
         then = f"UPDATE SET {SOFT_COLUMN.name} = true" if plan.current.soft else "DELETE"
         rest = f"WHEN NOT MATCHED BY SOURCE AND {late} THEN {then}"
     with temp_view(_rows(rows, shape), "merge") as view:
-        hint = f"/*+ BROADCAST({view}) */" if light and not truncates else ""
         rows.sparkSession.sql(
-            f"MERGE INTO {branch_identifier(lake, plan.attempt)} t USING (SELECT {hint} * FROM {view}) s ON {on} "
+            f"MERGE INTO {branch_identifier(lake, plan.attempt)} t USING {view} s ON {on} "
             f"WHEN MATCHED AND s.{_ACTION} = 'delete' THEN DELETE "
             f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{c} = s.{c}' for c in _columns(shape))} {rest}"
         )

@@ -5,21 +5,16 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, cast
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.ledger.merge_ledger import Changes
 from tidemark.engine.ingest.observe import Observed
 from tidemark.engine.merge.batch import Batch
-from tidemark.engine.merge.event import DELETE, KEY, KIND, NEW, ORIGIN, ROW, UPSERT
+from tidemark.engine.merge.event import DELETE, KIND, NEW, ORIGIN, UPSERT
 from tidemark.engine.merge.orderless import OTHERS
 
-BROADCAST = 64_000_000
-"""Bytes of rows up to which each task of a MERGE gets all of them: the server holds them several times over."""
-_PER_ROW = 100
-"""Bytes that a row takes beside its values."""
-_ONE_OF = 16
-_NONE_STORED = {"stored": False, "marked": False, "others": 0, "bytes": 0}
+_NONE_STORED = {"stored": False, "marked": False, "others": 0}
 GROUPS: Mapping[str, Mapping[str, Any]] = {
     f"{action or 'none'}_{kind}_{origin}": {"action": action, KIND: kind, ORIGIN: origin, **_NONE_STORED}
     for action, kind, origin in product(("insert", None), (UPSERT, DELETE), (NEW, "other"))
@@ -40,20 +35,12 @@ class Tally:
     absent: int = 0
     stale: int = 0
     to_remember: int = 0
-    bytes: int = 0
-    """Of the rows to update and delete with their keys, estimated from the text of some of them."""
-
-    @property
-    def light(self) -> bool:
-        """So few bytes to update and delete that each task may get them, and the table itself is not shuffled."""
-        return self.bytes <= BROADCAST
 
     def add(self, group: Mapping[str, Any]) -> None:
         """Count winners that are alike."""
         keys, new, gone = group["n"], group[ORIGIN] == NEW, group[KIND] == DELETE
         action = group["action"]
         self.to_remember += group["others"]
-        self.bytes += group["bytes"]
         if action:
             setattr(self, action, getattr(self, action) + keys)
         if not new:
@@ -85,25 +72,15 @@ class Tally:
         )
 
 
-def counted(winners: DataFrame, *, others: bool, weighed: bool = False) -> Tally:
-    """By a pass over the winners; `others`: with the places that must be remembered beside them.
-
-    `weighed`: with bytes, for which the pass needs whole rows.
-    """
+def counted(winners: DataFrame, *, others: bool) -> Tally:
+    """By a pass over the winners; `others`: with the places that must be remembered beside them."""
     tally = Tally()
     groups = winners.groupBy("action", KIND, ORIGIN, "stored", "marked")
     more = F.sum(F.size(OTHERS)) if others else F.lit(0)
-    weight = F.coalesce(F.sum(_size()) * _ONE_OF, F.lit(0)) if weighed else F.lit(0)
     counts = F.count("*").alias("n"), F.sum("news").alias("news"), more.alias("others")
-    for group in groups.agg(*counts, weight.alias("bytes")).collect():
+    for group in groups.agg(*counts).collect():
         tally.add(group.asDict())
     return tally
-
-
-def _size() -> Column:
-    """Bytes of one in `_ONE_OF` winners that update or delete."""
-    chosen = F.col("action").isin("update", "delete") & (F.pmod(F.xxhash64(KEY), F.lit(_ONE_OF)) == 0)
-    return F.when(chosen, F.octet_length(F.struct(KEY, ROW).cast("string")) + _PER_ROW)
 
 
 def counting(winners: DataFrame, observation: Observed) -> DataFrame:
