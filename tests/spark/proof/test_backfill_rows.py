@@ -94,5 +94,5 @@ def test_rows_that_another_source_has_brought_into_the_same_time_are_told(lakeho
     for signature, said in asked:
         [(first, rows)] = done(table, signature, **said)["rows_of_other_sources"].items()
         assert (first.startswith("parquet:"), first.endswith("/export"), rows) == (True, True, 1)
-    own = done(table, DRY, since=MAY, until=MAY + timedelta(days=2_000))
+    own = done(table, since=MAY, until=MAY + timedelta(days=2_000))
     assert list(own["rows_of_other_sources"].values()) == [2, 1]

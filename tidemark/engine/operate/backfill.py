@@ -206,7 +206,8 @@ def _go_on(
 
 def _foreseen(lake: Lake, work: Work) -> dict[str, Any]:
     opened, plan = work.opened, work.plan
-    told = {"step": "plan", **rows_beside(lake, work)}
+    beside = {} if work.source.kind == "own" else rows_beside(lake, work)  # that dry run needs no Spark
+    told = {"step": "plan", **beside}
     if opened is None:
         return {**told, "offsets_in_all": total(plan.ranges)}
     rules = judge_copied(lake, work, all_rows(opened, work.target, work.source, plan))
