@@ -133,7 +133,7 @@ def reads(monkeypatch):
             kafka=lambda _: admin,
         )
         monkeypatch.setattr(module, "PATIENCE", 0.2)
-        monkeypatch.setattr(module, "_compacted", lambda *_: False)
+        monkeypatch.setattr(module, "compacted", lambda *_: False)
         return survey(lake, "orders", "main", 10)
 
     return made

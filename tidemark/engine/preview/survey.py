@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource
 
 from tidemark.domain.columns.types import BINARY, STRING, Field, Struct
 from tidemark.domain.config.contract import Contract
@@ -33,6 +32,7 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.decode.shipped.connect_json import opened
 from tidemark.engine.decode.shipped.debezium_json import META
 from tidemark.engine.decode.shipped.json_values import JsonFault, parse
+from tidemark.engine.look.headroom import compacted
 from tidemark.engine.preview.json_inference import infer
 from tidemark.engine.preview.newest_offsets import newest
 from tidemark.engine.preview.record_types import Typed, events_for, framed, told, typed
@@ -88,7 +88,7 @@ def survey(lake: Lake, topic_name: str, cluster: str, records: int) -> Seen:
         sizes=sizes,
         keys=_keys(found, rows),
         key_format=_key_format(lake, topic_name, cluster, found, columns or Struct(())),
-        compacted=_compacted(lake, topic_name, cluster),
+        compacted=compacted(lake.platform.kafka[cluster], topic_name) or False,
         json_text=json_text_columns(rows, columns or Struct(())),
         largest=max((len(v) for v in values), default=0),
         reasons=reasons,
@@ -318,16 +318,6 @@ def _key_format(
     names = {field.name for field in columns.fields}
     fits = len(payloads) == len(keys) and all(isinstance(p, dict) and p.keys() <= names for p in payloads)
     return "json" if fits else None
-
-
-def _compacted(lake: Lake, topic: str, cluster: str) -> bool:
-    admin = AdminClient({**lake.platform.kafka[cluster].client_properties(), "log_level": 0})
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    try:
-        policy = admin.describe_configs([resource])[resource].result(timeout=10)["cleanup.policy"].value
-    except (KafkaException, TimeoutError, KeyError):
-        return False  # not everyone may see it, and nothing but a note depends on it
-    return "compact" in str(policy)
 
 
 def _table(lake: Lake, topic: str) -> str:
