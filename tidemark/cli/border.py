@@ -29,7 +29,7 @@ from tidemark.services.ports import without_proxy
 FINDING = 1
 BAD_USE = 2
 INTERRUPTED = 130
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _CLOSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
 """A folder that is another user's, is mounted to be read alone, or is a file: of the machine, not a fault of ours."""
 _FOUND = (Stopped, Outage, Overtaken, ServiceFailed, DownloadFailed)
@@ -129,7 +129,7 @@ def report(error: Exception, *, as_json: bool) -> int:
             next_step="let this user read and write there, or name another folder: TIDEMARK_HOME, TIDEMARK_CONTRACTS, "
             "DAGSTER_HOME, --out",
         )
-    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+    if isinstance(error, OSError) and error.errno in _FULL:
         where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
         error = Refused(
             f"this machine takes no more: {where}{error.strerror}",

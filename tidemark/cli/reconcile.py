@@ -99,10 +99,10 @@ def _numbers(each: Count) -> tuple[int, ...]:
 
 
 def _told(runs: Runs) -> str:
-    """Half-open runs as the offsets they hold."""
+    """Half-open runs as the offsets they hold; 0 is one of these."""
     named = [f"{a}" if b == a + 1 else f"{a}–{b - 1}" for a, b in runs[:SHOWN]]
     more = [f"and {len(runs) - SHOWN} more"] if len(runs) > SHOWN else []
-    return ", ".join([*named, *more]) or "0"
+    return ", ".join([*named, *more]) or "–"
 
 
 def _remarks(found: Reconciliation) -> None:
@@ -135,6 +135,11 @@ def _remarks(found: Reconciliation) -> None:
         f"{found.seconds:.1f} s, {found.records / max(found.reading, 0.001):,.0f}/s from Kafka",
         style="green" if found.sound else "red",
     )
+    lost = next(((each.partition, *each.gaps[0]) for each in found.counts if each.gaps), None)
+    if lost:
+        partition, first, upto = lost
+        again = f"tidemark replay {found.table} --partition {partition} --from {first} --to {upto} --reason …"
+        say.print(f"Next: {again} reads the first of them again", soft_wrap=True)
 
 
 def _gaps(each: Count) -> Runs:

@@ -142,8 +142,9 @@ REMEDIES: dict[State, Remedy] = {
         "Nothing was written; what Kafka still holds can be loaded again, and the other tables go on.",
     ),
     "ledger_missing": Remedy(
-        "The table is there, but no snapshot of it carries Tidemark's ledger.",
-        "roll back to a snapshot that has it, or tidemark accept {table} --first-load --reason …",
+        "The table is there, but its history carries no ledger of Tidemark's.",
+        "take it back to a snapshot that has it; or tidemark accept {table} --first-load --reason …: what Kafka still "
+        "has comes beside its rows, so empty it first where these are of the same records",
         "Its rows stay as they are, and nothing was read, so nothing came twice.",
     ),
     "table_incompatible": Remedy(

@@ -308,8 +308,8 @@ def test_an_upsert_table_is_maintained_with_its_topic_and_nothing_unmerged_goes(
         maintain_now(lakehouse.lake, table.contract, ("snapshot_expiry",), Signature("ada", "a test"))
     said = str(stopped.value)
     assert (stopped.value.state, stopped.value.table) == ("ledger_missing", table.name)
-    assert f"{table.name} retention: ledger_missing: Looked through 1 snapshots and the tag." in said
-    assert (said.count("no snapshot of it carries"), said.count("Next: ")) == (1, 1), said
+    assert f"{table.name} retention: ledger_missing: Looked through main and the tag." in said
+    assert (said.count("its history carries no ledger"), said.count("Next: ")) == (1, 1), said
 
 
 def only_the_newest_is_left(table):

@@ -18,7 +18,8 @@ from tidemark.domain.errors import Outage, Overtaken, Refused, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import ACT_PROPERTY, BATCH_PROPERTY, LEDGER_PROPERTY, Ledger
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import ACCEPTED, HELD_BATCH, OWNED, PAUSED, RESUMED, made_at
+from tidemark.engine.access.snapshots import made_at
+from tidemark.engine.access.table_state import ACCEPTED, HELD_BATCH, OWNED, PAUSED, RESUMED
 from tidemark.engine.look import headroom
 from tidemark.engine.operate import accept as accepting
 from tidemark.engine.operate import pause as pausing

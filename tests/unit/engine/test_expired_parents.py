@@ -19,7 +19,8 @@ from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.domain.ledger.merge_plan import Merge, plan_merge
 from tidemark.engine.access import metadata_files
 from tidemark.engine.access.metadata_files import MetadataFiles, commit
-from tidemark.engine.access.table_state import OWNED, follows_another, read_state
+from tidemark.engine.access.snapshots import follows_another
+from tidemark.engine.access.table_state import OWNED, read_state
 from tidemark.engine.merge.pair import read_history
 from tidemark.engine.table.branch import ref_at
 

@@ -78,7 +78,11 @@ def test_a_table_replaced_by_an_empty_one_is_loaded_once_that_is_accepted(
     """Given a loaded table that was replaced, when it is run, then its tag tells that it was loaded; accepted, it begins anew."""
     _replace(lake, "shop.orders")
     assert _stops(lake, contract, known=False) == "ledger_missing"
-    accept(lake, contract, "first-load", ANN)
+    had = lake.catalog.load_table("shop.orders").metadata.snapshots[-1].snapshot_id
+    with pytest.raises(Stopped, match=rf"set_current_snapshot\('shop.orders', {had}\)"):
+        lake.state("shop.orders")
+    told = accept(lake, contract, "first-load", ANN)
+    assert (told.arguments["rows_beside"], told.arguments["start"]) == (0, {0: 0})
     state = lake.state("shop.orders")
     assert state.ledger is not None
     assert (state.ledger.kind, state.ledger.next, state.rows) == ("first", {0: 0}, 0)

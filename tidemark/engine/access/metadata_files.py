@@ -20,7 +20,7 @@ from pyiceberg.table.snapshots import MetadataLogEntry, Snapshot, SnapshotLogEnt
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import UTF8, IcebergBaseModel
 
-from tidemark.engine.access.table_state import ledger_size
+from tidemark.engine.access.snapshots import ledger_size
 
 Entry = TypeVar("Entry", SnapshotLogEntry, MetadataLogEntry)
 

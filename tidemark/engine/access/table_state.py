@@ -4,10 +4,9 @@ The newest receipt among main's ancestors is the authority; the tag only helps w
 (docs/concepts.md, The ledger).
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 
 from pyiceberg.catalog import Catalog
@@ -15,13 +14,12 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.table.snapshots import Snapshot
 
 from tidemark.domain.columns.shape import Shape
 from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY, Struct
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import (
-    ACT_PROPERTY,
     BATCH_PROPERTY,
     BRANCH_PREFIX,
     LEDGER_PROPERTY,
@@ -30,6 +28,17 @@ from tidemark.domain.ledger.ledger import (
 )
 from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
 from tidemark.engine.access.iceberg_types import columns_of
+from tidemark.engine.access.snapshots import (
+    age,
+    follows_another,
+    is_compaction,
+    is_receipt,
+    ledger_of,
+    made_at,
+    merge_ledger_of,
+    planned_head,
+    summary_of,
+)
 from tidemark.engine.access.table_shape import partitioned_alike, schema_at, shape_of
 
 OWNED = "tidemark.topic"
@@ -45,8 +54,6 @@ ACCEPTED = "tidemark.accepted"
 """Who let a batch through last, in which run: what the operations log may yet lack."""
 SOURCE_SNAPSHOT = "source-snapshot-id"
 """Iceberg's own: of a snapshot that was picked, where it comes from."""
-_TAKEN_AWAY = frozenset({"deleted-data-files", "removed-delete-files"})
-"""Iceberg's own: in the summary of a snapshot that left out files of its parent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +182,15 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
 
 
 def ledger_missing(metadata: TableMetadata, table: str) -> Stopped:
-    """What stops a table that was loaded, and has no receipt."""
-    return Stopped(
-        "ledger_missing", table, f"Looked through {len(metadata.snapshots)} snapshots and the tag."
+    """What stops a table that was loaded, and has no receipt on main; the newest elsewhere is named."""
+    receipt = max(filter(is_receipt, metadata.snapshots), key=made_at, default=None)
+    snapshot = receipt and receipt.snapshot_id
+    back = (
+        f" Snapshot {snapshot} has it: CALL system.set_current_snapshot('{table}', {snapshot})."
+        if snapshot
+        else ""
     )
+    return Stopped("ledger_missing", table, f"Looked through main and the tag.{back}")
 
 
 def require_whole(metadata: TableMetadata, table: str, catalog: str) -> None:
@@ -195,11 +207,6 @@ def require_whole(metadata: TableMetadata, table: str, catalog: str) -> None:
             return
         if not is_compaction(snapshot):
             newer.append(snapshot)
-
-
-def is_compaction(snapshot: Snapshot) -> bool:
-    """Whether it only rewrote files: they hold the same rows."""
-    return snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE
 
 
 def _require_no_half(
@@ -248,12 +255,6 @@ def receipts_of_halves(metadata: TableMetadata) -> dict[int, Snapshot]:
             found[below.snapshot_id] = receipt
             below = there.get(below.parent_snapshot_id or 0)
     return found
-
-
-def planned_head(receipt: Snapshot) -> int | None:
-    """The head that a replay or cutover was planned at, as its receipt says; None for any other receipt."""
-    says = json.loads(summary_of(receipt).get(ACT_PROPERTY, "{}"))
-    return says.get("before") if says.get("verb") in {"replay", "backfill"} else None
 
 
 def is_of_batch(metadata: TableMetadata, snapshot: Snapshot) -> bool:
@@ -309,20 +310,6 @@ def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snap
         snapshot_id = passed[snapshot_id].parent_snapshot_id
 
 
-def follows_another(snapshot: Snapshot) -> bool:
-    """Whether one came before it: where PyIceberg expires the parent, it takes that name away.
-
-    A root has just what it added, also that of a table that was replaced.
-    """
-    if snapshot.parent_snapshot_id is not None or is_compaction(snapshot):
-        return True
-    told = summary_of(snapshot)
-    if not _TAKEN_AWAY.isdisjoint(told):
-        return True
-    added = {files: told.get(f"added-{files}", "0") for files in ("data-files", "delete-files")}
-    return any(told.get(f"total-{files}", count) != count for files, count in added.items())
-
-
 def is_undone(metadata: TableMetadata, snapshot_id: int) -> bool:
     """Whether the snapshot is there, and not among main's ancestors.
 
@@ -335,17 +322,7 @@ def is_undone(metadata: TableMetadata, snapshot_id: int) -> bool:
         last = each
     if found is None or last is None or not follows_another(last):
         return found is not None
-    return _age(found) > _age(last)
-
-
-def is_receipt(snapshot: Snapshot | None) -> bool:
-    """Whether a snapshot carries a ledger."""
-    return LEDGER_PROPERTY in summary_of(snapshot)
-
-
-def ledger_size(snapshot: Snapshot | None) -> int:
-    """Letters of the ledger that a snapshot carries: hundreds of partitions make tens of thousands."""
-    return len(summary_of(snapshot).get(LEDGER_PROPERTY, ""))
+    return age(found) > age(last)
 
 
 def receipts(metadata: TableMetadata) -> Iterator[Snapshot]:
@@ -369,31 +346,4 @@ def newest_receipt(metadata: TableMetadata) -> Snapshot | None:
     tagged = metadata.snapshot_by_id(tag.snapshot_id)
     if tagged is None or not is_receipt(tagged):
         return None
-    return tagged if _age(tagged) <= _age(last) else None
-
-
-def _age(snapshot: Snapshot) -> tuple[int, int]:
-    """Sorts snapshots as they were made; format 1 knows no sequence numbers."""
-    return snapshot.sequence_number or 0, snapshot.timestamp_ms
-
-
-def ledger_of(receipt: Snapshot, table: str) -> Ledger:
-    """The ledger that a receipt carries."""
-    return Ledger.from_json(summary_of(receipt)[LEDGER_PROPERTY], table=table)
-
-
-def merge_ledger_of(receipt: Snapshot, table: str) -> MergeLedger:
-    """The ledger that a receipt of an upsert table carries."""
-    return MergeLedger.from_json(summary_of(receipt)[LEDGER_PROPERTY], table=table)
-
-
-def made_at(snapshot: Snapshot) -> datetime:
-    """When a snapshot was made, by the clock of whoever made it."""
-    return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
-
-
-def summary_of(snapshot: Snapshot | None) -> Mapping[str, str]:
-    """A snapshot's summary as plain text; empty for None."""
-    if snapshot is None or snapshot.summary is None:
-        return {}
-    return snapshot.summary.additional_properties
+    return tagged if age(tagged) <= age(last) else None

@@ -15,7 +15,8 @@ from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY
 from tidemark.domain.ledger.offsets import total
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import TableState, summary_of
+from tidemark.engine.access.snapshots import summary_of
+from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.records import DETAIL, FATE, VALUE
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.observe import EventTime, Observed, evidence, observed

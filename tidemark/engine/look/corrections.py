@@ -16,7 +16,8 @@ from tidemark.domain.lineage.marts import Mart
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import ancestors, load, summary_of
+from tidemark.engine.access.snapshots import summary_of
+from tidemark.engine.access.table_state import ancestors, load
 from tidemark.engine.table.properties import set_properties
 
 MADE_OF = "tidemark.made-of"

@@ -15,7 +15,8 @@ from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.times import iso
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import load, summary_of
+from tidemark.engine.access.snapshots import summary_of
+from tidemark.engine.access.table_state import load
 from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, covered, require_columns, standing
 from tidemark.engine.table.settle import pending
 

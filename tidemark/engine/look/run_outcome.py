@@ -8,7 +8,8 @@ from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, NOTHING, add_up
 from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import ledger_of, load, newest_receipt, receipts, summary_of
+from tidemark.engine.access.snapshots import ledger_of, summary_of
+from tidemark.engine.access.table_state import load, newest_receipt, receipts
 
 
 def outcome_of(lake: Lake, contract: Contract, run_id: str, error: Mapping[str, Any]) -> Outcome:

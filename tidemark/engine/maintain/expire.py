@@ -21,7 +21,8 @@ from tidemark.domain.maintenance.snapshot_keep import Keep, Ref, Snap, fitting, 
 from tidemark.domain.plan.table_properties import GC_ENABLED
 from tidemark.domain.times import DAY_MS
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import is_receipt, ledger_size, load, summary_of
+from tidemark.engine.access.snapshots import is_receipt, ledger_size, summary_of
+from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.conflicts import Conflicts
 from tidemark.engine.maintain.foreign_retention import is_aside, out_of_the_way

@@ -31,15 +31,13 @@ from tidemark.domain.maintenance.retention import (
 from tidemark.domain.plan.contract_record import remembered
 from tidemark.domain.times import moment
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.snapshots import is_compaction, ledger_of, summary_of
 from tidemark.engine.access.table_state import (
     ancestors,
-    is_compaction,
     is_undone,
     ledger_missing,
-    ledger_of,
     load,
     newest_receipt,
-    summary_of,
     upsert_of,
 )
 from tidemark.engine.faults import pause_point

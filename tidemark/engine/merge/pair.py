@@ -28,21 +28,17 @@ from tidemark.domain.ledger.merge_plan import (
 from tidemark.domain.maintenance.retention import Taken, expired_before, taken
 from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.snapshots import follows_another, is_receipt, ledger_of, made_at, summary_of
 from tidemark.engine.access.table_shape import partitioned_alike, schema_at
 from tidemark.engine.access.table_state import (
     TableState,
     ancestors,
-    follows_another,
-    is_receipt,
     is_undone,
     ledger_missing,
-    ledger_of,
     load,
-    made_at,
     newest_receipt,
     read_state,
     require_whole,
-    summary_of,
 )
 
 

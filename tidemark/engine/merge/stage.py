@@ -11,8 +11,8 @@ from tidemark.domain.config.upsert import SOFT_COLUMN
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.merge_ledger import Changes
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.snapshots import summary_of
 from tidemark.engine.access.spark import temp_view
-from tidemark.engine.access.table_state import summary_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.observe import Observed
 from tidemark.engine.merge.batch import Batch, target

@@ -73,19 +73,23 @@ def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operati
             next_step="register one for its values, then accept again",
             table=contract.table,
         )
-    if state.exists and not state.owned:
-        check_fit(state, contract, wanted)
+    if not state.exists:
 
-    def load(act: str) -> None:
-        if not state.exists:
+        def make(act: str) -> None:
             prepare(lake, contract, topic, wanted, signature.run_id, act=act)
-            return
-        start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
-        epoch = first_epoch(lake, contract, start, _unused_epoch(lake, contract, state))
-        ledger = first_ledger(contract, topic, start, signature.run_id, epoch=epoch)
+
+        return _done(lake, contract, state, signature, "first-load", {}, make)
+    if not state.owned:
+        check_fit(state, contract, wanted)
+    start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
+    epoch = first_epoch(lake, contract, start, _unused_epoch(lake, contract, state))
+    ledger = first_ledger(contract, topic, start, signature.run_id, epoch=epoch)
+    beside = {"rows_beside": state.live_rows, "start": start, "epoch": epoch}
+
+    def begin(act: str) -> None:
         publish_receipt(lake, contract, state, ledger, act=act)
 
-    return _done(lake, contract, state, signature, "first-load", {}, load)
+    return _done(lake, contract, state, signature, "first-load", beside, begin)
 
 
 def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operation:

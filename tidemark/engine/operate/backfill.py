@@ -16,7 +16,8 @@ from tidemark.domain.ledger.backfill import BACKFILL, CUTOVER, Backfill, Cutover
 from tidemark.domain.ledger.offsets import OffsetRange, total, waiting
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import TableState, ledger_of, made_at
+from tidemark.engine.access.snapshots import ledger_of, made_at
+from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
 from tidemark.engine.operate.backfill_compare import Compared, compare_windows
 from tidemark.engine.operate.backfill_cutover import attempt_cutover, cutover_id, published
@@ -234,7 +235,7 @@ def _seen(lake: Lake, work: Work, *, publish: bool) -> dict[str, Any]:
     told: dict[str, Any] = {"hinders": misfits} if misfits else {}
     remedy = _remedy(work) if misfits else RULES_REMEDY
     compared = [] if misfits else _compared(lake, work, loaded)
-    if not misfits and not work.source.records:
+    if loaded and not misfits and not work.source.records:
         told = told_rules(judge_copied(lake, work, shadow_rows(lake, contract, work.target, work.plan.epoch)))
     if publish and "hinders" in told:
         raise _unpublishable(work, told["hinders"], remedy)

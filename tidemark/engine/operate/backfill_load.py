@@ -18,7 +18,8 @@ from tidemark.domain.plan.meanings import MEANINGS
 from tidemark.domain.plan.schema_plan import WriterColumns, plan_schema
 from tidemark.domain.plan.table_properties import asked_for
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import TableState, summary_of
+from tidemark.engine.access.snapshots import summary_of
+from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.microbatch import microbatch
 from tidemark.engine.operate.backfill_pace import Pace

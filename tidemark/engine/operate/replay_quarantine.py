@@ -163,8 +163,8 @@ def _ended_between(contract: Contract, total: _Tally, error: TidemarkError) -> S
     return Stopped(
         "failed",
         contract.table,
-        f"{total.moved} records were moved by {len(total.snapshots)} commits and are rows now, the others wait as they "
-        f"did: {error.message}",
+        f"at least {total.moved} records were moved by {len(total.snapshots)} commits and are rows now, what is left "
+        f"waits as it did: {error.message}",
         topic=contract.topic,
         cluster=contract.cluster,
         next_step=f"{error.next_step}; {again}" if error.next_step else again,

@@ -32,18 +32,14 @@ from tidemark.domain.ledger.settlement import Settlement, taken_back
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
+from tidemark.engine.access.snapshots import is_compaction, is_receipt, ledger_of, made_at, planned_head
 from tidemark.engine.access.table_state import (
     PAUSED,
     RESUMED,
     TableState,
     ancestors,
-    is_compaction,
     is_of_batch,
-    is_receipt,
-    ledger_of,
     load,
-    made_at,
-    planned_head,
     receipts_of_halves,
 )
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled

@@ -17,7 +17,6 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.quality_fit import rule_faults
 from tidemark.engine.ingest.ready import made_anew
-from tidemark.engine.look.headroom import compacted
 from tidemark.engine.look.tables import asked
 from tidemark.engine.marts import read_project
 from tidemark.engine.preview.sample import sample as take_sample
@@ -81,6 +80,7 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
         if not state.exists and (missing := gone(lake, contract.table)):
             raise missing
         if state.exists and state.ledger is None and lake.loaded(contract.table):
+            lake.state(contract.table)  # of one of ours it says where the ledger was looked for
             raise replaced(contract)
         plan: SchemaPlan | None = None
         if not state.exists:
@@ -231,19 +231,15 @@ def _with_key(lake: Lake, contract: Contract, found: Foresight, columns: Struct)
     if fault is not None:
         return prevented(found, "key", fault)
     untold = ", ".join(untold_keys(lake, contract, columns))
-    why = _unnamed(lake, contract) if untold else None
-    if why is None:
+    if not untold:
         return found
-    return replace(found, findings=(*found.findings, f"upsert: `key` does not tell {untold}{why}"))
-
-
-def _unnamed(lake: Lake, contract: Contract) -> str | None:
-    """What comes of tombstones whose key names no row; None where a delete is before each, which does."""
-    if contract.value.envelope != "debezium":
-        return ", so tombstones name no row and go to the quarantine"
-    if not compacted(lake.platform.kafka[contract.cluster], contract.topic):
-        return None
-    return f", and {contract.topic} is compacted: a delete of which Kafka keeps the tombstone alone deletes no row"
+    beside = contract.value.envelope == "debezium"  # a delete with the row comes before each tombstone
+    why = (
+        "deletes of which a compacted topic keeps the tombstone alone delete no row"
+        if beside
+        else "tombstones name no row and go to the quarantine"
+    )
+    return replace(found, findings=(*found.findings, f"upsert: `key` does not tell {untold}: {why}"))
 
 
 def prevented(found: Foresight, kind: str, reason: str) -> Foresight:

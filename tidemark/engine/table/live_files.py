@@ -25,7 +25,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from tidemark.domain.columns.partition_filter import PartitionValue, partition_where
 from tidemark.domain.maintenance.compaction import Layout, Partition
-from tidemark.engine.access.table_state import is_compaction, summary_of
+from tidemark.engine.access.snapshots import is_compaction, summary_of
 
 PARALLEL = 8
 _STATISTICS = 6

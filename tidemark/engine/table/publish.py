@@ -28,7 +28,8 @@ from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.domain.times import DAY_MS
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
-from tidemark.engine.access.table_state import TableState, ancestors, summary_of
+from tidemark.engine.access.snapshots import summary_of
+from tidemark.engine.access.table_state import TableState, ancestors
 from tidemark.engine.faults import pause_point
 from tidemark.engine.table.branch import (
     Attempt,

@@ -246,7 +246,9 @@ def _may_be_its(lake: Lake, contract: Contract, table: str, error: Stopped | Out
     """
     loaded_from = lake.configuration.loaded.get(table)
     if loaded_from is not None:
-        return list(loaded_from) == [contract.cluster, contract.topic]
+        cluster, topic = loaded_from  # its block may have another name now
+        same = cluster == contract.cluster or cluster not in lake.platform.kafka
+        return same and topic == contract.topic
     used = {name.partition(".")[0].lower() for name in _names(lake.configuration)}
     silent = isinstance(error, Outage)
     return table in lake.made_by or (

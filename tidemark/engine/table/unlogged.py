@@ -14,15 +14,8 @@ from pyiceberg.table.snapshots import Snapshot
 
 from tidemark.domain.ledger.ledger import ACT_PROPERTY
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import (
-    ACCEPTED,
-    PAUSED,
-    RESUMED,
-    TableState,
-    load,
-    made_at,
-    summary_of,
-)
+from tidemark.engine.access.snapshots import made_at, summary_of
+from tidemark.engine.access.table_state import ACCEPTED, PAUSED, RESUMED, TableState, load
 from tidemark.engine.table.operations import Operation, Signature, log_unfinished_act, logged_runs, record
 
 OWN_TIME = timedelta(minutes=1)

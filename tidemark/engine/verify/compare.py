@@ -22,7 +22,8 @@ from tidemark.domain.lineage.column_lineage import lineage_of, tags_of
 from tidemark.domain.suggest import nearest
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import load, made_at
+from tidemark.engine.access.snapshots import made_at
+from tidemark.engine.access.table_state import load
 from tidemark.engine.config.discovery import Discovery
 from tidemark.engine.verify.differences import KEY, ROW, Differences, look_closer
 from tidemark.engine.verify.fingerprint import fingerprint, located, shown, summed

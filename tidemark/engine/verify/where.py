@@ -25,7 +25,8 @@ from tidemark.domain.states import remedy
 from tidemark.domain.times import iso
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import TableState, ancestors, is_receipt, ledger_of, load, made_at
+from tidemark.engine.access.snapshots import is_receipt, ledger_of, made_at
+from tidemark.engine.access.table_state import TableState, ancestors, load
 from tidemark.engine.table.absent import not_new
 from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, require_columns, standing
 from tidemark.engine.table.settle import pending
