@@ -39,7 +39,7 @@ def test_a_run_continues_after_all_dagster_state_was_deleted(lakehouse, dagster_
     table.holds_everything()
 
 
-@pytest.mark.parametrize("point", ["staged", "published"])
+@pytest.mark.parametrize("point", ["staged", pytest.param("published", marks=pytest.mark.long)])
 def test_a_run_killed_before_dagster_knows_of_its_success_is_continued(lakehouse, dagster_home, point):
     """Given a Dagster run that is killed before it is recorded, when the next one runs, then nothing is there twice and the dead run is called failed."""
     topic = lakehouse.cluster.topic("unrecorded", 2)

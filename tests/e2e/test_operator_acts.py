@@ -20,6 +20,7 @@ VARIES = {"run_id", "before_snapshot", "after_snapshot"}
 SAID = {"by", "verb", "table", "reason", "authenticated", "tidemark"}
 
 
+@pytest.mark.long
 def test_an_act_of_the_command_line_and_of_the_launchpad_are_the_same(lakehouse, tmp_path):
     """Given a table, when it is replayed and rolled back by the CLI, and by the jobs with the config that the CLI prints, then both did the same and said the same."""
     topic = lakehouse.cluster.topic("acted", 2)

@@ -180,7 +180,8 @@ def test_ingest_merges_and_maintenance_all_at_once_and_nobody_fails(lakehouse, f
 
 
 @pytest.mark.parametrize(
-    ("point", "format_version"), [("quarantined", 2), ("publishing", 2), ("publishing", 3)]
+    ("point", "format_version"),
+    [("quarantined", 2), pytest.param("publishing", 2, marks=pytest.mark.long), ("publishing", 3)],
 )
 def test_an_attempt_that_is_overtaken_drops_its_stage_and_finds_nothing_to_do(
     lakehouse, point, format_version

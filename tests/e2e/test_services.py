@@ -328,6 +328,7 @@ def test_a_service_that_cannot_start_says_why_and_takes_the_others_down_again(tm
         assert processes_of(tmp_path) == []
 
 
+@pytest.mark.long
 def test_a_rehearsal_leaves_the_classes_with_which_later_servers_start(tmp_path, monkeypatch):
     """Given none yet, when a rehearsal is ended midway, then nothing is left; otherwise Java takes what it made."""
     maven, home, java = cache_dir() / "maven", tmp_path / "home", find_java()

@@ -439,7 +439,7 @@ def test_cdc_is_the_last_column() -> None:
     assert avro_decoding().columns.fields[-1] == CDC
 
 
-@pytest.mark.parametrize("certain", [True, False])
+@pytest.mark.parametrize("certain", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_key_of_many_columns_of_the_types_that_take_most_to_decode(
     spark: SparkSession, *, certain: bool
 ) -> None:

@@ -267,6 +267,7 @@ def test_a_mart_that_exposes_a_tagged_column_without_leave_fails_its_check(sampl
     assert "marts.customers.email carries pii of shop.orders.eMail" in evaluation.metadata["exposed"].value
 
 
+@pytest.mark.long
 def test_a_test_whose_name_other_marts_share_is_run_alone(sample, instance, monkeypatch, tmp_path):
     """Given one name for tests of two marts, when one of them is executed by itself, then that one is judged, and no other is run."""
     folder = tmp_path / "dbt_project"

@@ -96,7 +96,7 @@ def test_copied_rows_are_compared_though_the_receipts_of_the_shadow_were_expired
     assert len(table.ids()) == 121
 
 
-@pytest.mark.parametrize("topic_too", [False, True])
+@pytest.mark.parametrize("topic_too", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_what_is_loaded_is_published_though_kafka_has_none_of_it_any_more(lakehouse, topic_too):
     """Given loaded history that Kafka has let go of since, with the whole topic even, when it is cut over, then it is published."""
     table = late(lakehouse, "forgotten")

@@ -17,7 +17,8 @@ ONCALL = Signature("oncall", "seen and agreed")
 SOON = "{compaction: {min_input_files: 2}, snapshots: {max_age: 1s, min_keep: 1}, orphans: {older_than: 1d}}"
 
 
-@pytest.mark.parametrize("format_version", [pytest.param(2, marks=pytest.mark.long), 3])
+@pytest.mark.long
+@pytest.mark.parametrize("format_version", [2, 3])
 def test_all_that_spark_does_to_a_table_finds_it_where_catalog_and_namespace_are_called_alike(
     lakehouse, monkeypatch, format_version
 ):

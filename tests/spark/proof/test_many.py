@@ -59,6 +59,7 @@ def statements(monkeypatch):
     return asked
 
 
+@pytest.mark.long
 def test_twenty_small_topics_are_caught_up_by_one_run(lakehouse, statements):
     """Given twenty loaded tables with a few new records each, when run at once, then each costs a bounded number of statements."""
     topics = [lakehouse.cluster.topic(f"small_{n:02}") for n in range(20)]

@@ -13,7 +13,7 @@ import tidemark.engine.ingest.plan as planning
 import tidemark.engine.ingest.quarantine as quarantining
 import tidemark.engine.look.tables as looking
 import tidemark.engine.operate.accept as accepting
-import tidemark.engine.operate.replay_quarantine as replaying
+import tidemark.engine.operate.quarantine_causes as noting
 import tidemark.engine.verify.reconcile as reconciling
 from tidemark.domain.errors import Overtaken
 from tidemark.engine.look.status import lag_of, state_of
@@ -198,7 +198,7 @@ def test_a_replay_of_the_quarantine_beside_rows_that_come_into_it_is_made_once_m
     assert lakehouse.table(topic, **ranged).run().rows.quarantined == 1
     table = lakehouse.table(topic, quality=[{"sql": "id >= 0"}], quarantine={"fail": 1.0})
     rows = lakehouse.catalog.load_table(table.contract.quarantine_table).scan().to_arrow()
-    ended, view = Event(), replaying.temp_view
+    ended, view = Event(), noting.temp_view
 
     def comes_in():
         for beyond in range(100, 200):
@@ -210,7 +210,7 @@ def test_a_replay_of_the_quarantine_beside_rows_that_come_into_it_is_made_once_m
 
     @contextmanager
     def slow(frame, name):
-        monkeypatch.setattr(replaying, "temp_view", view)
+        monkeypatch.setattr(noting, "temp_view", view)
         sleeps = "reflect('java.lang.Thread', 'sleep', 5000L) IS NOT NULL"
         others = Thread(target=comes_in)
         with view(frame.repartition(1).where(sleeps), name) as made:
@@ -221,7 +221,7 @@ def test_a_replay_of_the_quarantine_beside_rows_that_come_into_it_is_made_once_m
                 ended.set()
                 others.join()
 
-    monkeypatch.setattr(replaying, "temp_view", slow)
+    monkeypatch.setattr(noting, "temp_view", slow)
     told = replay_quarantine(lakehouse.lake, table.contract, Selection(), ADA).arguments
     assert (told["moved"], told["causes_changed"], ended.is_set()) == (0, 1, True)
     assert set(table.causes()) == {"quality:in_range", "quality:sql"}

@@ -52,7 +52,7 @@ def on_postgres(tmp_path_factory, always_stopped):
         yield server, block, remote
 
 
-@pytest.fixture(params=["on_rest", "on_postgres"], scope="module")
+@pytest.fixture(params=["on_rest", pytest.param("on_postgres", marks=pytest.mark.long)], scope="module")
 def catalog(request):
     return request.getfixturevalue(request.param)
 

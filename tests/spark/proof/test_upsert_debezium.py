@@ -268,7 +268,7 @@ def test_a_truncate_that_was_skipped_before_there_was_an_upsert_table_is_asked_f
     mirror.run()
 
 
-@pytest.mark.parametrize("deletes", ["hard", "soft"])
+@pytest.mark.parametrize("deletes", ["hard", pytest.param("soft", marks=pytest.mark.long)])
 def test_values_that_retention_took_the_events_of_outlive_a_replay(lakehouse, deletes):
     """Given values that only events told which are gone, when those that did not know them are read again, then they
     are still there, and a mark keeps its row."""

@@ -180,7 +180,7 @@ def test_a_column_in_the_place_of_the_mark_is_told_alike_by_merge_and_plan(lakeh
 
 
 @pytest.mark.parametrize("format_version", [2, pytest.param(3, marks=pytest.mark.long)])
-@pytest.mark.parametrize("partitioning", ["v", "n.p"])
+@pytest.mark.parametrize("partitioning", [pytest.param("v", marks=pytest.mark.long), "n.p"])
 def test_a_column_by_whose_values_rows_are_partitioned_becomes_wider(lakehouse, partitioning, format_version):
     """Given rows partitioned by a column, when it becomes wider and rows of before are marked as deleted, then each later merge reads them."""
     log = AppendLog(

@@ -170,7 +170,7 @@ def test_it_makes_no_difference_how_a_log_is_cut(lakehouse, monkeypatch, order, 
     assert trial.rows() == apart
 
 
-@pytest.mark.parametrize("deletes", ["hard", "soft"])
+@pytest.mark.parametrize("deletes", ["hard", pytest.param("soft", marks=pytest.mark.long)])
 def test_a_tombstone_has_no_place_in_the_databases_log(lakehouse, deletes):
     """Given a tombstone that took a row, and a truncate that comes later and has that row, but not the tombstone, before
     it, then the tombstone is still remembered: it takes what was there before it, whenever that comes."""
@@ -197,7 +197,10 @@ def test_a_tombstone_has_no_place_in_the_databases_log(lakehouse, deletes):
         assert there == current(sent, by_source=True, by_pos=True)
 
 
-@pytest.mark.parametrize(("deletes", "envelope"), [("hard", "debezium"), ("soft", "debezium_flat")])
+@pytest.mark.parametrize(
+    ("deletes", "envelope"),
+    [("hard", "debezium"), pytest.param("soft", "debezium_flat", marks=pytest.mark.long)],
+)
 def test_what_a_delete_says_of_the_row_before_it_is_no_order_of_its_own(lakehouse, deletes, envelope):
     """Given deletes that tell the oldest order there is (columns that Postgres did not know), or that of the newest
     event from a lower partition, when they are merged, and replayed, then they take the row; what is newer comes."""
@@ -222,7 +225,7 @@ def test_what_a_delete_says_of_the_row_before_it_is_no_order_of_its_own(lakehous
     assert there == {1: "new"}
 
 
-@pytest.mark.parametrize("deletes", ["hard", "soft"])
+@pytest.mark.parametrize("deletes", ["hard", pytest.param("soft", marks=pytest.mark.long)])
 def test_what_a_replay_brings_or_takes_is_told_as_if_it_had_always_been_so(lakehouse, deletes):
     """Given rows and marks with values of older events than their newest, when a replay brings or takes such an event,
     then they hold what they would hold if all had come in order."""

@@ -73,7 +73,7 @@ def test_a_key_whose_newest_event_goes_to_the_quarantine_after_retention(lakehou
     assert made.rows() == {2: "bad", 3: "bad", 4: "d"}
 
 
-@pytest.mark.parametrize("deletes", ["hard", "soft"])
+@pytest.mark.parametrize("deletes", ["hard", pytest.param("soft", marks=pytest.mark.long)])
 def test_a_delete_whose_record_is_replayed_alone_after_retention_is_remembered(lakehouse, deletes):
     """Given a remembered delete, when its record and the one it took are replayed without all that followed, in one merge with an event
     that is older by its order, then the key stays deleted, as without the replay."""
