@@ -28,6 +28,7 @@ def test_with_spark_down_everything_is_still_known(lakehouse, behind, tmp_path):
     assert (code, outcome["state"]) == (1, "spark_down")
 
 
+@pytest.mark.long
 def test_with_kafka_down_the_table_is_still_known(lakehouse, behind):
     lakehouse.kill("kafka")
     code, (found,) = cli(lakehouse, "status", behind.name)

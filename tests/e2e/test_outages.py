@@ -35,7 +35,7 @@ def goes_on(table):
     assert seen[-1] == "fresh", seen
 
 
-@pytest.mark.parametrize("service", ["spark", "kafka"])
+@pytest.mark.parametrize("service", ["spark", pytest.param("kafka", marks=pytest.mark.long)])
 def test_a_service_killed_in_mid_write_loses_nothing(lakehouse, backlog, service):
     """Given a server that dies while it reads and writes, when it is back, then the run's retry or the next run completes the batch."""
     folder = Path(urlparse(backlog.iceberg().location()).path) / "data"

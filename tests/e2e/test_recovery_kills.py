@@ -253,7 +253,7 @@ def dies_and_is_repeated(table, act):
         change(lake, contract, "again", **act)
 
 
-@pytest.mark.parametrize("first", ["ingest", "rollback"])
+@pytest.mark.parametrize("first", ["ingest", pytest.param("rollback", marks=pytest.mark.long)])
 def test_an_ingest_that_meets_a_rollback_loses_or_is_undone(lakehouse, table, first):
     """Given a batch that is about to be published, when a rollback comes between, either side goes first and the end is right."""
     target = table.head

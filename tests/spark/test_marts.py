@@ -159,6 +159,7 @@ def test_marts_follow_their_tables(sample, instance):
     assert sample.rows("SELECT sum(orders) FROM lake.marts.customers") == [(6,)]
 
 
+@pytest.mark.long
 def test_columns_are_read_whatever_became_of_an_earlier_session(sample, instance, monkeypatch):
     """Given a process whose first session the server has closed, when a mart is built, then its columns are known all the same."""
     earlier = connect(sample.lake.platform.spark.address)

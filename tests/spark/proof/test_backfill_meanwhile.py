@@ -61,6 +61,7 @@ def sink_of(lakehouse, table):
     return sink
 
 
+@pytest.mark.long
 def test_what_is_loaded_counts_though_the_receipts_of_the_shadow_were_expired(lakehouse):
     """Given history loaded in windows whose receipts somebody has expired, when it is cut over, then every record is counted and there once."""
     table = late(lakehouse, "expired")
