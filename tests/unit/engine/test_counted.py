@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
+from quarantine_rows import SCHEMA
 
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.settlement import Settlement
@@ -13,16 +14,6 @@ from tidemark.engine.look.quarantined import unresolved
 from tidemark.engine.table.settle import SETTLED
 
 NAME = "shop.orders_quarantine"
-SCHEMA = pa.schema(
-    [
-        ("epoch", pa.int32()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("batch_id", pa.string()),
-        ("resolved_by", pa.string()),
-        ("resolved_at", pa.timestamp("us", "UTC")),
-    ]
-)
 
 
 @pytest.fixture

@@ -43,11 +43,11 @@ def test_an_empty_receipt_goes_on_top_of_a_head_that_knows_it_narrower(lake: Lak
     before = lake.state("shop.invoices")
     assert not before.head_readable
     for _ in range(2):
-        now = with_readable_head(lake, contract, lake.state("shop.invoices"))
+        now = with_readable_head(lake, contract, lake.state("shop.invoices"), "this run")
     assert now.head_readable
     assert len(lake.catalog.load_table("shop.invoices").metadata.snapshots) == 2
     assert (now.rows, now.tagged) == (2, now.head)
-    own = {"attempt": now.ledger.attempt, "batch_id": now.ledger.batch_id}
+    own = {"attempt": now.ledger.attempt, "batch_id": now.ledger.batch_id, "run_id": "this run"}
     assert now.ledger == READ.model_copy(update={**own, "from_": {}, "counts": {}})
     assert now.ledger.batch_id != READ.batch_id
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quarantine_rows import SCHEMA
 
 from tidemark.domain.config.contract import Snapshots
 from tidemark.domain.errors import Refused
@@ -22,16 +23,6 @@ from tidemark.engine.table.counted_quarantine import OPEN, standing
 FIRST = 4
 """Where the first load begins; what lies before it can only be backfilled."""
 BEGAN = datetime(1970, 1, 1, tzinfo=UTC)
-SCHEMA = pa.schema(
-    [
-        ("epoch", pa.int32()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("batch_id", pa.string()),
-        ("resolved_by", pa.string()),
-        ("resolved_at", pa.timestamp("us", "UTC")),
-    ]
-)
 
 
 @dataclass(frozen=True)

@@ -76,9 +76,11 @@ def test_a_table_replaced_by_an_empty_one_is_loaded_once_that_is_accepted(
     lake: Lake, contract: Contract
 ) -> None:
     """Given a loaded table that was replaced, when it is run, then its tag tells that it was loaded; accepted, it begins anew."""
+    had = lake.state("shop.orders").receipt
+    never_published = {LEDGER_PROPERTY: READ.model_copy(update={"next": {0: 9}}).to_json()}
+    lake.catalog.load_table("shop.orders").append(ROWS, snapshot_properties=never_published, branch="attempt")
     _replace(lake, "shop.orders")
     assert _stops(lake, contract, known=False) == "ledger_missing"
-    had = lake.catalog.load_table("shop.orders").metadata.snapshots[-1].snapshot_id
     with pytest.raises(Stopped, match=rf"set_current_snapshot\('shop.orders', {had}\)"):
         lake.state("shop.orders")
     told = accept(lake, contract, "first-load", ANN)

@@ -4,22 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from quarantine_rows import SCHEMA
 
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.settlement import Resolution, Settlement
 from tidemark.engine.table.counted_quarantine import OPEN, standing
 
 AT = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=77)
-SCHEMA = pa.schema(
-    [
-        ("epoch", pa.int32()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("batch_id", pa.string()),
-        ("resolved_by", pa.string()),
-        ("resolved_at", pa.timestamp("us", "UTC")),
-    ]
-)
 
 
 def row(offset, by=None, *, epoch=1, partition=0, batch="b1"):

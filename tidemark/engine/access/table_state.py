@@ -182,8 +182,11 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
 
 
 def ledger_missing(metadata: TableMetadata, table: str) -> Stopped:
-    """What stops a table that was loaded, and has no receipt on main; the newest elsewhere is named."""
-    receipt = max(filter(is_receipt, metadata.snapshots), key=made_at, default=None)
+    """What stops a table that was loaded, and has no receipt on main; the last that it had is named."""
+    tag = metadata.refs.get(LEDGER_TAG)
+    receipt = metadata.snapshot_by_id(tag.snapshot_id) if tag else None
+    if not is_receipt(receipt):  # without the tag some attempt's may be among them that was never published
+        receipt = max(filter(is_receipt, metadata.snapshots), key=made_at, default=None)
     snapshot = receipt and receipt.snapshot_id
     back = (
         f" Snapshot {snapshot} has it: CALL system.set_current_snapshot('{table}', {snapshot})."

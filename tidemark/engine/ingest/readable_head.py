@@ -11,7 +11,7 @@ from tidemark.engine.table.publish import publish_receipt
 from tidemark.engine.table.settle import settle
 
 
-def with_readable_head(lake: Lake, contract: Contract, state: TableState) -> TableState:
+def with_readable_head(lake: Lake, contract: Contract, state: TableState, run_id: str) -> TableState:
     """The table, with an empty receipt on top where its head knows such a column in the type that it had.
 
     Raises:
@@ -29,6 +29,7 @@ def with_readable_head(lake: Lake, contract: Contract, state: TableState) -> Tab
         "settlement": None,
         "batch_id": batch_id(f"{contract.table}|head {attempt}", state.ledger.epoch, {}),
         "attempt": attempt,
+        "run_id": run_id,
     }
     publish_receipt(lake, contract, state, state.ledger.model_copy(update=nothing_read))
     return lake.state(contract.table)

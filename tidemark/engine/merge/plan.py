@@ -134,7 +134,7 @@ def make_merge_plan(
     if (missing := lacking(pair)) is not None:
         raise missing
     if not pair.readable:
-        with_readable_head(lake, current.append, lake.state(current.append.table))
+        with_readable_head(lake, current.append, lake.state(current.append.table), run_id)
         return make_merge_plan(lake, current, run_id, known=known, goal=goal)
     state = pair.state
     if not isinstance(step, GoBack):
@@ -155,7 +155,7 @@ def _require_as_merged(seen: TableState, now: TableState) -> None:
     if seen.merged is None or now.merged is None:
         same = seen.merged is now.merged
     else:
-        own = {"attempt": now.merged.attempt, "changes": now.merged.changes}
+        own = now.merged.model_dump(include={"attempt", "run_id"}) | {"changes": now.merged.changes}
         same = seen.merged.model_copy(update=own) == now.merged
     if not same:
         raise Overtaken(now.table, seen.head, now.head)

@@ -72,15 +72,15 @@ def prepare(lake: Lake, current: UpsertTable, state: TableState, append: Struct,
         raise Stopped("schema_review", contract.table, f"Plan {plan.id} waits. {listed}", plan=plan.id)
     if apply_changes(lake, contract, state, plan, run_id=run_id):
         state = lake.state(contract.table)
-    return _with_readable_head(lake, current, state)
+    return _with_readable_head(lake, current, state, run_id)
 
 
-def _with_readable_head(lake: Lake, current: UpsertTable, state: TableState) -> TableState:
+def _with_readable_head(lake: Lake, current: UpsertTable, state: TableState, run_id: str) -> TableState:
     """The table with an empty receipt on top where a column that partitions it is wider than its head knows."""
     if state.merged is None or state.head_readable:
         return state
-    again = state.merged.model_copy(update={"attempt": uuid4().hex[:8], "changes": Changes()})
-    publish_receipt(lake, current.contract, state, again)
+    own = {"attempt": uuid4().hex[:8], "run_id": run_id, "changes": Changes()}
+    publish_receipt(lake, current.contract, state, state.merged.model_copy(update=own))
     return lake.state(current.contract.table)
 
 

@@ -98,7 +98,7 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
     schemas = read_schemas(lake, contract, frozenset(state.ledger.others))
     state = evolved(lake, contract, state, schemas, run_id, dry_run=dry_run)
     if not dry_run:
-        state = with_readable_head(lake, contract, state)
+        state = with_readable_head(lake, contract, state, run_id)
     refused = refused_ids(contract, state, schemas)
     parked = removing_ids(contract, state, schemas, "review", "impossible")
     if schemas.framing == "bare":
