@@ -1,15 +1,16 @@
 """What happened: one published microbatch, and what a run did to one table, as `run --json` prints it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from tidemark.domain.ledger.ledger import NOTHING, Counts, add_up
 from tidemark.domain.ledger.merge_ledger import Changes
 from tidemark.domain.ledger.quality_results import RuleResult, add_results
 from tidemark.domain.states import State
 
+Number = TypeVar("Number", int, float)
 ASIDE = "schema_not_allowed"
 """The cause of records that the contract or an approval sends to the quarantine: commits have it for no others."""
 
@@ -87,6 +88,29 @@ class Outcome:
         """The run ended in an error for this table."""
         return self.error is not None
 
+    def plus(self, commit: Commit) -> "Outcome":
+        """With one more commit; where the table stands is for the caller to add."""
+        changes = (self.changes or Changes()).plus(commit.changes) if commit.changes else self.changes
+        return replace(
+            self,
+            commits=self.commits + 1,
+            rows=self.rows.plus(commit.rows),
+            from_={**commit.from_, **self.from_},
+            snapshot_id=commit.snapshot_id,
+            stages=_summed(self.stages, commit.seconds),
+            files=self.files + commit.files,
+            bytes=self.bytes + commit.bytes,
+            schema_ids=self.schema_ids | commit.schema_ids,
+            last=commit,
+            late=self.late + commit.late,
+            quality=add_results(self.quality, commit.quality),
+            changes=changes,
+            undone="; ".join(filter(None, (self.undone, commit.undone))),
+            unrouted=self.unrouted + commit.unrouted,
+            ahead=self.ahead + commit.ahead,
+            causes=_summed(self.causes, commit.causes),
+        )
+
     def as_json(self) -> dict[str, Any]:
         """The stable shape of `run --json`."""
         return {
@@ -102,66 +126,5 @@ class Outcome:
         }
 
 
-@dataclass(slots=True)
-class Tally:
-    """The sum of the commits of one run on one table, as they come."""
-
-    commits: int = 0
-    rows: Counts = NOTHING
-    from_: dict[int, int] = field(default_factory=dict)
-    stages: dict[str, float] = field(default_factory=dict)
-    files: int = 0
-    bytes: int = 0
-    schema_ids: frozenset[int] = frozenset()
-    late: int = 0
-    quality: Mapping[str, RuleResult] = field(default_factory=dict)
-    unrouted: int = 0
-    last: Commit | None = None
-    changes: Changes | None = None
-    undone: str = ""
-    ahead: int = 0
-    causes: dict[str, int] = field(default_factory=dict)
-
-    def add(self, commit: Commit) -> None:
-        """Count one more commit."""
-        self.commits += 1
-        self.rows = self.rows.plus(commit.rows)
-        self.from_ = {**commit.from_, **self.from_}
-        for stage, seconds in commit.seconds.items():
-            self.stages[stage] = self.stages.get(stage, 0.0) + seconds
-        self.files += commit.files
-        self.bytes += commit.bytes
-        self.late += commit.late
-        self.quality = add_results(self.quality, commit.quality)
-        self.unrouted += commit.unrouted
-        self.ahead += commit.ahead
-        for cause, count in commit.causes.items():
-            self.causes[cause] = self.causes.get(cause, 0) + count
-        self.schema_ids |= commit.schema_ids
-        self.last = commit
-        if commit.changes:
-            self.changes = (self.changes or Changes()).plus(commit.changes)
-        self.undone = "; ".join(filter(None, (self.undone, commit.undone)))
-
-    def outcome(self, table: str, state: State) -> Outcome:
-        """What the commits tell of a run; where the table stands is for the caller to add."""
-        return Outcome(
-            table=table,
-            state=state,
-            commits=self.commits,
-            rows=self.rows,
-            from_=self.from_,
-            snapshot_id=self.last.snapshot_id if self.last else None,
-            stages=dict(self.stages),
-            files=self.files,
-            bytes=self.bytes,
-            schema_ids=self.schema_ids,
-            last=self.last,
-            late=self.late,
-            quality=self.quality,
-            changes=self.changes,
-            undone=self.undone,
-            unrouted=self.unrouted,
-            ahead=self.ahead,
-            causes=self.causes,
-        )
+def _summed(first: Mapping[str, Number], second: Mapping[str, Number]) -> dict[str, Number]:
+    return {**first, **{name: first.get(name, 0) + each for name, each in second.items()}}

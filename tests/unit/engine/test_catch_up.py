@@ -9,7 +9,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Counts, Ledger
-from tidemark.domain.outcome import Commit, Tally
+from tidemark.domain.outcome import Commit, Outcome
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.lane import upsert_work
 from tidemark.engine.lane.catch_up import summarise
@@ -28,10 +28,10 @@ def test_what_a_run_did_names_partitions_that_did_not_move_too():
         topic=lambda _: Topic("orders", None, "id", {0: 0, 1: 0}, end, end),
         kafka=lambda _: SimpleNamespace(clock=lambda *_: NOON),
     )
-    counts, tally = {0: Counts(3, 3)}, Tally()
-    tally.add(Commit("shop.orders", 1, {0: 2}, end, counts, frozenset(), NOON, {}, 1, 100, NOON))
+    commit = Commit("shop.orders", 1, {0: 2}, end, {0: Counts(3, 3)}, frozenset(), NOON, {}, 1, 100, NOON)
     contract = Contract.model_validate({"topic": "orders", "table": "shop.orders"})
-    found = summarise(lake, contract, tally, seconds=1.0, error=None).as_json()
+    done = Outcome("shop.orders", "fresh").plus(commit)
+    found = summarise(lake, contract, done, seconds=1.0, error=None).as_json()
     assert (found["state"], found["from"], found["next"]) == ("fresh", {"0": 2, "1": 7}, {"0": 5, "1": 7})
 
 

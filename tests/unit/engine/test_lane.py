@@ -88,10 +88,10 @@ class World(Clock):
     def catch_up(self, contract):
         return Outcome(contract.table, "fresh", commits=1, rows=self.microbatch(contract).rows)
 
-    def summarise(self, contract, tally, *, seconds, error):
+    def summarise(self, contract, done, *, seconds, error):
         state = error.state if error else "fresh"
         fields = error.as_json() if error else None
-        return Outcome(contract.table, state, tally.commits, tally.rows, seconds=seconds, error=fields)
+        return Outcome(contract.table, state, done.commits, done.rows, seconds=seconds, error=fields)
 
     def interrupt(self):
         self.interrupted = True

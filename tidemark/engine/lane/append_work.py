@@ -8,7 +8,7 @@ from threading import Event
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.guard import Topic
-from tidemark.domain.outcome import Commit, Outcome, Tally
+from tidemark.domain.outcome import Commit, Outcome
 from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.ingest.microbatch import microbatch
 from tidemark.engine.lane.catch_up import catch_up, summarise
@@ -44,10 +44,10 @@ class AppendWork:
         return catch_up(self.lake, contract, self.run_id, known=known, stop=self.stop.is_set)
 
     def summarise(
-        self, contract: Contract, tally: Tally, *, seconds: float, error: Exception | None
+        self, contract: Contract, done: Outcome, *, seconds: float, error: Exception | None
     ) -> Outcome:
         """Completed by what table and topic say now."""
-        return summarise(self.lake, contract, tally, seconds=seconds, error=error)
+        return summarise(self.lake, contract, done, seconds=seconds, error=error)
 
     def interrupt(self) -> None:
         """Cancel what the session runs; the batches then drop their stages."""

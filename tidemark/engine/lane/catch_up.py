@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, error_fields, state_of
 from tidemark.domain.ledger.offsets import total, waiting
-from tidemark.domain.outcome import Outcome, Tally
+from tidemark.domain.outcome import Outcome
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.access.outages import named
@@ -29,7 +29,7 @@ def catch_up(
     stop: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Publish until the end offsets seen at the start are reached, or `stop` says so. Errors are in the outcome."""
-    began, tally = time.perf_counter(), Tally()
+    began, done = time.perf_counter(), Outcome(contract.table, "fresh")
     error: Exception | None = None
     try:
         with named(contract.table, topic=contract.topic, cluster=contract.cluster):
@@ -40,10 +40,10 @@ def catch_up(
                 )
                 if commit is None:
                     break
-                tally.add(commit)
+                done = done.plus(commit)
     except Exception as found:  # noqa: BLE001 - one table must never take another with it
         error = found
-    return summarise(lake, contract, tally, seconds=time.perf_counter() - began, error=error)
+    return summarise(lake, contract, done, seconds=time.perf_counter() - began, error=error)
 
 
 def through_outages(
@@ -67,7 +67,7 @@ def through_outages(
 
 
 def summarise(
-    lake: Lake, contract: Contract, tally: Tally, *, seconds: float, error: Exception | None
+    lake: Lake, contract: Contract, done: Outcome, *, seconds: float, error: Exception | None
 ) -> Outcome:
     """The outcome of a run on one table, with what table and topic say now where they still answer."""
     state = _quietly(lambda: lake.state(contract.table))
@@ -75,9 +75,9 @@ def summarise(
     ledger = state.ledger if state else None
     following = dict(ledger.next) if ledger else {}
     lag = total(waiting(following, topic.end)) if topic and ledger else 0
-    done = tally.outcome(contract.table, _state(error, state, lag))
     return replace(
         done,
+        state=_state(error, state, lag),
         from_={**following, **done.from_},
         next=following,
         snapshot_id=done.snapshot_id or (state.head if state else None),

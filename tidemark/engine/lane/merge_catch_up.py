@@ -8,7 +8,7 @@ from tidemark.domain.config.upsert import UpsertTable
 from tidemark.domain.errors import error_fields, state_of
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import Offsets
-from tidemark.domain.outcome import Outcome, Tally
+from tidemark.domain.outcome import Outcome
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
@@ -26,7 +26,7 @@ def catch_up_merges(
     stop: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Merge up to where the append table ended at the start, or until `stop` says so. Errors are in the outcome."""
-    began, tally = time.perf_counter(), Tally()
+    began, done = time.perf_counter(), Outcome(current.contract.table, "fresh")
     error: Exception | None = None
     try:
         goal = through_outages(lake, lambda: _end(lake, current), stop)
@@ -36,10 +36,10 @@ def catch_up_merges(
             )
             if commit is None:
                 break
-            tally.add(commit)
+            done = done.plus(commit)
     except Exception as found:  # noqa: BLE001 - one table must never take another with it
         error = found
-    return merged_outcome(lake, current, tally, seconds=time.perf_counter() - began, error=error)
+    return merged_outcome(lake, current, done, seconds=time.perf_counter() - began, error=error)
 
 
 def _end(lake: Lake, current: UpsertTable) -> Ledger | None:
@@ -50,7 +50,7 @@ def _end(lake: Lake, current: UpsertTable) -> Ledger | None:
 
 
 def merged_outcome(
-    lake: Lake, current: UpsertTable, tally: Tally, *, seconds: float, error: Exception | None
+    lake: Lake, current: UpsertTable, done: Outcome, *, seconds: float, error: Exception | None
 ) -> Outcome:
     """The outcome of a run on one upsert table, with what both tables say now where they still answer."""
     try:
@@ -65,10 +65,10 @@ def merged_outcome(
         state = state_of(error)
     elif pair and pair.state.paused:
         state = "paused"
-    done = tally.outcome(current.contract.table, state)
     return replace(
         done,
-        from_=_began(tally, pair, following),
+        state=state,
+        from_=_began(done, pair, following),
         next=following,
         snapshot_id=done.snapshot_id or (pair.state.head if pair else None),
         seconds=seconds,
@@ -78,9 +78,9 @@ def merged_outcome(
     )
 
 
-def _began(tally: Tally, pair: Pair | None, following: Offsets) -> Offsets:
+def _began(done: Outcome, pair: Pair | None, following: Offsets) -> Offsets:
     """Where the run's merges began: a first one, or one that made the table anew, where the append table itself did."""
-    if not tally.commits:
+    if not done.commits:
         return following
     first = pair.append.ledger.start if pair and pair.append else {}
-    return {**{p: first.get(p, 0) for p in following}, **tally.from_}
+    return {**{p: first.get(p, 0) for p in following}, **done.from_}

@@ -17,7 +17,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.guard import Topic
-from tidemark.domain.outcome import Commit, Outcome, Tally
+from tidemark.domain.outcome import Commit, Outcome
 from tidemark.engine.lane.served_table import Serving, Standing
 
 STEP = timedelta(seconds=1)
@@ -46,7 +46,7 @@ class Work(Protocol):
         """All that waits at this moment. Never raises."""
 
     def summarise(
-        self, contract: Contract, tally: Tally, *, seconds: float, error: Exception | None
+        self, contract: Contract, done: Outcome, *, seconds: float, error: Exception | None
     ) -> Outcome:
         """What came of a table. Never raises."""
 
@@ -122,10 +122,10 @@ class _Run:
 
     def _final(self, each: Serving) -> Outcome:
         now = self.clock.now()
-        if not each.tally.commits and not each.over:
+        if not each.done.commits and not each.over:
             return each.so_far(now)
         seconds = (now - each.started).total_seconds()
-        return self.work.summarise(each.contract, each.tally, seconds=seconds, error=each.error)
+        return self.work.summarise(each.contract, each.done, seconds=seconds, error=each.error)
 
     def _busy(self) -> list["Future[Commit | Standing]"]:
         return [each.working for each in self.tables if each.working]
@@ -211,8 +211,8 @@ class _Run:
     def _reports(self, now: datetime) -> Iterator[Report]:
         for each in self.tables:
             since = each.reported_at or self.started
-            if each.tally.commits > each.reported and now - since >= self.report_every:
-                each.reported_at, each.reported = now, each.tally.commits
+            if each.done.commits > each.reported and now - since >= self.report_every:
+                each.reported_at, each.reported = now, each.done.commits
                 yield Report(each.so_far(now), final=False)
 
 

@@ -12,7 +12,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, TidemarkError
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.offsets import Offsets
-from tidemark.domain.outcome import Commit, Outcome, Tally
+from tidemark.domain.outcome import Commit, Outcome
 
 PATIENCE = 3
 """Attempts that an outage costs before the run gives the table up; the sensor's backoff takes over then."""
@@ -40,7 +40,8 @@ class Serving:
     topic: Topic | None = None
     topic_id: str | None = None
     sightings: list[Sighting] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
+    done: Outcome = field(init=False)
+    """What its batches of this run came to."""
     blind: int = 0
     """How often in a row its topic could not be seen."""
     error: Exception | None = None
@@ -53,6 +54,9 @@ class Serving:
     working: "Future[Commit | Standing] | None" = None
     reported_at: datetime | None = None
     reported: int = 0
+
+    def __post_init__(self) -> None:
+        self.done = Outcome(self.contract.table, "fresh")
 
     @property
     def over(self) -> bool:
@@ -126,7 +130,7 @@ class Serving:
 
     def published(self, commit: Commit) -> None:
         """A batch went through."""
-        self.tally.add(commit)
+        self.done = self.done.plus(commit)
         self.clock = max((t for t in (self.clock, commit.max_timestamp) if t), default=None)
         self._well(commit.next)
 
@@ -149,8 +153,9 @@ class Serving:
         lag = self.lag(now)
         late = lag.seconds > self.contract.target_lag.total_seconds()
         return replace(
-            self.tally.outcome(self.contract.table, "lagging" if late else "fresh"),
-            from_={**(self.committed or {}), **self.tally.from_},
+            self.done,
+            state="lagging" if late else "fresh",
+            from_={**(self.committed or {}), **self.done.from_},
             next=dict(self.committed or {}),
             seconds=(now - self.started).total_seconds(),
             lag_records=lag.records,

@@ -9,7 +9,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import UpsertTable, upsert_tables
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.guard import Topic
-from tidemark.domain.outcome import Commit, Outcome, Tally
+from tidemark.domain.outcome import Commit, Outcome
 from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.access.outages import named
 from tidemark.engine.lane.merge_catch_up import catch_up_merges, merged_outcome
@@ -56,10 +56,10 @@ class UpsertWork:
         return catch_up_merges(self.lake, current, self.run_id, known=known, stop=self.stop.is_set)
 
     def summarise(
-        self, contract: Contract, tally: Tally, *, seconds: float, error: Exception | None
+        self, contract: Contract, done: Outcome, *, seconds: float, error: Exception | None
     ) -> Outcome:
         """Completed by what both tables say now."""
-        return merged_outcome(self.lake, self.tables[contract.table], tally, seconds=seconds, error=error)
+        return merged_outcome(self.lake, self.tables[contract.table], done, seconds=seconds, error=error)
 
     def interrupt(self) -> None:
         """Cancel what the session runs; the merges then drop their stages."""
