@@ -338,7 +338,7 @@ def test_clocks_that_differ_by_an_hour_hold_up_no_table(lakehouse, monkeypatch):
     set_clock(1)
     state = lakehouse.lake.state(table.name)
     empty = {"batch_id": "ahead", "from_": state.ledger.next, "counts": {}}
-    publish_receipt(lakehouse.lake, table.contract, state, state.ledger.model_copy(update=empty))
+    publish_receipt(lakehouse.lake, state, state.ledger.model_copy(update=empty))
     table.holds_everything()
     set_clock(0)
     topic.send(range(30, 40))

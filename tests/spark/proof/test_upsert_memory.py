@@ -142,9 +142,9 @@ def test_a_ledger_that_names_no_memory_goes_with_all_of_it(lakehouse):
     made = Remembering(lakehouse)
     made.both((1, "a", 1), (2, "a", 1), (3, "a", 1))
     made.both((1, None, 9), (2, None, 9))
-    lake, contract = made.log.lake, made.log.current.contract
+    lake = made.log.lake
     state = lake.state(made.name)
-    publish_receipt(lake, contract, state, state.merged.model_copy(update={"memory": None}))
+    publish_receipt(lake, state, state.merged.model_copy(update={"memory": None}))
     made.both((1, "late", 5), (3, None, 9))
     assert made.rows() == {}
     made.both((2, "late", 5), (3, "late", 5), (4, "new", 1))

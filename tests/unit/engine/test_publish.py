@@ -1,6 +1,5 @@
 """Publishing on a real catalog without Spark: what moves main, what an answer means, and how often the table is looked at."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -11,8 +10,9 @@ from pyiceberg.exceptions import CommitFailedException
 from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.ledger.ledger import ACT_PROPERTY, LEDGER_PROPERTY, LEDGER_TAG
 from tidemark.engine.access.metadata_files import commit
+from tidemark.engine.access.table_state import TableState
 from tidemark.engine.table.branch import Attempt, drop_branch, main_to, open_branch
-from tidemark.engine.table.publish import publish, publish_alone
+from tidemark.engine.table.publish import publish, publish_receipt
 
 ROWS = pa.table({"id": [1, 2]})
 
@@ -61,7 +61,11 @@ def refs(lake):
     return {name: ref.snapshot_id for name, ref in lake.catalog.load_table("n.t").metadata.refs.items()}
 
 
-RECEIPT = SimpleNamespace(to_json=lambda: "{}")
+RECEIPT = SimpleNamespace(to_json=lambda: "{}", batch_id="other", attempt="1")
+
+
+def alone(lake, head, receipt=RECEIPT, table="n.t"):
+    return publish_receipt(lake, TableState(table, exists=True, head=head), receipt)
 
 
 def head(lake):
@@ -88,14 +92,14 @@ def test_a_receipt_is_made_without_spark_and_keeps_the_rows(lake):
     assert (rows, head(lake).summary["total-records"]) == (4, "4")
 
 
-@pytest.mark.parametrize("alone", [False, True])
-def test_main_keeps_the_retention_that_somebody_has_given_it(lake, alone):
+@pytest.mark.parametrize("rows", [False, True])
+def test_main_keeps_the_retention_that_somebody_has_given_it(lake, rows):
     """Given main with REPLACE BRANCH … WITH SNAPSHOT RETENTION, when a batch is published, or a receipt alone, then it is as it was said."""
     attempt, written = staged(lake)
     table = lake.catalog.load_table("n.t")
     said = {"max_snapshot_age_ms": 86_400_000, "min_snapshots_to_keep": 5}
     commit(table, (), (main_to(table, attempt.head).model_copy(update=said),))
-    receipt = publish_alone(lake, attempt, RECEIPT) if alone else publish(lake, attempt, written, RECEIPT)
+    receipt = publish(lake, attempt, written, RECEIPT) if rows else alone(lake, attempt.head)
     main = lake.catalog.load_table("n.t").metadata.refs["main"]
     assert (main.snapshot_id, main.max_ref_age_ms) == (receipt, None)
     assert (main.max_snapshot_age_ms, main.min_snapshots_to_keep) == tuple(said.values())
@@ -103,18 +107,17 @@ def test_main_keeps_the_retention_that_somebody_has_given_it(lake, alone):
 
 def test_a_receipt_alone_follows_main_and_is_the_first_snapshot_of_a_new_table(lake):
     attempt, _ = staged(lake)
-    publish_alone(lake, replace(attempt, branch="other"), RECEIPT)
+    alone(lake, attempt.head)
     assert head(lake).parent_snapshot_id == attempt.head
     assert refs(lake)["attempt"] != head(lake).snapshot_id
 
     lake.catalog.create_table("n.new", ROWS.schema)
-    new = Attempt("n.new", "other", None)
-    first = publish_alone(lake, new, RECEIPT)
+    first = alone(lake, None, table="n.new")
     found = lake.catalog.load_table("n.new").metadata
     assert [s.snapshot_id for s in found.snapshots] == [first]
     assert set(found.refs) == {"main", LEDGER_TAG}
     with pytest.raises(Overtaken):
-        publish_alone(lake, new, SimpleNamespace(to_json=lambda: "another"))
+        alone(lake, None, SimpleNamespace(to_json=lambda: "another", batch_id="b", attempt="2"), "n.new")
 
 
 def test_whoever_moves_main_in_the_last_moment_wins(lake):

@@ -31,5 +31,5 @@ def with_readable_head(lake: Lake, contract: Contract, state: TableState, run_id
         "attempt": attempt,
         "run_id": run_id,
     }
-    publish_receipt(lake, contract, state, state.ledger.model_copy(update=nothing_read))
+    publish_receipt(lake, state, state.ledger.model_copy(update=nothing_read))
     return lake.state(contract.table)

@@ -80,7 +80,7 @@ def _with_readable_head(lake: Lake, current: UpsertTable, state: TableState, run
     if state.merged is None or state.head_readable:
         return state
     own = {"attempt": uuid4().hex[:8], "run_id": run_id, "changes": Changes()}
-    publish_receipt(lake, current.contract, state, state.merged.model_copy(update=own))
+    publish_receipt(lake, state, state.merged.model_copy(update=own))
     return lake.state(current.contract.table)
 
 

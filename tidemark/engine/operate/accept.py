@@ -87,7 +87,7 @@ def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operati
     beside = {"rows_beside": state.live_rows, "start": start, "epoch": epoch}
 
     def begin(act: str) -> None:
-        publish_receipt(lake, contract, state, ledger, act=act)
+        publish_receipt(lake, state, ledger, act=act)
 
     return _done(lake, contract, state, signature, "first-load", beside, begin)
 
@@ -121,7 +121,7 @@ def _new_epoch(lake: Lake, contract: Contract, signature: Signature) -> Operatio
     def begin(act: str) -> None:
         if settled:  # ids are those of a registry, and the new topic may have another
             set_properties(lake, contract.table, {SETTLED_IDS: None})
-        publish_receipt(lake, contract, state, following, act=act)
+        publish_receipt(lake, state, following, act=act)
         settle_published(lake, contract, following)
 
     return _done(lake, contract, state, signature, "new-epoch", found, begin)
@@ -164,7 +164,7 @@ def _record_gap(lake: Lake, contract: Contract, signature: Signature) -> Operati
         signature,
         "record-gap",
         found,
-        lambda act: publish_receipt(lake, contract, state, following, act=act),
+        lambda act: publish_receipt(lake, state, following, act=act),
     )
 
 

@@ -78,7 +78,7 @@ def _first_load(lake: Lake, current: UpsertTable, what: Acceptance, signature: S
             state = prepare(lake, current, state, pair.columns, signature.run_id)
         if pair.state.exists or lacking(pair):
             act = act_of(signature, "accept", state.head, what=what, trimmed=pair.trimmed)
-            publish_receipt(lake, current.contract, state, _anew(pair, signature), act=act)
+            publish_receipt(lake, state, _anew(pair, signature), act=act)
     return logged(
         lake,
         signature,

@@ -72,7 +72,7 @@ def _make(lake: Lake, work: Work, shadow: Contract, state: TableState, run_id: s
         source = str(work.source)
         topic = Topic(source, None, None, {}, {}, {})
         first = first_ledger(shadow, topic, work.plan.start, run_id).model_copy(update={"topic": source})
-        publish_receipt(lake, shadow, state, first)
+        publish_receipt(lake, state, first)
 
 
 def _make_alike(lake: Lake, shadow: Contract, state: TableState, target: TableState, run_id: str) -> None:

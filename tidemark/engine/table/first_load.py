@@ -59,7 +59,7 @@ def prepare(
     if state.ledger is None:
         start = starting_offsets(lake.kafka(contract.cluster), contract, topic)
         ledger = first_ledger(contract, topic, start, run_id, epoch=first_epoch(lake, contract, start))
-        publish_receipt(lake, contract, state, ledger, act=act)
+        publish_receipt(lake, state, ledger, act=act)
     if not state.owned:
         kept = {key: text for key, text in state.properties.items() if key == MEANINGS}
         set_properties(lake, contract.table, {**_own_properties(lake, contract, topic, columns), **kept})

@@ -21,7 +21,6 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Overtaken, Stopped, TidemarkError
 from tidemark.domain.ledger.ledger import ACT_PROPERTY, LEDGER_PROPERTY, LEDGER_TAG, Ledger, branch_name
 from tidemark.domain.ledger.merge_ledger import MergeLedger
@@ -106,36 +105,20 @@ def publish(
     return published
 
 
-def publish_alone(
-    lake: Lake, attempt: Attempt, ledger: Ledger | MergeLedger, *, act: str | None = None
+def publish_receipt(
+    lake: Lake, state: TableState, ledger: Ledger | MergeLedger, *, act: str | None = None
 ) -> int:
     """Publish a receipt with no rows before it; returns its snapshot id. `act`: as for `publish`.
 
     Raises:
-        Overtaken: main is no longer the planned head.
+        Overtaken: main is no longer `state.head`.
     """
+    attempt = Attempt(state.table, branch_name(ledger.batch_id, ledger.attempt), state.head)
     if is_writable(loaded(lake, attempt).metadata):
         return publish(lake, replace(attempt, branch=MAIN_BRANCH), frozenset(), ledger, act=act)
     made = open_branch(lake, attempt)
     with dropped_on_failure(lake, attempt):
         return publish(lake, attempt, made, ledger, act=act)
-
-
-def publish_receipt(
-    lake: Lake,
-    contract: Contract,
-    state: TableState,
-    ledger: Ledger | MergeLedger,
-    *,
-    act: str | None = None,
-) -> int:
-    """Publish an empty receipt on top of the planned head; returns its snapshot id. `act`: as for `publish`.
-
-    Raises:
-        Overtaken: main is no longer `state.head`.
-    """
-    attempt = Attempt(contract.table, branch_name(ledger.batch_id, ledger.attempt), state.head)
-    return publish_alone(lake, attempt, ledger, act=act)
 
 
 @dataclass(frozen=True, slots=True)
