@@ -29,8 +29,7 @@ def places_now() -> Places:
 
 def configuration_of(where: Places) -> Configuration:
     """The configuration of these places, read once per process and again after the embedded stack has moved."""
-    stack = where.home / STACK_FILE
-    return _configuration(where, stack.stat().st_mtime if stack.exists() else 0.0)
+    return _configuration(where, _stack_written(where))
 
 
 def on_disk(where: Places) -> Configuration:
@@ -43,8 +42,13 @@ def _followed(where: Places) -> Followed:
     return Followed(where)
 
 
+def _stack_written(where: Places) -> float:
+    stack = where.home / STACK_FILE
+    return stack.stat().st_mtime if stack.exists() else 0.0
+
+
 @lru_cache(maxsize=2)
-def _configuration(where: Places, _stack_written: float) -> Configuration:
+def _configuration(where: Places, _written: float) -> Configuration:
     return load(where.platform_file, where.contracts_dir, environ=os.environ, home=where.home)
 
 
@@ -99,28 +103,15 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
 
     def shared(self) -> "Lake":
         """The clients that the sensors of this process share: Kafka and the catalog, never Spark."""
-        return _shared(_Identity(self.configuration))
-
-
-class _Identity:
-    """Stands for a configuration as a key: equal to none but itself."""
-
-    def __init__(self, configuration: Configuration) -> None:
-        self.configuration = configuration
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and other.configuration is self.configuration
-
-    def __hash__(self) -> int:
-        return id(self.configuration)
+        return _shared(self.places, _stack_written(self.places))
 
 
 @lru_cache(maxsize=2)
-def _shared(key: _Identity) -> "Lake":
+def _shared(where: Places, stack_written: float) -> "Lake":
     from tidemark.engine.access.lake import Lake  # noqa: PLC0415 - a code server that runs no sensor never needs them
 
     _settle()
-    return Lake(key.configuration)
+    return Lake(_configuration(where, stack_written))
 
 
 @cache
