@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.config.contract import Contract
@@ -95,6 +95,11 @@ def in_kafka(lake: Lake, contract: Contract, ranges: Ranges) -> DataFrame:
     return read_ranges(lake, contract, there).select("partition", "offset")
 
 
+def first_lost(there: DataFrame, kept: DataFrame) -> list[Row]:
+    """The first places (partition, offset) that are `there` and not `kept`, in order."""
+    return there.join(kept, [*_PLACE], "left_anti").distinct().orderBy(*_PLACE).limit(10).collect()
+
+
 def refuse_loss(
     contract: Contract,
     there: DataFrame,
@@ -107,11 +112,10 @@ def refuse_loss(
     Raises:
         Refused: naming the first places that would be lost; Kafka has compacted their records away.
     """
-    suspects = there.join(kept, [*_PLACE], "left_anti").distinct()
+    suspects = there.join(kept, [*_PLACE], "left_anti")
     if suspects.isEmpty():
         return
-    lost = suspects.join(read(), [*_PLACE], "left_anti").orderBy(*_PLACE).limit(10).collect()
-    if lost:
+    if lost := first_lost(suspects, read()):
         listed = ", ".join(f"{r['partition']}:{r['offset']}" for r in lost)
         raise Refused(
             f"Kafka no longer has records that {contract.table} holds (the topic is compacted): {listed} …",

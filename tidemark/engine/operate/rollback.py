@@ -45,7 +45,7 @@ from tidemark.engine.access.table_state import (
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.look.headroom import compacted
-from tidemark.engine.operate.recount import waiting_rows
+from tidemark.engine.operate.recount import first_lost, places_of, waiting_rows
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.branch import Attempt, dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
@@ -278,16 +278,12 @@ def _check_compaction(lake: Lake, contract: Contract, step: _Step, topic: Topic)
     again = {p: OffsetRange(a, topic.end[p]) for p, a in following.items() if a < topic.end[p]}
     if not again:
         return
-    rows = lake.spark().sql(
-        f"SELECT _kafka.partition, _kafka.offset FROM {lake.identifier(contract.table)} "
-        f"VERSION AS OF {step.head} WHERE {rows_within(step.ledger.epoch, again)}"
-    )
+    head = f"{lake.identifier(contract.table)} VERSION AS OF {step.head}"
+    rows = places_of(lake, head, rows_within(step.ledger.epoch, again))
     waits = waiting_rows(lake, contract, step.ledger.epoch, again)
     there = rows if waits is None else rows.union(waits.select("partition", "offset"))
     kept = read_ranges(lake, contract, again).select("partition", "offset")
-    places = ["partition", "offset"]
-    lost = there.join(kept, places, "left_anti").distinct().orderBy(*places).limit(10).collect()
-    if lost:
+    if lost := first_lost(there, kept):
         listed = ", ".join(f"{r['partition']}:{r['offset']}" for r in lost)
         raise Refused(
             f"Kafka no longer has records that {contract.table} holds and would have to read again (the topic is "
