@@ -74,6 +74,26 @@ class Ground:
         )
 
 
+def require_offsets(table: str, first: int, upto: int | None) -> None:
+    """Raises Refused unless offsets can lie in [first, upto); without `upto` there is no end."""
+    if first < 0 or (upto is not None and upto <= first):
+        raise Refused(
+            "a replay needs offsets --from a --to b with 0 <= a < b",
+            next_step=f"tidemark reconcile {table} lists partitions and offsets",
+            table=table,
+        )
+
+
+def require_partition(table: str, ledger: Ledger, partition: int) -> None:
+    """Raises Refused for a partition that the table has not read."""
+    if partition not in ledger.next:
+        raise Refused(
+            f"{table} has read partitions {sorted(ledger.next)} of {ledger.topic}, not {partition}",
+            next_step=f"tidemark reconcile {table} lists partitions and offsets",
+            table=table,
+        )
+
+
 def beyond_retention(state: TableState) -> Column | None:
     """True for a record so old that the next expiry deletes its row; None where retention has deleted nothing yet."""
     cut, at = expired_before(state.properties), F.col("_kafka.timestamp")

@@ -46,6 +46,8 @@ from tidemark.engine.operate.replay_plan import (
     ground,
     judge_replay,
     publish_and_settle,
+    require_offsets,
+    require_partition,
 )
 from tidemark.engine.table.branch import dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Operation, Signature, logged
@@ -175,19 +177,9 @@ def _ended_between(contract: Contract, total: _Tally, error: TidemarkError) -> S
 def _check_selection(lake: Lake, contract: Contract, selection: Selection, ledger: Ledger) -> None:
     """Raises Refused for what selects nothing whatever lies in the quarantine: a slip, which would pass as success."""
     table, cause = contract.table, selection.cause
-    if selection.partition is not None and selection.partition not in ledger.next:
-        raise Refused(
-            f"{table} has read partitions {sorted(ledger.next)} of {ledger.topic}, not {selection.partition}",
-            next_step=f"tidemark reconcile {table} lists partitions and offsets",
-            table=table,
-        )
-    first, upto = selection.first or 0, selection.upto
-    if first < 0 or (upto is not None and upto <= first):
-        raise Refused(
-            "a replay needs offsets --from a --to b with 0 <= a < b",
-            next_step=f"tidemark reconcile {table} lists partitions and offsets",
-            table=table,
-        )
+    if selection.partition is not None:
+        require_partition(table, ledger, selection.partition)
+    require_offsets(table, selection.first or 0, selection.upto)
     known = CAUSES | {rule.cause for rule in contract.quality}
     if cause is None or cause in known:
         return

@@ -43,6 +43,8 @@ from tidemark.engine.operate.replay_plan import (
     ground,
     judge_replay,
     publish_and_settle,
+    require_offsets,
+    require_partition,
 )
 from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.table.branch import branch_head, branch_identifier, dropped_on_failure, open_branch
@@ -64,9 +66,10 @@ def replay_range(
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
         if not signature.dry_run:
             log_missing_acts(lake, contract.table)
-        wanted = {partition: OffsetRange(start, end)} if 0 <= start < end else {}
+        require_offsets(contract.table, start, end)
+        wanted = OffsetRange(start, end)
         found, before, after = until_not_overtaken(
-            contract, lambda: _attempt(lake, contract, wanted, signature)
+            contract, lambda: _attempt(lake, contract, partition, wanted, signature)
         )
         return logged(
             lake,
@@ -80,14 +83,14 @@ def replay_range(
 
 
 def _attempt(
-    lake: Lake, contract: Contract, wanted: Mapping[int, OffsetRange], signature: Signature
+    lake: Lake, contract: Contract, partition: int, wanted: OffsetRange, signature: Signature
 ) -> tuple[dict[str, Any], int | None, int | None]:
     """What was done, and main before and after it; after a dry run there is none."""
     on = ground(lake, contract, signature.run_id, dry_run=signature.dry_run)
     topic = lake.topic(contract)
-    check_range(on, topic, wanted)
-    plan = on.plan(wanted, topic)
-    decoded = decode(read_ranges(lake, contract, wanted), plan.decoding())
+    _check_range(on, topic, partition, wanted)
+    plan = on.plan({partition: wanted}, topic)
+    decoded = decode(read_ranges(lake, contract, plan.ranges), plan.decoding())
     aged = _aged(on, decoded)
     if signature.dry_run:
         return {**_foreseen(lake, plan, decoded), **aged}, plan.state.head, None
@@ -103,52 +106,41 @@ def _aged(on: Ground, decoded: DataFrame) -> dict[str, int]:
     return {} if aged is None else {"beyond_retention": decoded.where(aged).count()}
 
 
-def check_range(on: Ground, topic: Topic, wanted: Mapping[int, OffsetRange]) -> None:
+def _check_range(on: Ground, topic: Topic, partition: int, wanted: OffsetRange) -> None:
     """Raises Refused, naming the range, unless the table has read it and Kafka still has it."""
     table, ledger = on.contract.table, on.ledger
-    if not wanted:
-        raise Refused(
-            "a replay needs offsets --from a --to b with 0 <= a < b",
-            next_step=f"tidemark reconcile {table} lists partitions and offsets",
-            table=table,
-        )
     finding = examine(ledger, topic)
     if finding and finding.state != "offsets_expired":
         raise Stopped(finding.state, table, finding.detail, topic=topic.name, **finding.fields)
-    for p, each in wanted.items():
-        if p not in ledger.next:
-            raise Refused(
-                f"{table} has read partitions {sorted(ledger.next)} of {topic.name}, not {p}",
-                next_step=f"tidemark reconcile {table} lists partitions and offsets",
-                table=table,
-            )
-        first, following, kept = ledger.start.get(p, 0), ledger.next[p], topic.log_start[p]
-        if each.start < first:
-            raise Refused(
-                f"partition {p}: offsets {each.start} to {min(first, each.end) - 1} lie before the first load, which "
-                f"began at {first}",
-                next_step=f"tidemark backfill {table} --from TIME --to TIME loads what lies before the first load",
-                table=table,
-                range=[each.start, min(first, each.end)],
-            )
-        if each.end > following:
-            raise Refused(
-                f"partition {p}: offsets {max(each.start, following)} to {each.end - 1} are not read yet: "
-                f"{table} has read up to {following}",
-                next_step=f"tidemark run {table}",
-                table=table,
-                range=[max(each.start, following), each.end],
-            )
-        if each.start < kept:
-            raise Refused(
-                f"partition {p}: Kafka no longer has offsets {each.start} to {min(kept, each.end) - 1}; it begins at "
-                f"{kept}",
-                next_step=f"tidemark replay {table} --partition {p} --from {kept} --to {each.end} --reason …"
-                if kept < each.end
-                else f"tidemark replay {table} --quarantine moves what the quarantine kept of them",
-                table=table,
-                range=[each.start, min(kept, each.end)],
-            )
+    require_partition(table, ledger, partition)
+    first, following = ledger.start.get(partition, 0), ledger.next[partition]
+    kept = topic.log_start[partition]
+    if wanted.start < first:
+        raise Refused(
+            f"partition {partition}: offsets {wanted.start} to {min(first, wanted.end) - 1} lie before the first load, "
+            f"which began at {first}",
+            next_step=f"tidemark backfill {table} --from TIME --to TIME loads what lies before the first load",
+            table=table,
+            range=[wanted.start, min(first, wanted.end)],
+        )
+    if wanted.end > following:
+        raise Refused(
+            f"partition {partition}: offsets {max(wanted.start, following)} to {wanted.end - 1} are not read yet: "
+            f"{table} has read up to {following}",
+            next_step=f"tidemark run {table}",
+            table=table,
+            range=[max(wanted.start, following), wanted.end],
+        )
+    if wanted.start < kept:
+        raise Refused(
+            f"partition {partition}: Kafka no longer has offsets {wanted.start} to {min(kept, wanted.end) - 1}; it "
+            f"begins at {kept}",
+            next_step=f"tidemark replay {table} --partition {partition} --from {kept} --to {wanted.end} --reason …"
+            if kept < wanted.end
+            else f"tidemark replay {table} --quarantine moves what the quarantine kept of them",
+            table=table,
+            range=[wanted.start, min(kept, wanted.end)],
+        )
 
 
 def _replace(
