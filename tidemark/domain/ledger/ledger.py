@@ -121,7 +121,7 @@ class Ledger(BaseModel):
 
     def to_json(self) -> str:
         """The compact JSON that goes into a snapshot summary."""
-        return self.model_dump_json(by_alias=True, exclude_defaults=False, exclude_none=False)
+        return self.model_dump_json(by_alias=True)
 
     @classmethod
     def from_json(cls, text: str, *, table: str) -> Self:

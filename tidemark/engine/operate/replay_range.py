@@ -176,7 +176,7 @@ def _replace(
     receipt = publish_and_settle(
         lake,
         replace(plan, act=_act(plan, signature)),
-        frozenset(int(i) for i in (*written, staged.snapshot_id) if i is not None),
+        frozenset({*written, staged.snapshot_id}),
         staged.evidence,
         Recount(before, counts, settlement.resolved, truncates(groups), reread=True),
         settlement,
