@@ -45,6 +45,11 @@ def waiting(committed: Offsets, end: Offsets) -> dict[int, OffsetRange]:
     return ranges
 
 
+def as_runs(ranges: Ranges) -> dict[int, list[tuple[int, int]]]:
+    """Each range as the one run of its partition."""
+    return {p: [(r.start, r.end)] for p, r in ranges.items()}
+
+
 def total(ranges: Ranges) -> int:
     """The number of offsets in `ranges`; never fewer than the records there."""
     return sum(len(each) for each in ranges.values())

@@ -5,11 +5,13 @@ than a hundred levels.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.ledger.offsets import Ranges
+from tidemark.domain.maintenance.retention import FIRST
 
 
 def any_of(conditions: Sequence[Column]) -> Column:
@@ -23,6 +25,11 @@ def any_of(conditions: Sequence[Column]) -> Column:
 def within(ranges: Ranges, partition: Column, offset: Column) -> Column:
     """Whether a place lies inside `ranges`."""
     return any_of([(partition == p) & (offset >= r.start) & (offset < r.end) for p, r in ranges.items()])
+
+
+def expired(at: Column, cut: datetime) -> Column:
+    """Whether retention may have deleted the row of a record of this time."""
+    return (at >= F.lit(FIRST)) & (at < F.lit(cut))
 
 
 def rows_within(epoch: int, ranges: Ranges) -> str:

@@ -14,9 +14,8 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger import merge_filters
 from tidemark.domain.ledger.merge_ledger import Truncation
 from tidemark.domain.ledger.merge_plan import AppendHistory
-from tidemark.domain.maintenance.retention import FIRST
 from tidemark.domain.times import moment
-from tidemark.engine.access.conditions import any_of
+from tidemark.engine.access.conditions import any_of, expired
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import checkpointed
 from tidemark.engine.access.table_state import load
@@ -238,12 +237,7 @@ def _without_sequel(plan: MergePlan, cut: datetime, at: str) -> Column:
     place = F.col(at)
     again = [(place["partition"] == p) & (place["offset"] >= first) for p, first in plan.rows.again.items()]
     replayed = F.expr(merge_filters.reloaded(plan.rows.epoch, plan.rows.reloaded, at))
-    return replayed & _aged(place["timestamp"], cut) & ~any_of(again)
-
-
-def _aged(at: Column, cut: datetime) -> Column:
-    """Whether retention may have deleted the append row of a record of this time."""
-    return (at >= F.lit(FIRST)) & (at < F.lit(cut))
+    return replayed & expired(place["timestamp"], cut) & ~any_of(again)
 
 
 def _only_newer_matter(plan: MergePlan, truncated: Mapping[int, Truncation]) -> bool:
@@ -283,7 +277,7 @@ def _stored(
         there = there.select(*(place[name].alias(f"_tidemark_{name}") for name in _OFFSET)).distinct()
         rows = rows.join(there, [place[name] == F.col(f"_tidemark_{name}") for name in _OFFSET], "left")
         gone = F.col("_tidemark_offset").isNull()
-        undone &= ~(gone & _aged(place["timestamp"], plan.pair.cut))
+        undone &= ~(gone & expired(place["timestamp"], plan.pair.cut))
         untold, retold = undone & gone, undone & ~gone
     erased = F.expr(plan.shape.before(truncated))
     if touched is not None and plan.pair.cut is None and plan.shape.blends:

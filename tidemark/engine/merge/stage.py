@@ -19,7 +19,7 @@ from tidemark.engine.merge.batch import Batch, target
 from tidemark.engine.merge.event import DELETE, KEY, KIND, ROW
 from tidemark.engine.merge.memory import remember
 from tidemark.engine.merge.plan import MergePlan
-from tidemark.engine.merge.rows import to_remember
+from tidemark.engine.merge.rows import key_columns, to_remember
 from tidemark.engine.merge.tally import Tally, counted, counting, seen
 from tidemark.engine.merge.upsert_columns import UpsertColumns
 from tidemark.engine.table.branch import branch_head, branch_identifier
@@ -161,9 +161,8 @@ def _others_before(lake: Lake, plan: MergePlan, batch: Batch) -> int:
     late = plan.shape.before(batch.truncated)
     unmarked = f"NOT coalesce({SOFT_COLUMN.name}, false)" if plan.current.soft else "true"
     rows = target(lake, plan).where(f"{late} AND {unmarked}")
-    keys = [F.col(quoted_name(*path)).alias(f"k{n}") for n, path in enumerate(plan.current.keys)]
     mine = batch.winners.where(F.col("stored") & F.col("action").isNotNull()).select(F.col(KEY))
-    found = rows.select(F.struct(*keys).cast(plan.shape.key_type()).alias(KEY))
+    found = rows.select(key_columns(plan.shape).alias(KEY))
     return found.join(mine, KEY, "left_anti").count()
 
 

@@ -21,9 +21,9 @@ from tidemark.domain.ledger.ledger import Entry, Ledger, batch_id
 from tidemark.domain.ledger.offsets import Ranges
 from tidemark.domain.ledger.replay import replayed
 from tidemark.domain.ledger.settlement import Settlement
-from tidemark.domain.maintenance.retention import FIRST, expired_before
+from tidemark.domain.maintenance.retention import expired_before
 from tidemark.domain.times import moment
-from tidemark.engine.access.conditions import within
+from tidemark.engine.access.conditions import expired, within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.decoding import KeyDecoding
@@ -96,8 +96,8 @@ def require_partition(table: str, ledger: Ledger, partition: int) -> None:
 
 def beyond_retention(state: TableState) -> Column | None:
     """True for a record so old that the next expiry deletes its row; None where retention has deleted nothing yet."""
-    cut, at = expired_before(state.properties), F.col("_kafka.timestamp")
-    return None if cut is None else (at >= F.lit(FIRST)) & (at < F.lit(cut))
+    cut = expired_before(state.properties)
+    return None if cut is None else expired(F.col("_kafka.timestamp"), cut)
 
 
 def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Ground:

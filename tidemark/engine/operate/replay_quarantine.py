@@ -21,7 +21,7 @@ from tidemark.domain.errors import Refused, Stopped, TidemarkError
 from tidemark.domain.formats.explanation import CAUSES
 from tidemark.domain.ledger.evidence import Group, truncates
 from tidemark.domain.ledger.ledger import Counts, Ledger, add_up
-from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.ledger.offsets import OffsetRange, as_runs
 from tidemark.domain.ledger.replay import MOST_RANGES, runs_between
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.domain.maintenance.retention import expired_before
@@ -370,6 +370,6 @@ def _publish(
             plan,
             made | {staged.snapshot_id},
             staged.evidence,
-            Recount(before, after, {p: [(r.start, r.end)] for p, r in ranges.items()}, fates.truncates),
+            Recount(before, after, as_runs(ranges), fates.truncates),
             settlement,
         )

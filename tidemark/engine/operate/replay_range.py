@@ -13,7 +13,7 @@ from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.evidence import Evidence, Group, counts_of, is_flood, truncates, undecided
 from tidemark.domain.ledger.guard import Topic, examine
 from tidemark.domain.ledger.ledger import Counts, add_up
-from tidemark.domain.ledger.offsets import OffsetRange
+from tidemark.domain.ledger.offsets import OffsetRange, as_runs
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
@@ -170,7 +170,7 @@ def _replace(
         epoch=plan.ledger.epoch,
         run_id=signature.run_id,
         at=now_us(),
-        resolved={p: [(r.start, r.end)] for p, r in plan.ranges.items()},
+        resolved=as_runs(plan.ranges),
         revealed=revealed,
     )
     receipt = publish_and_settle(
