@@ -18,7 +18,8 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Refused, Stopped
 from tidemark.domain.suggest import nearest
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.verify.where import Answer, where_key, where_offset
+from tidemark.engine.verify.fates import Answer
+from tidemark.engine.verify.where import where_key, where_offset
 
 _PLACE = re.compile(r"(\d+):(\d+)")
 

@@ -15,7 +15,7 @@ from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Entry, Ledger
 from tidemark.domain.ledger.replay import replayed
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.table_state import read_state
-from tidemark.engine.verify import where
+from tidemark.engine.verify import fates, where
 from tidemark.engine.verify.peek import Peek
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -68,7 +68,7 @@ def test_the_receipt_that_resolved_a_quarantined_record_tells_of_it(
     marked = {"quarantined_at": BEGIN, "resolved_by": by, "resolved_at": BEGIN}
     resolved = pa.Table.from_pylist([{**RECORD, **held, **marked, "offset": 1}])
     catalog.create_table("shop.orders_quarantine", resolved.schema).append(resolved)
-    monkeypatch.setattr(where, "peek", lambda *_: Peek("record", b"k", b"v", 0))
+    monkeypatch.setattr(fates, "peek", lambda *_: Peek("record", b"k", b"v", 0))
     lake: Any = SimpleNamespace(
         catalog=catalog,
         state=lambda table, ledger: read_state(catalog, table, required=ledger),
