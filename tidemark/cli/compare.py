@@ -12,8 +12,8 @@ from tidemark.cli.options import moment
 from tidemark.cli.output import console, number, print_json
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.config import discovery
-from tidemark.engine.verify.compare import Comparison, Wanted
 from tidemark.engine.verify.compare import compare as compare_tables
+from tidemark.engine.verify.comparison import Comparison, Wanted
 from tidemark.services.stack import default_home
 
 Asked = tuple[Sequence[str], str, str, str, Sequence[str], int]

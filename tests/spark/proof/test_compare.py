@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from tidemark.domain.errors import Refused
-from tidemark.engine.verify.compare import Wanted, compare
+from tidemark.engine.verify.compare import compare
+from tidemark.engine.verify.comparison import Wanted
 
 VALUES = (
     "SELECT id, named_struct('n', id, 'x', CAST(id AS double)) AS s, array(id, NULL) AS l, "

@@ -28,7 +28,7 @@ from tidemark.engine.look.status import Status
 from tidemark.engine.preview.foresee import Foresight
 from tidemark.engine.table.operations import _COLUMNS, Operation
 from tidemark.engine.verify.fates import Answer
-from tidemark.engine.verify.compare import NONE, Columns, Comparison, Side
+from tidemark.engine.verify.comparison import NONE, Columns, Comparison, Side
 from tidemark.engine.verify.differences import Difference, Differences
 from tidemark.engine.verify.marks import Count
 from tidemark.services.stack import Stack

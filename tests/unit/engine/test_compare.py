@@ -11,7 +11,8 @@ from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused
 from tidemark.engine.config.discovery import Discovery
-from tidemark.engine.verify.compare import Wanted, _hidden, _Opened, compare
+from tidemark.engine.verify.compare import _hidden, _Opened, compare
+from tidemark.engine.verify.comparison import Wanted
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 COLUMNS = StructType(

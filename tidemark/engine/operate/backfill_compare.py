@@ -20,7 +20,8 @@ from tidemark.engine.operate.backfill_shadow import Window, fit, shadow_rows
 from tidemark.engine.operate.backfill_source import Opened, time_of, window_number
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.head_rows import head_rows
-from tidemark.engine.verify.compare import NONE, Figures, figures, figures_of, prints_of
+from tidemark.engine.verify.compare import figures, figures_of, prints_of
+from tidemark.engine.verify.comparison import NONE, Figures
 from tidemark.engine.verify.differences import KEY, ROW
 from tidemark.engine.verify.fingerprint import located
 
