@@ -25,7 +25,7 @@ from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.states import FINE
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.config.configuration import Configuration, places
+from tidemark.engine.config.configuration import places
 from tidemark.engine.look import sightings
 from tidemark.engine.look.backfills import backfilled
 from tidemark.engine.look.quarantined import CauseCount, causes
@@ -43,13 +43,13 @@ _ANY_WIDTH = 10_000
 
 def status(tables: Sequence[str], *, as_json: bool) -> None:
     """Exit code 1 when a table is in any state that is not fine."""
-    configuration = load_contracts()
-    found = statuses(Lake(configuration), tables)
+    lake = Lake(load_contracts())
+    found = statuses(lake, tables)
     if as_json:
         print_json([each.as_json() for each in found])
     else:
         _show(found)
-        _show_backfills(configuration, [each.table for each in found])
+        _show_backfills(lake, [each.table for each in found])
     if any(each.state not in FINE for each in found):
         raise typer.Exit(FINDING)
 
@@ -117,8 +117,8 @@ def _show(found: Sequence[Status]) -> None:
         out.print(f"without topic ids, a topic made anew is told by its offsets alone: {', '.join(weak)}")
 
 
-def _show_backfills(configuration: Configuration, tables: Sequence[str]) -> None:
-    for table in backfilled(Lake(configuration), tables):
+def _show_backfills(lake: Lake, tables: Sequence[str]) -> None:
+    for table in backfilled(lake, tables):
         again = f"tidemark backfill {table}"
         console().print(
             f"{table}: a backfill is under way; {again} goes on with it, --cutover publishes it, --abort drops it"
