@@ -20,19 +20,7 @@ def pause(lake: Lake, contract: Contract, signature: Signature) -> Operation:
     Raises:
         Refused: the table does not exist, or is paused already.
     """
-    state = _existing(lake, contract)
-    if not signature.dry_run:
-        log_missing_acts(lake, contract.table)
-    if state.paused:
-        late = _logged_late(lake, state, "pause", signature)
-        if late is not None:
-            return late
-        raise Refused(
-            f"{contract.table} is paused already: {state.properties[PAUSED]}",
-            next_step=f"tidemark resume {contract.table} --reason …",
-            table=contract.table,
-        )
-    return _change(lake, contract, state, "pause", signature)
+    return _change(lake, contract, "pause", signature)
 
 
 def resume(lake: Lake, contract: Contract, signature: Signature) -> Operation:
@@ -41,37 +29,32 @@ def resume(lake: Lake, contract: Contract, signature: Signature) -> Operation:
     Raises:
         Refused: the table does not exist, or is not paused.
     """
-    state = _existing(lake, contract)
-    if not signature.dry_run:
-        log_missing_acts(lake, contract.table)
-    if not state.paused:
-        late = _logged_late(lake, state, "resume", signature)
-        if late is not None:
-            return late
-        raise Refused(
-            f"{contract.table} is not paused",
-            next_step=f"nothing; tidemark status {contract.table} says how it stands",
-            table=contract.table,
-        )
-    return _change(lake, contract, state, "resume", signature)
+    return _change(lake, contract, "resume", signature)
 
 
-def _existing(lake: Lake, contract: Contract) -> TableState:
+def _change(lake: Lake, contract: Contract, verb: str, signature: Signature) -> Operation:
     state = lake.state(contract.table, ledger=False)
     if not state.exists:
         raise unloaded(lake, contract.table)
-    return state
-
-
-def _logged_late(lake: Lake, state: TableState, verb: str, signature: Signature) -> Operation | None:
-    """The same act of a run that died before it was logged; it is, now."""
-    return None if signature.dry_run else log_noted(lake, state, _PROPERTY[verb])
-
-
-def _change(lake: Lake, contract: Contract, state: TableState, verb: str, signature: Signature) -> Operation:
+    if not signature.dry_run:
+        log_missing_acts(lake, contract.table)
+    if state.paused == (verb == "pause"):
+        # the same act of a run that died before it was logged; it is, now
+        late = None if signature.dry_run else log_noted(lake, state, _PROPERTY[verb])
+        if late is not None:
+            return late
+        raise _already(state)
     if not signature.dry_run:
         for noted in _PROPERTY.values():  # they go, and whose run died is told by nothing else
             log_noted(lake, state, noted)
         says = signature.as_note()
         set_properties(lake, contract.table, {p: says if v == verb else None for v, p in _PROPERTY.items()})
     return logged(lake, signature, verb, contract.table, {}, state.head, state.head)
+
+
+def _already(state: TableState) -> Refused:
+    why, step = f"{state.table} is not paused", f"nothing; tidemark status {state.table} says how it stands"
+    if state.paused:
+        why = f"{state.table} is paused already: {state.properties[PAUSED]}"
+        step = f"tidemark resume {state.table} --reason …"
+    return Refused(why, next_step=step, table=state.table)
