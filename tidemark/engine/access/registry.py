@@ -104,12 +104,8 @@ class Registry:
             Stopped: `permission_denied`.
         """
         number = max(self._versions.get(subject, ()), default=None)
-        if number is not None:
-            found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{number}", deleted="true")
-            if found is None:
-                self._versions.pop(subject, None)
-            else:
-                self._kept(subject, number, found)
+        if number is not None and self._read(subject, number) is None:
+            self._versions.pop(subject, None)
 
     def latest(self, subject: str) -> RegisteredSchema | None:
         """The newest version that is not deleted; None when the subject has none. Asked anew each time.
@@ -195,10 +191,7 @@ class Registry:
         return tuple(sorted(int(number) for number in found or []))
 
     def _version(self, subject: str, number: int) -> RegisteredSchema:
-        known = self._versions.get(subject, {}).get(number)
-        if known:
-            return known
-        found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{number}", deleted="true")
+        found = self._versions.get(subject, {}).get(number) or self._read(subject, number)
         if found is None:
             raise Outage(
                 "registry_down",
@@ -206,7 +199,11 @@ class Registry:
                 f"version {number} of {subject} vanished while it was read",
                 cluster=self.cluster,
             )
-        return self._kept(subject, number, found)
+        return found
+
+    def _read(self, subject: str, number: int) -> RegisteredSchema | None:
+        found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{number}", deleted="true")
+        return None if found is None else self._kept(subject, number, found)
 
     def _kept(self, subject: str, number: int, found: Mapping[str, Any]) -> RegisteredSchema:
         known = self._versions.setdefault(subject, {})
