@@ -11,9 +11,10 @@ from assets.names import HEADROOM, KAFKA_RECONCILIATION, NEWEST, table_key
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, TidemarkError
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import asked
 from tidemark.engine.look.headroom import kept_for
 from tidemark.engine.look.status import Facts, waiting_records
-from tidemark.engine.look.tables import asked, unread
+from tidemark.engine.look.tables import unread
 from tidemark.engine.verify.reconcile import Reconciliation, reconcile
 
 Kept = Mapping[tuple[str, str], float | None]

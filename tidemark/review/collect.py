@@ -26,12 +26,13 @@ from tidemark.domain.lineage.column_lineage import (
 from tidemark.domain.lineage.marts import Mart, downstream
 from tidemark.domain.states import FINE, State, meaning
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.outages import asked
 from tidemark.engine.access.table_state import load
 from tidemark.engine.config import discovery
 from tidemark.engine.look import sightings
 from tidemark.engine.look.quarantined import causes
 from tidemark.engine.look.status import Facts, Hint, Status, judge
-from tidemark.engine.look.tables import asked, hinted, look
+from tidemark.engine.look.tables import hinted, look
 from tidemark.engine.look.upserts import upsert_statuses
 from tidemark.engine.marts import read_project
 from tidemark.engine.preview.foresee import foresee

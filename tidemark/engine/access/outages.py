@@ -5,8 +5,9 @@ A lost answer is an outage too: the outcome is unknown and the table must be loo
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from pydantic import ValidationError
@@ -20,9 +21,10 @@ from pyiceberg.exceptions import (
 )
 from requests.exceptions import RequestException
 
-from tidemark.domain.errors import NO_TABLE, Outage, Overtaken, Stopped, TidemarkError
+from tidemark.domain.errors import NO_TABLE, Outage, Overtaken, Stopped, TidemarkError, state_of
 from tidemark.domain.states import OUTAGES, State
 
+T = TypeVar("T")
 _SPARK_GONE = (
     "UNAVAILABLE",
     "failed to connect",
@@ -251,6 +253,15 @@ def named(table: str = NO_TABLE, *, topic: str = "?", cluster: str = "main") -> 
         state = state_of_error(error)
         kind = Outage if state in OUTAGES else Stopped
         raise kind(state, table, _first_lines(error), topic=topic, cluster=cluster) from error
+
+
+def asked(ask: Callable[[], T]) -> tuple[T | None, State | None]:
+    """The answer, or the state that asking for it ended in."""
+    try:
+        with named():
+            return ask(), None
+    except TidemarkError as error:
+        return None, state_of(error)
 
 
 def _first_lines(error: Exception) -> str:

@@ -1,6 +1,6 @@
 """How every table stands, from what catalog and Kafka say now. Needs neither Spark nor Dagster.
 
-`judge` is pure; `look` asks. A service that does not answer is a state of the tables that need it, not a failure.
+`judge` is pure; tables.py asks. A service that does not answer is a state of the tables that need it, not a failure.
 """
 
 from collections.abc import Mapping

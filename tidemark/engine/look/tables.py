@@ -1,21 +1,19 @@
 """One look at many tables at once: few requests to each Kafka cluster, catalog loads in parallel (see status.py)."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TypeVar
 
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.config.platform import Platform
-from tidemark.domain.errors import TidemarkError, state_of
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.listening import listens
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import asked
 from tidemark.engine.look.headroom import headrooms
 from tidemark.engine.look.quarantined import unresolved
 from tidemark.engine.look.sightings import Memory
@@ -25,7 +23,6 @@ from tidemark.engine.table.takeover import why_not_anew
 PARALLEL = 8
 CONNECT = 2.0
 """Seconds that a service gets to accept a connection."""
-T = TypeVar("T")
 
 
 @contextmanager
@@ -189,12 +186,3 @@ def _remembered(facts: Facts, memory: Memory, now: datetime) -> Facts:
     if facts.topic is None or facts.table is None:
         return replace(facts, memory=memory)
     return replace(facts, memory=memory.with_look(facts.topic, facts.committed, now))
-
-
-def asked(ask: Callable[[], T]) -> tuple[T | None, State | None]:
-    """The answer, or the state that asking for it ended in."""
-    try:
-        with named():
-            return ask(), None
-    except TidemarkError as error:
-        return None, state_of(error)

@@ -10,9 +10,9 @@ from tidemark.domain.config.upsert import UpsertTable, upsert_tables
 from tidemark.domain.states import FINE, OUTAGES, State, remedy
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.listening import listens
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import asked, named
 from tidemark.engine.look.status import Hint, Status
-from tidemark.engine.look.tables import CONNECT, asked, looking
+from tidemark.engine.look.tables import CONNECT, looking
 from tidemark.engine.merge.pair import Pair, read_pair
 
 

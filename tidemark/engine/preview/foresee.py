@@ -13,11 +13,10 @@ from tidemark.domain.plan.comments import lost_notes
 from tidemark.domain.plan.compatibility import disagreements
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan, applied
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import asked, named
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.quality_fit import rule_faults
 from tidemark.engine.ingest.ready import made_anew
-from tidemark.engine.look.tables import asked
 from tidemark.engine.marts import read_project
 from tidemark.engine.preview.sample import sample as take_sample
 from tidemark.engine.schema.evolve import plan_evolution, value_columns
