@@ -17,8 +17,14 @@ COMPACTION = dg.AssetKey(["maintenance", "shop", "orders", "compaction"])
 
 
 @pytest.fixture
-def found(monkeypatch):
-    """What the engine answers, by (table, kind); a fault for `broken`."""
+def broken():
+    """Contracts of which a companion cannot be maintained."""
+    return set()
+
+
+@pytest.fixture
+def found(monkeypatch, broken):
+    """What the engine was asked for, by (table, kind)."""
     asked = []
 
     def maintain(_lake, contract, kinds, *, dry_run=False):
@@ -26,8 +32,9 @@ def found(monkeypatch):
             asked.append((contract.table, kind, dry_run))
             busy = contract.table == "shop.orders"
             yield Gain(contract.table, kind, acted=busy, reason="because", numbers={"files_before": 9.0})
-            if contract.table == "web.clicks":
-                yield Gain("web.clicks_quarantine", kind, acted=False, reason="x", error={"kind": "Outage"})
+            if contract.table in broken:
+                aside = contract.quarantine_table
+                yield Gain(aside, kind, acted=False, reason="x", error={"kind": "Outage"})
 
     monkeypatch.setattr("assets.maintenance_run.maintain", maintain)
     monkeypatch.setattr("assets.maintenance_run.relieve", lambda *_: iter(()))
@@ -39,14 +46,24 @@ def run(defs, instance, job, **how):
 
 
 def test_a_scheduled_run_reports_what_was_done_and_only_that(defs, instance, lake, found):
-    """Given three tables, one with work, one with nothing to do, one that cannot be reached, when the schedule runs, then one materialization and a failure that names the third."""
+    """Given tables of which one has work, when the schedule runs, then that one has a result."""
     result = run(defs, instance, "compaction", tags={"dagster/schedule_name": "compaction"})
     (made,) = result.asset_materializations_for_node("maintain_compaction")
     assert made.asset_key == COMPACTION
     assert made.metadata["files_before"].value == 9.0
     assert made.metadata["compaction"].value == "because"
-    assert not result.success
     assert {table for table, _, _ in found} == {"shop.audit", "shop.orders", "web.clicks"}
+
+
+def test_a_table_that_cannot_be_maintained_shows_no_other_as_failed(defs, instance, lake, found, broken):
+    """Given three tables, one with work, one with nothing to do, one that cannot be reached, when the schedule runs, then the first two have results, and the failure names the third."""
+    broken.add("web.clicks")
+    result = run(defs, instance, "compaction", tags={"dagster/schedule_name": "compaction"})
+    assert not result.success
+    (failed,) = [each for each in result.all_events if each.is_step_failure]
+    assert list(failed.step_failure_data.user_failure_data.metadata) == ["web.clicks_quarantine"]
+    made = result.asset_materializations_for_node("maintain_compaction")
+    assert {".".join(each.asset_key.path[1:-1]) for each in made} == {"shop.orders", "shop.audit"}
 
 
 def test_only_the_schedule_of_compaction_relieves_tables_full_of_snapshots(
