@@ -9,6 +9,7 @@ from assets.column_lineage import Columns
 from assets.ingest_checks import ingest_checks
 from assets.launchpad import Launchpad
 from assets.names import ingest_op, pool_of
+from assets.run_length import run_length_of
 from assets.specs import table_spec
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
@@ -30,10 +31,11 @@ def ingest_assets(
 ) -> dg.AssetsDefinition:
     """The tables of lane `name`; `columns` as the discovery file has them."""
     by_key = {contract.table: contract for contract in contracts}
+    told_within = run_length_of(lane, contracts)
 
     @dg.multi_asset(
         name=ingest_op(name),
-        specs=[table_spec(each, catalog, columns.get(each.table, ())) for each in contracts],
+        specs=[table_spec(each, catalog, columns.get(each.table, ()), told_within) for each in contracts],
         check_specs=[check for each in contracts for check in ingest_checks(each)],
         can_subset=True,
         pool=pool_of(name),

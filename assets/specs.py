@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -15,8 +16,8 @@ from tidemark.domain.lineage.column_lineage import note_of
 _MARKDOWN = re.compile(r"[\\<*`]")
 
 
-def table_spec(contract: Contract, catalog: str, columns: Columns) -> dg.AssetSpec:
-    """The append table of a contract."""
+def table_spec(contract: Contract, catalog: str, columns: Columns, told_within: timedelta) -> dg.AssetSpec:
+    """The append table of a contract; a run tells the result of a batch no later than `told_within` after it."""
     return dg.AssetSpec(
         table_key(contract.table),
         deps=[topic_key(contract)],
@@ -28,7 +29,7 @@ def table_spec(contract: Contract, catalog: str, columns: Columns) -> dg.AssetSp
         owners=_owners(contract.owners.data),
         tags={**contract.tags, ROLE_TAG: "data", LANE_TAG: contract.lane},
         kinds={"kafka", "iceberg", "spark"},
-        freshness_policy=_silence(contract),
+        freshness_policy=_silence(contract, told_within),
     )
 
 
@@ -140,7 +141,12 @@ def _owners(owner: str | None) -> list[str]:
     return [owner] if owner else []
 
 
-def _silence(contract: Contract) -> dg.FreshnessPolicy | None:
-    """Dagster's freshness is the age of the last materialization: right for `silence` and for nothing else."""
+def _silence(contract: Contract, told_within: timedelta) -> dg.FreshnessPolicy | None:
+    """Dagster's freshness is the age of the last materialization: right for `silence` and for nothing else.
+
+    A record waits for its batch up to `target_lag`, and its batch for the result.
+    """
     silence = contract.freshness.silence
-    return dg.FreshnessPolicy.time_window(fail_window=silence) if silence else None
+    if silence is None:
+        return None
+    return dg.FreshnessPolicy.time_window(fail_window=silence + contract.target_lag + told_within)

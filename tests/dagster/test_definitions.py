@@ -10,6 +10,7 @@ import sys
 import time
 import tomllib
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -19,6 +20,8 @@ from confluent_kafka.admin import AdminClient
 from dagster._core.remote_representation.external_data import RepositorySnap
 from dagster._serdes import serialize_value
 
+from assets.ingest import ingest_assets
+from assets.run_length import run_length_of
 from orchestration.definitions import build_defs
 from resources.lake import configuration_of
 from tidemark.domain.columns.types import LONG, STRING, Field, Struct
@@ -113,6 +116,18 @@ def plain(value):
     if isinstance(inner, dg.TableSchema):
         return {c.name: [c.type, c.description, c.constraints.nullable, dict(c.tags)] for c in inner.columns}
     return str(inner)
+
+
+def test_dagsters_own_freshness_waits_for_the_end_of_a_run(where):
+    """Given a lane of many tables, whose results come as its long runs end, then one that got a record within `silence` is not shown as stale in between."""
+    configuration = configuration_of(where)
+    lane, orders = configuration.platform.lanes["default"], configuration.contract("shop.orders")
+    many = [orders.model_copy(update={"table": f"shop.t{n}"}) for n in range(400)]
+    made = ingest_assets("default", lane, many, "lake", {})
+    (allowed,) = {each.freshness_policy.fail_window.to_timedelta() for each in made.specs}
+    run = run_length_of(lane, many)
+    assert run > timedelta(minutes=50)
+    assert allowed == orders.freshness.silence + orders.target_lag + run
 
 
 def test_secrets_of_the_platform_file_are_not_in_the_definitions(where):
