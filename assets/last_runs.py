@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterEvent, DagsterEventType, DagsterRunStatus, RunRecord, RunsFilter
 
-from assets.names import table_key, table_of
+from assets.names import OUTCOME, RECEIPT, table_key, table_of
 from assets.stopped import stopped_of
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.states import State
@@ -125,12 +125,25 @@ def loaded_before(instance: dg.DagsterInstance, tables: Sequence[str]) -> set[st
 
 
 def last_results(instance: dg.DagsterInstance, tables: Sequence[str]) -> dict[str, datetime]:
-    """When each of the tables that some run has loaded last got a result."""
-    entries = [
-        each.asset_entry for each in instance.get_asset_records([table_key(table) for table in tables])
-    ]
-    return {
-        table_of(each.asset_key): datetime.fromtimestamp(each.last_materialization.timestamp, UTC)
-        for each in entries
-        if each.last_materialization
-    }
+    """When each of the tables that some run has loaded last got a result of ours.
+
+    A team's own asset may have had the key before there was a contract, and people can report a materialization.
+    """
+    found: dict[str, datetime] = {}
+    for each in instance.get_asset_records([table_key(table) for table in tables]):
+        key, newest = each.asset_entry.asset_key, each.asset_entry.last_materialization
+        at = _last_of_ours(instance, key, newest) if newest else None
+        if at is not None:
+            found[table_of(key)] = datetime.fromtimestamp(at, UTC)
+    return found
+
+
+def _last_of_ours(instance: dg.DagsterInstance, key: dg.AssetKey, newest: dg.EventLogEntry) -> float | None:
+    if _is_ours(newest.asset_materialization):
+        return newest.timestamp
+    before = instance.fetch_materializations(key, limit=LOOK_BACK).records
+    return next((each.timestamp for each in before if _is_ours(each.asset_materialization)), None)
+
+
+def _is_ours(made: dg.AssetMaterialization | None) -> bool:
+    return made is not None and not {OUTCOME, RECEIPT}.isdisjoint(made.metadata)

@@ -13,7 +13,7 @@ import dagster as dg
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
 from assets.column_lineage import from_append, from_topic
-from assets.names import table_key
+from assets.names import OUTCOME, RECEIPT, table_key
 from assets.repeated import repeated
 from assets.snapshot_ids import ids_as_text
 from assets.specs import column_schema
@@ -42,7 +42,7 @@ def result(
     if state is not None and is_upsert_table(contract):
         metadata["delete_files"] = state.delete_files
         metadata["share_deleted"] = round(state.delete_rows / max(1, state.rows), 4)
-    metadata["tidemark/outcome"] = dg.MetadataValue.json(ids_as_text(outcome.as_json()))
+    metadata[OUTCOME] = dg.MetadataValue.json(ids_as_text(outcome.as_json()))
     if state is not None:
         metadata["dagster/row_count"] = state.live_rows
     if state is not None and columns is not None:
@@ -82,7 +82,11 @@ def published(
     yield dg.AssetMaterialization(
         table_key(contract.table),
         description="Published by a run that could not tell of it here.",
-        metadata={"dagster/row_count": state.live_rows, "snapshot_id": str(state.head)},
+        metadata={
+            "dagster/row_count": state.live_rows,
+            "snapshot_id": str(state.head),
+            RECEIPT: str(state.receipt),
+        },
         tags={DATA_VERSION_TAG: str(state.receipt)},
     )
     yield from repeated(instance, contract)

@@ -20,7 +20,7 @@ import resources.lake as configuration_module
 from assets import kafka_checks_run, last_runs
 from assets.handover import Handover
 from assets.names import STOPPED_TAG, pool_of, table_key
-from assets.report import observation
+from assets.report import observation, published
 from assets.stopped import stopped_of, stopped_tags
 from orchestration.definitions import build_defs
 from sensors import runs
@@ -386,6 +386,24 @@ def test_the_engine_is_told_which_tables_were_loaded_before(run, lake):
     run("shop.orders", "web.clicks")
     assert FakeWork.known == {"shop.orders"}
     assert [lake.loaded(each) for each in ("shop.orders", "old.orders")] == [True, False]
+
+
+@pytest.mark.parametrize("by", ["a run", "who tells of a killed run"])
+def test_only_a_result_of_ours_says_that_a_table_was_loaded(run, lake, instance, by):
+    """Given an asset of a team that wrote the table before there was a contract, then no run has loaded it yet; one that has stays known, whatever anybody reports of the asset later."""
+    theirs = dg.AssetMaterialization(ORDERS, metadata={"snapshot_id": "7", "dagster/row_count": 9})
+    instance.report_runless_asset_event(theirs)
+    assert last_runs.loaded_before(instance, ["shop.orders"]) == set()
+    if by == "a run":
+        run("shop.orders")
+        assert FakeWork.known == set()
+    else:
+        lake.tables["shop.orders"] = {"next": {0: 10}}
+        contract = lake.configuration.contract("shop.orders")
+        for each in published(instance, contract, lake.state("shop.orders")):
+            instance.report_runless_asset_event(each)
+    instance.report_runless_asset_event(dg.AssetMaterialization(ORDERS))
+    assert last_runs.loaded_before(instance, ["shop.orders"]) == {"shop.orders"}
 
 
 def test_a_run_begins_with_the_table_whose_last_result_is_the_oldest(run):

@@ -19,7 +19,7 @@ from pyiceberg.catalog.memory import InMemoryCatalog
 
 from assets import kafka_checks_run, maintenance_run, repeated
 from assets.ingest_checks import evaluations
-from assets.names import DRIFT, HEADROOM, HEALTH, KAFKA_RECONCILIATION, table_key
+from assets.names import DRIFT, HEADROOM, HEALTH, KAFKA_RECONCILIATION, OUTCOME, table_key
 from sensors.cursor import Cache, Entry, dump
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.errors import Outage, Refused
@@ -162,7 +162,8 @@ def test_a_table_that_was_dropped_is_not_one_that_was_never_loaded(check, lake, 
     """Given a table that is not there, when Dagster's records know that a run has loaded it, then its checks are not green."""
     lake.ends["orders"], lake.catalog = {0: 9}, InMemoryCatalog("lake")
     assert check(name).passed, "there is nothing to be wrong yet"
-    instance.report_runless_asset_event(dg.AssetMaterialization(table_key("shop.orders")))
+    result = dg.AssetMaterialization(table_key("shop.orders"), metadata={OUTCOME: {}})
+    instance.report_runless_asset_event(result)
     found = check(name)
     assert not found.passed
     assert "table_missing" in f"{found.description} {found.metadata}"

@@ -10,7 +10,7 @@ import dagster as dg
 import typer
 from rich.table import Table as RichTable
 
-from assets.names import table_key
+from assets.names import OUTCOME, table_key
 from assets.snapshot_ids import ids_as_numbers
 from jobs.ingest import INGEST
 from jobs.upsert import MERGE
@@ -121,7 +121,7 @@ def _unless_paused(outcome: dict[str, Any], waits: Any) -> Outcome:
 
 def _told(event: dg.DagsterEvent) -> Iterator[Outcome]:
     if event.is_step_materialization:
-        outcome = event.materialization.metadata.get("tidemark/outcome")
+        outcome = event.materialization.metadata.get(OUTCOME)
         if outcome is not None:
             waits = event.materialization.metadata.get("lag_records")
             yield _unless_paused(ids_as_numbers(outcome.value), waits.value if waits else 0)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from dagster import AssetKey, AssetMaterialization, DagsterInstance
 
+from assets.names import OUTCOME
 from tidemark.cli.dagster_records import loaded
 
 
@@ -16,7 +17,9 @@ def test_tables_are_known_as_loaded_also_under_names_that_no_contract_has(
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     with DagsterInstance.get() as instance:
         for table in ("orders", "former"):
-            instance.report_runless_asset_event(AssetMaterialization(AssetKey(["shop", table])))
+            instance.report_runless_asset_event(
+                AssetMaterialization(AssetKey(["shop", table]), metadata={OUTCOME: {}})
+            )
     known = loaded(["shop.orders", "shop.new"])
     tables = ["shop.orders", "shop.new", "shop.former", "shop.other"]
     assert [known(table) for table in tables] == [True, False, True, False]

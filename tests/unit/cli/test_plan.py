@@ -12,6 +12,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import UnauthorizedError
 from typer.testing import CliRunner
 
+from assets.names import OUTCOME
 from tidemark.cli.main import app
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
@@ -122,7 +123,8 @@ def test_a_table_that_was_loaded_and_is_not_there_is_told_as_a_run_tells_it(
     asked = (["plan"], ["status", "--quarantine"], ["where", "known", "0:5"])
     assert [CliRunner().invoke(app, words).exit_code for words in asked] == [0, 0, 0]
     with DagsterInstance.get() as instance:
-        instance.report_runless_asset_event(AssetMaterialization(AssetKey(["shop", "known"])))
+        result = AssetMaterialization(AssetKey(["shop", "known"]), metadata={OUTCOME: {}})
+        instance.report_runless_asset_event(result)
     for words in asked:
         told = CliRunner().invoke(app, [*words, "--json"])
         assert (told.exit_code, "table_missing" in told.stdout) == (1, True), words
@@ -181,7 +183,8 @@ def test_an_upsert_table_that_was_merged_and_is_not_there_is_planned_as_a_run_te
 
     assert planned() == (0, "apply")
     with DagsterInstance.get() as instance:
-        instance.report_runless_asset_event(AssetMaterialization(AssetKey(["shop", "known_current"])))
+        result = AssetMaterialization(AssetKey(["shop", "known_current"]), metadata={OUTCOME: {}})
+        instance.report_runless_asset_event(result)
     assert planned() == (1, "table_missing")
 
 
