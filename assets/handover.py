@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
-from assets.names import by_sensor, pool_filter
+from assets.names import by_sensor, pool_filter, pools_of
 
 WAITING = (DagsterRunStatus.QUEUED,)
 BEGUN = (DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED)
@@ -33,8 +33,7 @@ class Handover:
 
     def _could_begin(self, run: dg.DagsterRun) -> bool:
         """Whether those that hold its other pools make room for it too: only runs of a sensor do."""
-        needs = (run.run_op_concurrency and run.run_op_concurrency.all_pools) or ()
-        others = [pool for pool in needs if pool != self.pool]
+        others = [pool for pool in pools_of(run) if pool != self.pool]
         return all(by_sensor(holds) for pool in others for holds in self._runs(BEGUN, pool))
 
     def _runs(

@@ -2,24 +2,24 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Any
 
 import dagster as dg
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
-from assets.kafka_checks_run import COMPARED_AT, reconciled
+from assets.kafka_checks_run import reconciled, sound_lately
 from assets.last_runs import knowing
-from assets.names import HEALTH, KAFKA_RECONCILIATION, maintenance_key, table_key
-from assets.repeated import newest
+from assets.names import HEALTH, NEWEST, holds_lane, maintenance_key, table_key
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
-from tidemark.domain.maintenance.gain import Asset, Gain
+from tidemark.domain.maintenance.gain import ASSETS, Asset, Gain
 from tidemark.engine.maintain.health import health
-from tidemark.engine.maintain.maintain import maintain, relieve
+from tidemark.engine.maintain.maintain import UNREACHED, maintain, relieve
 
-SOUND_FOR = 6 * 3600.0
-"""Seconds after a comparison with Kafka that found nothing for which scheduled compactions make no further one."""
+WHILE_A_LANE_WAITS = 120.0
+"""Seconds of all kinds together in a run that holds a lane, as one of all assets does: nothing is begun after them."""
 
 
 def maintain_tables(
@@ -29,6 +29,7 @@ def maintain_tables(
 
     One that fails does: Dagster shows every asset as failed of which a failed run has no result.
     The schedule of compaction, which is the one that comes often, also relieves tables that are full of snapshots.
+    What a run that holds a lane does not reach in its time has no result either: the schedules do it.
 
     Raises:
         dg.Failure: at the end, naming the tables that could not be maintained.
@@ -36,35 +37,32 @@ def maintain_tables(
     failed: dict[str, dg.MetadataValue] = {}
     idle: list[str] = []
     level: list[dg.MaterializeResult[None]] = []
-    scheduled = SCHEDULE_NAME_TAG in context.run.tags
+    scheduled, waited_for = SCHEDULE_NAME_TAG in context.run.tags, holds_lane(context.run)
     with resource.open() as opened:
         lake = knowing(opened, context.instance)
+        until = time.monotonic() + WHILE_A_LANE_WAITS / len(ASSETS) if waited_for else inf
         for contract in contracts:
-            gains = list(maintain(lake, contract, (kind,)))
+            gains = list(maintain(lake, contract, (kind,), until=until))
             if scheduled and kind == "compaction":
                 gains += relieve(lake, contract)
             idle += [f"{gain.table} {gain.kind}: {gain.reason}" for gain in gains if not gain.acted]
             failed |= {g.table: dg.MetadataValue.json(dict(g.error)) for g in gains if g.error}
             result = _result(contract, kind, gains)
-            if not scheduled or any(gain.acted for gain in gains):
+            unreached = all(gain.reason == UNREACHED for gain in gains)
+            if not (scheduled or unreached) or any(gain.acted for gain in gains):
                 yield result
             elif not any(gain.error for gain in gains):
                 level.append(result)
             rewritten = kind == "compaction" and any(g.acted and g.table == contract.table for g in gains)
-            if rewritten and not (scheduled and _was_sound(context.instance, contract)):
-                context.log_event(reconciled(lake, contract))
+            brief = scheduled or waited_for
+            if rewritten and not (brief and sound_lately(context.instance, contract)):
+                most = NEWEST // len(contracts) if waited_for else NEWEST
+                context.log_event(reconciled(lake, contract, most))
     if idle:
-        context.log.info("Nothing was done where nothing was needed:\n%s", "\n".join(idle))
+        context.log.info("Nothing was done here:\n%s", "\n".join(idle))
     if failed:
         yield from level
         raise dg.Failure(f"not maintained: {', '.join(failed)}", metadata=failed, allow_retries=False)
-
-
-def _was_sound(instance: dg.DagsterInstance, contract: Contract) -> bool:
-    """Whether Kafka and the table, compared not long ago, held the same; what is said again tells when that was."""
-    found = next(newest(instance, contract, [KAFKA_RECONCILIATION]), None)
-    at = found.metadata.get(COMPARED_AT) if found and found.passed else None
-    return isinstance(at, dg.TimestampMetadataValue) and time.time() - at.value < SOUND_FOR
 
 
 def judge_files(

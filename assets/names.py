@@ -1,5 +1,7 @@
 """Asset keys, tags, pools and checks. Keys are for ever; nothing else in the shell spells them out."""
 
+from collections.abc import Collection
+
 import dagster as dg
 from dagster._core.storage.tags import POOL_TAG_PREFIX
 
@@ -91,6 +93,17 @@ def ingest_op(lane: str) -> str:
 def upsert_lane(lane: str) -> str:
     """The upsert tables of a lane run apart from its ingest, as if they were a lane of their own."""
     return f"{lane}_upsert"
+
+
+def pools_of(run: dg.DagsterRun) -> Collection[str]:
+    """The pools that a run holds until it ends: Dagster counts them by run, not by step."""
+    return (run.run_op_concurrency and run.run_op_concurrency.all_pools) or ()
+
+
+def holds_lane(run: dg.DagsterRun) -> bool:
+    """Whether the tables of a lane wait until the run ends, whatever else it does."""
+    others = {MAINTENANCE_POOL, MARTS_POOL}
+    return any(pool.startswith(pool_of("")) and pool not in others for pool in pools_of(run))
 
 
 def pool_filter(pool: str) -> dict[str, str]:

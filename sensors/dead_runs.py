@@ -12,7 +12,7 @@ import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.storage.tags import GRPC_INFO_TAG
 
-from assets.names import LOCATION, pool_of
+from assets.names import LOCATION, pool_of, pools_of
 from tidemark.engine.alive import dead, forget, is_dead, is_held
 from tidemark.services.ports import LOOPBACK
 
@@ -55,9 +55,8 @@ def _forsaken(record: dg.RunRecord, *, orphans: bool) -> bool:
 
 def _is_ours(run: dg.DagsterRun) -> bool:
     """Other projects may share the instance."""
-    pools = (run.run_op_concurrency and run.run_op_concurrency.all_pools) or ()
     origin = run.remote_job_origin
-    return any(pool.startswith(pool_of("")) for pool in pools) or (
+    return any(pool.startswith(pool_of("")) for pool in pools_of(run)) or (
         origin is not None and origin.location_name == LOCATION
     )
 

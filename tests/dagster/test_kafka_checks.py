@@ -17,9 +17,10 @@ from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from pyiceberg.catalog.memory import InMemoryCatalog
 
-from assets import kafka_checks_run, maintenance_run, repeated
+from assets import kafka_checks_run, repeated
 from assets.ingest_checks import evaluations
-from assets.names import DRIFT, HEADROOM, HEALTH, KAFKA_RECONCILIATION, OUTCOME, table_key
+from assets.kafka_checks_run import COMPARED_AT
+from assets.names import DRIFT, HEADROOM, HEALTH, KAFKA_RECONCILIATION, NEWEST, OUTCOME, table_key
 from sensors.cursor import Cache, Entry, dump
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.errors import Outage, Refused
@@ -182,7 +183,6 @@ def test_a_compaction_that_acted_is_followed_by_a_reconciliation_unless_one_was_
     def compared(hours=0, **tags):
         clock = SimpleNamespace(time=lambda: hours * 3600.0)
         monkeypatch.setattr(kafka_checks_run, "time", clock)
-        monkeypatch.setattr(maintenance_run, "time", clock)
         result = defs.resolve_job_def("compaction").execute_in_process(instance=instance, tags=tags)
         logged = instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
         found = [each.dagster_event.asset_check_evaluation_data for each in logged]
@@ -202,6 +202,33 @@ def test_a_compaction_that_acted_is_followed_by_a_reconciliation_unless_one_was_
     outcome = replace(SOUND, beyond=1)
     assert compared(hours=12, **scheduled) == orders
     assert compared(hours=13, **scheduled) == orders
+
+
+def test_while_a_lane_waits_all_tables_are_compared_by_no_more_than_one_is_otherwise(
+    defs, instance, lake, monkeypatch
+):
+    """Given a run that fills a table too, when it evaluates the check of three, then what was sound lately is said again, and the others share what one reads; a run of checks alone reads all of each."""
+    compared, orders = {}, table_key("shop.orders")
+    tables = [each.table for each in lake.configuration.contracts]
+    checks = {dg.AssetCheckKey(table_key(table), KAFKA_RECONCILIATION) for table in tables}
+
+    def reconcile(_lake, contract, *, newest):
+        compared[contract.table] = newest
+        return SOUND
+
+    def evaluated(*filled):
+        compared.clear()
+        job = defs.resolve_implicit_global_asset_job_def()
+        chosen = job.get_subset(asset_selection=set(filled), asset_check_selection=checks)
+        found = chosen.execute_in_process(instance=instance).get_asset_check_evaluations()
+        assert [(each.passed, COMPARED_AT in each.metadata) for each in found] == [(True, True)] * 3
+        return dict(compared)
+
+    monkeypatch.setattr(kafka_checks_run, "reconcile", reconcile)
+    monkeypatch.setattr("assets.lane_run.run_tables", lambda *_: iter([dg.MaterializeResult(orders)]))
+    assert evaluated(orders) == dict.fromkeys(tables, NEWEST // 3)
+    assert evaluated(orders) == {}
+    assert evaluated() == dict.fromkeys(tables, NEWEST)
 
 
 def test_every_check_has_a_schedule_or_a_sensor_that_evaluates_it(defs, instance, lake):

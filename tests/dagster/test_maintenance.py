@@ -1,16 +1,20 @@
 """Rules of the maintenance assets: plain numbers for what was done, silence in the database for what was not."""
 
+from itertools import count
+from types import SimpleNamespace
+
 import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 from assets.maintenance_run import judge_files
-from assets.names import HEALTH, MAINTENANCE_POOL
+from assets.names import HEALTH, MAINTENANCE_POOL, maintenance_key, table_key
 from tidemark.domain.errors import Outage
 from tidemark.domain.maintenance.gain import ASSETS, Gain
 from tidemark.engine.maintain import maintain as maintain_module
 from tidemark.engine.maintain.health import Health
+from tidemark.engine.maintain.maintain import UNREACHED
 from tidemark.engine.table.operations import Operation
 
 COMPACTION = dg.AssetKey(["maintenance", "shop", "orders", "compaction"])
@@ -27,9 +31,9 @@ def found(monkeypatch, broken):
     """What the engine was asked for, by (table, kind)."""
     asked = []
 
-    def maintain(_lake, contract, kinds, *, dry_run=False):
+    def maintain(_lake, contract, kinds, **_):
         for kind in kinds:
-            asked.append((contract.table, kind, dry_run))
+            asked.append((contract.table, kind))
             busy = contract.table == "shop.orders"
             yield Gain(contract.table, kind, acted=busy, reason="because", numbers={"files_before": 9.0})
             if contract.table in broken:
@@ -52,7 +56,7 @@ def test_a_scheduled_run_reports_what_was_done_and_only_that(defs, instance, lak
     assert made.asset_key == COMPACTION
     assert made.metadata["files_before"].value == 9.0
     assert made.metadata["compaction"].value == "because"
-    assert {table for table, _, _ in found} == {"shop.audit", "shop.orders", "web.clicks"}
+    assert {table for table, _ in found} == {"shop.audit", "shop.orders", "web.clicks"}
 
 
 def test_a_table_that_cannot_be_maintained_shows_no_other_as_failed(defs, instance, lake, found, broken):
@@ -85,6 +89,29 @@ def test_only_the_schedule_of_compaction_relieves_tables_full_of_snapshots(
     assert shown(asset_selection=[COMPACTION]) == {}
     scheduled = shown(tags={"dagster/schedule_name": "compaction"})
     assert scheduled == {"snapshot_expiry": "9", "snapshot_expiry: seconds": 5.0}
+
+
+def test_maintenance_keeps_no_lane_waiting_for_more_than_two_minutes(defs, instance, lake, monkeypatch):
+    """Given tables that take half a minute each, when a run fills a table and maintains all, then each kind has its share of two minutes, and what is not reached has no result and is not red; a run of maintenance alone takes its time."""
+    clock, orders = count(step=30), table_key("shop.orders")
+    now = SimpleNamespace(monotonic=lambda: next(clock))
+
+    def maintain(_lake, contract, kinds, *, until):
+        late = now.monotonic() > until
+        yield Gain(contract.table, kinds[0], acted=False, reason=UNREACHED if late else "because")
+
+    def maintained(*filled):
+        keys = {maintenance_key(each.table, kind) for each in lake.configuration.contracts for kind in ASSETS}
+        job = defs.resolve_implicit_global_asset_job_def()
+        chosen = job.get_subset(asset_selection={*keys, *filled}, asset_check_selection=set())
+        result = chosen.execute_in_process(instance=instance)
+        return {kind: len(result.asset_materializations_for_node(f"maintain_{kind}")) for kind in ASSETS}
+
+    monkeypatch.setattr("assets.maintenance_run.maintain", maintain)
+    monkeypatch.setattr("assets.maintenance_run.time", now)
+    monkeypatch.setattr("assets.lane_run.run_tables", lambda *_: iter([dg.MaterializeResult(orders)]))
+    assert maintained() == dict.fromkeys(ASSETS, 3)
+    assert maintained(orders) == dict.fromkeys(ASSETS, 1)
 
 
 def test_a_click_always_gets_an_answer(defs, instance, lake, found):

@@ -15,7 +15,7 @@ from tidemark.domain.maintenance.gain import Gain
 from tidemark.engine.access.table_state import UPSERT_OF
 from tidemark.engine.maintain import expire as expire_module
 from tidemark.engine.maintain import maintain as module
-from tidemark.engine.maintain.maintain import BUDGET, maintain, maintain_now, relieve, tables_of
+from tidemark.engine.maintain.maintain import BUDGET, UNREACHED, maintain, maintain_now, relieve, tables_of
 from tidemark.engine.maintain.named_snapshots import Named
 from tidemark.engine.table.operations import Signature
 
@@ -57,6 +57,14 @@ def test_each_kind_and_table_has_the_whole_budget(asked, lake):
     budget = BUDGET.total_seconds()
     assert all(began + budget <= until <= time.monotonic() + budget for _, until in asked)
     assert [until for _, until in asked] == sorted(until for _, until in asked)
+
+
+def test_nothing_is_begun_whose_turn_comes_when_the_time_of_the_run_is_up(asked, lake):
+    gains = list(maintain(lake, CONTRACT, until=time.monotonic() - 1))
+    assert (asked, {each.reason for each in gains}) == ([], {UNREACHED})
+    end = time.monotonic() + BUDGET.total_seconds() / 2
+    list(maintain(lake, CONTRACT, until=end))
+    assert {until for _, until in asked} == {end}
 
 
 def test_a_table_of_long_ledgers_does_not_wait_for_the_night(lake, asked, monkeypatch):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from math import inf
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_table_of
@@ -28,6 +29,7 @@ from tidemark.engine.table.unlogged import log_missing_acts
 
 BUDGET = timedelta(minutes=10)
 """After so long with one table nothing further is begun on it; what is left goes on next time."""
+UNREACHED = "the time of the run was up before its turn; the schedule of maintenance goes on with it"
 OVERFULL = 1.25
 """Times `max_count`: a table with more snapshots is relieved of them before its nightly expiry."""
 
@@ -40,17 +42,25 @@ def tables_of(contract: Contract) -> list[str]:
 
 
 def maintain(
-    lake: Lake, contract: Contract, assets: Collection[Asset] = ASSETS, *, dry_run: bool = False
+    lake: Lake,
+    contract: Contract,
+    assets: Collection[Asset] = ASSETS,
+    *,
+    until: float = inf,
+    dry_run: bool = False,
 ) -> Iterator[Gain]:
-    """What each kind of maintenance found and did, table by table; never raises."""
-    work: Mapping[Asset, Callable[[], Iterator[Gain]]] = {
-        "compaction": lambda: _compaction(lake, contract, dry_run=dry_run),
-        "snapshot_expiry": lambda: _expiry(lake, contract, dry_run=dry_run),
-        "orphan_files": lambda: _orphans(lake, contract, dry_run=dry_run),
+    """What each kind of maintenance found and did, table by table; never raises.
+
+    Nothing is begun after `until` (of time.monotonic), which may come before the budget of a table is used up.
+    """
+    work: Mapping[Asset, Callable[..., Iterator[Gain]]] = {
+        "compaction": _compaction,
+        "snapshot_expiry": _expiry,
+        "orphan_files": _orphans,
     }
     for each in ASSETS:
         if each in assets:
-            yield from work[each]()
+            yield from work[each](lake, contract, until, dry_run=dry_run)
 
 
 def relieve(lake: Lake, contract: Contract) -> Iterator[Gain]:
@@ -125,17 +135,17 @@ def _detail(gain: Gain) -> str:
     return f"{error['state']}: {detail}" if detail else str(error.get("message", gain.reason))
 
 
-def _compaction(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]:
+def _compaction(lake: Lake, contract: Contract, end: float, *, dry_run: bool) -> Iterator[Gain]:
     limits = contract.maintenance.compaction
     for table in tables_of(contract):
 
         def work(until: float, table: str = table) -> Gain:
             return compact(lake, table, limits, until=until, dry_run=dry_run)
 
-        yield _apart(lake, contract, table, "compaction", work, dry_run=dry_run)
+        yield _apart(lake, contract, table, "compaction", work, end, dry_run=dry_run)
 
 
-def _expiry(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]:
+def _expiry(lake: Lake, contract: Contract, end: float, *, dry_run: bool) -> Iterator[Gain]:
     if contract.retention is not None:
         yield _apart(
             lake,
@@ -143,6 +153,7 @@ def _expiry(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]:
             contract.table,
             "retention",
             lambda until: expire_rows(lake, contract, until=until, dry_run=dry_run),
+            end,
             dry_run=dry_run,
         )
     for table in tables_of(contract):
@@ -150,7 +161,7 @@ def _expiry(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]:
         def work(until: float, table: str = table) -> Gain:
             return _expired(lake, contract, table, until, dry_run=dry_run)
 
-        yield _apart(lake, contract, table, "snapshot_expiry", work, dry_run=dry_run)
+        yield _apart(lake, contract, table, "snapshot_expiry", work, end, dry_run=dry_run)
 
 
 def _expired(lake: Lake, contract: Contract, table: str, until: float, *, dry_run: bool = False) -> Gain:
@@ -160,14 +171,14 @@ def _expired(lake: Lake, contract: Contract, table: str, until: float, *, dry_ru
     return expire(lake, table, contract.maintenance.snapshots, must_stay, until=until, dry_run=dry_run)
 
 
-def _orphans(lake: Lake, contract: Contract, *, dry_run: bool) -> Iterator[Gain]:
+def _orphans(lake: Lake, contract: Contract, end: float, *, dry_run: bool) -> Iterator[Gain]:
     limits = contract.maintenance.orphans
     for table in tables_of(contract):
 
         def work(until: float, table: str = table) -> Gain:
             return remove_orphans(lake, table, limits, until=until, dry_run=dry_run)
 
-        yield _apart(lake, contract, table, "orphan_files", work, dry_run=dry_run)
+        yield _apart(lake, contract, table, "orphan_files", work, end, dry_run=dry_run)
 
 
 def _apart(
@@ -176,13 +187,16 @@ def _apart(
     table: str,
     kind: Kind,
     work: Callable[[float], Gain],
+    end: float = inf,
     *,
     dry_run: bool = False,
 ) -> Gain:
     """The gain, or why there is none: a table that cannot be maintained now takes no other with it.
 
-    `work` gets the moment (of time.monotonic) after which it begins nothing further.
+    `work` gets the moment (of time.monotonic) after which it begins nothing further, `end` at the latest.
     """
+    if time.monotonic() > end:
+        return Gain(table, kind, acted=False, reason=UNREACHED)
     try:
         with renewing_spark(lake), named(table):
             if why := not_ours(lake, contract, table, to_the_row=kind == "retention"):
@@ -190,7 +204,7 @@ def _apart(
             if not dry_run:
                 _tag_newest(lake, table)
             try:
-                return work(time.monotonic() + BUDGET.total_seconds())
+                return work(min(end, time.monotonic() + BUDGET.total_seconds()))
             except Held as held:
                 return Gain(table, kind, acted=False, reason=str(held))
     except Overtaken:
