@@ -123,7 +123,7 @@ PLATFORM = {
     "spark": "The Spark Connect server.",
     "lanes": "How the runs of each lane go; `default` is always there.",
     "openlineage": "Where lineage events go; without it none are sent.",
-    "maintenance": "When maintenance looks whether there is work; cron.",
+    "maintenance": "When maintenance looks whether there is work; cron, in UTC.",
     "defaults": "Any contract key, for all contracts.",
     "report_every": "A lingering run reports a table to Dagster at most this often.",
     "SchemaRegistry.url": "Confluent's REST interface; a user and a password in it are percent-encoded.",

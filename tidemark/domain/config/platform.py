@@ -159,7 +159,7 @@ class Lane(Section):
 
 
 class MaintenanceSchedules(Section):
-    """When maintenance looks whether there is work."""
+    """When maintenance looks whether there is work: cron, in UTC."""
 
     compaction: Cron = "*/30 * * * *"
     snapshots: Cron = "15 3 * * *"
