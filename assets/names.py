@@ -55,6 +55,16 @@ def by_sensor(run: dg.DagsterRun) -> bool:
     return run.tags.get(TRIGGER_TAG) == SENSOR and run.parent_run_id is None
 
 
+def is_ours(run: dg.DagsterRun) -> bool:
+    """Other projects may share the instance. A run of ours holds a pool of ours, or is of our location or verbs."""
+    origin = run.remote_job_origin
+    return (
+        VERB_TAG in run.tags
+        or any(pool.startswith(pool_of("")) for pool in pools_of(run))
+        or (origin is not None and origin.location_name == LOCATION)
+    )
+
+
 def topic_key(contract: Contract) -> dg.AssetKey:
     """`kafka/<cluster>/<topic>`."""
     return dg.AssetKey(["kafka", contract.cluster, contract.topic])

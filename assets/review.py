@@ -42,7 +42,7 @@ def review_asset(contracts: Sequence[Contract], sightings: SightingsOf) -> dg.As
             file = write(found, opened.platform.catalog.name, lake.places.home / FOLDER)
         states = sorted({f"{each.contract.table}: {each.status.state}" for each in found})
         return dg.MaterializeResult(
-            metadata={"page": dg.MetadataValue.url(file.as_uri()), "tables": len(found), "states": states}
+            metadata={"page": dg.MetadataValue.path(file), "tables": len(found), "states": states}
         )
 
     return review_pack

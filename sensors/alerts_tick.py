@@ -14,7 +14,7 @@ from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NA
 from pydantic import ConfigDict, TypeAdapter
 
 from assets.last_runs import LOOK_BACK, errors_of, why_run, why_step
-from assets.names import LANE_TAG, VERB_TAG, table_key, table_of
+from assets.names import LANE_TAG, VERB_TAG, is_ours, table_key, table_of
 from jobs.operations import OF_VERB
 from sensors.cursor import Moment
 from tidemark.domain.alerts import Alert, message, stopped
@@ -92,7 +92,8 @@ def _failed_runs(instance: dg.DagsterInstance, cursor: Cursor) -> Iterator[Alert
         changed = record.update_timestamp.replace(tzinfo=UTC).timestamp()
         cursor.since = max(cursor.since, changed)
         at = record.end_time or changed
-        if at > told:  # else it is told, and changed because somebody gave it a tag
+        # else it is told, and changed because somebody gave it a tag, or of another project on this instance
+        if at > told and is_ours(record.dagster_run):
             yield from _of_run(instance, record.dagster_run, cursor, at)
 
 
@@ -118,7 +119,7 @@ def _failures(instance: dg.DagsterInstance, run: DagsterRun) -> Iterator[tuple[s
         step = str(event.step_key)
         job = step if run.job_name == IMPLICIT_ASSET_JOB_NAME else run.job_name
         for table, error in (errors_of(event) or {OF_VERB: {"message": why_step(event)}}).items():
-            subject = error.get("table") or (job if table == OF_VERB else table)
+            subject = str(error.get("table") or (job if table == OF_VERB else table))
             yield table, step, stopped(subject, error, run.run_id)
     if not records:
         yield OF_VERB, "", Alert(run.job_name, why_run(instance, run.run_id), run_id=run.run_id)

@@ -12,7 +12,7 @@ import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.storage.tags import GRPC_INFO_TAG
 
-from assets.names import LOCATION, pool_of, pools_of
+from assets.names import is_ours
 from tidemark.engine.alive import dead, forget, is_dead, is_held
 from tidemark.services.ports import LOOPBACK
 
@@ -46,19 +46,11 @@ def bury(instance: dg.DagsterInstance, home: Path, *, orphans: bool = False) -> 
 def _forsaken(record: dg.RunRecord, *, orphans: bool) -> bool:
     """Whether a run that no process here holds is nobody's. One without any event yet is young while it is made."""
     run = record.dagster_run
-    if not _is_ours(run):
+    if not is_ours(run):
         return False
     if run.status == DagsterRunStatus.NOT_STARTED:
         return datetime.now(UTC) - record.create_timestamp.replace(tzinfo=UTC) > UNBEGUN
     return orphans and _is_left_alone(_server(run))
-
-
-def _is_ours(run: dg.DagsterRun) -> bool:
-    """Other projects may share the instance."""
-    origin = run.remote_job_origin
-    return any(pool.startswith(pool_of("")) for pool in pools_of(run)) or (
-        origin is not None and origin.location_name == LOCATION
-    )
 
 
 def _is_left_alone(server: Mapping[str, Any]) -> bool:

@@ -312,6 +312,38 @@ def test_an_act_that_failed_is_told_each_time_but_a_tag_is_no_act(where, webhook
     assert [len(each["alerts"]) for each in webhook.bodies] == [1, 1, 1, 1]
 
 
+def test_a_run_of_another_project_is_not_told_and_odd_metadata_of_ours_stops_no_alert(
+    where, webhook, instance, monkeypatch
+):
+    """Given an instance that others use too, then their failures are none of ours; ours is told whatever `table` it names."""
+
+    @dg.op
+    def foreign():
+        raise dg.Failure("broken", metadata={"what": dg.MetadataValue.json(odd)}, allow_retries=False)
+
+    @dg.job
+    def nightly_of_somebody_else():
+        foreign()
+
+    def stop(context, *_args, **_how):
+        yield from ()
+        metadata = {"web.clicks": dg.MetadataValue.json(odd)}
+        raise dg.Failure("web.clicks", metadata=metadata, allow_retries=False)
+
+    odd = {**STOPPED, "table": {"id": 7}}
+    defs = build_defs(where=where)
+    cursor, _ = tick(defs, instance, None)
+    nightly_of_somebody_else.execute_in_process(instance=instance, raise_on_error=False)
+    cursor, said = tick(defs, instance, cursor)
+    assert said == "0 alerts posted"
+    monkeypatch.setattr(assets.lane_run, "run_tables", stop)
+    defs.resolve_job_def("ingest").execute_in_process(
+        instance=instance, asset_selection=[table_key("web.clicks")], raise_on_error=False
+    )
+    tick(defs, instance, cursor)
+    assert [each["subject"] for body in webhook.bodies for each in body["alerts"]] == ["{'id': 7}"]
+
+
 def test_a_newline_behind_the_address_is_none_of_it_and_one_within_is_a_reason(
     where, webhook, instance, monkeypatch
 ):

@@ -1,6 +1,7 @@
 """Rules of the maintenance assets: plain numbers for what was done, silence in the database for what was not."""
 
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 
 import dagster as dg
@@ -8,8 +9,10 @@ import pytest
 from dagster import DagsterRunStatus
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
+import tidemark.review.collect
 from assets.maintenance_run import judge_files
 from assets.names import HEALTH, MAINTENANCE_POOL, maintenance_key, table_key
+from assets.review import FOLDER, KEY
 from tidemark.domain.errors import Outage
 from tidemark.domain.maintenance.gain import ASSETS, Gain
 from tidemark.engine.maintain import maintain as maintain_module
@@ -218,6 +221,16 @@ def test_runs_that_take_longer_than_their_schedules_interval_do_not_pile_up(defs
     assert asked() == 1
     queued(job, **tags)
     assert asked() == 0
+
+
+def test_where_the_review_pack_is_is_a_path_for_browsers_open_no_file_from_dagsters_pages(
+    defs, instance, lake, where, monkeypatch
+):
+    monkeypatch.setattr(tidemark.review.collect, "reviews", lambda *_: [])
+    assert defs.resolve_job_def("review").execute_in_process(instance=instance).success
+    page = instance.get_latest_materialization_event(KEY).asset_materialization.metadata["page"]
+    assert isinstance(page, dg.PathMetadataValue)
+    assert Path(page.path).parent == where.home / FOLDER
 
 
 def test_the_verb_takes_kinds_and_means_all_when_none_is_named(defs, instance, lake, monkeypatch):
