@@ -61,43 +61,53 @@ class Cursor:
 
 
 def tell(context: dg.SensorEvaluationContext, resource: LakeResource) -> dg.SkipReason:
-    """Send what is new, oldest first. An event that cannot be sent is tried again at the next tick."""
+    """Send what is new, oldest first. An event that cannot be sent is tried again at the next tick.
+
+    So is one that the endpoint refuses, until it takes another one in the same tick: else all is refused, not this one.
+    """
     cursor = Cursor.of(context.cursor)
+    before = cursor.to_json()
     configuration = resource.configuration
     speaker = Speaker(configuration.platform, configuration.contracts, discovery.read(resource.places.home))
-    sent, until = 0, time.monotonic() + BUDGET_SECONDS
+    sent, refusal, until = 0, "", time.monotonic() + BUDGET_SECONDS
     try:
-        for record in _changed(context.instance, cursor.since):
-            run = record.dagster_run
-            telling = f"{run.run_id} {run.status.value}"
-            begin = cursor.told if cursor.telling == telling else 0
-            activities = _activities(context, record, begun=run.run_id in cursor.begun)
-            for number, activity in enumerate(islice(activities, begin, None), begin + 1):
-                if time.monotonic() > until:
-                    return dg.SkipReason(f"{sent} events sent; the endpoint is slow, the others follow")
-                sent += _send(context, speaker, activity)
-                cursor.telling, cursor.told = telling, number
-            _move(cursor, record)
+        while not sent and time.monotonic() < until and (changed := _changed(context.instance, cursor.since)):
+            for record in changed:
+                run = record.dagster_run
+                telling = f"{run.run_id} {run.status.value}"
+                begin = cursor.told if cursor.telling == telling else 0
+                activities = _activities(context, record, begun=run.run_id in cursor.begun)
+                for number, activity in enumerate(islice(activities, begin, None), begin + 1):
+                    if time.monotonic() > until:
+                        return dg.SkipReason(f"{sent} events sent; the endpoint is slow, the others follow")
+                    refused = _send(context, speaker, activity)
+                    sent, refusal = sent + (not refused), refused or refusal
+                    cursor.telling, cursor.told = telling, number
+                _move(cursor, record)
     except Exception as error:  # noqa: BLE001 - whatever a transport raises: lineage waits, nothing else does
         says = redact_text(f"{type(error).__name__}: {error}")
         context.log.warning("OpenLineage cannot be told, it is tried again: %s", says)
         return dg.SkipReason(f"{sent} events sent; then the endpoint failed: {says}"[:500])
     finally:
-        context.update_cursor(cursor.to_json())
+        context.update_cursor(before if refusal and not sent else cursor.to_json())
+    if refusal and not sent:
+        return dg.SkipReason(f"the endpoint takes no event, they are tried again: {refusal}"[:500])
     return dg.SkipReason(f"{sent} events sent")
 
 
-def _send(context: dg.SensorEvaluationContext, speaker: Speaker, activity: Activity) -> int:
-    """How many were sent: what the endpoint has against an event itself is logged, for others wait behind it."""
+def _send(context: dg.SensorEvaluationContext, speaker: Speaker, activity: Activity) -> str:
+    """What the endpoint has against the event itself, which is logged, for others wait behind it; else nothing."""
     try:
         speaker.tell(activity)
     except Exception as error:
-        if getattr(getattr(error, "response", None), "status_code", None) not in _REFUSED:
+        answer = getattr(error, "response", None)
+        if getattr(answer, "status_code", None) not in _REFUSED:
             raise
-        told = (activity.table, activity.run_id, redact_text(f"{type(error).__name__}: {error}"))
-        context.log.warning("OpenLineage takes no event of %s in run %s, it is left out: %s", *told)
-        return 0
-    return 1
+        says = redact_text(f"{type(error).__name__}: {error} {getattr(answer, 'text', '')}".strip())
+        told = (activity.table, activity.run_id, says)
+        context.log.warning("OpenLineage takes no event of %s in run %s: %s", *told)
+        return says
+    return ""
 
 
 def _changed(instance: dg.DagsterInstance, since: float) -> list[RunRecord]:

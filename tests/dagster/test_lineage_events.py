@@ -41,6 +41,7 @@ class Receiver:
                     kept.append(event)
                 self.send_response(refused or 201)
                 self.end_headers()
+                self.wfile.write(b"no header X-Tenant" if refused else b"")
 
             def log_message(self, *_args):
                 pass
@@ -85,7 +86,7 @@ def half_a_run(context, *_args, **_how):
     raise dg.Failure("topic clicks is missing", allow_retries=False)
 
 
-def tick(defs, instance, cursor):
+def tick(defs, instance, cursor, *, why=False):
     repository = defs.get_repository_def()
     with dg.build_sensor_context(
         instance=instance,
@@ -93,14 +94,14 @@ def tick(defs, instance, cursor):
         repository_def=repository,
         resources={"lake": defs.resources["lake"]},
     ) as context:
-        repository.get_sensor_def("openlineage").evaluate_tick(context)
-        return context.cursor
+        said = repository.get_sensor_def("openlineage").evaluate_tick(context)
+        return (context.cursor, said.skip_message) if why else context.cursor
 
 
-def run(defs, instance, monkeypatch):
+def run(defs, instance, monkeypatch, tables=("shop.orders", "web.clicks")):
     monkeypatch.setattr(assets.lane_run, "run_tables", half_a_run)
     job = defs.resolve_job_def("ingest")
-    keys = [table_key("shop.orders"), table_key("web.clicks")]
+    keys = [table_key(table) for table in tables]
     return job.execute_in_process(instance=instance, asset_selection=keys, raise_on_error=False)
 
 
@@ -200,6 +201,40 @@ def test_an_event_that_is_refused_for_good_holds_up_no_other(
     receiver.refuses = {}
     tick(defs, instance, cursor)
     assert len(receiver.told()) == (2 if others else 4)
+
+
+@pytest.mark.parametrize("answer", [400, 422])
+def test_an_endpoint_that_refuses_everything_is_an_outage(defs, instance, receiver, monkeypatch, answer):
+    """Given a wrong address or a missing header, then the tick says what was answered, and all is told once that is mended."""
+    before = cursor = tick(defs, instance, None)
+    run(defs, instance, monkeypatch)
+    receiver.refuses = {"ingest.shop.orders": answer, "ingest.web.clicks": answer}
+    cursor, said = tick(defs, instance, cursor, why=True)
+    assert cursor == before
+    assert str(answer) in said
+    assert "no header X-Tenant" in said
+    receiver.refuses = {}
+    tick(defs, instance, cursor)
+    assert len(receiver.told()) == 4
+
+
+def test_runs_of_which_every_event_is_refused_are_left_out_once_a_later_run_is_taken(
+    defs, instance, receiver, monkeypatch
+):
+    """Given a table whose events the endpoint never takes, then its runs, more than a tick's, wait alone and hold up no other."""
+    monkeypatch.setattr(sensors.lineage_tick, "AT_ONCE", 1)
+    before = cursor = tick(defs, instance, None)
+    receiver.refuses = {"ingest.shop.orders": 422}
+    for _ in range(2):
+        run(defs, instance, monkeypatch, ["shop.orders"])
+    cursor = tick(defs, instance, cursor)
+    assert cursor == before
+    run(defs, instance, monkeypatch, ["web.clicks"])
+    cursor = tick(defs, instance, cursor)
+    assert [name for _, name in receiver.told()] == ["ingest.web.clicks"] * 2
+    receiver.refuses = {}
+    tick(defs, instance, cursor)
+    assert len(receiver.told()) == 2
 
 
 @pytest.mark.parametrize(
