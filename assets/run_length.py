@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from assets.ingest_checks import ingest_checks
 from tidemark.domain.cadence.event_budget import run_length
+from tidemark.domain.cadence.request import OUTAGE_BACKOFF
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.config.units import format_duration
@@ -13,8 +14,16 @@ from tidemark.domain.config.upsert import is_upsert_table
 
 def run_length_of(lane: Lane, contracts: Sequence[Contract]) -> timedelta:
     """How long a run of these tables goes on: `max_run`, or as long as the budget for results asks for."""
-    checks = sum(len(ingest_checks(each)) + 1 for each in contracts if not is_upsert_table(each))
-    return run_length(lane.max_run, len(contracts), checks)
+    return run_length(lane.max_run, len(contracts), _checks(contracts))
+
+
+def patience_of(contracts: Sequence[Contract]) -> timedelta:
+    """How long tables in an outage wait for another try that calls the lingering run of these tables away."""
+    return max(OUTAGE_BACKOFF[1], run_length(timedelta(0), len(contracts), _checks(contracts)) / 4)
+
+
+def _checks(contracts: Sequence[Contract]) -> int:
+    return sum(len(ingest_checks(each)) + 1 for each in contracts if not is_upsert_table(each))
 
 
 def stretched(lane: Lane, contracts: Sequence[Contract]) -> str:

@@ -10,10 +10,11 @@ from time import monotonic
 import dagster as dg
 
 from assets.names import pool_of
+from assets.run_length import patience_of
 from sensors.cursor import CATALOG, Cache, Entry
 from sensors.runs import Ended, ended, operated, under_way
 from tidemark.domain.cadence.lag import Sighting, prune
-from tidemark.domain.cadence.request import Ask, Seen, Trouble, ask, mark_of, some
+from tidemark.domain.cadence.request import OUTAGE_BACKOFF, Ask, Seen, Trouble, ask, mark_of, some
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
@@ -66,7 +67,8 @@ class Tick:
         runs = under_way(self.instance, pool, names)
         self._take_in(ended(self.instance, pool, names, self.cache.runs_until))
         self._look()
-        seen = [self._seen(contract) for contract in self.contracts if self._answers(contract)]
+        patience = patience_of(self.contracts) if runs.lingering else OUTAGE_BACKOFF[1]
+        seen = [self._seen(contract, patience) for contract in self.contracts if self._answers(contract)]
         decision = ask(seen, runs, self.now)
         if self.catalog_down and decision.tables:
             return Ask((), (), decision.reason, decision.lags)
@@ -204,7 +206,7 @@ class Tick:
         topic = self.topics.get(contract.cluster, {}).get(contract.topic)
         return topic.topic_id if topic else None
 
-    def _seen(self, contract: Contract) -> Seen:
+    def _seen(self, contract: Contract, patience: timedelta) -> Seen:
         entry = self.cache.entry(contract.table)
         topic = self.topics[contract.cluster].get(contract.topic)
         unseen = self.unseen.get((contract.cluster, contract.topic))
@@ -223,6 +225,7 @@ class Tick:
             trouble=entry.trouble,
             tried=entry.tried,
             active=entry.active,
+            patience=patience,
         )
 
     def _sight(self, entry: Entry, topic: Topic) -> None:

@@ -16,7 +16,7 @@ from sensors import tick as ticks
 from sensors.cursor import CATALOG, Cache, Entry, parse
 from sensors.kafka_lag import lag_sensor
 from sensors.observations import results_of_the_dead, topic_observations, unseen_freshness
-from tidemark.domain.cadence.request import Ask
+from tidemark.domain.cadence.request import Ask, Trouble
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
 from tidemark.domain.errors import Outage, Stopped
@@ -451,6 +451,25 @@ def test_an_outage_heals_by_itself_with_a_growing_pause(tick, lake, instance, ru
     _finished(instance, run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True), stopped)
     assert "spark_down, tried again in" in tick(later=1).skip_message
     assert tick(later=70).run_requests
+
+
+@pytest.mark.parametrize(("tables", "minutes"), [(10, 1), (200, 6)])
+def test_an_outage_calls_the_run_of_a_large_lane_away_less_often(lake, instance, run_of, tables, minutes):
+    """Given tables whose registry is down, and others that a run lingers for, then as their results may be told that often; while none lingers, each minute."""
+    began, lost = datetime.now(UTC), ("web.clicks",)
+    contracts = [each for each in lake.configuration.contracts if each.lane == "default"]
+    contracts += all_loaded(lake, tables - 2, 10, 10)
+    lake.ends["clicks"] = {0: 25}
+
+    def asked(**after):
+        cache = Cache({"web.clicks": Entry(trouble=Trouble("registry_down", 99, began))})
+        now = began + timedelta(**after)
+        return ticks.Tick(lake, instance, "default", Lane(), contracts, cache, now).decide().tables
+
+    assert asked(minutes=1) == lost
+    run_of(["shop.orders"], DagsterRunStatus.STARTED, sensor=True)
+    assert asked(minutes=minutes, seconds=-1) == ()
+    assert asked(minutes=minutes + 1) == lost
 
 
 def test_a_stop_state_is_left_alone_until_its_table_changes(tick, lake, instance, run_of):

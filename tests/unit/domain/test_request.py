@@ -119,6 +119,8 @@ def test_every_trouble_is_tried_again_within_ten_minutes_and_an_outage_within_on
     if state in OUTAGES:
         assert wait <= timedelta(minutes=1)
     assert wait <= backoff(Trouble(state, failures + 1, NOON))
+    patient = backoff(Trouble(state, failures, NOON), timedelta(hours=1))
+    assert patient == wait or (state in OUTAGES and wait < patient <= timedelta(hours=1))
     assert held_back(seen(trouble=Trouble(state, failures, NOON - wait)), NOON) is None
 
 

@@ -21,6 +21,7 @@ RUN_START = timedelta(seconds=10)
 RECENT = timedelta(hours=1)
 """A table that had lag so lately is served along: its next records then find a run that waits for them."""
 OUTAGE_BACKOFF = (timedelta(seconds=5), timedelta(minutes=1))
+"""The second one is longer where a try costs more than itself: see `Seen.patience`."""
 FAILED_BACKOFF = (timedelta(seconds=10), timedelta(minutes=10))
 UNFIT_BACKOFF = (timedelta(seconds=30), timedelta(minutes=10))
 """A topic that begins with bad records is `misconfigured` until one can be read: soon, if the contract fits."""
@@ -47,7 +48,7 @@ class Seen:
 
     `committed` None: not known yet, or never loaded (`exists` false). `fault`: the state that reading the table
     ended in. `topic_id`: the beginning of the ledger's. `tried`: when the last run that had the table ended.
-    `active`: when records last waited.
+    `active`: when records last waited. `patience`: the longest backoff of an outage.
     """
 
     contract: Contract
@@ -62,6 +63,7 @@ class Seen:
     trouble: Trouble | None = None
     tried: datetime | None = None
     active: datetime | None = None
+    patience: timedelta = OUTAGE_BACKOFF[1]
 
     @property
     def table(self) -> str:
@@ -103,11 +105,11 @@ def mark_of(contract: Contract, topic_id: str | None, table: str) -> str:
     return hashlib.sha256(f"{contract.digest}|{topic_id}|{table}".encode()).hexdigest()[:8]
 
 
-def backoff(trouble: Trouble) -> timedelta:
-    """How long after the last failure a table is tried again without any change."""
+def backoff(trouble: Trouble, patience: timedelta = OUTAGE_BACKOFF[1]) -> timedelta:
+    """How long after the last failure a table is tried again without any change; `patience`: of an outage at most."""
     first, longest = STOP_BACKOFF
     if trouble.state in OUTAGES:
-        first, longest = OUTAGE_BACKOFF
+        first, longest = OUTAGE_BACKOFF[0], patience
     elif trouble.state == "failed":
         first, longest = FAILED_BACKOFF
     elif trouble.state == "misconfigured":
@@ -130,7 +132,7 @@ def held_back(seen: Seen, now: datetime) -> str | None:
     trouble = seen.trouble
     if trouble is None or (trouble.mark and trouble.mark != seen.mark):
         return None
-    left = trouble.since + backoff(trouble) - now
+    left = trouble.since + backoff(trouble, seen.patience) - now
     if left <= timedelta(0):
         return None
     return f"{trouble.state}, tried again in {left.total_seconds():.0f} s or when something changes"
@@ -164,7 +166,7 @@ def _troubled(seen: Seen, now: datetime) -> Verdict | None:
 def _never_loaded(seen: Seen, now: datetime) -> Verdict | None:
     if not seen.exists:
         fresh = seen.tried is None or now - seen.tried >= STOP_BACKOFF[0]
-        waits = seen.lag(now).records > 0 and (seen.tried is None or now - seen.tried >= OUTAGE_BACKOFF[1])
+        waits = seen.lag(now).records > 0 and (seen.tried is None or now - seen.tried >= seen.patience)
         return Verdict(
             due=fresh or waits, reason="first load" if fresh or waits else "nothing could be loaded yet"
         )
