@@ -17,29 +17,28 @@ BATCH = [("append", ""), ("append", "append")]
 @pytest.mark.parametrize("since", [2, None])
 def test_batches_compaction_and_replays_of_the_quarantine_only_add_rows(since):
     steps = chain(*BATCH, *BATCH, ("replace", ""), ("append", ""), ("append", "replay"))
-    assert correction(steps, {each.snapshot_id for each in steps}, since, trimmed=False) is None
+    assert correction(steps, since, undone=False, trimmed=False) is None
 
 
-def test_what_was_undone_is_seen_by_its_receipt_by_the_snapshot_that_is_off_the_way_and_after_expiry():
+def test_what_was_undone_is_seen_by_its_receipt_and_by_the_snapshot_that_is_off_the_way():
     undone = chain(*BATCH, ("append", "rollback"))
-    assert correction(undone, {1, 2, 3, 7}, 7, trimmed=False) == "was rolled back"
-    assert correction(undone, {1, 2, 3}, 7, trimmed=False) == "was rolled back", "7 was expired since"
+    assert correction(undone, 7, undone=False, trimmed=False) == "was rolled back", "7 was expired since"
     by_hand = chain(*BATCH)
-    assert correction(by_hand, {1, 2, 7}, 7, trimmed=False) == "was rolled back"
-    assert correction(undone, {1, 2, 3}, 3, trimmed=False) is None, "the mart was made anew since"
+    assert correction(by_hand, 7, undone=True, trimmed=False) == "was rolled back"
+    assert correction(undone, 3, undone=False, trimmed=False) is None, "the mart was made anew since"
 
 
 def test_rows_that_were_replaced_or_deleted_by_anyone_but_retention_count():
     for operation in ("delete", "overwrite"):
         steps = chain(*BATCH, (operation, ""))
-        assert correction(steps, {1, 2, 3}, 2, trimmed=False) == "had rows replaced or deleted"
-        assert correction(steps, {1, 2, 3}, 2, trimmed=True) is None
+        assert correction(steps, 2, undone=False, trimmed=False) == "had rows replaced or deleted"
+        assert correction(steps, 2, undone=False, trimmed=True) is None
     replay = chain(*BATCH, ("delete", ""), ("append", ""), ("append", "replay"))
-    assert correction(replay, {1, 2, 3, 4, 5}, 2, trimmed=True) == "was replayed"
+    assert correction(replay, 2, undone=False, trimmed=True) == "was replayed"
 
 
 def test_an_upsert_table_is_corrected_when_its_history_was_undone():
     merges = chain(("overwrite", ""), ("append", "merge"), ("overwrite", ""), ("append", "merge"))
-    assert correction(merges, {1, 2, 3, 4}, 2, trimmed=False, merged=True) is None
+    assert correction(merges, 2, undone=False, trimmed=False, merged=True) is None
     back = [Step(9, "append", "back"), *merges]
-    assert correction(back, {1, 2, 3, 4, 9}, 4, trimmed=False, merged=True) == "was rolled back"
+    assert correction(back, 4, undone=False, trimmed=False, merged=True) == "was rolled back"

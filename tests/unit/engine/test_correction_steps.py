@@ -1,7 +1,9 @@
 """Rule: what a mart must be made anew for is read from the receipts as they are written."""
 
+import json
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 import requests
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
@@ -11,9 +13,10 @@ from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.domain.lineage.corrections import UNDONE
 from tidemark.domain.lineage.marts import Mart
-from tidemark.engine.look.corrections import _step, standings
+from tidemark.engine.look.corrections import MADE_OF, _step, standings
 
 MERGED = {"append_table": "shop.orders", "append_uuid": "u", "append_snapshot": 1, "epoch": 0, "next": {0: 4}}
+MART = Mart(table="marts.customers", model="customers", unique_id="m", upstream=("shop.orders",))
 
 
 def snapshot(ledger):
@@ -39,7 +42,31 @@ def test_a_catalog_that_is_down_is_named_with_the_mart_that_it_was_asked_for():
     def load_table(_table):
         raise requests.ConnectionError("refused")
 
-    mart = Mart(table="marts.customers", model="customers", unique_id="m", upstream=("shop.orders",))
     lake = SimpleNamespace(catalog=SimpleNamespace(load_table=load_table))
     with pytest.raises(Outage, match=r"marts\.customers is catalog_down"):
-        standings(lake, [mart], {mart.table: mart}, [])
+        standings(lake, [MART], {MART.table: MART}, [])
+
+
+def test_a_chain_that_expiry_has_cut_above_what_a_mart_was_made_of_is_no_rollback(lake):
+    """Given that snapshot kept for an upsert table, when expiry takes those between it and the head, then the mart is as before; not when main was taken back behind it."""
+    orders = lake.catalog.load_table("shop.orders")
+    (before,) = orders.metadata.snapshots
+    rows = pa.table({"id": pa.array([3], pa.int64())})
+    for _ in range(3):
+        orders.append(rows)
+    _, made_of, between, _ = (each.snapshot_id for each in orders.metadata.snapshots)
+    noted = {MADE_OF: json.dumps({"shop.orders": f"{orders.metadata.table_uuid}/{made_of}"})}
+    lake.catalog.create_namespace("marts")
+    lake.catalog.create_table("marts.customers", rows.schema, properties=noted)
+
+    def stale():
+        return standings(lake, [MART], {MART.table: MART}, lake.configuration.contracts)[MART.table].stale
+
+    assert stale() == {}
+    with orders.manage_snapshots() as manage:
+        manage.create_tag(made_of, "named")
+    orders.maintenance.expire_snapshots().by_id(between).commit()
+    assert stale() == {}
+    with orders.manage_snapshots() as manage:
+        manage.set_current_snapshot(before.snapshot_id)
+    assert stale() == {"shop.orders": "was rolled back"}

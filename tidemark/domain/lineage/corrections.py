@@ -3,7 +3,7 @@
 A mart that computes again only the groups that have grown does not see such a change: it must be made anew.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 UNDONE = frozenset({"rollback", "back", "rebuild"})
@@ -21,16 +21,17 @@ class Step:
 
 
 def correction(
-    chain: Sequence[Step], kept: Collection[int], since: int | None, *, trimmed: bool, merged: bool = False
+    chain: Sequence[Step], since: int | None, *, undone: bool, trimmed: bool, merged: bool = False
 ) -> str | None:
     """Why a mart that was made of snapshot `since` is stale; None: rows were only added.
 
-    `chain` newest first, `kept`: all snapshots that are left. `trimmed`: retention deletes old rows, which a mart keeps
-    in its figures. `merged`: an upsert table, whose rows always change: only history that was undone counts.
+    `chain` newest first, as far back as it is left. `undone`: that snapshot was. `trimmed`: retention deletes old rows,
+    which a mart keeps in its figures. `merged`: an upsert table, whose rows always change: only history that was undone
+    counts.
     """
-    places = [each.snapshot_id for each in chain]
-    if since in kept and since not in places:
+    if undone:
         return "was rolled back"
+    places = [each.snapshot_id for each in chain]
     newer = chain[: places.index(since)] if since in places else chain
     for each in newer:
         if each.receipt in UNDONE:

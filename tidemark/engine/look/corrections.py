@@ -17,7 +17,7 @@ from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.snapshots import summary_of
-from tidemark.engine.access.table_state import ancestors, load
+from tidemark.engine.access.table_state import ancestors, is_undone, load
 from tidemark.engine.table.properties import set_properties
 
 MADE_OF = "tidemark.made-of"
@@ -103,10 +103,11 @@ def _corrected(metadata: TableMetadata, before: str | None, *, merged: bool) -> 
     uuid, _, snapshot = (before or "").partition("/")
     if uuid not in {"", str(metadata.table_uuid)}:
         return "was made anew"
+    since = int(snapshot) if snapshot else None
     return correction(
         [_step(each) for each in ancestors(metadata, metadata.current_snapshot_id)],
-        {each.snapshot_id for each in metadata.snapshots},
-        int(snapshot) if snapshot else None,
+        since,
+        undone=since is not None and is_undone(metadata, since),
         trimmed=EXPIRED_BEFORE in metadata.properties,
         merged=merged,
     )
