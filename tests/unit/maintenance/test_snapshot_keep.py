@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from time import process_time
+from time import process_time, time
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyiceberg.catalog.sql import SqlCatalog
 
 from tidemark.domain.config.contract import Snapshots
+from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY
 from tidemark.domain.maintenance.snapshot_keep import (
     Ref,
     Snap,
@@ -19,7 +22,8 @@ from tidemark.domain.maintenance.snapshot_keep import (
     keep,
 )
 from tidemark.domain.times import DAY_MS
-from tidemark.engine.maintain.named_snapshots import NAMED, noted
+from tidemark.engine.maintain import expire as expiry
+from tidemark.engine.maintain.named_snapshots import NAMED, Named, noted
 
 NOW = 100 * DAY_MS
 LIMITS = Snapshots(max_age=timedelta(days=7), min_keep=1, max_count=2000)
@@ -35,8 +39,8 @@ def tables(draw):
             snaps[-1].id if snaps else None
         )  # fmt: skip
         at = draw(st.integers(0, NOW)) if parent is None else draw(st.integers(snaps[parent - 1].at, NOW))
-        receipt, act = draw(st.booleans()), draw(st.booleans())
-        snaps.append(Snap(n + 1, parent, at, receipt, act))
+        receipt, act, batch = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
+        snaps.append(Snap(n + 1, parent, at, receipt, act, batch))
     cut = draw(st.sets(st.sampled_from([s.id for s in snaps]), max_size=3))  # a stranger's expiry
     left = [s for s in snaps if s.id not in cut] or snaps
     ids = st.sampled_from([s.id for s in left])
@@ -177,19 +181,36 @@ def test_a_consumer_that_pauses_keeps_no_history_without_end(acted_at, stay):
     assert len(found.kept) == 31, "it has read on"
 
 
-def test_dropped_stages_stay_for_a_day_and_what_was_rolled_back_while_it_is_young():
-    """Given a rollback, and stages whose branches were dropped, each of them two days ago, when expired, then the stages go; a week later all but the head have gone."""
+def test_dropped_stages_stay_for_a_day_and_what_was_rolled_back_or_others_have_staged_while_it_is_young():
+    """Given a rollback, a stage that somebody is to pick, and stages whose branches were dropped, each of them two days ago, when expired, then the dropped ones go; a week later all but the head have gone."""
     snapshots = [
         Snap(1, None, NOW - 3 * DAY_MS, receipt=True),
-        Snap(2, 1, NOW - 2 * DAY_MS),
+        Snap(2, 1, NOW - 2 * DAY_MS, batch=True),
         Snap(3, 2, NOW - 2 * DAY_MS, receipt=True),
-        Snap(4, 1, NOW - 2 * DAY_MS),
-        Snap(5, 1, NOW - DAY_MS + 1),
+        Snap(4, 1, NOW - 2 * DAY_MS, batch=True),
+        Snap(5, 1, NOW - DAY_MS + 1, batch=True),
         Snap(6, 1, NOW - DAY_MS, receipt=True),
+        Snap(7, 1, NOW - 2 * DAY_MS),
     ]
     refs = [Ref("main", "branch", 6)]
     assert keep(snapshots, refs, (), LIMITS, NOW).expired == (4,)
-    assert keep(snapshots, refs, (), LIMITS, NOW + 6 * DAY_MS).expired == (1, 2, 3, 4, 5)
+    assert keep(snapshots, refs, (), LIMITS, NOW + 6 * DAY_MS).expired == (1, 2, 3, 4, 7, 5)
+
+
+def test_the_property_of_a_batch_tells_its_stage_from_somebody_elses(tmp_path, monkeypatch):
+    """Given two snapshots whose branches were dropped, one of a batch, when expired two days later, then that one goes."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("shop")
+    rows = pa.table({"id": [1]})
+    table = catalog.create_table("shop.orders", rows.schema)
+    table.append(rows, snapshot_properties={LEDGER_PROPERTY: "{}"})
+    for says in ({BATCH_PROPERTY: "b/1"}, {"wap.id": "audit"}):
+        table.manage_snapshots().create_branch(table.metadata.current_snapshot_id, "stage").commit()
+        table.append(rows, snapshot_properties=says, branch="stage")
+        table.manage_snapshots().remove_branch("stage").commit()
+    monkeypatch.setattr(expiry, "_now", lambda: int(time() * 1000) + 2 * DAY_MS)
+    staged = table.metadata.snapshots[1].snapshot_id
+    assert expiry.plan_expiry(table.metadata, LIMITS, Named()).expired == (staged,)
 
 
 def test_what_was_rolled_back_is_walked_through_once():

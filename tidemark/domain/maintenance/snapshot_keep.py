@@ -18,20 +18,24 @@ LEDGER_ROOM = 8 * 1024**2
 """Letters of a table's ledgers, all of which each commit writes again: of 50 partitions 2,000 snapshots stay below it,
 of 500 some 370 snapshots."""
 LOOSE = timedelta(days=1)
-"""How long dropped stages stay at most: a batch that is held back leaves one, as large as itself, at each try."""
+"""How long dropped stages of a batch stay at most: one that is held back leaves one, as large as itself, each time."""
 LEASE_PREFIX = f"{BRANCH_PREFIX}maintenance_"
 MAIN = "main"
 
 
 @dataclass(frozen=True, slots=True)
 class Snap:
-    """One snapshot of a table; `at` in milliseconds, `receipt` when its summary holds a ledger, `act` a verb's."""
+    """One snapshot of a table; `at` in milliseconds, `receipt` when its summary holds a ledger, `act` a verb's.
+
+    `batch`: it has the rows of one, as an attempt of ours has written them.
+    """
 
     id: int
     parent: int | None
     at: int
     receipt: bool = False
     act: bool = False
+    batch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +173,9 @@ def _unread(lineage: Sequence[Snap], read: Iterable[Snap], most: int) -> Sequenc
 def _loose(
     kept: dict[int, str], by_id: Mapping[int, Snap], refs: Sequence[Ref], limits: Snapshots, now: int
 ) -> None:
-    """What no ref leads to may be looked at: what was rolled back while it is young, dropped stages for a day.
+    """What no ref leads to may be looked at, or picked, while it is young; dropped stages of a batch for a day.
 
-    A receipt tells the one from the other, which comes last to a stage; main's log forgets heads at every expiry.
+    What was rolled back has a receipt, which comes last to a stage; main's log forgets heads at every expiry.
     """
     led_to = {each.id for ref in refs for each in chain(by_id, ref.snapshot)}
     undone = (each for each in by_id.values() if each.receipt and each.id not in led_to)
@@ -182,7 +186,8 @@ def _loose(
                 break
             was_main.add(each.id)
     for each in by_id.values():
-        age = limits.max_age if each.id in was_main else min(limits.max_age, LOOSE)
+        dropped = each.batch and each.id not in was_main
+        age = min(limits.max_age, LOOSE) if dropped else limits.max_age
         if each.id not in led_to and _young(each, age, now):
             kept.setdefault(each.id, "young, on no branch")
 

@@ -15,7 +15,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from tidemark.domain.config.contract import Snapshots
 from tidemark.domain.config.units import counted
-from tidemark.domain.ledger.ledger import ACT_PROPERTY
+from tidemark.domain.ledger.ledger import ACT_PROPERTY, BATCH_PROPERTY
 from tidemark.domain.maintenance.gain import Gain
 from tidemark.domain.maintenance.snapshot_keep import Keep, Ref, Snap, fitting, keep
 from tidemark.domain.plan.table_properties import GC_ENABLED
@@ -98,6 +98,7 @@ def plan_expiry(metadata: TableMetadata, limits: Snapshots, named: Named) -> Kee
             at=each.timestamp_ms,
             receipt=is_receipt(each),
             act=ACT_PROPERTY in summary_of(each),
+            batch=BATCH_PROPERTY in summary_of(each),
         )
         for each in metadata.snapshots
     ]
