@@ -143,8 +143,7 @@ REMEDIES: dict[State, Remedy] = {
     ),
     "ledger_missing": Remedy(
         "The table is there, but its history carries no ledger of Tidemark's.",
-        "take it back to a snapshot that has it; or tidemark accept {table} --first-load --reason …: what Kafka still "
-        "has comes beside its rows, so empty it first where these are of the same records",
+        "take it back to a snapshot that has it, or tidemark accept {table} --first-load --reason …",
         "Its rows stay as they are, and nothing was read, so nothing came twice.",
     ),
     "table_incompatible": Remedy(

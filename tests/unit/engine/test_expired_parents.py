@@ -137,7 +137,7 @@ def test_what_was_merged_before_an_expiry_was_not_rolled_back(
     for _ in range(foreign):
         orders.insert()
     orders.expire()
-    history = read_history(orders.table().metadata, NAME, named)
+    history = read_history(orders.table().metadata, NAME, named, "lake")
     step = plan_merge([(1, merged(orders, named, 2))], history)
     assert isinstance(step, Merge)
     assert step.rows.size == 2
@@ -150,4 +150,4 @@ def test_a_first_receipt_is_the_whole_history(orders: Orders) -> None:
     orders.receipt(2, "first")
     orders.expire()
     assert named not in {each.snapshot_id for each in orders.table().metadata.snapshots}
-    assert read_history(orders.table().metadata, NAME, named).whole
+    assert read_history(orders.table().metadata, NAME, named, "lake").whole

@@ -81,8 +81,10 @@ def test_a_table_replaced_by_an_empty_one_is_loaded_once_that_is_accepted(
     lake.catalog.load_table("shop.orders").append(ROWS, snapshot_properties=never_published, branch="attempt")
     _replace(lake, "shop.orders")
     assert _stops(lake, contract, known=False) == "ledger_missing"
-    with pytest.raises(Stopped, match=rf"set_current_snapshot\('shop.orders', {had}\)"):
+    call = rf"CALL lake\.system\.set_current_snapshot\('lake\.shop\.orders', {had}\)"
+    with pytest.raises(Stopped, match=call) as stopped:
         lake.state("shop.orders")
+    assert "empty it first" in stopped.value.next_step
     told = accept(lake, contract, "first-load", ANN)
     assert (told.arguments["rows_beside"], told.arguments["start"]) == (0, {0: 0})
     state = lake.state("shop.orders")
@@ -110,7 +112,7 @@ def test_a_table_made_by_hand_in_the_place_of_one_is_loaded_once_that_is_accepte
     monkeypatch.setattr(lake, "loaded", lambda _: True)
     with pytest.raises(Stopped) as stopped:
         foresee(lake, contract)
-    assert stopped.value.state == "ledger_missing"
+    assert (stopped.value.state, "empty it first" in stopped.value.next_step) == ("ledger_missing", True)
     accept(lake, contract, "first-load", ANN)
     assert foresee(lake, contract).verdict in {"apply", "nothing"}
     with pytest.raises(Outage, match="this far"):
@@ -139,6 +141,7 @@ def test_an_upsert_table_replaced_by_an_empty_one_is_made_anew_once_that_is_acce
     with pytest.raises(Stopped) as stopped:
         read_pair(lake, current)
     assert (stopped.value.state, stopped.value.table) == ("ledger_missing", "shop.orders_current")
+    assert "empty it" not in stopped.value.next_step, "no Kafka has what its rows tell of keys"
     accept_upsert(lake, current, "first-load", ANN)
     merged = read_pair(lake, current).state.merged
     assert merged is not None

@@ -122,7 +122,7 @@ def test_a_history_without_any_receipt_has_a_name() -> None:
     """Given a foreign program that has dropped the tag and expired every receipt, then whoever asks what is merged is told so."""
     left = history((5, 4, {}), head=5, tag=5, format_version=2)
     with pytest.raises(Stopped) as stopped:
-        read_history(left, "shop.orders", None)
+        read_history(left, "shop.orders", None, "lake")
     assert (stopped.value.state, stopped.value.table) == ("ledger_missing", "shop.orders")
 
 

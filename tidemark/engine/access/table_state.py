@@ -27,6 +27,7 @@ from tidemark.domain.ledger.ledger import (
     Ledger,
 )
 from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
+from tidemark.domain.states import remedy
 from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.snapshots import (
     age,
@@ -177,23 +178,32 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
         staged=_staged(metadata, head),
     )
     if required and state.owned and state.ledger_lost:
-        raise ledger_missing(metadata, table)
+        raise ledger_missing(metadata, table, catalog.name)
     return state
 
 
-def ledger_missing(metadata: TableMetadata, table: str) -> Stopped:
+def ledger_missing(metadata: TableMetadata, table: str, catalog: str) -> Stopped:
     """What stops a table that was loaded, and has no receipt on main; the last that it had is named."""
     tag = metadata.refs.get(LEDGER_TAG)
     receipt = metadata.snapshot_by_id(tag.snapshot_id) if tag else None
     if not is_receipt(receipt):  # without the tag some attempt's may be among them that was never published
         receipt = max(filter(is_receipt, metadata.snapshots), key=made_at, default=None)
-    snapshot = receipt and receipt.snapshot_id
-    back = (
-        f" Snapshot {snapshot} has it: CALL system.set_current_snapshot('{table}', {snapshot})."
-        if snapshot
-        else ""
+    back = f" Snapshot {receipt.snapshot_id} has it: {_main_to(receipt, table, catalog)}." if receipt else ""
+    step = "" if UPSERT_OF in metadata.properties else load_beside(table)
+    return Stopped("ledger_missing", table, f"Looked through main and the tag.{back}", next_step=step)
+
+
+def load_beside(table: str) -> str:
+    """The next step where an append table has rows and no ledger; an upsert table is made anew instead."""
+    return (
+        f"{remedy('ledger_missing', table=table)}: what Kafka still has comes beside its rows, so empty it first where "
+        "these are of the same records"
     )
-    return Stopped("ledger_missing", table, f"Looked through main and the tag.{back}")
+
+
+def _main_to(snapshot: Snapshot, table: str, catalog: str) -> str:
+    """What a person runs; a Spark server may have another catalog as its default."""
+    return f"CALL {catalog}.system.set_current_snapshot('{catalog}.{table}', {snapshot.snapshot_id})"
 
 
 def require_whole(metadata: TableMetadata, table: str, catalog: str) -> None:
@@ -224,7 +234,7 @@ def _require_no_half(
     if whole is not None:
         step += (
             "; where Kafka no longer has what that reads again, set the table to the receipt that came after it: "
-            f"CALL {catalog}.system.set_current_snapshot('{catalog}.{table}', {whole.snapshot_id})"
+            f"{_main_to(whole, table, catalog)}"
         )
     raise Stopped(
         "ledger_missing",

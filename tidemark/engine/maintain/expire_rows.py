@@ -150,7 +150,7 @@ def _loaded_rows(table: Table) -> str:
     """
     name, receipt = ".".join(table.name()), newest_receipt(table.metadata)
     if receipt is None:
-        raise ledger_missing(table.metadata, name)
+        raise ledger_missing(table.metadata, name, table.catalog.name)
     ledger = ledger_of(receipt, name)
     return merged_filter(ledger.epoch, ledger.next)
 

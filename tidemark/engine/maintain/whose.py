@@ -43,7 +43,7 @@ def _of_another(lake: Lake, contract: Contract, append: Table, *, to_the_row: bo
         if loaded_from != contract.topic:
             return f"it was loaded from {loaded_from} and its ledger is gone" if loaded_from else _ELSES
         if to_the_row and append.metadata.current_snapshot_id is not None:
-            raise ledger_missing(append.metadata, contract.table)
+            raise ledger_missing(append.metadata, contract.table, lake.catalog.name)
         return None
     if is_merge_ledger(summary_of(receipt)[LEDGER_PROPERTY]):
         return _ELSES

@@ -101,7 +101,7 @@ def read_pair(lake: Lake, current: UpsertTable, *, ledger: bool = True) -> Pair:
     named = state.merged.append_snapshot if state.merged else None
     if ledger:
         require_whole(append.metadata, current.append.table, lake.catalog.name)
-    history = read_history(append.metadata, current.append.table, named)
+    history = read_history(append.metadata, current.append.table, named, lake.catalog.name)
     head = schema_at(append.metadata, append.metadata.current_snapshot())
     cut, gone = expired_before(append.metadata.properties), taken(append.metadata.properties)
     accepted = state.merged is not None and state.merged.own_topic_only
@@ -118,7 +118,7 @@ def read_pair(lake: Lake, current: UpsertTable, *, ledger: bool = True) -> Pair:
     )
 
 
-def read_history(metadata: TableMetadata, table: str, named: int | None) -> AppendHistory:
+def read_history(metadata: TableMetadata, table: str, named: int | None, catalog: str) -> AppendHistory:
     """The history of an append table; receipts as far back as the snapshot `named`, at least the newest.
 
     Raises:
@@ -134,7 +134,7 @@ def read_history(metadata: TableMetadata, table: str, named: int | None) -> Appe
     if not receipts:
         newest = newest_receipt(metadata)
         if newest is None:
-            raise ledger_missing(metadata, table)
+            raise ledger_missing(metadata, table, catalog)
         receipts.append(_append_receipt(newest, table))
     return AppendHistory(
         uuid=str(metadata.table_uuid),
@@ -200,7 +200,7 @@ def merged_upto(lake: Lake, contract: Contract) -> tuple[int, dict[int, int]] | 
     merged = lake.state(current.contract.table).merged
     if append is None or merged is None or merged.append_uuid != str(append.metadata.table_uuid):
         return None
-    history = read_history(append.metadata, contract.table, merged.append_snapshot)
+    history = read_history(append.metadata, contract.table, merged.append_snapshot, lake.catalog.name)
     step = plan_merge([(0, merged)], history)
     if isinstance(step, Rebuild) or (isinstance(step, Merge) and step.rows.reloaded):
         return None

@@ -3,7 +3,7 @@
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import load
+from tidemark.engine.access.table_state import load, load_beside
 from tidemark.engine.table.takeover import why_not_anew
 
 _LOADED = "Earlier runs have loaded it."
@@ -27,7 +27,8 @@ def gone(lake: Lake, table: str) -> Stopped | None:
 def replaced(contract: Contract) -> Stopped:
     """Of a table that has no ledger, though runs have loaded one of its name."""
     why = "Earlier runs have loaded it; this one was made in its place."
-    return Stopped("ledger_missing", contract.table, why, topic=contract.topic)
+    step = load_beside(contract.table)
+    return Stopped("ledger_missing", contract.table, why, topic=contract.topic, next_step=step)
 
 
 def not_new(lake: Lake, contract: Contract) -> Stopped | None:
