@@ -1,5 +1,6 @@
 """Rule: after a column by whose values files are partitioned became wider, main's head has it in its present type."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -9,8 +10,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 from pyiceberg.types import IntegerType, LongType, NestedField
 
+from tidemark.domain.errors import Stopped
+from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Ledger
+from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.ingest import microbatch as ingest
 from tidemark.engine.ingest.readable_head import with_readable_head
 
 COLUMNS = Schema(NestedField(1, "tenant", IntegerType()), NestedField(2, "id", IntegerType()))
@@ -21,10 +26,12 @@ READ = Ledger(
 )
 
 
-def partitioned(lake: Lake, transform: Transform[Any, Any], rows: pa.Table = ROWS) -> Any:
+def partitioned(
+    lake: Lake, transform: Transform[Any, Any], rows: pa.Table = ROWS, ledger: Ledger | MergeLedger = READ
+) -> Any:
     spec = PartitionSpec(PartitionField(1, 1000, transform, "tenant_part"))
     table = lake.catalog.create_table("shop.invoices", COLUMNS, partition_spec=spec)
-    table.append(rows, snapshot_properties={LEDGER_PROPERTY: READ.to_json()})
+    table.append(rows, snapshot_properties={LEDGER_PROPERTY: ledger.to_json()})
     return table
 
 
@@ -50,6 +57,33 @@ def test_an_empty_receipt_goes_on_top_of_a_head_that_knows_it_narrower(lake: Lak
     own = {"attempt": now.ledger.attempt, "batch_id": now.ledger.batch_id, "run_id": "this run"}
     assert now.ledger == READ.model_copy(update={**own, "from_": {}, "counts": {}})
     assert now.ledger.batch_id != READ.batch_id
+
+
+def test_one_of_an_upsert_table_says_what_was_merged(lake: Lake) -> None:
+    merged = MergeLedger(
+        append_table="shop.orders", append_uuid="u", append_snapshot=1, next={0: 2}, changes=Changes(read=2)
+    )
+    widen(partitioned(lake, IdentityTransform(), ledger=merged), "tenant")
+    contract = lake.configuration.contracts[0].model_copy(update={"table": "shop.invoices"})
+    now = with_readable_head(lake, contract, lake.state("shop.invoices"), "this run")
+    assert now.head_readable
+    own = {"attempt": now.merged.attempt, "run_id": "this run", "changes": Changes()}
+    assert now.merged == merged.model_copy(update=own)
+
+
+def test_what_the_quarantine_lacks_of_the_last_batch_is_said_before(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given rows of the last batch's quarantine that somebody's dead attempt took, when a column becomes wider before the next batch, then that one stops as it would without, and no receipt comes over them."""
+    contract = lake.configuration.contracts[0].model_copy(update={"table": "shop.invoices"})
+    bad = READ.model_copy(update={"counts": {0: Counts(2, 1, 1)}})
+    widen(partitioned(lake, IdentityTransform(), ledger=bad), "tenant")
+    state, topic = lake.state("shop.invoices"), Topic("orders", "c", "t", {0: 0}, {0: 9}, {0: 9})
+    plan = SimpleNamespace(contract=contract, ledger=state.ledger, topic=topic, state=state)
+    monkeypatch.setattr(ingest, "make_plan", lambda *_: plan)
+    with pytest.raises(Stopped, match="holds 0 of 1 rows"):
+        ingest.microbatch(lake, contract, "this run")
+    assert lake.state("shop.invoices").head == state.head
 
 
 @pytest.mark.parametrize(

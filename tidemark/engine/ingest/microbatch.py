@@ -120,6 +120,7 @@ def _attempt(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Com
     with watch("plan"):
         plan = make_plan(lake, contract, run_id, limits)
         if plan is not None and not plan.state.head_readable:
+            repair(lake, plan)
             with_readable_head(lake, contract, plan.state, run_id)
             plan = make_plan(lake, contract, run_id, limits)
     if plan is None:

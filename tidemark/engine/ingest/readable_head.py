@@ -1,9 +1,11 @@
-"""An append table's head as Spark can be pinned to it, also after a column by whose values files lie became wider."""
+"""A table's head as Spark can be pinned to it, also after a column by whose values files lie became wider."""
 
+from typing import Any
 from uuid import uuid4
 
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.ledger import batch_id
+from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled
@@ -17,19 +19,17 @@ def with_readable_head(lake: Lake, contract: Contract, state: TableState, run_id
     Raises:
         Overtaken: main is no longer `state.head`.
     """
-    if state.head_readable or state.ledger is None:
+    ledger = state.ledger or state.merged
+    if state.head_readable or ledger is None:
         return state
-    settle(lake, contract, state.ledger)
-    take_back_doubled(lake, contract, state, state.ledger)
     attempt = uuid4().hex[:8]
-    nothing_read = {
-        "kind": "append",
-        "from_": dict[int, int](),
-        "counts": {},
-        "settlement": None,
-        "batch_id": batch_id(f"{contract.table}|head {attempt}", state.ledger.epoch, {}),
-        "attempt": attempt,
-        "run_id": run_id,
-    }
-    publish_receipt(lake, state, state.ledger.model_copy(update=nothing_read))
+    own: dict[str, Any] = {"attempt": attempt, "run_id": run_id}
+    if isinstance(ledger, MergeLedger):
+        own["changes"] = Changes()
+    else:
+        settle(lake, contract, ledger)
+        take_back_doubled(lake, contract, state, ledger)
+        batch = batch_id(f"{contract.table}|head {attempt}", ledger.epoch, {})
+        own |= {"kind": "append", "from_": {}, "counts": {}, "settlement": None, "batch_id": batch}
+    publish_receipt(lake, state, ledger.model_copy(update=own))
     return lake.state(contract.table)

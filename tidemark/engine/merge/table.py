@@ -1,7 +1,6 @@
 """How an upsert table comes to be and follows its append table's columns."""
 
 import json
-from uuid import uuid4
 
 from tidemark.domain.columns.layout import layout_faults
 from tidemark.domain.columns.shape import Shape
@@ -15,18 +14,17 @@ from tidemark.domain.config.upsert import (
     upsert_faults,
 )
 from tidemark.domain.errors import Stopped
-from tidemark.domain.ledger.merge_ledger import Changes
 from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan, WriterColumns, plan_schema
 from tidemark.domain.plan.table_plan import with_layout
 from tidemark.domain.plan.table_properties import BASE, asked_for
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import OWNED, UPSERT_OF, TableState
+from tidemark.engine.ingest.readable_head import with_readable_head
 from tidemark.engine.schema.by_hand import reviewed
 from tidemark.engine.schema.evolve import apply_changes, held_by
 from tidemark.engine.table.create import create
 from tidemark.engine.table.first_load import base_properties
-from tidemark.engine.table.publish import publish_receipt
 
 KEYS = "tidemark.keys"
 ORDER = "tidemark.order-by"
@@ -72,16 +70,7 @@ def prepare(lake: Lake, current: UpsertTable, state: TableState, append: Struct,
         raise Stopped("schema_review", contract.table, f"Plan {plan.id} waits. {listed}", plan=plan.id)
     if apply_changes(lake, contract, state, plan, run_id=run_id):
         state = lake.state(contract.table)
-    return _with_readable_head(lake, current, state, run_id)
-
-
-def _with_readable_head(lake: Lake, current: UpsertTable, state: TableState, run_id: str) -> TableState:
-    """The table with an empty receipt on top where a column that partitions it is wider than its head knows."""
-    if state.merged is None or state.head_readable:
-        return state
-    own = {"attempt": uuid4().hex[:8], "run_id": run_id, "changes": Changes()}
-    publish_receipt(lake, state, state.merged.model_copy(update=own))
-    return lake.state(current.contract.table)
+    return with_readable_head(lake, contract, state, run_id)
 
 
 def columns_for(current: UpsertTable, state: TableState, append: Struct) -> Struct:
