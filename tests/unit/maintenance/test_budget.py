@@ -9,14 +9,15 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from tidemark.domain.config.contract import Contract, Snapshots
 from tidemark.domain.errors import Outage, Stopped
-from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
+from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Ledger
 from tidemark.domain.maintenance import snapshot_keep
 from tidemark.domain.maintenance.gain import Gain
-from tidemark.engine.access.table_state import UPSERT_OF
+from tidemark.engine.access.table_state import OWNED, UPSERT_OF
 from tidemark.engine.maintain import expire as expire_module
 from tidemark.engine.maintain import maintain as module
 from tidemark.engine.maintain.maintain import BUDGET, UNREACHED, maintain, maintain_now, relieve, tables_of
 from tidemark.engine.maintain.named_snapshots import Named
+from tidemark.engine.table import publish as publishing
 from tidemark.engine.table.operations import Signature
 
 CONTRACT = Contract(
@@ -24,6 +25,8 @@ CONTRACT = Contract(
 )
 
 FULL = {"max_count": 2_000}
+ROWS = pa.table({"id": [1]})
+LEDGER = Ledger(cluster_id="c", topic_id="t", topic="t", next={0: 1}).to_json()
 
 
 @pytest.fixture
@@ -39,6 +42,7 @@ def asked(monkeypatch):
     for name in ("compact", "expire", "expire_rows", "remove_orphans"):
         monkeypatch.setattr(module, name, work)
     monkeypatch.setattr(module, "log_missing_acts", lambda _lake, _table: None)
+    monkeypatch.setattr(publishing, "tag_receipt", lambda _lake, _table, _receipt: None)
     return found
 
 
@@ -72,10 +76,9 @@ def test_a_table_of_long_ledgers_does_not_wait_for_the_night(lake, asked, monkey
     monkeypatch.setattr(snapshot_keep, "LEDGER_ROOM", 4_000)
     monkeypatch.setattr(module, "not_ours", lambda *_, **__: None)
     monkeypatch.setattr(module, "named_snapshots", lambda *_: Named())
-    rows = pa.table({"id": [1]})
-    table = lake.catalog.create_table(CONTRACT.table, rows.schema)
+    table = lake.catalog.create_table(CONTRACT.table, ROWS.schema)
     for _ in range(30):
-        table.append(rows, snapshot_properties={LEDGER_PROPERTY: "x" * 150})
+        table.append(ROWS, snapshot_properties={LEDGER_PROPERTY: "x" * 150})
     few, many = (expire_module.plan_expiry(table.metadata, Snapshots(**said), Named()) for said in ({}, FULL))
     assert (len(few.expired), len(many.expired)) == (4, 0)
     found = expire_module.expire(lake, CONTRACT.table, Snapshots(), Named, dry_run=True)
@@ -86,12 +89,27 @@ def test_a_table_of_long_ledgers_does_not_wait_for_the_night(lake, asked, monkey
     )
     assert (list(relieve(lake, CONTRACT)), asked) == ([], [])
     for _ in range(4):
-        table.append(rows, snapshot_properties={LEDGER_PROPERTY: "x" * 150})
+        table.append(ROWS, snapshot_properties={LEDGER_PROPERTY: "x" * 150})
     list(relieve(lake, CONTRACT))
     assert [name for name, _ in asked] == [CONTRACT.table]
     kept = CONTRACT.maintenance.model_copy(update={"snapshots": Snapshots(**FULL)})
     list(relieve(lake, CONTRACT.model_copy(update={"maintenance": kept})))
     assert len(asked) == 1
+
+
+def test_a_table_with_nothing_to_do_is_not_asked_for_its_tag_but_by_expiry(lake, asked, monkeypatch):
+    """Given a table whose tag stayed behind, when there is nothing to do, then only expiry lets it follow: compaction comes to every table each half hour."""
+    lake.catalog.create_table(CONTRACT.table, ROWS.schema, properties={OWNED: "t"}).append(
+        ROWS, snapshot_properties={LEDGER_PROPERTY: LEDGER}
+    )
+    tagged = []
+    monkeypatch.setattr(module, "not_ours", lambda *_, **__: None)
+    monkeypatch.setattr(publishing, "tag_receipt", lambda _lake, table, _receipt: tagged.append(table))
+    for kind, follows in (("compaction", []), ("orphan_files", []), ("snapshot_expiry", [CONTRACT.table])):
+        assert not [each for each in maintain(lake, CONTRACT, [kind]) if each.error]
+        assert tagged == follows
+    list(relieve(lake, CONTRACT))
+    assert len(tagged) == 1
 
 
 def test_somebody_elses_table_is_not_maintained(asked, lake):

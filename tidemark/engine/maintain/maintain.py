@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from math import inf
@@ -14,7 +13,7 @@ from tidemark.domain.maintenance.gain import ASSETS, Asset, Gain, Kind
 from tidemark.domain.states import OUTAGES, named_state
 from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import load, read_state
+from tidemark.engine.access.table_state import load
 from tidemark.engine.maintain.compact import compact
 from tidemark.engine.maintain.expire import expire, fitted
 from tidemark.engine.maintain.expire_rows import expire_rows
@@ -24,7 +23,7 @@ from tidemark.engine.maintain.whose import not_ours
 from tidemark.engine.table.absent import gone
 from tidemark.engine.table.lease import Held
 from tidemark.engine.table.operations import Operation, Signature, logged
-from tidemark.engine.table.publish import tag_receipt
+from tidemark.engine.table.publish import tag_newest
 from tidemark.engine.table.unlogged import log_missing_acts
 
 BUDGET = timedelta(minutes=10)
@@ -142,7 +141,7 @@ def _compaction(lake: Lake, contract: Contract, end: float, *, dry_run: bool) ->
         def work(until: float, table: str = table) -> Gain:
             return compact(lake, table, limits, until=until, dry_run=dry_run)
 
-        yield _apart(lake, contract, table, "compaction", work, end, dry_run=dry_run)
+        yield _apart(lake, contract, table, "compaction", work, end)
 
 
 def _expiry(lake: Lake, contract: Contract, end: float, *, dry_run: bool) -> Iterator[Gain]:
@@ -154,19 +153,19 @@ def _expiry(lake: Lake, contract: Contract, end: float, *, dry_run: bool) -> Ite
             "retention",
             lambda until: expire_rows(lake, contract, until=until, dry_run=dry_run),
             end,
-            dry_run=dry_run,
         )
     for table in tables_of(contract):
 
         def work(until: float, table: str = table) -> Gain:
             return _expired(lake, contract, table, until, dry_run=dry_run)
 
-        yield _apart(lake, contract, table, "snapshot_expiry", work, end, dry_run=dry_run)
+        yield _apart(lake, contract, table, "snapshot_expiry", work, end)
 
 
 def _expired(lake: Lake, contract: Contract, table: str, until: float, *, dry_run: bool = False) -> Gain:
     if not dry_run:
         log_missing_acts(lake, table)  # its receipt may go
+        tag_newest(lake, table)  # others expire too, and no run of a paused table lets its tag follow
     must_stay = partial(named_snapshots, lake, contract, table)
     return expire(lake, table, contract.maintenance.snapshots, must_stay, until=until, dry_run=dry_run)
 
@@ -178,7 +177,7 @@ def _orphans(lake: Lake, contract: Contract, end: float, *, dry_run: bool) -> It
         def work(until: float, table: str = table) -> Gain:
             return remove_orphans(lake, table, limits, until=until, dry_run=dry_run)
 
-        yield _apart(lake, contract, table, "orphan_files", work, end, dry_run=dry_run)
+        yield _apart(lake, contract, table, "orphan_files", work, end)
 
 
 def _apart(
@@ -188,8 +187,6 @@ def _apart(
     kind: Kind,
     work: Callable[[float], Gain],
     end: float = inf,
-    *,
-    dry_run: bool = False,
 ) -> Gain:
     """The gain, or why there is none: a table that cannot be maintained now takes no other with it.
 
@@ -201,8 +198,6 @@ def _apart(
         with renewing_spark(lake), named(table):
             if why := not_ours(lake, contract, table, to_the_row=kind == "retention"):
                 return Gain(table, kind, acted=False, reason=why)
-            if not dry_run:
-                _tag_newest(lake, table)
             try:
                 return work(min(end, time.monotonic() + BUDGET.total_seconds()))
             except Held as held:
@@ -213,14 +208,3 @@ def _apart(
         )
     except Exception as error:  # noqa: BLE001 - the border between tables
         return Gain(table, kind, acted=False, reason=str(error), error=error_fields(error))
-
-
-def _tag_newest(lake: Lake, table: str) -> None:
-    """A commit above the newest receipt hides it from whoever keeps one snapshot alone: then the tag tells of it.
-
-    A run that died or somebody's rollback has left the tag elsewhere, and no run of a paused table moves it.
-    """
-    with suppress(Stopped):  # main stands at half of a commit: what the tag names is the way out
-        state = read_state(lake.catalog, table)
-        if state.receipt is not None and state.tagged != state.receipt:
-            tag_receipt(lake, table, state.receipt)

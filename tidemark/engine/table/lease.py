@@ -22,6 +22,7 @@ from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.table_state import load
 from tidemark.engine.table.branch import is_writable
 from tidemark.engine.table.properties import set_properties
+from tidemark.engine.table.publish import tag_newest
 from tidemark.engine.table.races import repeated
 
 LEASE = timedelta(minutes=60)
@@ -39,7 +40,7 @@ class Held(Exception):
 
 @contextmanager
 def lease(lake: Lake, table: str) -> Iterator[None]:
-    """Hold the table for maintenance while the block lasts.
+    """Hold the table for maintenance while the block lasts, its newest receipt tagged before it commits.
 
     Raises:
         Held: it is held already.
@@ -48,6 +49,7 @@ def lease(lake: Lake, table: str) -> Iterator[None]:
     try:
         for each in old:
             repeated(partial(_drop, lake, table, each))
+        tag_newest(lake, table)
         yield
     finally:
         with suppress(Exception):  # it ends by itself, after an hour

@@ -28,7 +28,7 @@ from tidemark.domain.times import DAY_MS
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.snapshots import summary_of
-from tidemark.engine.access.table_state import TableState, ancestors
+from tidemark.engine.access.table_state import TableState, ancestors, load, newest_receipt, require_whole
 from tidemark.engine.faults import pause_point
 from tidemark.engine.table.branch import (
     Attempt,
@@ -297,6 +297,22 @@ def tag_receipt(lake: Lake, table: str, receipt: int) -> None:
         f"ALTER TABLE {lake.identifier(table)} CREATE OR REPLACE TAG `{LEDGER_TAG}` AS OF VERSION {receipt} "
         f"RETAIN {TAG_RETENTION_DAYS} DAYS"
     )
+
+
+def tag_newest(lake: Lake, table: str) -> None:
+    """Let the tag follow where a run that died or somebody's rollback has left it elsewhere.
+
+    A commit above the newest receipt hides that from whoever keeps one snapshot alone: then the tag tells of it.
+    """
+    found = load(lake.catalog, table)
+    receipt = newest_receipt(found.metadata) if found else None
+    if found is None or receipt is None:
+        return
+    tag = found.metadata.refs.get(LEDGER_TAG)
+    if tag is None or tag.snapshot_id != receipt.snapshot_id:
+        with suppress(Stopped):  # main stands at half of a commit: what the tag names is the way out
+            require_whole(found.metadata, table, lake.catalog.name)
+            tag_receipt(lake, table, receipt.snapshot_id)
 
 
 def _forward(lake: Lake, attempt: Attempt) -> str:
