@@ -154,7 +154,7 @@ PLATFORM = {
     "Certificate.key": "PEM file of its key.",
     "Spark.remote": "`sc://host:port`.",
     "Spark.conf": "Settings of the sessions.",
-    "Lane.poll": "Look for lag so often; a run that serves a table with a short target lag looks more often.",
+    "Lane.poll": "Look for lag so often, from 1s up; a run with a table of a short target lag looks more often.",
     "Lane.parallel": "Tables at once.",
     "Lane.linger": "Wait so long for more before the run ends.",
     "Lane.max_run": "Hand over to a fresh run after this; later where a lane has many tables.",

@@ -36,6 +36,21 @@ def test_names_that_differ_in_java_are_translated():
     assert options == {"kafka.request.timeout.ms": "1", "kafka.fetch.max.wait.ms": "2"}
 
 
+def test_the_mechanism_is_read_by_either_of_its_names_in_librdkafka():
+    second = {"sasl.mechanisms" if key == "sasl.mechanism" else key: value for key, value in SCRAM.items()}
+    assert spark_options(second) == spark_options(SCRAM)
+
+
+def test_what_java_does_without_being_told_is_for_librdkafka_alone():
+    properties = {
+        "socket.keepalive.enable": "true",
+        "socket.nagle.disable": "true",
+        "ssl.ca.location": "probe",
+    }
+    assert spark_options(properties) == {}
+    assert client_properties(properties) == properties
+
+
 def test_a_zero_that_java_would_take_at_its_word_is_javas_word_for_the_same():
     options = spark_options(
         {"socket.send.buffer.bytes": "0", "socket.receive.buffer.bytes": "65536", "connections.max.idle.ms": "0",
@@ -144,7 +159,13 @@ def test_names_of_the_other_client_are_refused_with_the_name_used_here(said, mea
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"), [("kafka.client.id", "client.id"), ("sasl.usrname", "sasl.username"), ("zzzzzz", None)]
+    ("said", "meant"),
+    [
+        ("kafka.client.id", "client.id"),
+        ("sasl.usrname", "sasl.username"),
+        ("zzzzzz", None),
+        ("enable.ssl.certificate.verification", None),
+    ],
 )
 def test_unknown_names_are_refused_with_the_nearest(said, meant):
     fault = key_fault(said)

@@ -121,12 +121,33 @@ def test_a_damaged_stack_file_is_named(installation):
     assert installation.problem().file == "home/stack.json"
 
 
+def test_the_block_that_confluent_cloud_gives_its_clients_is_taken_as_it_is(installation):
+    installation.platform(
+        PLATFORM.replace(
+            PLATFORM.splitlines()[0],
+            "kafka: {main: {bootstrap.servers: 'b:1', security.protocol: SASL_SSL, sasl.mechanisms: PLAIN, "
+            "sasl.username: u, sasl.password: p, client.id: c, session.timeout.ms: 45000}}",
+        )
+    )
+    options = installation.contract("topic: orders").load().platform.kafka["main"].spark_options()
+    assert options["kafka.sasl.mechanism"] == "PLAIN"
+    assert options["kafka.session.timeout.ms"] == "45000"
+
+
 OAUTH = (
     "bootstrap.servers: 'b:1', security.protocol: SASL_SSL, sasl.mechanism: OAUTHBEARER, "
     "sasl.oauthbearer.client.id: i, sasl.oauthbearer.client.secret: s"
 )
+ENDPOINT = "sasl.oauthbearer.token.endpoint.url: 'https://idp'"
 # (what stands in this line of PLATFORM, or after it, line, key, part of the message, suggestion)
 MISTAKES = [
+    (
+        f"kafka: {{main: {{{OAUTH}, sasl.mechanisms: OAUTHBEARER, sasl.oauthbearer.method: oidc, {ENDPOINT}}}}}",
+        1,
+        "kafka.main.sasl.mechanisms",
+        "stands beside sasl.mechanism",
+        None,
+    ),
     ("defualts: {}", 5, "defualts", "unknown key", "defaults"),
     ("embedded: true", 5, "embedded", "unknown key", None),
     ("default_namespace: schema", 5, "default_namespace", "is a reserved namespace", None),
@@ -190,7 +211,7 @@ MISTAKES = [
         "SASL_PLAINTEXT",
     ),
     (
-        f"kafka: {{main: {{{OAUTH}, sasl.oauthbearer.token.endpoint.url: 'https://idp'}}}}",
+        f"kafka: {{main: {{{OAUTH}, {ENDPOINT}}}}}",
         1,
         "kafka.main.sasl.oauthbearer.method",
         "must be oidc",

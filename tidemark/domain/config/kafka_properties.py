@@ -20,10 +20,11 @@ SAME = frozenset(
     sasl.oauthbearer.token.endpoint.url ssl.key.password check.crcs connections.max.idle.ms
     metadata.max.age.ms fetch.min.bytes fetch.max.bytes max.partition.fetch.bytes
     reconnect.backoff.ms reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms
-    socket.connection.setup.timeout.ms
+    socket.connection.setup.timeout.ms session.timeout.ms heartbeat.interval.ms max.poll.interval.ms
     """.split()  # noqa: SIM905
 )
 RENAMED = {
+    "sasl.mechanisms": "sasl.mechanism",
     "socket.timeout.ms": "request.timeout.ms",
     "socket.receive.buffer.bytes": "receive.buffer.bytes",
     "socket.send.buffer.bytes": "send.buffer.bytes",
@@ -37,9 +38,10 @@ TRANSFORMED = frozenset(
     sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.scope
     sasl.oauthbearer.extensions ssl.endpoint.identification.algorithm ssl.ca.location ssl.ca.pem
     ssl.certificate.location ssl.certificate.pem ssl.key.location ssl.key.pem ssl.keystore.location
-    ssl.keystore.password
+    ssl.keystore.password socket.keepalive.enable socket.nagle.disable
     """.split()  # noqa: SIM905
 )
+"""The last two are what Java's client does without being told."""
 KNOWN = SAME | RENAMED.keys() | TRANSFORMED | {GROUP_ID_PREFIX}
 OURS = frozenset(
     """
@@ -53,9 +55,10 @@ OURS = frozenset(
 """What Tidemark sets itself on every client, because the exactly-once promise rests on it."""
 
 MEANT = {
-    **{java: ours for ours, java in RENAMED.items() if ours != java},
+    **{java: ours for ours, java in RENAMED.items() if java not in SAME},
     "metadata.broker.list": "bootstrap.servers",
-    "sasl.mechanisms": "sasl.mechanism",
+    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
     "sasl.jaas.config": "sasl.username",
     "ssl.truststore.location": "ssl.ca.location",
     "ssl.truststore.certificates": "ssl.ca.pem",
@@ -66,10 +69,18 @@ MEANT = {
 }
 """Names people use for what has another name here: Java's, and librdkafka's aliases."""
 
+CLOSE = 0.8
+"""Properties are much alike: what is less near is another one, which is not meant."""
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
 _LOGIN = "org.apache.kafka.common.security"
 _OAUTH_HANDLER = f"{_LOGIN}.oauthbearer.OAuthBearerLoginCallbackHandler"
+
+
+def mechanism(properties: Mapping[str, str]) -> tuple[str, str]:
+    """(the key that names the SASL mechanism, the mechanism): librdkafka has two names for the key."""
+    key = "sasl.mechanisms" if "sasl.mechanisms" in properties else "sasl.mechanism"
+    return key, properties.get(key, "GSSAPI")
 
 
 def key_fault(key: str) -> tuple[str, str | None] | None:
@@ -81,7 +92,7 @@ def key_fault(key: str) -> tuple[str, str | None] | None:
         return "is set by Tidemark itself", None
     if bare in KNOWN:
         return "is written without the kafka. prefix", bare
-    suggestion = MEANT.get(bare) or nearest(bare, KNOWN)
+    suggestion = MEANT.get(bare) or nearest(bare, KNOWN, close=CLOSE)
     return "is no client property that both librdkafka and Spark's Kafka source understand", suggestion
 
 
@@ -113,12 +124,12 @@ def spark_options(properties: Mapping[str, str], read: Callable[[str], str] | No
 def _sasl(properties: Mapping[str, str]) -> dict[str, str]:
     if not properties.get("security.protocol", "").upper().startswith("SASL"):
         return {}
-    mechanism = properties.get("sasl.mechanism", "GSSAPI").upper()
-    if mechanism == "GSSAPI":
-        return {"sasl.mechanism": mechanism, "sasl.jaas.config": _kerberos(properties)}
-    if mechanism == "OAUTHBEARER":
+    word = mechanism(properties)[1].upper()
+    if word == "GSSAPI":
+        return {"sasl.mechanism": word, "sasl.jaas.config": _kerberos(properties)}
+    if word == "OAUTHBEARER":
         return {"sasl.jaas.config": _oauth(properties), "sasl.login.callback.handler.class": _OAUTH_HANDLER}
-    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+    module = "plain.PlainLoginModule" if word == "PLAIN" else "scram.ScramLoginModule"
     options = {
         "username": properties.get("sasl.username", ""),
         "password": properties.get("sasl.password", ""),
@@ -175,7 +186,8 @@ def _tls(properties: Mapping[str, str], read: Callable[[str], str]) -> dict[str,
 def _pem(properties: Mapping[str, str], key: str, read: Callable[[str], str]) -> str | None:
     if f"{key}.pem" in properties:
         return properties[f"{key}.pem"]
-    if (path := properties.get(f"{key}.location")) is None:
+    path = properties.get(f"{key}.location")
+    if path is None or (key, path) == ("ssl.ca", "probe"):
         return None
     try:
         return read(path)

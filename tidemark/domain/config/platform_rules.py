@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from tidemark.domain.config.catalog import PLAIN_KEYS, Catalog
-from tidemark.domain.config.kafka_properties import KNOWN, MECHANISMS, PROTOCOLS, key_fault
+from tidemark.domain.config.kafka_properties import KNOWN, MECHANISMS, PROTOCOLS, key_fault, mechanism
 from tidemark.domain.config.layering import Finding, KeyPath
 from tidemark.domain.config.platform import Lane, Platform, SchemaRegistry, Spark
 from tidemark.domain.config.units import parse_duration
@@ -85,13 +85,15 @@ def _security(properties: Mapping[str, str], at: KeyPath) -> Iterator[Finding]:
 
 
 def _sasl(properties: Mapping[str, str], at: KeyPath) -> Iterator[Finding]:
-    mechanism = properties.get("sasl.mechanism", "GSSAPI").upper()
-    if properties.get("sasl.mechanism", mechanism) not in MECHANISMS:  # librdkafka tells capitals apart
-        yield _word((*at, "sasl.mechanism"), properties["sasl.mechanism"], MECHANISMS)
-    for key in _NEEDED.get(mechanism, ()):
+    named, word = mechanism(properties)
+    if named == "sasl.mechanisms" and "sasl.mechanism" in properties:
+        yield Finding((*at, named), "stands beside sasl.mechanism, its other name: give one of the two")
+    if word not in MECHANISMS:  # librdkafka tells capitals apart
+        yield _word((*at, named), word, MECHANISMS)
+    for key in _NEEDED.get(word.upper(), ()):
         if key not in properties:
-            yield Finding((*at, key), f"is missing: {mechanism} needs it")
-    if mechanism == "OAUTHBEARER" and properties.get("sasl.oauthbearer.method", "").lower() != "oidc":
+            yield Finding((*at, key), f"is missing: {word.upper()} needs it")
+    if word.upper() == "OAUTHBEARER" and properties.get("sasl.oauthbearer.method", "").lower() != "oidc":
         says = "must be oidc: else librdkafka waits for a token that nobody brings"
         yield Finding((*at, "sasl.oauthbearer.method"), says, "oidc")
 
