@@ -7,8 +7,8 @@ CONTRACT = {
     "topic": "The Kafka topic; this key alone is a whole contract.",
     "topics": "Instead of `topic`: a regular expression over whole topic names; each match becomes a contract.",
     "table": (
-        "`namespace.name`; default: `<default_namespace>.<topic>` with `.` and `-` as `_`. `{group}` of "
-        "`topics` may stand in it."
+        "`namespace.name`; default: `<default_namespace>.<topic>` with `.` and `-` as `_`, and `t_` before a "
+        "digit at the front. `{group}` of `topics` may stand in it."
     ),
     "cluster": "Which Kafka cluster and registry of the platform file.",
     "description": "What the table is, for the catalog and the review pack.",
@@ -112,7 +112,7 @@ CONTRACT = {
     "Snapshots.min_keep": "So many stay however old they are.",
     "Snapshots.max_count": "Beyond this the oldest go, however young they are; unless said, also beyond 8 MB of "
     "ledgers, which is 369 for a topic of 500 partitions.",
-    "Orphans.older_than": "Younger files stay.",
+    "Orphans.older_than": "Younger files stay; from 1d up, for those of a commit under way are young.",
 }
 
 PLATFORM = {

@@ -14,7 +14,7 @@ from tidemark.cli.border import FINDING
 from tidemark.cli.output import console, number, print_json
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.expansion import stands_in_the_way
-from tidemark.domain.config.naming import default_table, is_topic
+from tidemark.domain.config.naming import is_topic
 from tidemark.domain.errors import Refused
 from tidemark.domain.plan.proposal import Proposal, Reason, propose
 from tidemark.engine.access.lake import Lake
@@ -47,10 +47,7 @@ def new(topic: str, *, cluster: str, sample: int, dry_run: bool, as_json: bool) 
     if file.exists() and not dry_run:
         raise Refused(f"{file} is there already", next_step="--dry-run prints what would be written")
     lake = Lake(configuration)
-    found = propose(
-        survey(lake, topic, cluster, sample), default_table(configuration.platform.default_namespace, topic)
-    )
-    found = beside(found, configuration.contracts)
+    found = beside(propose(survey(lake, topic, cluster, sample)), configuration.contracts)
     text = schema_line(file.parent) + yaml.safe_dump(
         dict(found.contract), sort_keys=False, allow_unicode=True
     )

@@ -69,7 +69,7 @@ def test_a_topic_of_envelopes_becomes_rows_with_their_changes(lakehouse, topic):
         (key(5), framed(values, schema, change("c", after=row(5)))[:-1]),
     ]
     topic.send_raw((k, v, 0) for k, v in records[:-7])
-    made = propose(survey(lakehouse.lake, topic.name, "main", 100), f"lake.{topic.name}")
+    made = propose(survey(lakehouse.lake, topic.name, "main", 100))
     assert made.contract["value"] == {"envelope": "debezium"}
     assert made.contract["key"] == {"format": "registry"}
     assert made.fits

@@ -142,7 +142,7 @@ def test_a_topic_without_a_contract_is_told_by_its_schema_or_its_records(lakehou
 
     def proposed(topic):
         found = survey(lake, topic.name, "main", 100)
-        return propose(found, f"lake.{topic.name}")
+        return propose(found)
 
     registered = cluster.topic("new_avro", 2)
     registered.send(range(40))

@@ -150,7 +150,7 @@ def foreseen(lakehouse, table):
 
 def proposed(lakehouse, topic):
     """Why one table is not what fits the topic."""
-    found = propose(survey(lakehouse.lake, topic.name, "main", 100), f"lake.{topic.name}")
+    found = propose(survey(lakehouse.lake, topic.name, "main", 100))
     assert not found.fits
     [reason] = [each.text for each in found.reasons if each.level == "no_fit"]
     return reason

@@ -10,7 +10,7 @@ from tidemark.engine.config.configuration import load
 
 
 def proposal(topic, table):
-    return propose(Seen(topic, table, "main", {}, None, Sizes(1, 1, 1)), table)
+    return propose(Seen(topic, table, "main", {}, None, Sizes(1, 1, 1)))
 
 
 @pytest.mark.parametrize("topic", ["orders", "_under", "__two", ".hidden", "_defaults", "_", "a.b"])

@@ -107,10 +107,11 @@ def test_a_topic_whose_table_would_be_another_in_dagster_is_left_out(installatio
 
 
 def test_a_topic_that_cannot_name_a_table_is_left_out(installation, seen):
-    seen("shop.1st", "shop.fine")
+    seen("shop.", "shop.1st", "shop.fine")
     configuration = installation.contract(PATTERN).load()
-    assert [each.topic for each in configuration.contracts] == ["shop.fine"]
-    assert "topic shop.1st: 'shop.1st' is not a table name" in configuration.left_out[0].message
+    assert [each.table for each in configuration.contracts] == ["shop.fine", "shop.t_1st"]
+    (left_out,) = configuration.left_out
+    assert "topic shop.: 'shop.' is not a table name" in left_out.message
 
 
 def test_a_damaged_discovery_file_is_an_empty_one(installation):

@@ -534,9 +534,10 @@ def test_declared_fields_are_accepted(installation):
     assert installation.contract(text).load().contracts[0].value.fields["tags"] == "array<string>"
 
 
-def test_the_default_table_of_a_topic_is_not_the_operations_log_either(installation):
-    found = installation.contract("topic: tidemark_operations\n").problem()
-    assert "is the name of the operations log: name a table in the contract" in found.message
+@pytest.mark.parametrize("topic", ["2024-orders", "tidemark_operations"])
+def test_a_topic_whose_name_is_none_of_a_table_has_one_all_the_same(installation, topic):
+    (made,) = installation.contract(f"topic: {topic}\n").load().contracts
+    assert made.table == f"lake.t_{topic.replace('-', '_')}"
 
 
 def test_a_contract_that_is_not_read_for_its_suffix_is_named(installation):

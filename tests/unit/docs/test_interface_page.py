@@ -85,7 +85,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "check": report(None, [Problem("f", None, "k", "m")]),
     "plan": Foresight("a.b", "", "review", (), (), ("x",), {}, {"partition_by": "f:1"}).as_json(),
     "new": {
-        **propose(Seen("t", "a.b", "main", {}, Struct(()), Sizes(0, 0, 0)), "a.b").as_json(),
+        **propose(Seen("t", "a.b", "main", {}, Struct(()), Sizes(0, 0, 0))).as_json(),
         "file": "",
         "written": False,
         "yaml": "",

@@ -15,7 +15,7 @@ def seen(columns: Struct = PLAIN, sizes: Sizes = SMALL, **more: object) -> Seen:
 
 
 def proposed(found: Seen) -> Proposal:
-    made = propose(found, "lake.orders")
+    made = propose(found)
     said = Declaration.model_validate(dict(made.contract))
     Contract.model_validate({**dict(made.contract), "table": found.table})
     assert said.topic == found.topic
@@ -30,9 +30,8 @@ def test_a_topic_with_a_schema_needs_one_line() -> None:
     assert dict(proposed(seen()).contract) == {"topic": "orders"}
 
 
-def test_another_cluster_and_a_name_that_is_no_table_name_are_said() -> None:
-    made = proposed(replace(seen(), topic="2024.orders", table="lake.t_2024_orders", cluster="eu"))
-    assert dict(made.contract) == {"topic": "2024.orders", "cluster": "eu", "table": "lake.t_2024_orders"}
+def test_another_cluster_is_said() -> None:
+    assert dict(proposed(replace(seen(), cluster="eu")).contract) == {"topic": "orders", "cluster": "eu"}
 
 
 def test_one_time_column_partitions_by_day_or_month_as_the_volume_asks() -> None:

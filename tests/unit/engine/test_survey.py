@@ -20,9 +20,7 @@ SOURCE = {"db": "x", "table": "t", "lsn": 1}
 
 def proposed(*documents):
     value, columns, reasons, _ = _guessed(None, "main", [json.dumps(each).encode() for each in documents])
-    return propose(
-        Seen("t", "lake.t", "main", value, columns, Sizes(1, 1, 1), Keys(), reasons=reasons), "lake.t"
-    )
+    return propose(Seen("t", "lake.t", "main", value, columns, Sizes(1, 1, 1), Keys(), reasons=reasons))
 
 
 def change(op="c", **more):

@@ -99,8 +99,7 @@ def resolve(declared: Declared, topic: str, namespace: str) -> Iterator[Resolved
     if said.topics is not None and said.table:
         table = _filled(said.table, re.compile(said.topics).fullmatch(topic))
     if fault := table_fault(table):
-        hint = "" if said.table else ": name a table in the contract"
-        yield declared.merged.problem(Finding(("table",), f"topic {topic}: {fault}{hint}"))
+        yield declared.merged.problem(Finding(("table",), f"topic {topic}: {fault}"))
         return
     yield _contract(declared, topic, table, None)
 
@@ -111,8 +110,10 @@ def _contract(declared: Declared, topic: str, table: str, event: str | None) -> 
 
 
 def _filled(table: str, found: re.Match[str] | None) -> str:
+    """As `default_table`: a name that would begin with a digit begins with t_."""
     groups = found.groupdict() if found else {}
-    return PLACEHOLDER.sub(lambda place: as_identifier(groups.get(place[1]) or ""), table)
+    filled = PLACEHOLDER.sub(lambda place: as_identifier(groups.get(place[1]) or ""), table)
+    return re.sub(r"\.(?=\d)", ".t_", filled)
 
 
 def _complete(declared: Declared, topic: str, table: str, event: str | None) -> dict[str, Any]:

@@ -41,8 +41,10 @@ def is_topic(name: str) -> bool:
 
 
 def default_table(namespace: str, topic: str) -> str:
-    """The table of a topic whose contract names none."""
-    return f"{namespace}.{as_identifier(topic)}"
+    """The table of a topic whose contract names none; `t_…` where no table can be called as the topic."""
+    name = as_identifier(topic)
+    table = f"{namespace}.{name}"
+    return table if table_fault(table) is None else f"{namespace}.t_{name}"
 
 
 def table_fault(table: str) -> str | None:

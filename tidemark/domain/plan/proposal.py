@@ -129,14 +129,12 @@ class Proposal:
         }
 
 
-def propose(seen: Seen, default_table: str) -> Proposal:
-    """A contract that says no more than it must; `default_table` is what the topic gets without being told."""
+def propose(seen: Seen) -> Proposal:
+    """A contract that says no more than it must."""
     times = tuple(event_times(seen.columns or Struct(())))
     contract: dict[str, Any] = {"topic": seen.topic}
     if seen.cluster != "main":
         contract["cluster"] = seen.cluster
-    if seen.table != default_table:
-        contract["table"] = seen.table
     value = {**seen.value, **_envelope(seen)}
     if value:
         contract["value"] = value

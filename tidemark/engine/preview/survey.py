@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tidemark.domain.columns.types import BINARY, STRING, Field, Struct
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.config.naming import as_identifier, table_fault
+from tidemark.domain.config.naming import default_table
 from tidemark.domain.errors import Refused, SchemaUnsupported, Stopped
 from tidemark.domain.formats.json_columns import declared
 from tidemark.domain.formats.protobuf_columns import ProtobufMessage
@@ -81,7 +81,7 @@ def survey(lake: Lake, topic_name: str, cluster: str, records: int) -> Seen:
     value, columns, reasons, rows = found_value
     return Seen(
         topic=topic_name,
-        table=_table(lake, topic_name),
+        table=default_table(lake.platform.default_namespace, topic_name),
         cluster=cluster,
         value=value,
         columns=columns,
@@ -318,10 +318,3 @@ def _key_format(
     names = {field.name for field in columns.fields}
     fits = len(payloads) == len(keys) and all(isinstance(p, dict) and p.keys() <= names for p in payloads)
     return "json" if fits else None
-
-
-def _table(lake: Lake, topic: str) -> str:
-    """The default name, or one that is legal."""
-    name = as_identifier(topic)
-    table = f"{lake.platform.default_namespace}.{name}"
-    return table if table_fault(table) is None else f"{lake.platform.default_namespace}.t_{name}"
