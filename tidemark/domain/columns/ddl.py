@@ -25,6 +25,7 @@ from tidemark.domain.columns.types import (
     Struct,
     decimal,
 )
+from tidemark.domain.suggest import nearest
 
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|('(?:[^'\\]|\\.)*')|(\w+)|([<>(),:]))")
 _NAMES: dict[str, Primitive] = {
@@ -44,7 +45,18 @@ _NAMES: dict[str, Primitive] = {
     "timestamp_ntz": TIMESTAMP,
 }
 _DECIMALS = frozenset({"decimal", "dec", "numeric"})
+_MEANT = {
+    **dict.fromkeys(("tinyint", "byte", "smallint", "short"), "int"),
+    **dict.fromkeys(("char", "character", "varchar", "text", "uuid", "json"), "string"),
+    **dict.fromkeys(("datetime", "timestamptz"), "timestamp"),
+    "bytes": "binary",
+    "int8": "bigint",
+    "float8": "double",
+}
+"""What tables have for types of Spark's and other databases' that they do not have."""
 _DEFAULT_DECIMAL = (10, 0)
+_CLOSE = 0.7
+"""Short words are alike by chance."""
 
 
 def parse_ddl(text: str) -> ColumnType:
@@ -67,6 +79,14 @@ class _Reader:
         self.at = 0
 
     def type(self) -> ColumnType:
+        found = self.named()
+        if self.peek().lower() == "not":
+            raise ValueError(
+                f"{self.text!r}: leave out NOT NULL, every declared column may be without a value"
+            )
+        return found
+
+    def named(self) -> ColumnType:
         word = self.word("a type").lower()
         match word:
             case "array":
@@ -81,9 +101,10 @@ class _Reader:
             case _ if word in _DECIMALS:
                 return self.decimal()
         if word not in _NAMES:
-            raise ValueError(
-                f"{word} is no type of a table: {', '.join(_NAMES)}, decimal, array, map, struct"
-            )
+            known = [*_NAMES, "decimal", "array", "map", "struct"]
+            meant = _MEANT.get(word) or nearest(word, known, close=_CLOSE)
+            hint = f" (did you mean {meant}?)" if meant else ""
+            raise ValueError(f"{word} is no type of a table{hint}: {', '.join(known)}")
         return _NAMES[word]
 
     def map(self) -> MapType:
