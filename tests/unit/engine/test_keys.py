@@ -28,13 +28,21 @@ def test_a_json_key_fills_a_column_whose_name_begins_with_an_underscore() -> Non
     assert found.columns == {"_id": "_id", "note": "note"}
 
 
-def key_of(name: str, *fields: str) -> str:
+def key_of(name: str, *fields: str, space: str = "shop") -> str:
     parts = [{"name": each, "type": "long"} for each in fields]
-    return json.dumps({"type": "record", "namespace": "shop", "name": name, "fields": parts})
+    return json.dumps({"type": "record", "namespace": space, "name": name, "fields": parts})
 
 
 def messages(*names: str) -> str:
     return 'syntax = "proto3"; ' + " ".join(f"message {each} {{ int64 _id = 1; }}" for each in names)
+
+
+ONE = {"topic": "shop", "table": "shop.orders", "key": {"format": "registry", "fields": ["_id"]}}
+SEVERAL = Contract.model_validate({**ONE, "event": "shop.Order", "upsert": {"keys": ["_id"]}})
+
+
+def listing(*versions: RegisteredSchema) -> Any:
+    return SimpleNamespace(registry=lambda _: SimpleNamespace(versions=lambda _: versions))
 
 
 @pytest.mark.parametrize(
@@ -46,6 +54,7 @@ def messages(*names: str) -> str:
             "shop.CustomerKey, shop.OrderKey",
         ),
         ("AVRO", [key_of("OrderKey", "_id"), key_of("OrderKey", "_id", "shop")], ""),
+        ("AVRO", [key_of("OrderKey", "_id"), key_of("OrderKey", "_id", space="shop.v2")], ""),
         ("AVRO", ['"int"', '"long"'], ""),
         (
             "JSON",
@@ -60,14 +69,23 @@ def messages(*names: str) -> str:
 def test_a_tombstone_deletes_no_row_of_another_record_type(kind: str, texts: list[str], told: str) -> None:
     """Given a topic of events whose keys are of several record types, then its current state is refused with their names; a topic of one event goes on, and so does one whose events share a key."""
     versions = tuple(RegisteredSchema(n, n, kind, text) for n, text in enumerate(texts, 1))
-    lake: Any = SimpleNamespace(registry=lambda _: SimpleNamespace(versions=lambda _: versions))
-    one = {"topic": "shop", "table": "shop.orders", "key": {"format": "registry", "fields": ["_id"]}}
-    assert key_decoding(lake, Contract.model_validate({**one, "upsert": {"keys": ["_id"]}}), TABLE)
-    assert key_decoding(lake, Contract.model_validate({**one, "event": "shop.Order"}), TABLE) is None
-    several = Contract.model_validate({**one, "event": "shop.Order", "upsert": {"keys": ["_id"]}})
+    lake = listing(*versions)
+    assert key_decoding(lake, Contract.model_validate({**ONE, "upsert": {"keys": ["_id"]}}), TABLE)
+    assert key_decoding(lake, Contract.model_validate({**ONE, "event": "shop.Order"}), TABLE) is None
     if not told:
-        assert key_decoding(lake, several, TABLE)
+        assert key_decoding(lake, SEVERAL, TABLE)
         return
     with pytest.raises(Stopped, match=f"several record types, {told}:") as stopped:
-        key_decoding(lake, several, TABLE)
+        key_decoding(lake, SEVERAL, TABLE)
     assert stopped.value.state == "misconfigured"
+
+
+def test_a_deleted_type_stops_nothing_and_its_keys_delete_nothing() -> None:
+    """Given a wrong type that was registered once and deleted, then keys of the living one are read, its own are quarantined."""
+    wrong = RegisteredSchema(1, 1, "AVRO", key_of("CustomerKey", "_id"), deleted=True)
+    older = RegisteredSchema(2, 2, "AVRO", key_of("OrderKey", "_id", space="old"), deleted=True)
+    found = key_decoding(
+        listing(wrong, older, RegisteredSchema(3, 3, "AVRO", key_of("OrderKey", "_id"))), SEVERAL, TABLE
+    )
+    assert found is not None
+    assert (set(found.decoding.writers), found.decoding.unfit) == ({2, 3}, {1})

@@ -3,7 +3,7 @@
 A key is decoded only where a row needs it: for a tombstone that lands as a row, and for a delete of Debezium's.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import get_args
@@ -141,11 +141,10 @@ def _registered(lake: Lake, contract: Contract, table: Struct) -> KeyDecoding | 
         raise SchemaUnsupported(
             "key.format", f"subject {subject} holds {', '.join(sorted(kinds))}, not {wanted}"
         )
-    if contract.event and contract.upsert:
-        _require_one_type(subject, versions)
+    of_one = _of_one_type(subject, versions) if contract.event and contract.upsert else versions
     fitting: dict[int, _Writer] = {}
     why: SchemaUnsupported | None = None
-    for version in versions:
+    for version in of_one:
         try:
             fitting[version.id] = _fitted(version, contract, table)
         except SchemaUnsupported as error:
@@ -155,19 +154,32 @@ def _registered(lake: Lake, contract: Contract, table: Struct) -> KeyDecoding | 
     return _of(fitting, frozenset(v.id for v in versions), contract, table)
 
 
-def _require_one_type(subject: str, versions: Iterable[RegisteredSchema]) -> None:
-    """Raises SchemaUnsupported where several types of keys are told by name: a tombstone does not say whose it is.
+def _of_one_type(subject: str, versions: Sequence[RegisteredSchema]) -> list[RegisteredSchema]:
+    """The versions without deleted ones of another type, whose keys are nobody's here; a moved namespace is no other.
 
-    Of a Protobuf file the first message counts, which alone is read as a key.
+    Raises SchemaUnsupported where those that live tell several by name: a tombstone does not say whose it is.
     """
-    told = [type_names(each)[: 1 if each.type == "PROTOBUF" else None] for each in versions]
-    names = sorted({name for each in told for name in each if name} - set(get_args(LeafKind)))
-    if len(names) > 1:
+    told = {each.id: _key_names(each) for each in versions}
+    names = sorted({name for each in versions if not each.deleted for name in told[each.id]})
+    living = _last_parts(names)
+    if len(living) > 1:
         reason = (
             f"subject {subject} holds several record types, {', '.join(names)}: a tombstone of one would delete rows "
-            "of another. With `upsert: [_kafka.key]` and format raw each deletes its own"
+            "of another. With `upsert: [_kafka.key]` and format raw each deletes its own; a type that is no longer "
+            "written does not count once its versions are deleted (softly) in the registry"
         )
         raise SchemaUnsupported("key.format", reason)
+    return [each for each in versions if not each.deleted or _last_parts(told[each.id]) <= living]
+
+
+def _key_names(version: RegisteredSchema) -> set[str]:
+    """The record types of a key's schema; of a Protobuf file the first message, which alone is read as a key."""
+    names = type_names(version)[: 1 if version.type == "PROTOBUF" else None]
+    return {name for name in names if name} - set(get_args(LeafKind))
+
+
+def _last_parts(names: Iterable[str]) -> set[str]:
+    return {name.rpartition(".")[2] for name in names}
 
 
 @dataclass(frozen=True, slots=True)
