@@ -15,8 +15,8 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.backfill import CUTOVER
 from tidemark.domain.ledger.guard import Topic, another, expired_ranges
 from tidemark.domain.ledger.ledger import Counts, Ledger, add_up
+from tidemark.engine.access.main_history import is_undone, newest_receipt, receipts
 from tidemark.engine.access.snapshots import is_receipt, ledger_of, made_at, summary_of
-from tidemark.engine.access.table_state import is_undone, newest_receipt, receipts
 from tidemark.engine.verify.provenance import others_since
 
 KEPT = 400

@@ -13,8 +13,8 @@ from topics import ORDER, order
 
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.ledger import branch_name
+from tidemark.engine.access.main_history import ancestors
 from tidemark.engine.access.snapshots import summary_of
-from tidemark.engine.access.table_state import ancestors
 from tidemark.engine.look.quarantined import unresolved
 from tidemark.engine.operate.pause import resume
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine

@@ -10,7 +10,7 @@ from upserted import FIELDS, Upserted
 
 from tidemark.domain.errors import Refused
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
-from tidemark.engine.access.table_state import ancestors
+from tidemark.engine.access.main_history import ancestors
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.operate.accept_upsert import accept_either

@@ -20,8 +20,8 @@ from pyiceberg.types import StringType
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
 from tidemark.domain.maintenance.snapshot_keep import LEDGER_ROOM
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.main_history import ancestors
 from tidemark.engine.access.metadata_files import MetadataFiles, _parsed, _parsed_on, commit
-from tidemark.engine.access.table_state import ancestors
 from tidemark.engine.config.configuration import load
 from tidemark.engine.table.branch import ref_at
 

@@ -18,14 +18,9 @@ from pyiceberg.types import LongType, MapType, NestedField, StringType
 from tidemark.domain.columns.types import TYPE_RULES, TYPE_RULES_PROPERTY
 from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.ledger import LEDGER_TAG
+from tidemark.engine.access.main_history import is_undone, newest_receipt, receipts_of_halves, require_whole
 from tidemark.engine.access.table_shape import shape_of
-from tidemark.engine.access.table_state import (
-    is_undone,
-    newest_receipt,
-    read_state,
-    receipts_of_halves,
-    require_whole,
-)
+from tidemark.engine.access.table_state import read_state
 from tidemark.engine.merge.pair import read_history
 
 COLUMNS = pa.schema([("id", pa.int64())])

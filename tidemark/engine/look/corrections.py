@@ -15,9 +15,10 @@ from tidemark.domain.lineage.corrections import Step, correction
 from tidemark.domain.lineage.marts import Mart
 from tidemark.domain.maintenance.retention import EXPIRED_BEFORE
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.main_history import ancestors, is_undone
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.snapshots import summary_of
-from tidemark.engine.access.table_state import ancestors, is_undone, load
+from tidemark.engine.access.table_state import load
 from tidemark.engine.table.properties import set_properties
 
 MADE_OF = "tidemark.made-of"

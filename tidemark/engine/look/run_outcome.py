@@ -7,9 +7,10 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, NOTHING, add_up
 from tidemark.domain.outcome import Outcome
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.main_history import newest_receipt, receipts
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.snapshots import ledger_of, summary_of
-from tidemark.engine.access.table_state import load, newest_receipt, receipts
+from tidemark.engine.access.table_state import load
 
 
 def outcome_of(lake: Lake, contract: Contract, run_id: str, error: Mapping[str, Any]) -> Outcome:

@@ -31,15 +31,9 @@ from tidemark.domain.maintenance.retention import (
 from tidemark.domain.plan.contract_record import remembered
 from tidemark.domain.times import moment
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.main_history import ancestors, is_undone, newest_receipt
 from tidemark.engine.access.snapshots import is_compaction, ledger_of, summary_of
-from tidemark.engine.access.table_state import (
-    ancestors,
-    is_undone,
-    ledger_missing,
-    load,
-    newest_receipt,
-    upsert_of,
-)
+from tidemark.engine.access.table_state import ledger_missing, load, upsert_of
 from tidemark.engine.faults import pause_point
 from tidemark.engine.maintain.conflicts import Conflicts
 from tidemark.engine.merge.pair import merged_upto

@@ -7,8 +7,9 @@ from tidemark.domain.ledger.guard import another_cluster, another_topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
 from tidemark.domain.ledger.merge_ledger import is_merge_ledger
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.main_history import newest_receipt
 from tidemark.engine.access.snapshots import ledger_of, summary_of
-from tidemark.engine.access.table_state import OWNED, UPSERT_OF, ledger_missing, load, newest_receipt
+from tidemark.engine.access.table_state import OWNED, UPSERT_OF, ledger_missing, load
 from tidemark.engine.table.first_load import CLUSTER
 
 _ELSES = "somebody else's table has this name"

@@ -14,8 +14,9 @@ from tidemark.domain.columns.spark_types import property_list
 from tidemark.domain.config.upsert import DELETED_FOR_DAYS, UpsertTable
 from tidemark.domain.errors import Stopped
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.main_history import ancestors
 from tidemark.engine.access.snapshots import is_compaction, summary_of
-from tidemark.engine.access.table_state import OWNED, UPSERT_OF, ancestors, load
+from tidemark.engine.access.table_state import OWNED, UPSERT_OF, load
 from tidemark.engine.table.first_load import base_properties
 
 ATTEMPT = "tidemark.attempt"

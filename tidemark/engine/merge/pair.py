@@ -28,18 +28,10 @@ from tidemark.domain.ledger.merge_plan import (
 from tidemark.domain.maintenance.retention import Taken, expired_before, taken
 from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.main_history import ancestors, is_undone, newest_receipt, require_whole
 from tidemark.engine.access.snapshots import follows_another, is_receipt, ledger_of, made_at, summary_of
 from tidemark.engine.access.table_shape import partitioned_alike, schema_at
-from tidemark.engine.access.table_state import (
-    TableState,
-    ancestors,
-    is_undone,
-    ledger_missing,
-    load,
-    newest_receipt,
-    read_state,
-    require_whole,
-)
+from tidemark.engine.access.table_state import TableState, ledger_missing, load, read_state
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,9 @@ from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Counts, add_up, batch_
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.main_history import receipts
 from tidemark.engine.access.snapshots import ledger_of
-from tidemark.engine.access.table_state import load, receipts
+from tidemark.engine.access.table_state import load
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.stage import Staged

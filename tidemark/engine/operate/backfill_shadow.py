@@ -22,8 +22,9 @@ from tidemark.domain.ledger.offsets import OffsetRange, Offsets, Ranges
 from tidemark.domain.ledger.replay import minus
 from tidemark.domain.plan.table_properties import GC_ENABLED
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.main_history import ancestors, newest_receipt
 from tidemark.engine.access.snapshots import is_receipt, ledger_of
-from tidemark.engine.access.table_state import TableState, ancestors, load, newest_receipt
+from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.merge.rows import conformed
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.head_rows import head_rows

@@ -31,17 +31,10 @@ from tidemark.domain.ledger.replay import rewound
 from tidemark.domain.ledger.settlement import Settlement, taken_back
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.main_history import ancestors, is_of_batch, receipts_of_halves
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.snapshots import is_compaction, is_receipt, ledger_of, made_at, planned_head
-from tidemark.engine.access.table_state import (
-    PAUSED,
-    RESUMED,
-    TableState,
-    ancestors,
-    is_of_batch,
-    load,
-    receipts_of_halves,
-)
+from tidemark.engine.access.table_state import PAUSED, RESUMED, TableState, load
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.look.headroom import compacted

@@ -26,9 +26,10 @@ from tidemark.domain.ledger.ledger import ACT_PROPERTY, LEDGER_PROPERTY, LEDGER_
 from tidemark.domain.ledger.merge_ledger import MergeLedger
 from tidemark.domain.times import DAY_MS
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.main_history import ancestors, newest_receipt, require_whole
 from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.snapshots import summary_of
-from tidemark.engine.access.table_state import TableState, ancestors, load, newest_receipt, require_whole
+from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.table.branch import (
     Attempt,

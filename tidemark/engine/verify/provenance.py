@@ -15,8 +15,9 @@ from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY, Ledge
 from tidemark.domain.maintenance.retention import expired_before
 from tidemark.domain.times import iso
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.main_history import ancestors
 from tidemark.engine.access.snapshots import made_at, summary_of
-from tidemark.engine.access.table_state import TableState, ancestors
+from tidemark.engine.access.table_state import TableState
 from tidemark.engine.schema.history import history
 from tidemark.engine.schema.subjects import subjects_of
 

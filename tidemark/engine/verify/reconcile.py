@@ -24,9 +24,10 @@ from tidemark.domain.ledger.ledger import NOTHING, Counts, Gap, Ledger
 from tidemark.domain.ledger.offsets import OffsetRange, Ranges
 from tidemark.domain.maintenance.retention import expired_before
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.main_history import ancestors
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.snapshots import is_receipt, ledger_of
-from tidemark.engine.access.table_state import TableState, ancestors, load
+from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.look.headroom import compacted
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, standing

@@ -18,9 +18,10 @@ from tidemark.domain.ledger.fate import by_offset, of_another
 from tidemark.domain.ledger.guard import another
 from tidemark.domain.states import remedy
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.main_history import ancestors
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.snapshots import is_receipt, ledger_of, made_at
-from tidemark.engine.access.table_state import ancestors, load
+from tidemark.engine.access.table_state import load
 from tidemark.engine.table.absent import not_new
 from tidemark.engine.table.counted_quarantine import NEEDED, OPEN, require_columns, standing
 from tidemark.engine.table.settle import pending
