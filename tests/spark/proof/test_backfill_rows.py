@@ -61,13 +61,16 @@ def test_rows_that_break_a_rule_are_counted_and_published_only_by_rules_that_war
     assert lenient.ids() == [-3, -1, 2, 4, 1_000_000]
 
 
-def test_only_windows_from_the_first_row_to_the_last_are_copied(lakehouse):
+def test_only_windows_from_the_first_row_to_the_last_are_copied(lakehouse, monkeypatch):
     """Given rows of two days, one of them far from the other, and a range that begins in 1970, when they are loaded, then no window before or after them is, the whole range is replaced, and a row without a time is told."""
     orders = "(1, 'ann', '2021-05-01'), (2, 'bob', '2021-05-03'), (3, 'eve', '2021-05-03'), (4, 'who', NULL)"
     table, source = beside(lakehouse, "ages", orders)
     span = {"since": datetime(1970, 1, 1, tzinfo=UTC), "until": MAY + timedelta(days=90), "source": source}
     said = []
-    seen, told = done(table, DRY, **span), done(table, **span, pace=Pace(say=said.append))
+    with monkeypatch.context() as patched:
+        patched.delattr("tidemark.engine.operate.backfill.in_range")  # the plan has counted them
+        seen = done(table, DRY, **span)
+    told = done(table, **span, pace=Pace(say=said.append))
     for each in (seen, told):
         assert (each["rows"], each["windows_planned"], each["rows_without_time"]) == (3, 3, 1)
     assert [(w["from"][:10], w["written"]) for w in told["windows"]] == [

@@ -212,7 +212,8 @@ def _foreseen(lake: Lake, work: Work) -> dict[str, Any]:
     if opened is None:
         return {**told, "offsets_in_all": total(plan.ranges)}
     rules = judge_copied(lake, work, all_rows(opened, work.target, work.source, plan))
-    return {**told, "rows": in_range(opened, plan).rows, **told_rules(rules)}
+    counted = in_range(opened, plan).rows if work.rows is None else work.rows
+    return {**told, "rows": counted, **told_rules(rules)}
 
 
 def _publishable(lake: Lake, work: Work, shadow: TableState) -> dict[str, Any]:

@@ -63,6 +63,8 @@ class Work:
     opened: Opened | None
     shadow: str | None = None
     """The uuid of what it is loaded into; None before that is made."""
+    rows: int | None = None
+    """Those of a source of rows, as far as they were counted when they were pinned."""
 
     @property
     def told(self) -> dict[str, Any]:
@@ -250,7 +252,7 @@ def _of_rows(lake: Lake, contract: Contract, target: TableState, source: Source,
             rows_without_time=found.without_time,
         )
     pinned = {"start": {0: found.first}, "end": {0: found.upto}, "rows_without_time": found.without_time}
-    return Work(contract, target, source, plan.model_copy(update=pinned), opened)
+    return Work(contract, target, source, plan.model_copy(update=pinned), opened, rows=found.rows)
 
 
 def check_elsewhere(lake: Lake, work: Work) -> None:
