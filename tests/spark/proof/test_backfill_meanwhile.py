@@ -1,11 +1,13 @@
 """Rule: whatever becomes of topic, table and shadow while history is loaded, a cutover loses and doubles nothing."""
 
+import json
+import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from dying import Died
-from topics import BEGAN
+from topics import BEGAN, Topic
 
 import tidemark.engine.ingest.microbatch as ingesting
 import tidemark.engine.operate.backfill as operating
@@ -19,6 +21,7 @@ from tidemark.engine.merge.pair import read_pair
 from tidemark.engine.operate.backfill import backfill
 from tidemark.engine.operate.backfill_pace import Pace
 from tidemark.engine.operate.backfill_plan import Asked
+from tidemark.engine.schema.evolve import evolve_now
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
 
@@ -95,6 +98,39 @@ def test_copied_rows_are_compared_though_the_receipts_of_the_shadow_were_expired
         (DAY + timedelta(days=n)).isoformat() for n in (0, 4, 5)
     )
     assert len(table.ids()) == 121
+
+
+def test_a_column_by_whose_values_rows_are_partitioned_becomes_wider_while_what_is_loaded_waits(lakehouse):
+    """Given a table to which nothing comes any more, when such a column becomes wider before the load and another one after it, then loaded and published it is, and both compare the rows of before."""
+    topic = Topic(lakehouse.cluster, f"wider_{uuid.uuid4().hex[:6]}", {})
+    topic.create(1)
+
+    def declared(tenant="int", shop="int"):
+        value = {"format": "json", "fields": {"id": "bigint", "tenant": tenant, "shop": shop}}
+        return lakehouse.table(
+            topic, value=value, partition_by=["tenant", "shop"], ingest={"start": "latest"}
+        )
+
+    def send(*ids):
+        topic.send_raw([(None, json.dumps({"id": n, "tenant": 7, "shop": 8}).encode(), 0) for n in ids])
+
+    send(0, 1)
+    table = declared()
+    table.run()
+    send(2, 3)
+    table.run()
+    table = declared(tenant="bigint")
+    assert evolve_now(lakehouse.lake, table.contract, "look").done
+    assert reconcile(lakehouse.lake, table.contract).sound
+    told = done(table, **AGES)
+    assert [(w["equal"], w["other"]["rows"]) for w in told["windows"]] == [(False, 0), (True, 2)]
+    table = declared(tenant="bigint", shop="bigint")
+    assert evolve_now(lakehouse.lake, table.contract, "look").done
+    dry = backfill(lakehouse.lake, table.contract, Asked(cutover=True), replace(ADA, dry_run=True))
+    whole = done(table, cutover=True)
+    for each in (dry.as_json()["arguments"], whole):
+        assert (each["windows_different"], each["windows_equal"]) == (1, 1)
+    assert (whole["cutover"]["rows"], table.ids()) == (4, [0, 1, 2, 3])
 
 
 @pytest.mark.parametrize("topic_too", [False, pytest.param(True, marks=pytest.mark.long)])

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tidemark.domain.errors import Refused
+from tidemark.engine.verify import compare as comparing
 from tidemark.engine.verify.compare import compare
 from tidemark.engine.verify.comparison import Wanted
 
@@ -99,3 +100,22 @@ def test_a_table_is_compared_with_that_of_another_program(lakehouse):
         compare(lakehouse.lake, table.name, f"{other}_strange", Wanted())
     whole = Wanted(until=datetime(2026, 1, 1, 0, 50, tzinfo=UTC))
     assert compare(lakehouse.lake, table.name, other, whole).equal
+
+
+def test_a_table_is_compared_after_a_column_that_partitions_it_became_wider(lakehouse, meanwhile):
+    """Given a head to which Spark cannot be pinned, when another commit comes while it is read, then both tables are read again."""
+    spark = lakehouse.spark()
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.compared")
+    for name in ("wider", "wide"):
+        spark.sql(f"DROP TABLE IF EXISTS lake.compared.{name}")
+        spark.sql(
+            f"CREATE TABLE lake.compared.{name} (id int, tenant int) USING iceberg PARTITIONED BY (tenant)"
+        )
+        spark.sql(f"INSERT INTO lake.compared.{name} VALUES (1, 7), (2, 7)")
+        spark.sql(f"ALTER TABLE lake.compared.{name} ALTER COLUMN tenant TYPE bigint")
+    assert compare(lakehouse.lake, "compared.wider", "compared.wide", Wanted()).equal
+    meanwhile(comparing, "look_closer", lambda: spark.sql("INSERT INTO lake.compared.wider VALUES (4, 2)"))
+    spark.sql("INSERT INTO lake.compared.wide VALUES (3, 2)")
+    found = compare(lakehouse.lake, "compared.wider", "compared.wide", Wanted(keys=["id"])).as_json()
+    head = lakehouse.catalog.load_table("compared.wider").metadata.current_snapshot_id
+    assert (found["table"]["rows"], found["table"]["snapshot_id"]) == (3, head)

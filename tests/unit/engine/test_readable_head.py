@@ -14,9 +14,11 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, Counts, Ledger
 from tidemark.domain.ledger.merge_ledger import Changes, MergeLedger
+from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.ingest import microbatch as ingest
 from tidemark.engine.ingest.readable_head import with_readable_head
+from tidemark.engine.operate.backfill_shadow import windows
 
 COLUMNS = Schema(NestedField(1, "tenant", IntegerType()), NestedField(2, "id", IntegerType()))
 ROWS = pa.table({"tenant": pa.array([1, 2], pa.int32()), "id": pa.array([3, 4], pa.int32())})
@@ -57,6 +59,7 @@ def test_an_empty_receipt_goes_on_top_of_a_head_that_knows_it_narrower(lake: Lak
     own = {"attempt": now.ledger.attempt, "batch_id": now.ledger.batch_id, "run_id": "this run"}
     assert now.ledger == READ.model_copy(update={**own, "from_": {}, "counts": {}})
     assert now.ledger.batch_id != READ.batch_id
+    assert [each.ranges for each in windows(lake, "shop.invoices")] == [{0: OffsetRange(0, 2)}]
 
 
 def test_one_of_an_upsert_table_says_what_was_merged(lake: Lake) -> None:

@@ -63,12 +63,13 @@ def partition_names(metadata: TableMetadata) -> dict[str, str]:
     }
 
 
-def partitioned_alike(metadata: TableMetadata, then: Schema) -> bool:
-    """Whether each column by whose values files are partitioned had `then` the type that it has now, if it was there.
+def head_readable(metadata: TableMetadata) -> bool:
+    """Whether Spark can be pinned to main's head: no column by whose values files are partitioned became wider since.
 
     Iceberg reads main's head with the columns of its time, and fills in values of partitions in their present type; an
     older snapshot it reads well.
     """
+    then = schema_at(metadata, metadata.current_snapshot())
     if then.schema_id == metadata.current_schema_id:
         return True
     specs = metadata.partition_specs

@@ -27,7 +27,7 @@ from tidemark.domain.states import remedy
 from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.main_history import ancestors, newest_receipt, require_whole, set_main_to
 from tidemark.engine.access.snapshots import is_receipt, ledger_of, made_at, merge_ledger_of, summary_of
-from tidemark.engine.access.table_shape import partitioned_alike, schema_at, shape_of
+from tidemark.engine.access.table_shape import head_readable, schema_at, shape_of
 
 OWNED = "tidemark.topic"
 """A table that carries this property was loaded, or is being loaded, by Tidemark."""
@@ -76,7 +76,7 @@ class TableState:
     head_schema: Schema | None = field(default=None, repr=False, compare=False)
     """That of main's head: what Spark reads when it is pinned to it. Columns that came since are not in it."""
     head_readable: bool = True
-    """Spark can be pinned to main's head: no column by whose values files are partitioned became wider since."""
+    """Spark can be pinned to main's head (`table_shape`)."""
     staged: bool = False
     """An attempt's branch is ahead of main: rows are written and not published."""
 
@@ -159,7 +159,7 @@ def read_state(catalog: Catalog, table: str, *, required: bool = True) -> TableS
             metadata.schema(),
         ),
         head_schema=schema_at(metadata, head),
-        head_readable=partitioned_alike(metadata, schema_at(metadata, head)),
+        head_readable=head_readable(metadata),
         staged=_staged(metadata, head),
     )
     if required and state.owned and state.ledger_lost:

@@ -30,7 +30,7 @@ from tidemark.engine.access.iceberg_types import columns_of
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.main_history import ancestors, is_undone, newest_receipt, require_whole
 from tidemark.engine.access.snapshots import follows_another, is_receipt, ledger_of, made_at, summary_of
-from tidemark.engine.access.table_shape import partitioned_alike, schema_at
+from tidemark.engine.access.table_shape import head_readable, schema_at
 from tidemark.engine.access.table_state import TableState, ledger_missing, load, read_state
 
 
@@ -106,7 +106,7 @@ def read_pair(lake: Lake, current: UpsertTable, *, ledger: bool = True) -> Pair:
         cut,
         None if gone is None or is_undone(append.metadata, gone.snapshot) else gone,
         elsewhere,
-        partitioned_alike(append.metadata, head),
+        head_readable(append.metadata),
     )
 
 

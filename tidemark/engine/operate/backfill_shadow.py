@@ -93,9 +93,9 @@ def windows(lake: Lake, shadow: str) -> list[Window]:
     chain = ancestors(loaded.metadata, newest.snapshot_id)
     found = [(s, ledger_of(s, shadow)) for s in chain if is_receipt(s)]
     batches: list[tuple[Ranges, Mapping[int, Counts], int | None]] = [
-        (_ranges(ledger.from_, ledger.next), ledger.counts, s.snapshot_id)
+        (ranges, ledger.counts, s.snapshot_id)
         for s, ledger in reversed(found)
-        if ledger.kind == "append"
+        if ledger.kind == "append" and (ranges := _ranges(ledger.from_, ledger.next))
     ]
     oldest, ledger = found[-1]
     expired = _ranges(ledger.start, {**ledger.next, **ledger.from_}) if ledger.kind == "append" else {}

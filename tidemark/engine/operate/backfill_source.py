@@ -26,6 +26,7 @@ from tidemark.domain.columns.types import (
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.engine.access.lake import Lake
+from tidemark.engine.access.table_shape import head_readable
 from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.operate.backfill_shadow import fit, misfit
 from tidemark.engine.schema.evolve import value_columns
@@ -73,6 +74,15 @@ def open_source(lake: Lake, source: Source, snapshot: int | None = None) -> Open
             raise Refused(
                 f"snapshot {head} of table {source.name}, which this backfill reads, was expired",
                 next_step="tidemark backfill TABLE --abort, and begin anew",
+                table=source.name,
+            )
+        if head == loaded.metadata.current_snapshot_id and not head_readable(loaded.metadata):
+            place = f"{lake.catalog.name}.{source.name}"
+            raise Refused(
+                f"Spark cannot read snapshot {head} of table {source.name}: a column by whose values its files lie "
+                "became wider since",
+                next_step=f"a commit without rows is enough: INSERT INTO {place} SELECT * FROM {place} WHERE false; "
+                "then repeat the command",
                 table=source.name,
             )
         rows = spark.sql(f"SELECT * FROM {lake.identifier(source.name)} VERSION AS OF {head}")

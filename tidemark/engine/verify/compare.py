@@ -23,6 +23,7 @@ from tidemark.domain.suggest import nearest
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
 from tidemark.engine.access.snapshots import made_at
+from tidemark.engine.access.table_shape import head_readable
 from tidemark.engine.access.table_state import load
 from tidemark.engine.config.discovery import Discovery
 from tidemark.engine.verify.comparison import Columns, Comparison, Figures, Side, Wanted
@@ -43,6 +44,17 @@ def compare(lake: Lake, table: str, other: str, wanted: Wanted, seen: Discovery 
         Outage: the catalog, the store or Spark does not answer.
     """
     one, another = _opened(lake, table), _opened(lake, other)
+    found = _compared(lake, one, another, wanted, seen)
+    loose = [each for each in (one, another) if not each.pinned]
+    if any(_opened(lake, each.table).snapshot_id != each.snapshot_id for each in loose):
+        return compare(lake, table, other, wanted, seen)  # to the head that has come Spark can be pinned
+    return found
+
+
+def _compared(
+    lake: Lake, one: "_Opened", another: "_Opened", wanted: Wanted, seen: Discovery | None
+) -> Comparison:
+    table, other = one.table, another.table
     wanted = _completed(lake.configuration, one, another, wanted)
     _require_meaning(one, another, wanted)
     columns = _columns(one.rows.schema, another.rows.schema, wanted.ignore)
@@ -89,6 +101,7 @@ class _Opened:
     snapshot_id: int | None
     committed_at: datetime | None
     rows: DataFrame
+    pinned: bool = True
 
 
 def _opened(lake: Lake, table: str) -> _Opened:
@@ -102,11 +115,11 @@ def _opened(lake: Lake, table: str) -> _Opened:
                 next_step="tidemark status lists the tables of the contracts",
                 table=table,
             )
-        head = loaded.metadata.current_snapshot()
-        pinned = f"VERSION AS OF {head.snapshot_id}" if head else "WHERE false"
-        rows = lake.spark().sql(f"SELECT * FROM {lake.identifier(table)} {pinned}")
+        head, pinned = loaded.metadata.current_snapshot(), head_readable(loaded.metadata)
+        which = "WHERE false" if head is None else f"VERSION AS OF {head.snapshot_id}" if pinned else ""
+        rows = lake.spark().sql(f"SELECT * FROM {lake.identifier(table)} {which}")
         at = made_at(head) if head else None
-        return _Opened(table, head.snapshot_id if head else None, at, rows)
+        return _Opened(table, head.snapshot_id if head else None, at, rows, pinned)
 
 
 def _completed(configuration: Configuration, one: _Opened, other: _Opened, wanted: Wanted) -> Wanted:
