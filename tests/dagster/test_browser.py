@@ -105,7 +105,7 @@ def stopped(*_args, **_how):
 
 @pytest.fixture
 def ui(where, monkeypatch):
-    """(url, id of the run that stopped) of a webserver over what was seeded."""
+    """(url, id of the run that stopped) of a webserver over what was seeded, from a folder with names of Python's."""
     for name, value in {
         "CONFIG": where.platform_file,
         "CONTRACTS": where.contracts_dir,
@@ -123,6 +123,10 @@ def ui(where, monkeypatch):
         )
         seed(instance, defs.resources["lake"].configuration.contract("shop.orders"))
         stop_what_starts_runs(instance, defs)
+    folder = where.home.with_name("project")
+    folder.mkdir()
+    (folder / "secrets.py").write_text("raise SystemExit('not the one of Python')")
+    monkeypatch.chdir(folder)
     services = DagsterServices(where)
     heeded = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts background jobs of a script
     try:

@@ -18,6 +18,7 @@ from typing import Any
 
 import psutil
 
+import orchestration
 from assets.names import LOCATION, table_key
 from jobs.ingest import INGEST
 from orchestration.instance import prepare_dagster_home
@@ -35,6 +36,8 @@ GRACE = 6.0
 """Seconds that runs get to drop their stages."""
 FRESHNESS_EVERY = "FRESHNESS_DAEMON_INTERVAL_SECONDS"
 """Dagster judges here whether a topic is silent for longer than its contract allows, hours as a rule, of all assets."""
+OURS = Path(orchestration.__file__).resolve().parents[1]
+"""Dagster leaves out the first folder of those that modules are sought in, which may be this one, unless told of it."""
 _RUN_PROCESS = "spawn_main"
 """Dagster starts each run as a multiprocessing child of the code server."""
 _LOCATIONS = """{workspaceOrError {... on Workspace {locationEntries {
@@ -70,6 +73,8 @@ class DagsterServices:
             "TIDEMARK_CONTRACTS": str(self.places.contracts_dir.absolute()),
             "DAGSTER_HOME": os.environ.get("DAGSTER_HOME") or str(prepare_dagster_home(self.home)),
             FRESHNESS_EVERY: os.environ.get(FRESHNESS_EVERY, "300"),
+            # also for what they start: a `secrets.py` or `assets` in the working folder is none of Python's or ours
+            "PYTHONSAFEPATH": "1",
         }
         if self.places.platform_file:
             named["TIDEMARK_CONFIG"] = str(self.places.platform_file.absolute())
@@ -99,7 +104,7 @@ class DagsterServices:
             "-m",
             "orchestration.definitions",
             "-d",
-            str(self.home),
+            str(OURS),
         )
         self._start(CODE, (_script("dagster"), *code), environment)
         self._await(CODE, ports[CODE])
@@ -178,9 +183,8 @@ class DagsterServices:
         return ServiceFailed(name, reason, self._log(name), "tidemark dev")
 
     def _start(self, name: str, main: tuple[str, ...], environment: Mapping[str, str]) -> None:
-        # -X takes any word: here the mark by which a process is found again. -P: the working folder may have packages
-        # of the names of ours; who loads the definitions leaves it out by itself, for Dagster is told another folder.
-        command = Command(Path(sys.executable), ("-P", "-X"), main, Path.cwd(), environment, without=())
+        # -X takes any word: here the mark by which a process is found again.
+        command = Command(Path(sys.executable), ("-X",), main, Path.cwd(), environment, without=())
         with _heeding_interrupts():
             self._pids[name] = start(command, self._mark(name), self._log(name))
 

@@ -43,15 +43,17 @@ def services(tmp_path: Path):
 def test_they_see_the_environment_and_the_folder_of_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given secrets named as Kafka's own settings are, and a folder with names of ours, then `dev` is as the command line."""
+    """Given secrets named as Kafka's own settings are, and a folder with names of ours and of Python's, then `dev` is as the command line, and so is what its processes start."""
     (tmp_path / "project" / "assets").mkdir(parents=True)
     (tmp_path / "home" / "logs").mkdir(parents=True)
     (tmp_path / "project" / "assets" / "__init__.py").write_text("raise SystemExit('not ours')")
+    (tmp_path / "project" / "secrets.py").write_text("raise SystemExit('not Python\\'s')")
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("KAFKA_PASSWORD", "secret")
-    look = "import os, assets; print(os.environ['KAFKA_PASSWORD'], os.getcwd(), assets.__file__, flush=True)"
+    look = "import os, assets, secrets; print(os.environ['KAFKA_PASSWORD'], os.getcwd(), assets.__file__)"
+    begin = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {look!r}])"
     made = DagsterServices(Places(None, tmp_path / "contracts", tmp_path / "home"))
-    made._start(DAEMON, ("-c", look), made.environment())
+    made._start(DAEMON, ("-c", begin), made.environment())
     psutil.Process(made._pids[DAEMON]).wait(30)
     said = (tmp_path / "home" / "logs" / f"{DAEMON}.log").read_text()
     assert said.startswith(f"secret {tmp_path / 'project'} ")
