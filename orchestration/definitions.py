@@ -25,6 +25,7 @@ from jobs.ingest import ingest_job
 from jobs.maintain import maintain_job
 from jobs.maintenance_schedules import maintenance_schedules
 from jobs.operations import operator_jobs
+from jobs.purge import purge_job, purge_schedule
 from jobs.recovery import recovery_jobs
 from jobs.schema import schema_schedule
 from jobs.upsert import upsert_schedule
@@ -56,7 +57,12 @@ def build_defs(
         executor=dg.in_process_executor,
     )
     every = [*(tables.assets or ()), *(built_on.assets or ())]
-    return dg.Definitions.merge(own, tables, built_on, _operations(every))
+    checks = [
+        spec.key
+        for each in (*every, *(tables.asset_checks or ()))
+        for spec in getattr(each, "check_specs", ())
+    ]
+    return dg.Definitions.merge(own, tables, built_on, _operations(every, checks))
 
 
 def _tables(configuration: Configuration, seen: Discovery, where: Places) -> dg.Definitions:
@@ -102,11 +108,11 @@ def _tables(configuration: Configuration, seen: Discovery, where: Places) -> dg.
     )
 
 
-def _operations(assets: Sequence[Any]) -> dg.Definitions:
+def _operations(assets: Sequence[Any], checks: Sequence[dg.AssetCheckKey]) -> dg.Definitions:
     """What people ask for; `assets` are all there are, so that a rollback can name what is stale."""
-    drills = drill_job()
-    jobs = [*operator_jobs(), *recovery_jobs(assets), maintain_job(), backfill_job(), drills]
-    return dg.Definitions(jobs=jobs, schedules=[drill_schedule(drills)])
+    drills, purge = drill_job(), purge_job(checks)
+    jobs = [*operator_jobs(), *recovery_jobs(assets), maintain_job(), backfill_job(), drills, purge]
+    return dg.Definitions(jobs=jobs, schedules=[drill_schedule(drills), purge_schedule(purge)])
 
 
 def _by_lane(contracts: Sequence[Contract]) -> Mapping[str, list[Contract]]:
