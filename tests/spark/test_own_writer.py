@@ -339,3 +339,19 @@ def test_files_that_could_not_be_closed_are_no_part_of_what_is_open(
             ).append()
     spark.sql(f"SELECT 'one' AS slot, {text}").writeTo("lake.writers.afterwards").append()
     assert pq.read_metadata(file_of(catalog.load_table("writers.afterwards"))).num_row_groups == 1
+
+
+def test_a_value_too_large_for_the_dictionary_is_in_the_file_once(
+    spark: SparkSession, written: dict[str, Table], stack: dict[str, Any]
+) -> None:
+    """Given a column with a dictionary, when a value of 6 MB comes, then that is in a plain page alone."""
+    catalog = load_catalog(stack["catalog"]["name"], **stack["catalog"]["properties"])
+    spark.sql(
+        "CREATE TABLE lake.writers.once (text STRING) TBLPROPERTIES ('write.parquet.page-row-limit' = '1000')"
+    )
+    spark.sql(
+        "SELECT IF(id = 4500, repeat('x', 6000000), concat('w', id % 7)) AS text FROM range(0, 5000, 1, 1)"
+    ).writeTo("lake.writers.once").append()
+    column = pq.read_metadata(file_of(catalog.load_table("writers.once"))).row_group(0).column(0)
+    assert column.has_dictionary_page
+    assert 6_000_000 < column.total_uncompressed_size < 6_100_000

@@ -32,7 +32,7 @@ abstract class Bytes extends Leaf {
   Bytes(ColumnDescriptor descriptor, boolean optional, Limits limits) {
     super(descriptor, optional, limits);
     this.length = type.getTypeLength();
-    this.dictionary = new BytesDictionary(length);
+    this.dictionary = new BytesDictionary(length, limits.dictionaryBytes());
   }
 
   /** Room for a value of `size` bytes; gives where it goes. */
@@ -82,14 +82,14 @@ abstract class Bytes extends Leaf {
     for (int i = 0; i < count; i++) {
       int size = size(at);
       into[i] = dictionary.number(body, at + prefix, size);
+      if (into[i] < 0) {
+        return false;
+      }
       if (dictionary.isFirstOfPage(into[i])) {
         widen(at + prefix, size);
       }
       at += prefix + size;
       if (isUseless(i, firstPage)) {
-        return false;
-      }
-      if (dictionary.size() > limits.dictionaryBytes()) {
         return false;
       }
     }

@@ -16,6 +16,7 @@ final class BytesDictionary {
   private static final long SPREAD = 0x9E3779B97F4A7C15L;
 
   private final int prefix;
+  private final int most;
   private byte[] page = new byte[64];
   private int end;
   private int[] starts = new int[FIRST]; // of the bytes themselves
@@ -26,11 +27,13 @@ final class BytesDictionary {
   private int entries;
   private int turned;
 
-  /** `length` of every value, 0 where each says its own. */
-  BytesDictionary(int length) {
+  /** `length` of every value, 0 where each says its own; `most` bytes of its page. */
+  BytesDictionary(int length, int most) {
     this.prefix = length == 0 ? Integer.BYTES : 0;
+    this.most = most;
   }
 
+  /** The place of a value, or -1 where it is a new one that the page has no room for. */
   int number(byte[] bytes, int from, int size) {
     int hash = hash(bytes, from, size);
     int mask = slots.length - 1;
@@ -41,6 +44,9 @@ final class BytesDictionary {
         return place;
       }
       slot = (slot + 1) & mask;
+    }
+    if ((long) end + prefix + size > most) {
+      return -1;
     }
     if (entries == starts.length) {
       grow();
@@ -86,7 +92,7 @@ final class BytesDictionary {
     for (; at < from + size; at++) {
       hash = (hash ^ bytes[at]) * SPREAD;
     }
-    return (int) (hash >>> 32);
+    return (int) (hash * SPREAD >>> 32); // the last bytes too reach all of these bits
   }
 
   private void grow() {
@@ -107,11 +113,6 @@ final class BytesDictionary {
 
   int entries() {
     return entries;
-  }
-
-  /** Bytes of its page. */
-  int size() {
-    return end;
   }
 
   BytesInput page() {

@@ -13,7 +13,8 @@ final class LongDictionary {
 
   int number(long value) {
     int mask = slots.length - 1;
-    int slot = (int) ((value * SPREAD) >>> 32) & mask;
+    // the topmost bits, which all bits of the value reach: round numbers are floating ones that end in zeros
+    int slot = (int) ((value * SPREAD) >>> Long.numberOfLeadingZeros(mask));
     while (slots[slot] != 0) {
       int place = slots[slot] - 1;
       if (values[place] == value) {
