@@ -341,6 +341,27 @@ def test_files_that_could_not_be_closed_are_no_part_of_what_is_open(
     assert pq.read_metadata(file_of(catalog.load_table("writers.afterwards"))).num_row_groups == 1
 
 
+def test_many_open_files_of_a_few_large_rows_are_bounded_too(
+    spark: SparkSession, written: dict[str, Table], stack: dict[str, Any]
+) -> None:
+    """Given 800 files of 100 rows of 5 KB, a third of them beyond the bound, then some end their row groups early.
+
+    None of them ever has a page's worth of bytes or rows, which is when a file used to say what it holds.
+    """
+    catalog = load_catalog(stack["catalog"]["name"], **stack["catalog"]["properties"])
+    spark.sql(
+        "CREATE TABLE lake.writers.wide_open (slot BIGINT, text STRING) PARTITIONED BY (slot) "
+        "TBLPROPERTIES ('write.distribution-mode' = 'none', 'write.spark.fanout.enabled' = 'true')"
+    )
+    spark.sql(
+        "SELECT id % 800 AS slot, repeat(chr(97 + id % 26), 5000) AS text FROM range(0, 80000, 1, 1)"
+    ).writeTo("lake.writers.wide_open").append()
+    files = catalog.load_table("writers.wide_open").inspect.files()
+    assert (len(files), sum(files["record_count"].to_pylist())) == (800, 80_000)
+    groups = sum(len(offsets) for offsets in files["split_offsets"].to_pylist())
+    assert 800 < groups < 8_000
+
+
 def test_a_value_too_large_for_the_dictionary_is_in_the_file_once(
     spark: SparkSession, written: dict[str, Table], stack: dict[str, Any]
 ) -> None:

@@ -158,11 +158,10 @@ def test_a_table_that_starts_at_the_latest_offset_pins_it_once(lakehouse):
     ("partition_by", "touched", "open_at_once"),
     [("bucket(7, id)", 7, "true"), ("truncate(2, id)", 150, "false")],
 )
-def test_a_large_batch_sorts_its_rows_only_where_they_are_of_many_partitions(
+def test_a_batch_sorts_its_rows_only_where_they_are_of_many_partitions(
     lakehouse, monkeypatch, partition_by, touched, open_at_once
 ):
-    """Given 300 ids, when batches that count as large are run, then files stay open for few partitions alone."""
-    monkeypatch.setattr(stage, "SMALL_BATCH", 10)
+    """Given 300 ids, when a small batch and one that counts as large are run, then files stay open for few partitions alone."""
     told, layout = [], stage._layout
     monkeypatch.setattr(
         stage, "_layout", lambda *plan, **server: told.append(layout(*plan, **server)) or told[-1]
@@ -171,7 +170,8 @@ def test_a_large_batch_sorts_its_rows_only_where_they_are_of_many_partitions(
     table = lakehouse.table(
         topic, partition_by=[partition_by], table_properties={"write.distribution-mode": "none"}
     )
-    for _ in range(2):
+    for small in (1_000, 10):
+        monkeypatch.setattr(stage, "SMALL_BATCH", small)
         topic.send(range(300))
         assert table.run().rows.written == 300
         assert lakehouse.lake.state(table.name).touched_partitions == touched

@@ -1,5 +1,7 @@
 """Partition transforms: what is written, what Spark is told, what is refused."""
 
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from tidemark.domain.columns.partitioning import (
     TRANSFORMS,
     PartitionField,
     column_parts,
+    expected_partitions,
     parse_partition_field,
 )
 
@@ -109,3 +112,22 @@ def test_the_event_time_partitions_by_day_unless_partitions_are_given_and_none_i
     assert said.partitioning == ()
     unsaid = installation.contract("topic: a\nevent_time: at").only()
     assert said.digest != unsaid.digest
+
+
+@pytest.mark.parametrize(
+    ("partition_by", "expected"),
+    [
+        ((), 1),
+        (("day(at)",), 1),
+        (("bucket(16, id)",), 16),
+        (("bucket(4, id)", "bucket(3, name)"), 12),
+        (("hour(at)",), inf),
+        (("country",), inf),
+        (("day(at)", "bucket(32, id)"), inf),
+    ],
+)
+def test_a_first_batch_is_of_few_partitions_only_where_no_history_makes_them_many(
+    partition_by: tuple[str, ...], expected: float
+) -> None:
+    """A year of days with 32 buckets is 11,680: a task that kept a file open for each would fill its server's memory."""
+    assert expected_partitions(partition_by) == expected

@@ -95,18 +95,21 @@ def quoted_parts(parts: Iterable[str]) -> str:
 
 
 def expected_partitions(partition_by: Iterable[str]) -> float:
-    """Table partitions that a batch of a stream touches, as far as its transforms tell; infinite where they do not.
+    """Table partitions that a first batch touches, as far as its transforms tell; infinite where they do not.
 
-    Records come in the order of their time, more or less: they are of few days, but may be of all buckets.
+    Records come in the order of their time, more or less: they are of few days, or of all buckets. Of a long history's
+    many days all buckets together are more than one can say.
     """
-    expected = 1.0
+    buckets, timed = 1, False
     for call in map(_CALL.fullmatch, partition_by):
         transform = call[1] if call else "identity"
         if transform == "bucket" and call:
-            expected *= int(call[2].split(",")[0])
-        elif transform not in _DAY_OR_LONGER:
+            buckets *= int(call[2].split(",")[0])
+        elif transform in _DAY_OR_LONGER:
+            timed = True
+        else:
             return inf
-    return expected
+    return inf if timed and buckets > 1 else buckets
 
 
 def parse_partition_field(value: Any) -> PartitionField:

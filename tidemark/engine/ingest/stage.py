@@ -25,7 +25,7 @@ from tidemark.engine.ingest.read import SMALL_BATCH
 from tidemark.engine.table.branch import Attempt, branch_head, branch_identifier
 
 FEW_PARTITIONS = 32
-"""Files that a task of a large batch may have open at once."""
+"""Files that a task may have open at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +83,13 @@ def _event_time(plan: Plan) -> EventTime | None:
 def _layout(plan: Plan, *, columnar: bool) -> dict[str, str]:
     """How rows find their files.
 
-    A small batch is one task that keeps a file open per table partition. A large one is spread by partition value,
-    which never reads Kafka twice as a range distribution would; where the contract says `none`, each task writes its
-    own rows: less CPU, more files. Either way a task sorts its rows by partition value first, unless few files are
-    open at once and their writer is Tidemark's own, which bounds what they hold together (ADR 0036).
+    A small batch is one task. A large one is spread by partition value, which never reads Kafka twice as a range
+    distribution would; where the contract says `none`, each task writes its own rows: less CPU, more files. Either way
+    a task sorts its rows by partition value first, unless few files are open at once and their writer is Tidemark's
+    own, which bounds what they hold together (ADR 0036).
     """
-    if not plan.state.partition_fields or total(plan.ranges) <= SMALL_BATCH:
-        return {"distribution-mode": "none", "fanout-enabled": "true"}
-    chosen = plan.contract.table_properties.get("write.distribution-mode", "hash")
+    small = not plan.state.partition_fields or total(plan.ranges) <= SMALL_BATCH
+    chosen = "none" if small else plan.contract.table_properties.get("write.distribution-mode", "hash")
     fanout = columnar and _partitions(plan.state) <= FEW_PARTITIONS
     return {"distribution-mode": str(chosen), "fanout-enabled": str(fanout).lower()}
 

@@ -34,6 +34,8 @@ import org.apache.spark.sql.types.StructType;
 public final class ColumnarParquet implements FormatModel<InternalRow, StructType> {
   private static final String ZSTD_LEVEL = "parquet.compression.codec.zstd.level";
 
+  private static volatile Configured last;
+
   private final FormatModel<InternalRow, StructType> own;
 
   private ColumnarParquet(FormatModel<InternalRow, StructType> own) {
@@ -73,6 +75,9 @@ public final class ColumnarParquet implements FormatModel<InternalRow, StructTyp
     return new Builder(own.writeBuilder(outputFile), outputFile);
   }
 
+  /** What the files of a table have in common: a copy for each is twice what an open file takes besides. */
+  private record Configured(Configuration base, Map<String, String> properties, Configuration conf) {}
+
   /** Tells Iceberg's own builder everything too, which builds where this one does not. */
   private static final class Builder implements ModelWriteBuilder<InternalRow, StructType> {
     private final ModelWriteBuilder<InternalRow, StructType> own;
@@ -106,18 +111,26 @@ public final class ColumnarParquet implements FormatModel<InternalRow, StructTyp
         return own.build();
       }
       OutputFile output = file.encryptingOutputFile();
-      Configuration conf =
-          output instanceof HadoopOutputFile hadoop
-              ? new Configuration(hadoop.getConf())
-              : new Configuration();
-      properties.forEach(conf::set);
-      if (settings.level() != null) {
-        conf.set(ZSTD_LEVEL, settings.level());
-      }
+      Configuration conf = configuration(output, settings.level());
       metadata.put("iceberg.schema", SchemaParser.toJson(schema));
       metadata.put("tidemark.writer", "columnar");
       return new ColumnarWriter(
           schema, message, row.get(), limits, settings, metadata, metricsConfig, output, mode, conf);
+    }
+
+    private Configuration configuration(OutputFile output, String level) {
+      Configuration base = output instanceof HadoopOutputFile hadoop ? hadoop.getConf() : null;
+      Configured found = last;
+      if (found == null || found.base != base || !found.properties.equals(properties)) {
+        Configuration conf = base == null ? new Configuration() : new Configuration(base);
+        properties.forEach(conf::set);
+        if (level != null) {
+          conf.set(ZSTD_LEVEL, level);
+        }
+        found = new Configured(base, Map.copyOf(properties), conf);
+        last = found;
+      }
+      return found.conf;
     }
 
     @Override

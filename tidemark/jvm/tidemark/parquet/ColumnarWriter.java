@@ -38,7 +38,7 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
   private static final int LOOK = 128; // rows between two looks at the pages
   private static final int TOGETHER = 16; // rows that are taken apart at once
   private static final int LONG = 16 * 1024; // bytes of a row beyond which none waits for others
-  private static final int SMALL = 16 * 1024; // what the compressor's buffer begins with
+  private static final int SMALL = 1024; // what the compressor's buffer begins with
   private static final String TRUNCATE = "parquet.columnindex.truncate.length";
 
   private final Schema schema;
@@ -61,6 +61,7 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
   private int waits;
   private int enough = 1; // rows wait for so many
   private int unseen; // rows since the last look
+  private long unseenBytes; // of these, as rows have them
   private long rows; // of this row group
   private int ordinal;
   private long buffered; // bytes of this row group at the last look
@@ -113,10 +114,12 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
     waits = 0; // first: closing after a failure must not take them again
     row.all(waiting, count);
     Arrays.fill(waiting, 0, count, null);
-    enough = limits.taken() - before > (long) LONG * count ? 1 : Math.min(TOGETHER, Memory.rowsPerFile());
+    long taken = limits.taken() - before;
+    enough = taken > (long) LONG * count ? 1 : Math.min(TOGETHER, Memory.rowsPerFile());
     rows += count;
     unseen += count;
-    if (unseen >= LOOK || limits.isOver()) {
+    unseenBytes += taken + (long) Long.BYTES * leaves.length * count;
+    if (unseen >= LOOK || unseenBytes >= Memory.unseenPerFile() || limits.isOver()) {
       look();
     }
   }
@@ -124,6 +127,7 @@ final class ColumnarWriter implements FileAppender<InternalRow> {
   private void look() {
     limits.looked();
     unseen = 0;
+    unseenBytes = 0;
     try {
       long now = 0;
       buffered = 0;

@@ -38,6 +38,11 @@ final class Memory {
     return ROWS / Math.max(1, FILES.get());
   }
 
+  /** Bytes that each file may take before it says what it holds: all together they are a part of the bound. */
+  static long unseenPerFile() {
+    return BOUND / 4 / Math.max(1, FILES.get());
+  }
+
   void holds(long bytes) {
     HELD.addAndGet(bytes - held);
     held = bytes;
