@@ -38,6 +38,7 @@ def test_with_kafka_down_the_table_is_still_known(lakehouse, behind):
     assert (code, error["error"]["state"]) == (1, "kafka_down")
 
 
+@pytest.mark.long
 def test_with_the_registry_down_only_tables_that_wait_for_it_say_so(lakehouse, behind):
     lakehouse.kill("registry")
     assert cli(lakehouse, "status", behind.name)[1][0]["state"] == "registry_down"

@@ -142,7 +142,7 @@ def test_two_runs_at_once_load_everything_once(lakehouse):
     table.holds_everything()
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
 def test_an_interrupted_run_ends_soon_and_says_how_far_it_came(lakehouse, sent):
     """Given a run in the middle of its batch, when it is interrupted, then it ends by itself, canceled, and the next one completes."""
     topic = lakehouse.cluster.topic("cli_interrupted")
@@ -159,20 +159,6 @@ def test_an_interrupted_run_ends_soon_and_says_how_far_it_came(lakehouse, sent):
     assert dagster_runs(lakehouse, table.name) == ["CANCELED"]
     assert cli(lakehouse, "run", table.name)[0] == 0
     assert table.ids() == list(range(400))
-
-
-def test_a_killed_run_is_over_for_dagster_when_the_next_one_starts(lakehouse):
-    topic = lakehouse.cluster.topic("cli_killed")
-    topic.send(range(100))
-    table = lakehouse.table(topic)
-    run = Run.start(lakehouse, [table.name], command=["run"], pause_at="staged")
-    run.reaches_its_pause()
-    run.kill()
-    assert dagster_runs(lakehouse, table.name) == ["STARTED"]
-    assert cli(lakehouse, "run", table.name)[0] == 0
-    assert dagster_runs(lakehouse, table.name) == ["SUCCESS", "FAILURE"]
-    assert table.ids() == list(range(100))
-    assert cli(lakehouse, "reconcile", table.name)[0] == 0
 
 
 def test_pause_is_kept_until_resume_and_both_are_logged(lakehouse):
@@ -244,21 +230,33 @@ def test_a_recreated_topic_stops_status_says_so_and_accept_resolves_it(lakehouse
     assert (code, count["from"], count["to"], count["rows"]) == (0, 0, 30, 30)
 
 
-def test_reconcile_names_planted_gaps_and_duplicates(lakehouse):
-    """Given a table that someone has damaged, when it is reconciled, then the very offsets are named."""
-    topic = lakehouse.cluster.topic("cli_damaged")
-    topic.send(range(50))
+def test_reconcile_finds_what_someone_took_and_what_someone_doubled(lakehouse):
+    """Given a sound table, when rows are deleted and copied behind Tidemark's back, then `reconcile` names the very offsets."""
+    topic = lakehouse.cluster.topic("audited", 2)
+    topic.send(range(100))
+    topic.send_tombstones(range(4))
+    topic.send_raw([(None, b"poison", 0)])
     table = lakehouse.table(topic)
-    cli(lakehouse, "run", table.name)
-    twice = table.iceberg().scan(row_filter="id >= 5 and id < 8").to_arrow()
-    damaged = table.iceberg()
-    damaged.delete("id >= 20 and id < 23")
-    table.iceberg().append(pa.table(twice))
-    code, (count,) = cli(lakehouse, "reconcile", table.name)
+    table.run()
+    code, counts = cli(lakehouse, "reconcile")
+    assert (code, [(c["rows"], c["quarantined"], c["tombstones"]) for c in counts]) == (
+        0,
+        [(50, 1, 2), (50, 0, 2)],
+    )
+    spark = lakehouse.spark()
+    spark.sql(
+        f"INSERT INTO {table.name} SELECT * FROM {table.name} WHERE _kafka.partition = 1 AND _kafka.offset = 7"
+    )
+    spark.sql(f"DELETE FROM {table.name} WHERE _kafka.partition = 0 AND _kafka.offset BETWEEN 10 AND 12")
+    code, (first, second) = cli(lakehouse, "reconcile")
     assert code == 1
-    assert (count["gaps"], count["duplicates"]) == ([[20, 23]], [[5, 8]])
-    assert (count["kafka_records"], count["rows"]) == (50, 47)
-    assert (count["never_committed"], count["beyond"]) == ([], 0)
+    assert (first["gaps"], first["duplicates"]) == ([[10, 13]], [])
+    assert (second["gaps"], second["duplicates"]) == ([], [[7, 8]])
+    assert [(c["kafka_records"], c["rows"]) for c in (first, second)] == [(53, 47), (52, 50)]
+    assert [(c["never_committed"], c["beyond"]) for c in (first, second)] == [([], 0)] * 2
+    with pytest.raises(AssertionError, match=r"partition 0: neither in .*: 3 offsets: 10–12") as told:
+        table.holds_everything()
+    assert "partition 1: twice in the table: 1 offsets: 7" in str(told.value)
 
 
 def test_reconcile_tells_of_rows_that_the_ledger_does_not_cover(lakehouse):

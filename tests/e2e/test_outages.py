@@ -76,7 +76,12 @@ def test_a_spark_server_that_hangs_is_an_outage(lakehouse, backlog, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("service", "state"), [("spark", "spark_down"), ("kafka", "kafka_down"), ("registry", "registry_down")]
+    ("service", "state"),
+    [
+        ("spark", "spark_down"),
+        ("kafka", "kafka_down"),
+        pytest.param("registry", "registry_down", marks=pytest.mark.long),
+    ],
 )
 def test_a_service_that_is_down_moves_nothing(lakehouse, service, state):
     topic = lakehouse.cluster.topic("patient", 2)

@@ -139,6 +139,7 @@ def test_two_first_loads_at_once_make_one_table(lakehouse):
     table.holds_everything()
 
 
+@pytest.mark.long
 def test_six_first_loads_at_once_and_nobody_fails(lakehouse):
     topic = lakehouse.cluster.topic("first_of_six", 2)
     topic.send(range(50))
@@ -204,7 +205,7 @@ def test_an_attempt_that_is_overtaken_drops_its_stage_and_finds_nothing_to_do(
     assert table.branches == set()
 
 
-@pytest.mark.parametrize("point", ["audited", "publishing"])
+@pytest.mark.parametrize("point", [pytest.param("audited", marks=pytest.mark.long), "publishing"])
 def test_a_rollback_between_plan_and_publish_is_not_undone(lakehouse, point):
     """Given someone rolls main back while a batch is staged, or in the very moment of publishing, when that attempt goes on, then it plans again from the older ledger."""
     topic = lakehouse.cluster.topic("rolled_back", 2)

@@ -302,7 +302,7 @@ def _register(url, name):
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_an_interrupted_up_leaves_no_process_behind(tmp_path, always_stopped, number):
     with always_stopped(tmp_path):
         up = cli(tmp_path, "up", popen=True)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import httpx
+import pytest
 from topics import ORDER, order
 
 from assets.schema_run import _review
@@ -85,6 +86,7 @@ class TestATableFollowsItsWriters:
         assert [entry["by"] for entry in noted] == ["contract"]
         assert noted[0]["schema_ids"]
 
+    @pytest.mark.long
     def test_a_format_3_table_follows_too(self, lakehouse):
         topic = lakehouse.cluster.topic("growing3")
         topic.send([0])

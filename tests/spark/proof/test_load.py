@@ -19,7 +19,7 @@ POISON = {
 
 
 def test_a_normal_load_accounts_for_every_offset(lakehouse):
-    """Given orders, tombstones and poison on three partitions, when run, then each is in its one place."""
+    """Given orders, tombstones and poison on three partitions, when run, then each is in its one place, and another run makes no commit."""
     topic = lakehouse.cluster.topic("orders", 3)
     topic.send(range(1000))
     topic.send_tombstones(range(30))
@@ -44,30 +44,11 @@ def test_a_normal_load_accounts_for_every_offset(lakehouse):
     assert table.causes()["no_magic_byte"] >= 1
     assert table.causes()["unknown_schema_id"] == 1
     assert table.branches == set()
+    before, again = table.iceberg().metadata_location, table.run()
+    assert (again.state, again.commits, table.iceberg().metadata_location) == ("fresh", 0, before)
 
 
-def test_the_next_run_continues_where_the_ledger_ends(lakehouse):
-    topic = lakehouse.cluster.topic("orders", 3)
-    table = lakehouse.table(topic)
-    for batch in range(3):
-        topic.send(range(batch * 100, batch * 100 + 100))
-        outcome = table.run()
-        assert outcome.rows.written == 100
-    assert table.ids() == list(range(300))
-    table.holds_everything()
-
-
-def test_asking_for_the_same_range_again_makes_no_snapshot(lakehouse):
-    topic = lakehouse.cluster.topic("orders", 2)
-    topic.send(range(50))
-    table = lakehouse.table(topic)
-    table.run()
-    before = table.iceberg().metadata_location
-    again = table.run()
-    assert (again.state, again.commits) == ("fresh", 0)
-    assert table.iceberg().metadata_location == before
-
-
+@pytest.mark.long
 def test_one_poison_record_among_ten_thousand_costs_one_row(lakehouse):
     topic = lakehouse.cluster.topic("orders", 2)
     topic.send(range(5000))

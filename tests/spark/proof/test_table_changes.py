@@ -123,21 +123,6 @@ def test_a_foreign_append_is_no_receipt_and_moves_no_offset(lakehouse):
     table.holds_everything()
 
 
-def test_compaction_between_runs_changes_files_and_nothing_else(lakehouse):
-    topic = lakehouse.cluster.topic("orders", 2)
-    table = lakehouse.table(topic)
-    for batch in range(6):
-        topic.send(range(batch * 10, batch * 10 + 10))
-        table.run()
-    lakehouse.spark().sql(
-        f"CALL lake.system.rewrite_data_files(table => '{table.name}', options => map('min-input-files', '2'))"
-    ).collect()
-    topic.send(range(60, 70))
-    assert table.run().state == "fresh"
-    assert table.ids() == list(range(70))
-    table.holds_everything()
-
-
 def test_expiry_by_others_leaves_the_ledger_its_tag(lakehouse):
     """Given snapshots expired by a stranger down to one that is no receipt, when run, then offsets continue from the tag."""
     topic = lakehouse.cluster.topic("orders", 2)
