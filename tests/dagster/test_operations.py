@@ -5,14 +5,13 @@ import inspect
 import dagster as dg
 import pytest
 from dagster._config.pythonic_config import infer_schema_from_config_class
+from launchpad import ASKED, execute
 
 from tidemark.cli.change import _operation
 from tidemark.domain.errors import Refused
 from tidemark.engine.operate import accept_upsert as accept_module
 from tidemark.engine.operate import pause as pause_module
 from tidemark.engine.table.operations import Operation
-
-ASKED = {"table": "shop.orders", "reason": "a test", "by": "ada"}
 
 
 @pytest.fixture
@@ -33,14 +32,6 @@ def calls(monkeypatch):
         accept_module, "accept_either", lambda _, c, what, s: operation("accept", c, s, what=what)
     )
     return made
-
-
-def execute(defs, instance, verb, **config):
-    return defs.resolve_job_def(verb).execute_in_process(
-        run_config={"ops": {f"{verb}_table": {"config": {**ASKED, **config}}}},
-        instance=instance,
-        raise_on_error=False,
-    )
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume"])

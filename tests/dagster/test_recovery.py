@@ -4,6 +4,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from launchpad import execute
 
 from assets.names import CORRECTED
 from jobs.recovery import downstream, moment_of
@@ -14,8 +15,6 @@ from tidemark.engine.operate import backfill as backfill_module
 from tidemark.engine.operate import replay as replay_module
 from tidemark.engine.operate import rollback as rollback_module
 from tidemark.engine.table.operations import Operation
-
-ASKED = {"table": "shop.orders", "reason": "a test", "by": "ada"}
 
 
 @pytest.fixture
@@ -47,14 +46,6 @@ def calls(monkeypatch):
     monkeypatch.setattr(replay_module, "replay", replay)
     monkeypatch.setattr(rollback_module, "rollback", rollback)
     return made
-
-
-def execute(defs, instance, verb, **config):
-    return defs.resolve_job_def(verb).execute_in_process(
-        run_config={"ops": {f"{verb}_table": {"config": {**ASKED, **config}}}},
-        instance=instance,
-        raise_on_error=False,
-    )
 
 
 def test_a_replay_says_what_it_selects(defs, instance, lake, calls):

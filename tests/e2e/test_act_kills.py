@@ -4,7 +4,6 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from lakehouse import Run
 from topics import BEGAN, order
 
 from tidemark.engine.drill import scratch
@@ -16,20 +15,6 @@ from tidemark.engine.verify.reconcile import reconcile
 ADA = Signature("ada", "a test", "by-hand")
 AGES = {"since": "2020-01-01T00:00:00+00:00", "until": "2040-01-01T00:00:00+00:00"}
 DAY = datetime.fromtimestamp(BEGAN / 1e6, UTC)
-
-
-def paused(table, verb, point):
-    run = Run.start(table.lakehouse, [table.name, json.dumps(verb)], pause_at=point)
-    run.reaches_its_pause()
-    return run
-
-
-def killed(table, verb, point):
-    paused(table, verb, point).kill()
-
-
-def done(table, **verb):
-    return Run.start(table.lakehouse, [table.name, json.dumps(verb)]).result()[0]
 
 
 def logged(lakehouse, table, verb):
@@ -68,14 +53,14 @@ def test_a_backfill_of_rows_dies_again_and_again(lakehouse, moved):
     span = {"since": DAY.isoformat(), "until": (DAY + timedelta(days=5)).isoformat()}
     verb = {"verb": "backfill", "source": f"table:{moved.name}_sink", **span}
     for point in ("planned", "staged", "published"):
-        killed(moved, verb, point)
+        moved.act(verb, pause_at=point).dies()
         assert len(moved.ids()) == 20
-    assert done(moved, **verb)["arguments"]["rows"] == 3000
+    assert moved.act(verb).result()[0]["arguments"]["rows"] == 3000
     for point in ("publishing", "published", "dropping"):
-        killed(moved, {**verb, "cutover": True}, point)
+        moved.act({**verb, "cutover": True}, pause_at=point).dies()
         assert len(moved.ids()) == (20 if point == "publishing" else 3020), point
         assert reconcile(lakehouse.lake, moved.contract).sound
-    told = done(moved, **verb, cutover=True)["arguments"]
+    told = moved.act({**verb, "cutover": True}).result()[0]["arguments"]
     assert (told["step"], told["cutover"]["rows"]) == ("cutover", 3000)
     assert moved.ids() == [*range(3000), *range(7200, 7220)]
     assert left_behind(moved) == []
@@ -86,12 +71,12 @@ def test_an_abort_dies_and_leaves_nothing_when_it_is_repeated(lakehouse, moved):
     """Given a loaded backfill, when its abort dies while it drops and before it is logged, then its repetition ends it and it is one row."""
     span = {"since": DAY.isoformat(), "until": (DAY + timedelta(days=5)).isoformat()}
     before = moved.head
-    done(moved, verb="backfill", source=f"table:{moved.name}_sink", **span)
+    moved.act({"verb": "backfill", "source": f"table:{moved.name}_sink", **span}).result()
     abort = {"verb": "backfill", "abort": True}
-    killed(moved, abort, "dropping")
-    killed(moved, abort, "unrecorded")
+    moved.act(abort, pause_at="dropping").dies()
+    moved.act(abort, pause_at="unrecorded").dies()
     assert left_behind(moved) == []
-    assert done(moved, **abort)["arguments"]["rows_dropped"] == 3000
+    assert moved.act(abort).result()[0]["arguments"]["rows_dropped"] == 3000
     steps = [(by, told["step"]) for by, told in logged(lakehouse, moved.name, "backfill")]
     assert steps == [("ada", "load"), ("ada", "abort")]
     assert set(lakehouse.catalog.load_table(f"{moved.name}_sink").metadata.refs) == {"main"}
@@ -113,14 +98,14 @@ def test_a_backfill_from_another_topic_dies_again_and_again(lakehouse):
     span = {"since": AGES["since"], "until": upto}
     verb = {"verb": "backfill", "source": f"topic:{old.name}", "max_records": 20, **span}
     for point in ("planned", "staged", "published", "quarantined"):
-        killed(table, verb, point)
+        table.act(verb, pause_at=point).dies()
         assert (len(table.ids()), table.causes()) == (10, {})
-    done(table, **verb)
+    table.act(verb).result()
     for point in ("publishing", "published", "settling", "dropping"):
-        killed(table, {**verb, "cutover": True}, point)
+        table.act({**verb, "cutover": True}, pause_at=point).dies()
         assert len(table.ids()) == (10 if point == "publishing" else 40), point
         assert reconcile(lakehouse.lake, table.contract).sound
-    assert done(table, **verb, cutover=True)["arguments"]["cutover"]["rows"] == 30
+    assert table.act({**verb, "cutover": True}).result()[0]["arguments"]["cutover"]["rows"] == 30
     assert (table.ids(), table.causes()) == ([*range(30), *range(100, 110)], {"no_magic_byte": 1})
     assert left_behind(table) == []
 
@@ -134,11 +119,13 @@ def test_of_two_cutovers_at_once_the_dead_one_takes_nothing_from_the_other(lakeh
     table.run()
     topic.send(range(20, 30))
     table.run()
-    done(table, verb="backfill", **AGES)
+    table.act({"verb": "backfill", **AGES}).result()
     cutover = {"verb": "backfill", **AGES, "cutover": True}
-    first = paused(table, cutover, "publishing")
-    killed(table, cutover, "publishing")
-    late = paused(table, cutover, "publishing")
+    first = table.act(cutover, pause_at="publishing")
+    first.reaches_its_pause()
+    table.act(cutover, pause_at="publishing").dies()
+    late = table.act(cutover, pause_at="publishing")
+    late.reaches_its_pause()
     first.release()
     assert first.result()[0]["arguments"]["cutover"]["rows"] == 30
     late.release()
@@ -148,7 +135,7 @@ def test_of_two_cutovers_at_once_the_dead_one_takes_nothing_from_the_other(lakeh
     assert table.ids() == list(range(30))
     said = json.loads(table.iceberg().properties["tidemark.cutover"])
     assert said["rows"] == 30
-    assert done(table, **cutover)["arguments"]["already_there"]
+    assert table.act(cutover).result()[0]["arguments"]["already_there"]
 
 
 def test_an_abort_beside_a_cutover_that_is_about_to_publish(lakehouse):
@@ -157,9 +144,10 @@ def test_an_abort_beside_a_cutover_that_is_about_to_publish(lakehouse):
     topic.send(range(20))
     table = lakehouse.table(topic, ingest={"start": "latest"})
     table.run()
-    done(table, verb="backfill", **AGES)
-    run = paused(table, {"verb": "backfill", **AGES, "cutover": True}, "receipted")
-    assert done(table, verb="backfill", abort=True)["arguments"]["rows_dropped"] == 20
+    table.act({"verb": "backfill", **AGES}).result()
+    run = table.act({"verb": "backfill", **AGES, "cutover": True}, pause_at="receipted")
+    run.reaches_its_pause()
+    assert table.act({"verb": "backfill", "abort": True}).result()[0]["arguments"]["rows_dropped"] == 20
     run.release()
     with pytest.raises(AssertionError, match="dropped meanwhile"):
         run.result()
@@ -177,9 +165,7 @@ def test_a_takeover_dies_and_the_next_run_ends_it(lakehouse, point):
     spark.sql(f"CREATE TABLE lake.{table.name} USING iceberg AS SELECT * FROM lake.{made.name} WHERE id < 0")
     (lakehouse.contracts / f"{made.name}.yaml").unlink()
     lakehouse.close()
-    run = table.start(pause_at=point)
-    run.reaches_its_pause()
-    run.kill()
+    table.start(pause_at=point).dies()
     assert "tidemark.topic" not in table.iceberg().properties
     assert table.run().state == "fresh"
     assert table.iceberg().properties["tidemark.topic"] == topic.name
@@ -195,7 +181,7 @@ def test_what_a_drill_that_was_killed_has_left_the_next_one_sweeps(lakehouse, mo
     table = lakehouse.table(topic)
     table.run()
     stood = table.iceberg().metadata_location
-    killed(table, {"verb": "drill", "scenarios": ["poison"]}, "quarantined")
+    table.act({"verb": "drill", "scenarios": ["poison"]}, pause_at="quarantined").dies()
     assert len(traces(lakehouse)) == 4, "topic, subject, table and its quarantine"
     monkeypatch.setattr(scratch, "STALE_SECONDS", -1)
     assert drill(lakehouse.lake, ["poison"], "main", ADA).arguments["passed"]

@@ -49,9 +49,7 @@ def test_a_run_killed_before_dagster_knows_of_its_success_is_continued(lakehouse
     table.run()
     topic.send(range(100, 200))
     topic.send_raw([(None, b"poison", 1)])
-    run = table.start(command=RUN, pause_at=point)
-    run.reaches_its_pause()
-    run.kill()
+    table.start(command=RUN, pause_at=point).dies()
     with DagsterInstance.from_config(str(dagster_home)) as instance:
         assert statuses(instance) == [DagsterRunStatus.STARTED]
         (outcome,) = table.start(command=RUN).result()

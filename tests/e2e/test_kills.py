@@ -38,9 +38,7 @@ def test_a_run_killed_at_a_named_point_is_continued_exactly(lakehouse, point, fo
     topic.send(range(100, 200))
     topic.send_raw(POISON)
     topic.send_tombstones(range(3))
-    run = table.start(pause_at=point)
-    run.reaches_its_pause()
-    run.kill()
+    table.start(pause_at=point).dies()
     assert table.ids() == list(range(200 if point in PUBLISHED else 100))
     topic.send(range(200, 210))
     outcome = table.run()
@@ -56,9 +54,7 @@ def test_the_tag_follows_a_run_that_died_before_it_set_it(lakehouse):
     table = lakehouse.table(topic, format_version=3)
     table.run()
     topic.send(range(10, 20))
-    run = table.start(pause_at="forwarded")
-    run.reaches_its_pause()
-    run.kill()
+    table.start(pause_at="forwarded").dies()
     state = lakehouse.lake.state(table.name)
     assert state.tagged != state.receipt
     assert (table.run().commits, lakehouse.lake.state(table.name).tagged) == (0, state.receipt)
@@ -71,9 +67,7 @@ def test_a_first_load_killed_while_it_makes_the_table_is_continued_exactly(lakeh
     topic = lakehouse.cluster.topic(f"first_{point}", 2)
     topic.send(range(50))
     table = lakehouse.table(topic)
-    run = table.start(pause_at=point)
-    run.reaches_its_pause()
-    run.kill()
+    table.start(pause_at=point).dies()
     assert table.run().state == "fresh"
     assert table.ids() == list(range(50))
     table.holds_everything()
@@ -107,9 +101,7 @@ def test_the_process_may_be_killed_again_and_again_before_it_publishes(lakehouse
     topic.send_raw(POISON)
     table = lakehouse.table(topic)
     for point in ("staged", "receipted", "quarantined"):
-        run = table.start(pause_at=point)
-        run.reaches_its_pause()
-        run.kill()
+        table.start(pause_at=point).dies()
     assert table.run().state == "fresh"
     assert table.ids() == list(range(80))
     assert table.holds_everything().quarantined == 1
@@ -126,9 +118,7 @@ def test_a_quarantine_row_of_a_dead_run_goes_when_its_record_can_be_read(lakehou
     topic.schema_id, known = elsewhere.schema_id, topic.schema_id
     topic.send_raw([(b"k", topic.encode(order(30)), 0)])
     topic.schema_id = known
-    run = table.start(pause_at="quarantined")
-    run.reaches_its_pause()
-    run.kill()
+    table.start(pause_at="quarantined").dies()
     assert table.causes() == {"schema_not_allowed": 1}
     topic.use(NEWER)
     assert topic.schema_id == elsewhere.schema_id

@@ -6,7 +6,7 @@ from urllib.parse import urlparse
 
 import oracle
 import pytest
-from lakehouse import Run, until
+from lakehouse import Run, at_once, until
 from topics import ORDER, order
 from upserted import Upserted
 
@@ -16,6 +16,7 @@ from tidemark.engine.schema.history import history
 from tidemark.engine.table.operations import Signature
 
 NEWER = {**ORDER, "doc": "the same fields, another schema"}
+POISON = (b"k", b"poison", 0)
 
 
 def test_two_runs_of_one_table_started_at_once_publish_each_record_once(lakehouse):
@@ -23,11 +24,7 @@ def test_two_runs_of_one_table_started_at_once_publish_each_record_once(lakehous
     topic.send(range(2000))
     topic.send_raw((None, b"poison", p) for p in range(4))
     table = lakehouse.table(topic, ingest={"max_records": 300}, partition_by=["bucket(3, id)"])
-    runs = [table.start(pause_at="planned") for _ in range(2)]
-    for run in runs:
-        run.reaches_its_pause()
-    for run in runs:
-        run.release()
+    runs = at_once(table.start(pause_at="planned") for _ in range(2))
     for run in runs:
         assert run.result()[0]["error"] is None
     assert table.ids() == list(range(2000))
@@ -41,11 +38,7 @@ def test_runs_at_once_over_bad_records_take_turns_and_none_fails(lakehouse):
         topic.send(range(first, first + 30))
         topic.send_raw((None, b"poison", p) for p in range(3))
     table = lakehouse.table(topic, ingest={"max_records": 66}, quarantine={"fail": 1.0})
-    runs = [table.start(pause_at="planned") for _ in range(3)]
-    for run in runs:
-        run.reaches_its_pause()
-    for run in runs:
-        run.release()
+    runs = at_once(table.start(pause_at="planned") for _ in range(3))
     assert [run.result()[0]["error"] for run in runs] == [None] * 3
     assert table.ids() == list(range(300))
     assert table.holds_everything().quarantined == 30
@@ -60,11 +53,7 @@ def test_two_runs_that_need_the_same_new_column(lakehouse, format_version):
     table.run()
     topic.use({**ORDER, "fields": [*ORDER["fields"], {"name": "note", "type": "string", "default": "-"}]})
     topic.send_raw((None, topic.encode({**order(n), "note": "x"}), n % 2) for n in range(10, 30))
-    runs = [table.start(pause_at="evolving") for _ in range(2)]
-    for run in runs:
-        run.reaches_its_pause()
-    for run in runs:
-        run.release()
+    runs = at_once(table.start(pause_at="evolving") for _ in range(2))
     assert [run.result()[0]["error"] for run in runs] == [None, None]
     assert table.ids() == list(range(30))
     table.holds_everything()
@@ -128,13 +117,8 @@ def test_two_first_loads_at_once_make_one_table(lakehouse):
     topic = lakehouse.cluster.topic("first_race", 2)
     topic.send(range(200))
     table = lakehouse.table(topic)
-    first = table.start(pause_at="receipted")
-    second = table.start(pause_at="receipted")
-    first.reaches_its_pause()
-    second.reaches_its_pause()
-    first.release()
-    second.release()
-    assert [run.result()[0]["error"] for run in (first, second)] == [None, None]
+    runs = at_once(table.start(pause_at="receipted") for _ in range(2))
+    assert [run.result()[0]["error"] for run in runs] == [None, None]
     assert table.ids() == list(range(200))
     table.holds_everything()
 
@@ -248,17 +232,17 @@ def test_an_overtaken_attempt_leaves_the_quarantine_of_the_winner_alone(lakehous
     assert table.holds_everything().quarantined == 0
 
 
-def test_an_attempt_that_loses_at_the_last_moment_takes_its_quarantine_rows_back(lakehouse):
-    """Given a winner about to publish a record as a row, when a loser quarantines it in that very moment, then only the row is left."""
-    topic = lakehouse.cluster.topic("last_moment")
+def contradicting(lakehouse, *more):
+    """A table of 30 rows and one in quarantine, an attempt that has quarantined the next record, and one that is about to publish it as a row; `more` records come with it."""
+    topic = lakehouse.cluster.topic("contradicted")
     topic.send(range(30))
-    topic.send_raw([(b"k", b"poison", 0)])
+    topic.send_raw([POISON])
     table = lakehouse.table(topic)
     table.run()
     old = topic.schema
     elsewhere = lakehouse.cluster.topic("elsewhere", schema=NEWER)
     topic.schema_id = elsewhere.schema_id
-    topic.send_raw([(b"k", topic.encode(order(30)), 0)])
+    topic.send_raw([(b"k", topic.encode(order(30)), 0), *more])
     loser = table.start(pause_at="audited,quarantined")
     loser.reaches_its_pause()
     topic.use(NEWER)
@@ -267,6 +251,12 @@ def test_an_attempt_that_loses_at_the_last_moment_takes_its_quarantine_rows_back
     winner.reaches_its_pause()
     loser.release()
     loser.reaches_its_pause()
+    return table, loser, winner
+
+
+def test_an_attempt_that_loses_at_the_last_moment_takes_its_quarantine_rows_back(lakehouse):
+    """Given a winner about to publish a record as a row, when a loser quarantines it in that very moment, then only the row is left."""
+    table, loser, winner = contradicting(lakehouse)
     winner.release()
     assert winner.result()[0]["rows"]["written"] == 1
     loser.release()
@@ -277,23 +267,7 @@ def test_an_attempt_that_loses_at_the_last_moment_takes_its_quarantine_rows_back
 
 def test_rows_that_a_killed_loser_left_in_quarantine_go_when_the_next_batch_is_published(lakehouse):
     """Given a loser killed between its quarantine commit and its undo, when the winner has published the record as a row and another batch follows, then no quarantine row contradicts the table."""
-    topic = lakehouse.cluster.topic("left_behind")
-    topic.send(range(30))
-    topic.send_raw([(b"k", b"poison", 0)])
-    table = lakehouse.table(topic)
-    table.run()
-    old = topic.schema
-    elsewhere = lakehouse.cluster.topic("elsewhere", schema=NEWER)
-    topic.schema_id = elsewhere.schema_id
-    topic.send_raw([(b"k", topic.encode(order(30)), 0), (b"k", b"poison", 0)])
-    loser = table.start(pause_at="audited,quarantined")
-    loser.reaches_its_pause()
-    topic.use(NEWER)
-    topic.use(old)
-    winner = table.start(pause_at="publishing")
-    winner.reaches_its_pause()
-    loser.release()
-    loser.reaches_its_pause()
+    table, loser, winner = contradicting(lakehouse, POISON)
     loser.kill()
     winner.release()
     assert winner.result()[0]["rows"] == {
@@ -304,7 +278,7 @@ def test_rows_that_a_killed_loser_left_in_quarantine_go_when_the_next_batch_is_p
         "skipped": 0,
     }
     assert table.causes() == {"no_magic_byte": 2, "schema_not_allowed": 1}
-    topic.send([31])
+    table.topic.send([31])
     assert table.run().error is None
     assert table.ids() == list(range(32))
     assert table.causes() == {"no_magic_byte": 2}

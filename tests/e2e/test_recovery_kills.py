@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from headless import change
+from lakehouse import at_once
 from topics import ORDER, order
 
 from tidemark import __version__
@@ -41,21 +42,21 @@ def table(lakehouse):
 def test_a_replay_of_the_quarantine_dies_again_and_again(lakehouse, table):
     verb = {"verb": "replay", "quarantine": True}
     for point in [*BEFORE, "staged", "audited"]:
-        killed(table, verb, point)
+        table.act(verb, pause_at=point).dies()
         sound(table, rows=40, waiting=7)
-    killed(table, verb, "published")
+    table.act(verb, pause_at="published").dies()
     sound(table, rows=46, waiting=1)
     assert table.causes()["schema_not_allowed"] == 6, "the marks are still to be made"
-    killed(table, verb, "settling")
+    table.act(verb, pause_at="settling").dies()
     sound(table, rows=46, waiting=1)
-    assert finished(table, verb)["arguments"]["moved"] == 0
+    assert table.act(verb).result()[0]["arguments"]["moved"] == 0
     assert table.ids() == list(range(46))
     assert table.holds_everything().quarantined == 1
 
 
 def test_a_replay_whose_spark_server_dies_behind_its_receipt_has_taken_place(lakehouse, table):
     """Given a server that is gone before the marks are made, then the replay tells what it moved, and the next run makes them."""
-    run = started(table, {"verb": "replay", "quarantine": True}, "published")
+    run = table.act({"verb": "replay", "quarantine": True}, pause_at="published")
     run.reaches_its_pause()
     lakehouse.kill("spark")
     run.release()
@@ -75,38 +76,38 @@ def test_a_replay_of_a_range_dies_again_and_again(lakehouse, table):
     end = table.ledger["next"]["0"]
     verb = {"verb": "replay", "partition": 0, "from_offset": 0, "to_offset": end}
     for point in [*BEFORE, "staged", "audited"]:
-        killed(table, verb, point)
+        table.act(verb, pause_at=point).dies()
         sound(table, rows=40, waiting=7)
-    killed(table, verb, "published")
+    table.act(verb, pause_at="published").dies()
     sound(table, rows=43, waiting=4)
-    killed(table, verb, "settling")
+    table.act(verb, pause_at="settling").dies()
     sound(table, rows=43, waiting=4)
     assert table.run().commits == 0, "a run has nothing to read, and carries out what is left"
     assert table.holds_everything().quarantined == 4
-    assert finished(table, verb)["arguments"]["written"] == 23
+    assert table.act(verb).result()[0]["arguments"]["written"] == 23
     assert table.holds_everything().quarantined == 4
 
 
 @pytest.mark.long  # by default a random sequence kills rollbacks
 def test_a_rollback_dies_again_and_again(lakehouse, table):
     target = table.head
-    finished(table, {"verb": "replay", "quarantine": True})
+    table.act({"verb": "replay", "quarantine": True}).result()
     table.topic.send(range(46, 60))
     table.run()
     verb = {"verb": "rollback", "snapshot": target}
     for point in BEFORE:
-        killed(table, verb, point)
+        table.act(verb, pause_at=point).dies()
         sound(table, rows=60, waiting=1)
-    killed(table, verb, "published")
+    table.act(verb, pause_at="published").dies()
     sound(table, rows=40, waiting=7)
-    killed(table, verb, "settling")
+    table.act(verb, pause_at="settling").dies()
     sound(table, rows=40, waiting=7)
-    assert finished(table, verb)["arguments"]["already_there"]
+    assert table.act(verb).result()[0]["arguments"]["already_there"]
     assert table.holds_everything(caught_up=False).quarantined == 7
     assert table.run().state == "paused"
     resume(lakehouse.lake, table.contract, Signature("ada", "a test"))
     table.run()
-    finished(table, {"verb": "replay", "quarantine": True})
+    table.act({"verb": "replay", "quarantine": True}).result()
     assert table.ids() == list(range(60))
     assert table.holds_everything().quarantined == 1
 
@@ -124,18 +125,18 @@ def test_a_backfill_dies_again_and_again(lakehouse):
     verb = {"verb": "backfill", "since": "2020-01-01T00:00:00+00:00", "until": "2040-01-01T00:00:00+00:00"}
     load, cutover = {**verb, "max_records": 30}, {**verb, "cutover": True}
     for point in ["staged", "publishing", "published"]:
-        killed(table, load, point)
+        table.act(load, pause_at=point).dies()
         sound(table, rows=20, waiting=0)
-    finished(table, load)
+    table.act(load).result()
     for point in BEFORE:
-        killed(table, cutover, point)
+        table.act(cutover, pause_at=point).dies()
         sound(table, rows=20, waiting=0)
-    killed(table, cutover, "published")
+    table.act(cutover, pause_at="published").dies()
     sound(table, rows=60, waiting=1)
-    killed(table, cutover, "dropping")
-    told = finished(table, cutover)["arguments"]
+    table.act(cutover, pause_at="dropping").dies()
+    told = table.act(cutover).result()[0]["arguments"]
     assert (told["step"], told["cutover"]["rows"]) == ("cutover", 60)
-    assert finished(table, cutover)["arguments"]["already_there"]
+    assert table.act(cutover).result()[0]["arguments"]["already_there"]
     assert table.ids() == list(range(60))
     assert table.holds_everything().quarantined == 1
 
@@ -197,9 +198,9 @@ def test_what_was_replayed_or_rolled_back_is_logged_though_its_run_died(lakehous
     monkeypatch.setattr(unlogged, "OWN_TIME", timedelta(0))
     start = table.head
     replay = {"verb": "replay", "quarantine": True}
-    killed(table, replay, "unrecorded")
+    table.act(replay, pause_at="unrecorded").dies()
     replayed = table.head
-    killed(table, {"verb": "rollback", "snapshot": start}, "unrecorded")
+    table.act({"verb": "rollback", "snapshot": start}, pause_at="unrecorded").dies()
     back = table.head
     for n in range(2):
         resume(lakehouse.lake, table.contract, Signature("ada", "a test", f"by-hand-{n}"))
@@ -230,7 +231,7 @@ def test_an_acceptance_that_died_is_logged_as_what_it_was_whoever_comes_next(lak
     topic.delete_records({0: 25})
     assert table.run().state == "offsets_expired"
     before = table.head
-    killed(table, {"verb": "accept", "what": "record-gap"}, "unrecorded")
+    table.act({"verb": "accept", "what": "record-gap"}, pause_at="unrecorded").dies()
     table.run()
     bob = Signature("bob", "bob's reason", "bob's run")
     told = accept(lakehouse.lake, table.contract, "record-gap", bob)
@@ -246,7 +247,7 @@ def test_an_acceptance_that_died_is_logged_as_what_it_was_whoever_comes_next(lak
 
 def dies_and_is_repeated(table, act):
     """The repetition tells of the run that died; what is done and logged is refused."""
-    killed(table, act, "unrecorded")
+    table.act(act, pause_at="unrecorded").dies()
     lake, contract = table.lakehouse.lake, table.contract
     assert change(lake, contract, "again", **act)["run_id"].startswith("headless-")
     with pytest.raises(Refused):
@@ -263,7 +264,7 @@ def test_an_ingest_that_meets_a_rollback_loses_or_is_undone(lakehouse, table, fi
     table.topic.send_raw([(None, b"poison", 1)])
     ingest = table.start(pause_at="publishing")
     ingest.reaches_its_pause()
-    back = started(table, {"verb": "rollback", "snapshot": target}, "publishing")
+    back = table.act({"verb": "rollback", "snapshot": target}, pause_at="publishing")
     back.reaches_its_pause()
     (ingest if first == "ingest" else back).release()
     (ingest if first == "ingest" else back).result()
@@ -272,7 +273,7 @@ def test_an_ingest_that_meets_a_rollback_loses_or_is_undone(lakehouse, table, fi
     sound(table, rows=40, waiting=7)
     resume(lakehouse.lake, table.contract, Signature("ada", "a test"))
     table.run()
-    finished(table, {"verb": "replay", "quarantine": True})
+    table.act({"verb": "replay", "quarantine": True}).result()
     assert table.ids() == list(range(70))
     assert table.holds_everything().quarantined == 2
 
@@ -280,37 +281,14 @@ def test_an_ingest_that_meets_a_rollback_loses_or_is_undone(lakehouse, table, fi
 def test_two_replays_and_an_ingest_at_once_move_each_record_once(lakehouse, table):
     table.topic.send(range(46, 60))
     verb = {"verb": "replay", "quarantine": True}
-    runs = [
-        started(table, verb, "publishing"),
-        started(table, verb, "publishing"),
-        table.start(pause_at="publishing"),
-    ]
-    for run in runs:
-        run.reaches_its_pause()
-    for run in runs:
-        run.release()
+    replays = (table.act(verb, pause_at="publishing") for _ in range(2))
+    runs = at_once([*replays, table.start(pause_at="publishing")])
     moved = [run.result()[0] for run in runs[:2]]
     assert sorted(each["arguments"]["moved"] for each in moved) == [0, 6]
     assert runs[2].result()[0]["error"] is None
     table.run()
     assert table.ids() == list(range(60))
     assert table.holds_everything().quarantined == 1
-
-
-def started(table, verb, point=None):
-    from lakehouse import Run  # noqa: PLC0415 - the fixture of the same name
-
-    return Run.start(table.lakehouse, [table.name, json.dumps(verb)], pause_at=point)
-
-
-def killed(table, verb, point):
-    run = started(table, verb, point)
-    run.reaches_its_pause()
-    run.kill()
-
-
-def finished(table, verb):
-    return started(table, verb).result()[0]
 
 
 def sound(table, *, rows, waiting):

@@ -1,10 +1,7 @@
 """Rule: changes and approvals may die between any two of their commits; repeated, each is made once, and told once."""
 
-import json
-
 import pytest
 from headless import change
-from lakehouse import Run
 from topics import ORDER, order
 
 from tidemark.domain.errors import Refused
@@ -34,16 +31,7 @@ def logged(table, verb):
 
 def die(table, *points):
     for point in points:
-        _die(table.start(pause_at=point))
-
-
-def killed(table, verb, point):
-    _die(Run.start(table.lakehouse, [table.name, json.dumps(verb)], pause_at=point))
-
-
-def _die(run):
-    run.reaches_its_pause()
-    run.kill()
+        table.start(pause_at=point).dies()
 
 
 @pytest.mark.long
@@ -71,9 +59,9 @@ def test_an_approval_dies_amid_its_changes_and_the_same_one_ends_them(lakehouse)
     topic.send_raw([(b"k", topic.encode({**order(1), "note": "n", "tag": "t"}), 0)])
     lake, contract = lakehouse.lake, table.contract
     verb = {"verb": "approve", "plan": evolve_now(lake, contract, "look").plan.id}
-    killed(table, verb, "altering")
+    table.act(verb, pause_at="altering").dies()
     assert (table.run().state, table.ids()) == ("schema_review", [0])
-    killed(table, verb, "altered")
+    table.act(verb, pause_at="altered").dies()
     assert change(lake, contract, "again", **verb)["arguments"]["plan"] == verb["plan"]
     assert (table.run().state, table.ids()) == ("fresh", [0, 1])
     assert told(table) == [("ada", ["note", "tag"])]
@@ -92,9 +80,9 @@ def test_a_rename_dies_before_and_after_it_and_is_told_and_logged_once(lakehouse
     (lakehouse.contracts / f"{new.name}.yaml").rename(lakehouse.contracts / f"{old.name}.yaml")
     lake = lakehouse.open_lake()
     verb = {"verb": "approve", "plan": evolve_now(lake, new.contract, "look").plan.id}
-    killed(new, verb, "renaming")
+    new.act(verb, pause_at="renaming").dies()
     assert lakehouse.catalog.table_exists(old.name)
-    killed(new, verb, "renamed")
+    new.act(verb, pause_at="renamed").dies()
     assert change(lake, new.contract, "again", **verb)["arguments"]["plan"] == verb["plan"]
     assert told(new) == [("ada", [""])]
     assert logged(new, "approve") == 1
@@ -116,7 +104,7 @@ def test_an_accepted_flood_dies_at_every_line_and_lets_this_batch_through_alone(
     assert table.run().state == "quarantine_flood"
     lake, contract = lakehouse.lake, table.contract
     verb = {"verb": "accept", "what": "quarantine-batch"}
-    killed(table, verb, "unrecorded")
+    table.act(verb, pause_at="unrecorded").dies()
     topic.send(range(30, 40))  # behind the batch that was accepted
     topic.send_raw([(None, b"poison", 0)] * 10)
     die(table, "staged", "quarantined")

@@ -2,7 +2,6 @@
 
 import struct
 import uuid
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -40,13 +39,6 @@ from tidemark.engine.decode.records import CAUSE, FATE, decode
 
 NAN, INF = float("nan"), float("inf")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture(scope="module")
-def spark(stack: dict[str, Any]) -> Iterator[SparkSession]:
-    session = SparkSession.builder.remote(stack["spark"]["remote"]).create()
-    yield session
-    session.stop()
 
 
 def logical(kind: str, name: str, **attributes: Any) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Debezium's records through the real Spark: each type exactly, each op its fate, keys where a row needs one."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -54,11 +53,9 @@ KEY_SCHEMA = {
 
 
 @pytest.fixture(scope="module")
-def spark(stack: dict[str, Any]) -> Iterator[SparkSession]:
-    session = SparkSession.builder.remote(stack["spark"]["remote"]).create()
-    session.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
-    yield session
-    session.stop()
+def spark(spark: SparkSession) -> SparkSession:
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    return spark
 
 
 def key_of(number: int) -> bytes:

@@ -1,7 +1,6 @@
 """What cannot be decoded is quarantined with its cause, and the explanation says where and why."""
 
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,13 +25,6 @@ def keyed(key: Any) -> dict[str, Any]:
     """A map of this key to nothing."""
     pair = record(("key", key), ("value", "null"), name="Pair")
     return {"type": "array", "items": pair, "logicalType": "map"}
-
-
-@pytest.fixture(scope="module")
-def spark(stack: dict[str, Any]) -> Iterator[SparkSession]:
-    session = SparkSession.builder.remote(stack["spark"]["remote"]).create()
-    yield session
-    session.stop()
 
 
 def octets(content: bytes) -> bytes:

@@ -1,6 +1,5 @@
 """Schemaless JSON through the real Spark: columns, fates and causes, evaluated once, kept by Iceberg."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -61,13 +60,6 @@ EXPECTED = {
     ],
     "_extra": '{"later":{"deep":[0.10]}}',
 }
-
-
-@pytest.fixture(scope="module")
-def spark(stack: dict[str, Any]) -> Iterator[SparkSession]:
-    session = SparkSession.builder.remote(stack["spark"]["remote"]).create()
-    yield session
-    session.stop()
 
 
 def decoding_of(fields: dict[str, str] | None) -> Decoding:

@@ -23,7 +23,7 @@ from tidemark.domain.columns.types import (
 )
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_columns, upsert_table_of
-from tidemark.engine.access.spark import checkpointed, connect
+from tidemark.engine.access.spark import checkpointed
 from tidemark.engine.decode.unavailable_values import is_unknown, may_be_unknown
 from tidemark.engine.merge.event import DELETE, KEY, KIND, NEW, ORIGIN, ROW, STORED
 from tidemark.engine.merge.rows import events, reduced, remembered, to_remember
@@ -42,14 +42,6 @@ COLUMNS = Struct(
     )
 )
 LOGS = 150
-
-
-@pytest.fixture(scope="module")
-def spark(stack):
-    session = connect(stack["spark"]["remote"])
-    session.conf.set("spark.sql.session.timeZone", "UTC")
-    yield session
-    session.stop()
 
 
 def row_of(log, event):

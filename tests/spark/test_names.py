@@ -1,6 +1,5 @@
 """Which names of columns Spark and Iceberg refuse, and where: what the rules of names rest on."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,12 +13,10 @@ TABLE = "named.t"
 
 
 @pytest.fixture(scope="module")
-def spark(stack: dict[str, Any]) -> Iterator[SparkSession]:
-    session = SparkSession.builder.remote(stack["spark"]["remote"]).create()
-    session.sql(f"USE {stack['catalog']['name']}")
-    session.sql("CREATE NAMESPACE IF NOT EXISTS named")
-    yield session
-    session.stop()
+def spark(spark: SparkSession, stack: dict[str, Any]) -> SparkSession:
+    spark.sql(f"USE {stack['catalog']['name']}")
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS named")
+    return spark
 
 
 def written(spark: SparkSession, columns: str, values: str) -> list[dict[str, Any]]:

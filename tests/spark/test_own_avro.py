@@ -1,6 +1,5 @@
 """The Avro decoder in `tidemark/jvm` beside Spark's own `from_avro`: the same answer to whatever comes."""
 
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -43,13 +42,6 @@ EVERY_TYPE = record(
         {"type": "map", "values": {"type": "record", "name": "P", "fields": [{"name": "x", "type": "long"}]}},
     ),
 )
-
-
-@pytest.fixture(scope="module")
-def spark(stack: dict[str, Any]) -> Iterator[SparkSession]:
-    session = SparkSession.builder.remote(stack["spark"]["remote"]).create()
-    yield session
-    session.stop()
 
 
 def told_apart(spark: SparkSession, schema: dict[str, Any], values: list[bytes]) -> list[str]:

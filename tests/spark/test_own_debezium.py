@@ -1,6 +1,5 @@
 """Debezium's JSON in `tidemark/jvm` beside the Python decoder: the same rows and keys, skipped and refused alike."""
 
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -14,13 +13,6 @@ from tidemark.domain.formats.debezium import document_columns, json_documents
 from tidemark.domain.formats.json_columns import JsonDocuments, columns
 from tidemark.domain.formats.json_nodes import Leaf, Object, Property
 from tidemark.engine.decode.on_server import NAME, name_of
-
-
-@pytest.fixture(scope="module")
-def spark(stack: dict[str, Any]) -> Iterator[SparkSession]:
-    session = SparkSession.builder.remote(stack["spark"]["remote"]).create()
-    yield session
-    session.stop()
 
 
 def values_of(kind: str, seed: int) -> list[tuple[int, bytes]]:

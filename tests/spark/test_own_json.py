@@ -1,7 +1,6 @@
 """The JSON decoder in `tidemark/jvm` beside the Python one: the same cause, the same row, whatever comes."""
 
 import json
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -31,13 +30,6 @@ LEAVES = {
     "at": Leaf("timestamptz"),
     "any": Leaf("text"),
 }
-
-
-@pytest.fixture(scope="module")
-def spark(stack: dict[str, Any]) -> Iterator[SparkSession]:
-    session = SparkSession.builder.remote(stack["spark"]["remote"]).create()
-    yield session
-    session.stop()
 
 
 def differences(spark: SparkSession, root: Any, values: list[bytes | None]) -> Any:

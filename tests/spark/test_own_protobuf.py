@@ -1,7 +1,7 @@
 """The Protobuf decoder in `tidemark/jvm` beside the Python one: the same cause or row for whatever comes."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import permutations
 from random import Random
 from typing import Any
@@ -98,13 +98,6 @@ enum Color { BLUE = 5; RED = 1; MINUS = -3; }
 enum Shade { DARK = 0; LIGHT = 1; }
 extend M { optional int32 more = 100; }
 """
-
-
-@pytest.fixture(scope="module")
-def spark(stack: dict[str, Any]) -> Iterator[SparkSession]:
-    session = SparkSession.builder.remote(stack["spark"]["remote"]).create()
-    yield session
-    session.stop()
 
 
 def schema_of(text: str, name: str | None = None, **how: bool) -> ProtobufMessage:

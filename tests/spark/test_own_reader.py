@@ -1,7 +1,7 @@
 """The Kafka reader in `tidemark/jvm` beside Spark's own, which reads where records may be lost: the same rows."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,9 @@ FAR = 253_402_300_800_000 + 7
 
 
 @pytest.fixture(scope="module")
-def spark(stack: dict[str, Any]) -> Iterator[SparkSession]:
-    session = SparkSession.builder.remote(stack["spark"]["remote"]).create()
-    session.conf.set("spark.sql.sources.useV1SourceList", "")
-    yield session
-    session.stop()
+def spark(spark: SparkSession) -> SparkSession:
+    spark.conf.set("spark.sql.sources.useV1SourceList", "")
+    return spark
 
 
 @pytest.fixture(scope="module")

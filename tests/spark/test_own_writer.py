@@ -70,11 +70,9 @@ LEFT_TO_ICEBERG = {"write.parquet.bloom-filter-enabled.column.small": "true"}
 
 
 @pytest.fixture(scope="module")
-def spark(stack: dict[str, Any]) -> Iterator[SparkSession]:
-    session = SparkSession.builder.remote(stack["spark"]["remote"]).create()
-    session.sql("CREATE NAMESPACE IF NOT EXISTS lake.writers")
-    yield session
-    session.stop()
+def spark(spark: SparkSession) -> SparkSession:
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.writers")
+    return spark
 
 
 @pytest.fixture(scope="module")

@@ -1,20 +1,10 @@
 """Rule: Spark brings the places of a window, or beyond the ledger, to the client, and of no others."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 from pyspark.sql import SparkSession
 
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.verify.marks import FEW, beyond, inside
-
-
-@pytest.fixture(scope="module")
-def spark(stack: dict[str, Any]) -> Iterator[SparkSession]:
-    session = SparkSession.builder.remote(stack["spark"]["remote"]).create()
-    yield session
-    session.stop()
 
 
 @pytest.mark.parametrize("partitions", [2, FEW + 2])

@@ -3,7 +3,6 @@
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
-import pytest
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 from pyspark.sql.types import StructType
 
@@ -25,7 +24,6 @@ from tidemark.domain.columns.types import (
 )  # fmt: skip
 from tidemark.domain.config.quality import QualityRule
 from tidemark.domain.ledger.quality_results import Rules
-from tidemark.engine.access.spark import connect
 from tidemark.engine.decode.quality_rows import BROKEN, judged
 from tidemark.engine.ingest.quality_stage import validate
 
@@ -71,13 +69,6 @@ CASES = [
     ({"sql": "cast(text as int) > 1", "name": "number"}, "text", ["2", None], ["two", "1"]),
     ({"sql": "map_keys(tags)[0] = 'a'", "name": "first"}, "tags", [{"a": "1"}], [{}, {"b": "1"}]),
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def spark(stack):
-    session = connect(stack["spark"]["remote"])
-    yield session
-    session.stop()
 
 
 def rows_of(spark, values):

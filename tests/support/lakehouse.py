@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -128,6 +128,10 @@ class Table:
         """The same in a process of its own."""
         return Run.start(self.lakehouse, [self.name], pause_at=pause_at, command=command)
 
+    def act(self, verb: Mapping[str, Any], *, pause_at: str | None = None) -> "Run":
+        """What an operator asks for, as `headless.change` takes it, in a process of its own."""
+        return Run.start(self.lakehouse, [self.name, json.dumps(verb)], pause_at=pause_at)
+
     def iceberg(self) -> IcebergTable:
         return self.lakehouse.catalog.load_table(self.name)
 
@@ -155,6 +159,11 @@ class Table:
     def ids(self) -> list[int]:
         """The column `id` as PyIceberg reads it, sorted."""
         return sorted(self.iceberg().scan(selected_fields=("id",)).to_arrow()["id"].to_pylist())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows by `id` as PyIceberg reads them, without `_kafka`."""
+        found = self.iceberg().scan().to_arrow().sort_by("id").to_pylist()
+        return [{name: row[name] for name in row if name != "_kafka"} for row in found]
 
     def causes(self) -> dict[str, int]:
         """Unresolved quarantine rows by cause."""
@@ -227,6 +236,11 @@ class Run:
         self.process.kill()
         self.process.communicate()
 
+    def dies(self) -> None:
+        """SIGKILL at its pause point."""
+        self.reaches_its_pause()
+        self.kill()
+
     def release(self) -> None:
         """Let a paused run go on."""
         self.marker.unlink()
@@ -249,6 +263,16 @@ class Run:
     def _last_words(self) -> str:
         """What it said so far: its log, and what it printed when it had ended."""
         return self.log.read_text(encoding="utf-8")[-2000:] + self.process.printed()[-2000:]
+
+
+def at_once(runs: Iterable[Run]) -> list[Run]:
+    """Runs of which none goes on before each has reached its pause point."""
+    started = list(runs)
+    for run in started:
+        run.reaches_its_pause()
+    for run in started:
+        run.release()
+    return started
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:

@@ -32,11 +32,6 @@ def send(topic, *values):
     topic.send_raw((b"k", value, 0) for value in values)
 
 
-def rows(table):
-    found = table.iceberg().scan().to_arrow().sort_by("id").to_pylist()
-    return [{name: row[name] for name in row if name != "_kafka"} for row in found]
-
-
 def test_the_newest_version_is_followed_and_a_batch_of_something_else_stops_the_table(lakehouse, topic):
     """Given bare Avro, when a version is added, then the table grows and decoding follows; then nothing decodes."""
     table = lakehouse.table(topic, value={"schema": "by_latest_schema"})
@@ -55,7 +50,7 @@ def test_the_newest_version_is_followed_and_a_batch_of_something_else_stops_the_
     second = topic.register(SECOND)
     send(topic, encoded(SECOND, {"id": 99, "note": "x"}))
     assert table.run().rows.written == 1
-    assert rows(table)[-2:] == [{"id": 98, "note": None}, {"id": 99, "note": "x"}]
+    assert table.rows()[-2:] == [{"id": 98, "note": None}, {"id": 99, "note": "x"}]
     ids = table.iceberg().scan(selected_fields=("_kafka",)).to_arrow()["_kafka"].to_pylist()
     assert {kafka["schema_id"] for kafka in ids} == {first, second}
     table.holds_everything()
@@ -78,7 +73,7 @@ def test_a_pinned_version_stays_and_must_exist(lakehouse, topic):
     assert "has no version 7: there are 1, 2" in wrong.error["message"]
     table = lakehouse.table(topic, value={"schema": "pinned", "version": 1})
     assert table.run().rows.written == 3
-    assert rows(table) == [{"id": 0}, {"id": 1}, {"id": 2}]
+    assert table.rows() == [{"id": 0}, {"id": 1}, {"id": 2}]
 
 
 def test_a_protobuf_message_without_index_is_the_one_that_the_contract_names(lakehouse, topic):
@@ -94,7 +89,7 @@ def test_a_protobuf_message_without_index_is_the_one_that_the_contract_names(lak
         topic, value={"schema": "by_latest_schema", "message": "shop.Order"}, quarantine={"fail": 0.1}
     )
     assert table.run().rows[:3] == (13, 12, 1)
-    assert rows(table)[0] == {"id": 1, "note": "x"}
+    assert table.rows()[0] == {"id": 1, "note": "x"}
     assert table.causes() == {"invalid_against_schema": 1}
 
 
@@ -103,7 +98,7 @@ def test_a_json_document_without_header_is_held_to_its_schema(lakehouse, topic):
     send(topic, b'{"id": 1}', b'{"id": 2, "more": [1.50]}', b'{"no": 1}')
     table = lakehouse.table(topic, value={"schema": "by_latest_schema"}, quarantine={"fail": 0.5})
     assert table.run().rows[:3] == (3, 2, 1)
-    assert rows(table) == [{"id": 1, "_extra": None}, {"id": 2, "_extra": '{"more":[1.50]}'}]
+    assert table.rows() == [{"id": 1, "_extra": None}, {"id": 2, "_extra": '{"more":[1.50]}'}]
     assert table.causes() == {"invalid_against_schema": 1}
 
 
@@ -165,8 +160,8 @@ def test_one_table_follows_the_newest_version_and_another_stays_with_its_own(lak
     topic.register(second, kind)
     send(topic, new)
     assert (latest.run().rows.written, pinned.run().error) == (1, None)
-    assert [(row["id"], row["more"]) for row in rows(latest)] in ([(1, 0), (2, 5)], [(1, None), (2, 5)])
-    assert [row["id"] for row in rows(pinned)] == [1]
+    assert [(row["id"], row["more"]) for row in latest.rows()] in ([(1, 0), (2, 5)], [(1, None), (2, 5)])
+    assert [row["id"] for row in pinned.rows()] == [1]
     assert pinned.causes() == {"invalid_against_schema": 1}
 
 
@@ -181,5 +176,5 @@ def test_subjects_named_by_record_or_by_topic_and_record_are_followed(lakehouse)
             known = lakehouse.cluster.register(subject, schema)
             send(topic, b"\x00" + known.to_bytes(4, "big") + encoded(schema, value))
         assert table.run().rows.written == 2
-        assert rows(table) == [{"id": 1, "note": ""}, {"id": 2, "note": "x"}]
+        assert table.rows() == [{"id": 1, "note": ""}, {"id": 2, "note": "x"}]
         assert lakehouse.lake.registry("main").versions(f"{topic.name}-value") == ()

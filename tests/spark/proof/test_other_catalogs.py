@@ -163,9 +163,7 @@ def test_a_run_dies_or_the_catalog_and_the_next_run_goes_on(lakehouse, server, m
     topic.send(range(10))
     assert table.run().state == "fresh"
     topic.send(range(10, 20))
-    run = table.start(pause_at="publishing")
-    run.reaches_its_pause()
-    run.kill()
+    table.start(pause_at="publishing").dies()
     assert table.ids() == list(range(10))
     assert table.run().state == "fresh"
     assert table.ids() == list(range(20))

@@ -117,13 +117,9 @@ def test_a_merge_killed_at_any_point_is_continued_exactly(lakehouse, format_vers
     made.append.run()
     points = ["planned", "branched", "remembered", "merged", "staged", "audited", "receipted", "publishing"]
     for point in points:
-        run = Run.start(lakehouse, [made.name], pause_at=point)
-        run.reaches_its_pause()
-        run.kill()
+        Run.start(lakehouse, [made.name], pause_at=point).dies()
         assert made.rows() == dict.fromkeys(range(6), "a"), point
-    run = Run.start(lakehouse, [made.name], pause_at="published")
-    run.reaches_its_pause()
-    run.kill()
+    Run.start(lakehouse, [made.name], pause_at="published").dies()
     expected = {0: "b", 9: "n", **dict.fromkeys(range(2, 6), "a")}
     assert made.rows() == expected
     made.merge()
