@@ -1,5 +1,6 @@
 """A scratch configuration, a fake lake that answers as services would, and Definitions made of both."""
 
+import shutil
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -170,9 +171,20 @@ def defs(where, resource):
     return build_defs({"lake": resource}, where)
 
 
+@pytest.fixture(scope="session")
+def new_instance(tmp_path_factory):
+    """The folder of an instance that knows nothing yet: to make its databases takes longer than most tests."""
+    folder = tmp_path_factory.mktemp("dagster")
+    with dg.instance_for_test(temp_dir=str(folder)) as made:
+        assert not [*made.get_runs(), *made.all_asset_keys(), *made.all_instigator_state()]
+    return folder
+
+
 @pytest.fixture
-def instance():
-    with dg.instance_for_test() as made:
+def instance(new_instance, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dagster")
+    shutil.copytree(new_instance, folder, dirs_exist_ok=True)
+    with dg.instance_for_test(temp_dir=str(folder)) as made:
         yield made
 
 
