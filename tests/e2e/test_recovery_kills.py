@@ -41,7 +41,7 @@ def table(lakehouse):
 
 def test_a_replay_of_the_quarantine_dies_again_and_again(lakehouse, table):
     verb = {"verb": "replay", "quarantine": True}
-    for point in [*BEFORE, "staged", "audited"]:
+    for point in ("branched", "staged", "publishing"):
         table.act(verb, pause_at=point).dies()
         sound(table, rows=40, waiting=7)
     table.act(verb, pause_at="published").dies()

@@ -87,7 +87,9 @@ def test_a_record_from_beyond_year_9999_is_told_planned_replayed_compacted_and_r
     assert time_of(0) == ("deleted", FAR)
 
 
-@pytest.mark.parametrize("transform", ["hour", "day", pytest.param("month", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "transform", ["hour", *(pytest.param(each, marks=pytest.mark.long) for each in ("day", "month"))]
+)
 def test_partitions_at_the_ends_of_time_are_compacted_like_any_other(lakehouse, monkeypatch, transform):
     """Given rows that are valid for ever, also in hours that Iceberg counts round, when maintained, then every partition is one file."""
     monkeypatch.setattr(compaction, "HOT_FACTOR", 1)

@@ -43,7 +43,13 @@ FORMATS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param(each, marks=[pytest.mark.long] if f"{each} with more" in FORMATS else [])
+        for each in FORMATS
+    ],
+)
 def test_a_tombstone_is_a_row_with_the_columns_of_its_key(lakehouse, form):
     """Given rows, tombstones and a key that does not decode, then each is in its place, read by PyIceberg and Spark."""
     kind, schema, encode = FORMATS[form]

@@ -66,7 +66,7 @@ def test_the_partition_field_of_a_table_that_has_the_column_gives_way(lakehouse,
     assert partitions(lakehouse, later.name) == {("at_day_", "day")}
 
 
-@pytest.mark.parametrize("format_version", [2, 3])
+@pytest.mark.parametrize("format_version", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_a_field_that_comes_later_and_is_called_as_a_partition_stops_the_table(
     lakehouse, topic, format_version
 ):

@@ -184,12 +184,12 @@ def test_a_replay_leaves_in_the_quarantine_what_a_blocking_rule_holds_back(lakeh
     made = lakehouse.table(topic, quality=[priced, once])
     head = made.head
     with pytest.raises(Refused, match="unique_id") as refused:
-        replay_quarantine(lakehouse.open_lake(), made.contract, Selection(), ADA)
+        replay_quarantine(lakehouse.lake, made.contract, Selection(), ADA)
     assert "--cause" in refused.value.next_step
     assert "accept" not in refused.value.next_step
     assert (made.head, made.branches) == (head, set())
     made = lakehouse.table(topic, quality=[priced])
-    told = replay_quarantine(lakehouse.open_lake(), made.contract, Selection(), ADA).arguments
+    told = replay_quarantine(lakehouse.lake, made.contract, Selection(), ADA).arguments
     assert (told["moved"], told["stays"]) == (2, {"quality:not_three": 1})
     assert made.ids() == [0, 1, 2, *range(4, 10), 9, 10]
     made.holds_everything()
@@ -216,7 +216,7 @@ def test_a_replay_that_ends_between_two_of_its_commits_says_what_it_has_moved(la
     [row] = log.collect()
     assert (row["after_snapshot"], json.loads(row["arguments"])["moved"]) == (made.head, 1)
     lenient = lakehouse.table(topic, quarantine={"fail": 0.5})
-    told = replay_quarantine(lakehouse.open_lake(), lenient.contract, Selection(), ADA).arguments
+    told = replay_quarantine(lakehouse.lake, lenient.contract, Selection(), ADA).arguments
     assert (told["moved"], told["stays"]) == (1, {"no_magic_byte": 1})
 
 
@@ -229,14 +229,14 @@ def test_a_range_replay_is_held_back_by_a_blocking_rule_of_the_whole_table_and_b
     lakehouse.table(topic).run()
     once = {"check": "unique", "column": "id"}
     made = lakehouse.table(topic, quality=[{**once, "within": "table"}])
-    head = made.head
+    lake, head = lakehouse.lake, made.head
     for first, upto in ((3, 4), (10, 11), (0, 11)):
         with pytest.raises(Refused, match="unique_id"):
-            replay_range(lakehouse.open_lake(), made.contract, 0, first, upto, ADA)
+            replay_range(lake, made.contract, 0, first, upto, ADA)
     assert (made.head, made.branches) == (head, set())
-    assert replay_range(lakehouse.open_lake(), made.contract, 0, 4, 10, ADA).arguments["written"] == 6
+    assert replay_range(lake, made.contract, 0, 4, 10, ADA).arguments["written"] == 6
     made = lakehouse.table(topic, quality=[once])
-    assert replay_range(lakehouse.open_lake(), made.contract, 0, 0, 11, ADA).arguments["written"] == 11
+    assert replay_range(lake, made.contract, 0, 0, 11, ADA).arguments["written"] == 11
 
 
 def test_what_a_dead_attempt_left_in_the_quarantine_beside_a_row_goes_before_a_replay_takes_the_last_place(
@@ -275,22 +275,17 @@ def test_what_cannot_be_replayed_is_refused_by_name(lakehouse, table):
     assert table.branches == set()
 
 
-@pytest.mark.parametrize(
-    ("selection", "why"),
-    [
+def test_a_selection_of_the_quarantine_that_nothing_can_be_is_refused(lakehouse, table):
+    """Given slips of the pen, then each is named with what there is; a cause that nothing has at the moment is none."""
+    for selection, why in (
         (Selection("no_magic_bite"), "no record of .* as no_magic_bite; did you mean no_magic_byte"),
         (Selection("quality:gone"), "no record of .* as quality:gone"),
         (Selection(partition=99), "has read partitions \\[0, 1\\] of .*, not 99"),
         (Selection(partition=0, first=5, upto=3), "0 <= a < b"),
-    ],
-)
-def test_a_selection_of_the_quarantine_that_nothing_can_be_is_refused(lakehouse, table, selection, why):
-    with pytest.raises(Refused, match=why) as found:
-        replay_quarantine(lakehouse.lake, table.contract, selection, ADA)
-    assert found.value.next_step
-
-
-def test_a_cause_that_nothing_has_at_the_moment_is_no_slip(lakehouse, table):
+    ):
+        with pytest.raises(Refused, match=why) as found:
+            replay_quarantine(lakehouse.lake, table.contract, selection, ADA)
+        assert found.value.next_step
     done = replay_quarantine(lakehouse.lake, table.contract, Selection("null_key"), ADA)
     assert done.arguments["moved"] == 0
 

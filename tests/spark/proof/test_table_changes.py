@@ -201,7 +201,7 @@ def test_a_table_that_somebody_wrote_anew_is_not_loaded_a_second_time(lakehouse)
     assert sorted(epochs.field("epoch").to_pylist()) == [0] * 5 + [1] * 5
 
 
-@pytest.mark.parametrize("format_version", [2, 3])
+@pytest.mark.parametrize("format_version", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_a_table_replaced_by_an_empty_one_is_loaded_again_once_that_is_accepted(lakehouse, format_version):
     topic = lakehouse.cluster.topic("replaced")
     topic.send(range(5))

@@ -54,7 +54,8 @@ def kafka(offset, *, tombstone=False):
 
 
 @pytest.mark.parametrize(
-    ("deletes", "envelope"), [("soft", "none"), ("hard", "debezium_flat"), ("hard", "none")]
+    ("deletes", "envelope"),
+    [("soft", "none"), ("hard", "debezium_flat"), pytest.param("hard", "none", marks=pytest.mark.long)],
 )
 def test_a_merge_after_new_and_wider_columns_knows_the_rows_of_before(lakehouse, deletes, envelope):
     """Given stored rows, when the append table gets columns and wider types and one of the rows is deleted,

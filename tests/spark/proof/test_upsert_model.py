@@ -146,7 +146,7 @@ def test_the_table_is_the_map_after_every_merge(lakehouse, monkeypatch, format_v
 @pytest.mark.parametrize(
     ("order", "deletes"),
     [
-        (["ts"], "hard"),
+        pytest.param(["ts"], "hard", marks=pytest.mark.long),
         pytest.param(["ts", "_kafka.timestamp"], "soft", marks=pytest.mark.long),
         pytest.param(["ts", "_kafka.timestamp"], "hard", marks=pytest.mark.long),
         pytest.param(["ts"], "soft", marks=pytest.mark.long),

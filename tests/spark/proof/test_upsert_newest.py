@@ -81,12 +81,12 @@ def merged(log):
 
 
 def test_places_tell_what_all_events_tell(lakehouse, monkeypatch, taken):
-    """Given two tables of one log, a first merge, more over what is stored, and a new epoch."""
+    """Given two tables of one log, a first merge, and more over what is stored, of a new epoch."""
     log = Log(random.Random(seed()))
     by_place, by_events = made(lakehouse), made(lakehouse, partition_by=["part"])
     counts = []
-    for turn in range(3):
-        if turn == 2:
+    for turn in range(2):
+        if turn:
             log.recreated()
         fresh = log.more(300)
         for table, many in ((by_place, 1), (by_events, 10**9)):
@@ -95,10 +95,10 @@ def test_places_tell_what_all_events_tell(lakehouse, monkeypatch, taken):
             counts.append(merged(table))
             assert rows(lakehouse, table) == log.expected()
         assert counts[-1] == counts[-2]
-    assert taken == [True, False] * 3
+    assert taken == [True, False] * 2
 
 
-@pytest.mark.parametrize("before", [0, 100])
+@pytest.mark.parametrize("before", [pytest.param(0, marks=pytest.mark.long), 100])
 def test_a_record_that_lies_twice_in_the_append_table_is_one_row(lakehouse, monkeypatch, taken, before):
     """Given someone who has written all rows again, when they are merged, alone or over stored rows."""
     monkeypatch.setattr(newest, "MANY", 1)
@@ -115,7 +115,13 @@ def test_a_record_that_lies_twice_in_the_append_table_is_one_row(lakehouse, monk
 
 
 @pytest.mark.parametrize(
-    "upsert", [{"deletes": "soft"}, {"order_by": ["v"]}, {"order_by": ["_kafka.timestamp"]}], ids=str
+    "upsert",
+    [
+        {"deletes": "soft"},
+        {"order_by": ["v"]},
+        pytest.param({"order_by": ["_kafka.timestamp"]}, marks=pytest.mark.long),
+    ],
+    ids=str,
 )
 def test_where_older_events_are_asked_for_places_do_not_tell(lakehouse, monkeypatch, taken, upsert):
     monkeypatch.setattr(newest, "MANY", 1)
