@@ -3,6 +3,7 @@
 import json
 import shutil
 import time
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
@@ -289,12 +290,14 @@ def test_merges_marts_and_maintenance_are_told_as_what_they_are(sample, instance
     """Given one run of each kind, then each is an activity of its kind, from its real inputs to its table."""
     monkeypatch.setattr(assets.lane_run, "run_tables", done)
     monkeypatch.setattr(assets.marts_run, "build", done)
-    gains = lambda _lake, contract, kinds: [Gain(contract.table, kinds[0], acted=True, reason="", numbers={})]  # noqa: E731
-    monkeypatch.setattr(assets.maintenance_run, "maintain", gains)
+    gain = partial(Gain, acted=True, reason="", numbers={})
+    monkeypatch.setattr(
+        assets.maintenance_run, "maintain", lambda _lake, c, kinds, **_: [gain(c.table, *kinds)]
+    )
     monkeypatch.setattr(
         assets.maintenance_run,
         "reconciled",
-        lambda _lake, contract: {
+        lambda _lake, contract, *_: {
             "asset_key": table_key(contract.table),
             "check_name": "kafka_reconciliation",
             "passed": True,
