@@ -39,9 +39,9 @@ class Backfill(Verb):
 @dg.op
 def backfill_table(context: dg.OpExecutionContext, config: Backfill, lake: LakeResource) -> None:
     """Load history into a shadow of the table, compare it window by window, publish it in one commit or drop it."""
-    from tidemark.engine.operate.backfill import backfill  # noqa: PLC0415 - only a step pays for the engine's imports
-    from tidemark.engine.operate.backfill_pace import Pace  # noqa: PLC0415
-    from tidemark.engine.operate.backfill_plan import Asked  # noqa: PLC0415
+    from tidemark.engine.operate.backfill.act import backfill  # noqa: PLC0415 - only a step pays for the engine's imports
+    from tidemark.engine.operate.backfill.pace import Pace  # noqa: PLC0415
+    from tidemark.engine.operate.backfill.plan import Asked  # noqa: PLC0415
 
     def say(text: str) -> None:
         context.log.info(text)

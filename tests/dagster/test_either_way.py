@@ -12,8 +12,9 @@ from tidemark.cli import change
 from tidemark.cli.main import app
 from tidemark.engine.drill import drill
 from tidemark.engine.maintain import maintain
-from tidemark.engine.operate import accept_upsert, approve, backfill, pause, replay, rollback
-from tidemark.engine.operate.backfill_plan import Asked
+from tidemark.engine.operate import accept_upsert, approve, pause, replay, rollback
+from tidemark.engine.operate.backfill import act as backfill
+from tidemark.engine.operate.backfill.plan import Asked
 from tidemark.engine.table.operations import Operation, Signature
 
 ENGINE = {

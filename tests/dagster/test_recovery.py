@@ -11,9 +11,9 @@ from jobs.recovery import downstream, moment_of
 from orchestration.definitions import build_defs
 from tidemark.engine.config.configuration import Places
 from tidemark.engine.drill import drill as drill_module
-from tidemark.engine.operate import backfill as backfill_module
 from tidemark.engine.operate import replay as replay_module
 from tidemark.engine.operate import rollback as rollback_module
+from tidemark.engine.operate.backfill import act as backfill_module
 from tidemark.engine.table.operations import Operation
 
 

@@ -7,7 +7,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidemark.domain.columns.names import METADATA_COLUMNS
-from tidemark.engine.operate.backfill_source import time_of
+from tidemark.engine.operate.backfill.source import time_of
 
 TABLE = "named.t"
 

@@ -203,8 +203,8 @@ def change(lake: Any, contract: Any, run_id: str, *, verb: str, **options: Any) 
     """A verb that changes a table; `options` as the launchpad names them."""
     from tidemark.engine.operate.accept import accept  # noqa: PLC0415
     from tidemark.engine.operate.approve import approve  # noqa: PLC0415
-    from tidemark.engine.operate.backfill import backfill  # noqa: PLC0415
-    from tidemark.engine.operate.backfill_plan import Asked  # noqa: PLC0415
+    from tidemark.engine.operate.backfill.act import backfill  # noqa: PLC0415
+    from tidemark.engine.operate.backfill.plan import Asked  # noqa: PLC0415
     from tidemark.engine.operate.pause import pause, resume  # noqa: PLC0415
     from tidemark.engine.operate.replay import replay  # noqa: PLC0415
     from tidemark.engine.operate.rollback import Target, rollback  # noqa: PLC0415

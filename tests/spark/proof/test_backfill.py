@@ -15,10 +15,10 @@ from tidemark.domain.errors import Refused
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.look.backfills import backfilled
 from tidemark.engine.operate.approve import approve
-from tidemark.engine.operate.backfill import backfill
-from tidemark.engine.operate.backfill_pace import Pace
-from tidemark.engine.operate.backfill_plan import Asked
-from tidemark.engine.operate.backfill_shadow import drop_shadow
+from tidemark.engine.operate.backfill.act import backfill
+from tidemark.engine.operate.backfill.pace import Pace
+from tidemark.engine.operate.backfill.plan import Asked
+from tidemark.engine.operate.backfill.shadow import drop_shadow
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.table.operations import Signature

@@ -10,17 +10,17 @@ from dying import Died
 from topics import BEGAN, Topic
 
 import tidemark.engine.ingest.microbatch as ingesting
-import tidemark.engine.operate.backfill as operating
-import tidemark.engine.operate.backfill_cutover as publishing
-import tidemark.engine.operate.backfill_load as loading
+import tidemark.engine.operate.backfill.act as operating
+import tidemark.engine.operate.backfill.cutover as publishing
+import tidemark.engine.operate.backfill.load as loading
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import BACKFILL, Backfill
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.merge.pair import read_pair
-from tidemark.engine.operate.backfill import backfill
-from tidemark.engine.operate.backfill_pace import Pace
-from tidemark.engine.operate.backfill_plan import Asked
+from tidemark.engine.operate.backfill.act import backfill
+from tidemark.engine.operate.backfill.pace import Pace
+from tidemark.engine.operate.backfill.plan import Asked
 from tidemark.engine.schema.evolve import evolve_now
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tidemark.domain.errors import Refused
-from tidemark.engine.operate.backfill import backfill
-from tidemark.engine.operate.backfill_pace import Pace
-from tidemark.engine.operate.backfill_plan import Asked
+from tidemark.engine.operate.backfill.act import backfill
+from tidemark.engine.operate.backfill.pace import Pace
+from tidemark.engine.operate.backfill.plan import Asked
 from tidemark.engine.table.operations import Signature
 
 ADA = Signature("ada", "a test", run_id="backfill-1")

@@ -26,7 +26,7 @@ from tidemark.engine.maintain import expire
 from tidemark.engine.maintain.foreign_retention import is_aside
 from tidemark.engine.maintain.health import health
 from tidemark.engine.maintain.maintain import maintain, maintain_now, relieve
-from tidemark.engine.operate.backfill_hold import hold
+from tidemark.engine.operate.backfill.hold import hold
 from tidemark.engine.operate.replay import replay
 from tidemark.engine.table.lease import INGEST_FIRST, Held, lease
 from tidemark.engine.table.operations import Signature

@@ -12,8 +12,8 @@ from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.engine.look.tables import look
 from tidemark.engine.operate.accept import Signature, accept
-from tidemark.engine.operate.backfill import backfill
-from tidemark.engine.operate.backfill_plan import Asked
+from tidemark.engine.operate.backfill.act import backfill
+from tidemark.engine.operate.backfill.plan import Asked
 from tidemark.engine.operate.replay import replay
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.verify.reconcile import reconcile

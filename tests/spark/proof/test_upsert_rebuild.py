@@ -14,8 +14,8 @@ from tidemark.engine.access.main_history import ancestors
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.maintain.maintain import maintain
 from tidemark.engine.operate.accept_upsert import accept_either
-from tidemark.engine.operate.backfill import backfill
-from tidemark.engine.operate.backfill_plan import Asked
+from tidemark.engine.operate.backfill.act import backfill
+from tidemark.engine.operate.backfill.plan import Asked
 from tidemark.engine.operate.pause import resume
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.operate.rollback import Target, rollback

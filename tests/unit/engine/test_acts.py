@@ -27,8 +27,8 @@ from tidemark.engine.operate import rollback as rolling
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.accept_upsert import accept_upsert
 from tidemark.engine.operate.approve import approve
-from tidemark.engine.operate.backfill import backfill
-from tidemark.engine.operate.backfill_plan import Asked
+from tidemark.engine.operate.backfill.act import backfill
+from tidemark.engine.operate.backfill.plan import Asked
 from tidemark.engine.operate.pause import pause, resume
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.schema.evolve import plan_evolution

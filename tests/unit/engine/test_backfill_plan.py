@@ -13,8 +13,8 @@ from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import BACKFILL, CUTOVER, Backfill, Cutover, Source
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.operate.backfill import _done, backfill
-from tidemark.engine.operate.backfill_plan import Asked, Work, work_of
+from tidemark.engine.operate.backfill.act import _done, backfill
+from tidemark.engine.operate.backfill.plan import Asked, Work, work_of
 from tidemark.engine.table.operations import Signature
 
 JANUARY, MARCH = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)

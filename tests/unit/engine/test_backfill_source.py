@@ -10,7 +10,7 @@ from pyiceberg.types import LongType
 
 from tidemark.domain.errors import Refused
 from tidemark.domain.ledger.backfill import Source
-from tidemark.engine.operate.backfill_source import open_source
+from tidemark.engine.operate.backfill.source import open_source
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})
 

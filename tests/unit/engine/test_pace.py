@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.engine.operate import backfill_pace
-from tidemark.engine.operate.backfill_pace import Pace
+from tidemark.engine.operate.backfill import pace
+from tidemark.engine.operate.backfill.pace import Pace
 
 
 class Clock:
@@ -27,7 +27,7 @@ def test_the_rate_is_kept_whatever_each_window_takes(rate, windows):
     clock, done, worked = Clock(), 0, 0.0
     began = clock.now
     with_clock = SimpleNamespace(sleep=clock.sleep, monotonic=clock.monotonic)
-    real, backfill_pace.time = backfill_pace.time, with_clock
+    real, pace.time = pace.time, with_clock
     try:
         for rows, seconds in windows:
             done, worked = done + rows, worked + seconds
@@ -39,4 +39,4 @@ def test_the_rate_is_kept_whatever_each_window_takes(rate, windows):
         Pace().keep(10**9, began)
         assert clock.slept == slept
     finally:
-        backfill_pace.time = real
+        pace.time = real

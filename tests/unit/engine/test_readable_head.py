@@ -18,7 +18,7 @@ from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.ingest import microbatch as ingest
 from tidemark.engine.ingest.readable_head import with_readable_head
-from tidemark.engine.operate.backfill_shadow import windows
+from tidemark.engine.operate.backfill.shadow import windows
 
 COLUMNS = Schema(NestedField(1, "tenant", IntegerType()), NestedField(2, "id", IntegerType()))
 ROWS = pa.table({"tenant": pa.array([1, 2], pa.int32()), "id": pa.array([3, 4], pa.int32())})

@@ -154,7 +154,7 @@ class World:
         self.publish(state, dies=dies)
 
     def backfill(self, start: int, end: int, *, dies: bool) -> None:
-        """What `engine/operate/backfill_cutover.py` publishes of the own topic; the shadow has read it all."""
+        """What `engine/operate/backfill/cutover.py` publishes of the own topic; the shadow has read it all."""
         self.settle()
         ledger = self.now.ledger
         try:

@@ -13,7 +13,7 @@ from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
 from tidemark.engine.merge.pair import read_pair
 from tidemark.engine.merge.table import columns_for, plan_follow
-from tidemark.engine.operate.backfill_hold import hold_renamed
+from tidemark.engine.operate.backfill.hold import hold_renamed
 from tidemark.engine.schema.evolve import (
     Approval,
     apply_changes,

@@ -12,7 +12,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.decode.quality_rows import judged, rule_metrics, rule_results
 from tidemark.engine.decode.records import CAUSE, FATE
 from tidemark.engine.ingest.quality_fit import check_rules
-from tidemark.engine.operate.backfill_plan import Work
+from tidemark.engine.operate.backfill.plan import Work
 from tidemark.engine.schema.evolve import value_columns
 
 RULES_REMEDY = "load from a copy without these rows, or change the rule in the contract"

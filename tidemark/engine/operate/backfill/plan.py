@@ -17,8 +17,8 @@ from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.maintenance.retention import retention_cut
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.operate.backfill_pace import Pace
-from tidemark.engine.operate.backfill_source import Opened, check_columns, in_range, open_source, time_of
+from tidemark.engine.operate.backfill.pace import Pace
+from tidemark.engine.operate.backfill.source import Opened, check_columns, in_range, open_source, time_of
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.head_rows import head_rows
 

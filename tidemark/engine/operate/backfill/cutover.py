@@ -26,8 +26,8 @@ from tidemark.engine.access.table_state import load
 from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.plan import Plan
 from tidemark.engine.ingest.stage import Staged
-from tidemark.engine.operate.backfill_plan import Work, check_elsewhere, require_shadow
-from tidemark.engine.operate.backfill_shadow import Window, shadow_rows
+from tidemark.engine.operate.backfill.plan import Work, check_elsewhere, require_shadow
+from tidemark.engine.operate.backfill.shadow import Window, shadow_rows
 from tidemark.engine.operate.recount import (
     NO_ROWS,
     UNCOUNTED,

@@ -15,9 +15,9 @@ from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.operate.backfill_plan import Work
-from tidemark.engine.operate.backfill_shadow import Window, fit, shadow_rows
-from tidemark.engine.operate.backfill_source import Opened, time_of, window_number
+from tidemark.engine.operate.backfill.plan import Work
+from tidemark.engine.operate.backfill.shadow import Window, fit, shadow_rows
+from tidemark.engine.operate.backfill.source import Opened, time_of, window_number
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.head_rows import head_rows
 from tidemark.engine.verify.compare import figures, figures_of, prints_of

@@ -8,8 +8,8 @@ from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Source
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import load
-from tidemark.engine.operate.backfill_pace import Pace, Say
-from tidemark.engine.operate.backfill_plan import source_of
+from tidemark.engine.operate.backfill.pace import Pace, Say
+from tidemark.engine.operate.backfill.plan import source_of
 
 DAYS = 365
 """After so long a tag that nobody came to remove keeps nothing any more."""

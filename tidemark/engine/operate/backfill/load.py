@@ -22,9 +22,9 @@ from tidemark.engine.access.snapshots import summary_of
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.microbatch import microbatch
-from tidemark.engine.operate.backfill_pace import Pace
-from tidemark.engine.operate.backfill_plan import Work, require_shadow
-from tidemark.engine.operate.backfill_source import window_rows
+from tidemark.engine.operate.backfill.pace import Pace
+from tidemark.engine.operate.backfill.plan import Work, require_shadow
+from tidemark.engine.operate.backfill.source import window_rows
 from tidemark.engine.schema.evolve import REMOVED, SETTLED_IDS, apply_changes, value_columns
 from tidemark.engine.table.branch import (
     Attempt,

@@ -19,12 +19,12 @@ from tidemark.engine.access.outages import named
 from tidemark.engine.access.snapshots import ledger_of, made_at
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
-from tidemark.engine.operate.backfill_compare import Compared, compare_windows
-from tidemark.engine.operate.backfill_cutover import attempt_cutover, cutover_id, published
-from tidemark.engine.operate.backfill_hold import hold, let_go
-from tidemark.engine.operate.backfill_load import begin, load_records, load_rows
-from tidemark.engine.operate.backfill_pace import Pace
-from tidemark.engine.operate.backfill_plan import (
+from tidemark.engine.operate.backfill.compare import Compared, compare_windows
+from tidemark.engine.operate.backfill.cutover import attempt_cutover, cutover_id, published
+from tidemark.engine.operate.backfill.hold import hold, let_go
+from tidemark.engine.operate.backfill.load import begin, load_records, load_rows
+from tidemark.engine.operate.backfill.pace import Pace
+from tidemark.engine.operate.backfill.plan import (
     Asked,
     Work,
     check_elsewhere,
@@ -34,8 +34,8 @@ from tidemark.engine.operate.backfill_plan import (
     source_of,
     work_of,
 )
-from tidemark.engine.operate.backfill_rules import RULES_REMEDY, judge_copied, told_rules
-from tidemark.engine.operate.backfill_shadow import (
+from tidemark.engine.operate.backfill.rules import RULES_REMEDY, judge_copied, told_rules
+from tidemark.engine.operate.backfill.shadow import (
     Window,
     drop_shadow,
     misfit,
@@ -45,7 +45,7 @@ from tidemark.engine.operate.backfill_shadow import (
     under_way,
     windows,
 )
-from tidemark.engine.operate.backfill_source import all_rows, in_range
+from tidemark.engine.operate.backfill.source import all_rows, in_range
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.lease import existing

@@ -28,7 +28,7 @@ from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_shape import head_readable
 from tidemark.engine.access.table_state import TableState, load
-from tidemark.engine.operate.backfill_shadow import fit, misfit
+from tidemark.engine.operate.backfill.shadow import fit, misfit
 from tidemark.engine.schema.evolve import value_columns
 
 _NAMES = {
