@@ -364,17 +364,6 @@ def _cutover(lake: Lake, work: Work, receipt: int, signature: Signature) -> Cuto
     if said is not None and said.batch_id == batch:
         return said
     rows = sum(c.written for w in windows(lake, name + SHADOW) for c in w.counts.values())
-    said = Cutover(
-        at=made_at(snapshot),
-        source=work.plan.source,
-        since=work.plan.since,
-        until=work.plan.until,
-        by=signature.by,
-        reason=signature.reason,
-        run_id=signature.run_id,
-        batch_id=batch,
-        contract=work.contract.digest,
-        rows=rows,
-    )
+    said = work.cutover(signature, batch, rows, made_at(snapshot))
     set_properties(lake, work.contract.table, {CUTOVER: said.model_dump_json()})
     return said

@@ -14,9 +14,10 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.naming import SHADOW
 from tidemark.domain.config.quality import TABLE_CHECKS
 from tidemark.domain.errors import Refused, Stopped
-from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Cutover, Placement, Source, place
+from tidemark.domain.ledger.backfill import CUTOVER, Backfill, Placement, Source, place
 from tidemark.domain.ledger.evidence import Evidence
 from tidemark.domain.ledger.ledger import BATCH_PROPERTY, Counts, add_up, batch_id
+from tidemark.domain.ledger.offsets import as_runs
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.engine.access.conditions import rows_within
 from tidemark.engine.access.lake import Lake
@@ -131,29 +132,18 @@ def _replace(
         nulls = {p: c.tombstones + new.get(p, NO_ROWS).tombstones + bad.get(p, 0) for p, c in inner.items()}
         before = counts_before(inner, old, new, waits, nulls, plan.ledger.totals)
         _keep_every_record(lake, plan, placed, waits)
-        touched = {p: [(r.start, r.end)] for p, r in plan.ranges.items()}
+        touched = as_runs(plan.ranges)
         shadow = lake.state(contract.table + SHADOW).ledger
         recount = Recount(before, after, touched, shadow.truncates if shadow else {}, reread=True)
     revealed = _hide_quarantined(lake, plan, source, planned, loaded, signature.run_id)
     settlement = _settlement(plan, planned, signature.run_id).model_copy(
         update={
-            "resolved": {p: [(r.start, r.end)] for p, r in plan.ranges.items()} if source.records else {},
+            "resolved": as_runs(plan.ranges) if source.records else {},
             "revealed": revealed,
         }
     )
-    cutover = Cutover(
-        at=datetime.now(UTC),
-        source=planned.source,
-        since=planned.since,
-        until=planned.until,
-        by=signature.authenticated or signature.by,
-        reason=signature.reason,
-        run_id=signature.run_id,
-        batch_id=plan.batch_id,
-        contract=contract.digest,
-        rows=staged.rows,
-    )
-    written = frozenset(int(i) for i in (*removed, staged.snapshot_id) if i is not None)
+    cutover = work.cutover(signature, plan.batch_id, staged.rows, datetime.now(UTC))
+    written = frozenset({*removed, staged.snapshot_id})
     evidence = Evidence(read={})
     says = {CUTOVER: cutover.model_dump_json()}
     told = {"step": "cutover", "source": planned.source, "cutover": cutover.model_dump(mode="json")}

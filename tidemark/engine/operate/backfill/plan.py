@@ -11,7 +11,7 @@ from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.units import format_duration
 from tidemark.domain.errors import Refused, Stopped
-from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Source, parse_source, place
+from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Cutover, Source, parse_source, place
 from tidemark.domain.ledger.guard import examine
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.domain.maintenance.retention import retention_cut
@@ -21,6 +21,7 @@ from tidemark.engine.operate.backfill.pace import Pace
 from tidemark.engine.operate.backfill.source import Opened, check_columns, in_range, open_source, time_of
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.head_rows import head_rows
+from tidemark.engine.table.operations import Signature
 
 DAY = 86_400
 
@@ -79,6 +80,21 @@ class Work:
             **({"source_snapshot": self.plan.snapshot} if self.plan.snapshot else {}),
             **({"beyond_retention": cut.isoformat()} if cut and self.plan.since < cut else {}),
         }
+
+    def cutover(self, signature: Signature, batch: str, rows: int, at: datetime) -> Cutover:
+        """What the table and the operations log say of its published end."""
+        return Cutover(
+            at=at,
+            source=self.plan.source,
+            since=self.plan.since,
+            until=self.plan.until,
+            by=signature.authenticated or signature.by,
+            reason=signature.reason,
+            run_id=signature.run_id,
+            batch_id=batch,
+            contract=self.contract.digest,
+            rows=rows,
+        )
 
     @property
     def _windows(self) -> dict[str, int]:
