@@ -10,6 +10,7 @@ from lakehouse import until
 from pyspark.sql.connect.client.core import ChannelBuilder
 
 from tidemark.domain.states import OUTAGES
+from tidemark.engine.lane import catch_up
 
 BACKLOG = 400_000
 
@@ -24,6 +25,12 @@ def backlog(lakehouse):
     payload = topic.encode({"id": 7, "customer": "c", "amount": 1.0, "at": 0})
     topic.send_raw((None, payload, n % 2) for n in range(BACKLOG))
     return table
+
+
+@pytest.fixture
+def soon_given_up(monkeypatch):
+    """A run tries once more, not for seven seconds."""
+    monkeypatch.setattr(catch_up, "RETRIES", 1)
 
 
 def goes_on(table):
@@ -83,7 +90,7 @@ def test_a_spark_server_that_hangs_is_an_outage(lakehouse, backlog, monkeypatch)
         pytest.param("registry", "registry_down", marks=pytest.mark.long),
     ],
 )
-def test_a_service_that_is_down_moves_nothing(lakehouse, service, state):
+def test_a_service_that_is_down_moves_nothing(lakehouse, soon_given_up, service, state):
     topic = lakehouse.cluster.topic("patient", 2)
     topic.send(range(20))
     table = lakehouse.table(topic)
@@ -100,7 +107,7 @@ def test_a_service_that_is_down_moves_nothing(lakehouse, service, state):
     table.holds_everything()
 
 
-def test_registry_down_is_an_outage_but_an_unknown_schema_id_is_bad_data(lakehouse):
+def test_registry_down_is_an_outage_but_an_unknown_schema_id_is_bad_data(lakehouse, soon_given_up):
     """Given a record whose id no schema has, when the registry is down, then nothing moves; when it answers, then the record is quarantined."""
     topic = lakehouse.cluster.topic("orders")
     topic.send(range(40))
