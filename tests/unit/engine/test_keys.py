@@ -54,7 +54,11 @@ def listing(*versions: RegisteredSchema) -> Any:
             "shop.CustomerKey, shop.OrderKey",
         ),
         ("AVRO", [key_of("OrderKey", "_id"), key_of("OrderKey", "_id", "shop")], ""),
-        ("AVRO", [key_of("OrderKey", "_id"), key_of("OrderKey", "_id", space="shop.v2")], ""),
+        (
+            "AVRO",
+            [key_of("Key", "_id", space="inv.customers"), key_of("Key", "_id", space="inv.orders")],
+            "inv.customers.Key, inv.orders.Key",
+        ),
         ("AVRO", ['"int"', '"long"'], ""),
         (
             "JSON",
@@ -81,11 +85,14 @@ def test_a_tombstone_deletes_no_row_of_another_record_type(kind: str, texts: lis
 
 
 def test_a_deleted_type_stops_nothing_and_its_keys_delete_nothing() -> None:
-    """Given a wrong type that was registered once and deleted, then keys of the living one are read, its own are quarantined."""
+    """Given types that were deleted, a wrong one and one from before a namespace moved, then keys of the living one are read, theirs are quarantined."""
     wrong = RegisteredSchema(1, 1, "AVRO", key_of("CustomerKey", "_id"), deleted=True)
-    older = RegisteredSchema(2, 2, "AVRO", key_of("OrderKey", "_id", space="old"), deleted=True)
+    moved = RegisteredSchema(2, 2, "AVRO", key_of("OrderKey", "_id", space="old"), deleted=True)
+    older = RegisteredSchema(3, 3, "AVRO", key_of("OrderKey", "_id"), deleted=True)
     found = key_decoding(
-        listing(wrong, older, RegisteredSchema(3, 3, "AVRO", key_of("OrderKey", "_id"))), SEVERAL, TABLE
+        listing(wrong, moved, older, RegisteredSchema(4, 4, "AVRO", key_of("OrderKey", "_id", "shop"))),
+        SEVERAL,
+        TABLE,
     )
     assert found is not None
-    assert (set(found.decoding.writers), found.decoding.unfit) == ({2, 3}, {1})
+    assert (set(found.decoding.writers), found.decoding.unfit) == ({3, 4}, {1, 2})

@@ -3,7 +3,7 @@
 A key is decoded only where a row needs it: for a tombstone that lands as a row, and for a delete of Debezium's.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import get_args
@@ -155,31 +155,26 @@ def _registered(lake: Lake, contract: Contract, table: Struct) -> KeyDecoding | 
 
 
 def _of_one_type(subject: str, versions: Sequence[RegisteredSchema]) -> list[RegisteredSchema]:
-    """The versions without deleted ones of another type, whose keys are nobody's here; a moved namespace is no other.
+    """The versions without deleted ones of another type, whose keys are nobody's here.
 
     Raises SchemaUnsupported where those that live tell several by name: a tombstone does not say whose it is.
     """
-    told = {each.id: _key_names(each) for each in versions}
-    names = sorted({name for each in versions if not each.deleted for name in told[each.id]})
-    living = _last_parts(names)
-    if len(living) > 1:
+    names = {name for each in versions if not each.deleted for name in _key_names(each)}
+    if len(names) > 1:
         reason = (
-            f"subject {subject} holds several record types, {', '.join(names)}: a tombstone of one would delete rows "
-            "of another. With `upsert: [_kafka.key]` and format raw each deletes its own; a type that is no longer "
-            "written does not count once its versions are deleted (softly) in the registry"
+            f"subject {subject} holds several record types, {', '.join(sorted(names))}: a tombstone of one would "
+            "delete rows of another. With `upsert: [_kafka.key]` and format raw each deletes its own; a type that is "
+            "no longer written, or has moved to another namespace, does not count once its versions are deleted "
+            "(softly) in the registry"
         )
         raise SchemaUnsupported("key.format", reason)
-    return [each for each in versions if not each.deleted or _last_parts(told[each.id]) <= living]
+    return [each for each in versions if _key_names(each) <= names]
 
 
 def _key_names(version: RegisteredSchema) -> set[str]:
     """The record types of a key's schema; of a Protobuf file the first message, which alone is read as a key."""
     names = type_names(version)[: 1 if version.type == "PROTOBUF" else None]
     return {name for name in names if name} - set(get_args(LeafKind))
-
-
-def _last_parts(names: Iterable[str]) -> set[str]:
-    return {name.rpartition(".")[2] for name in names}
 
 
 @dataclass(frozen=True, slots=True)
