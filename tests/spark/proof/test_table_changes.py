@@ -193,6 +193,7 @@ def test_a_table_that_somebody_wrote_anew_is_not_loaded_a_second_time(lakehouse)
     spark.sql(f"CREATE TABLE lake.{table.name} USING iceberg AS SELECT * FROM lake.{table.name}_copy")
     stopped = table.run()
     assert (stopped.state, table.ids()) == ("ledger_missing", list(range(5)))
+    assert "empty it first" in stopped.error["next_step"]
     accept(lakehouse.lake, table.contract, "first-load", ONCALL)
     assert table.run().state == "fresh"
     first = where_offset(lakehouse.lake, table.contract, 0, 0)[-1]

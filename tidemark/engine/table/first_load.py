@@ -22,7 +22,7 @@ from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.meanings import MEANINGS, known, told
 from tidemark.domain.plan.table_properties import BASE, asked_for, governance
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import OWNED, TableState, load
+from tidemark.engine.access.table_state import OWNED, TableState, load, load_beside
 from tidemark.engine.table.create import create
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish_receipt
@@ -199,6 +199,7 @@ def _check_unread(lake: Lake, state: TableState, contract: Contract) -> None:
             contract.table,
             f"It has rows of topic {contract.topic}, and nothing says up to which offset: somebody wrote it anew.",
             topic=contract.topic,
+            next_step=load_beside(contract.table),
         )
 
 
