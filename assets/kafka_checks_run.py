@@ -21,7 +21,7 @@ from tidemark.engine.verify.reconcile import Reconciliation, reconcile
 Kept = Mapping[tuple[str, str], float | None]
 """Retention in seconds, None for ever, by cluster and topic; one that was not told is absent."""
 COMPARED_AT = "compared_at"
-"""What the reconciliation found may be said again long after."""
+"""When a whole reconciliation was made, which may be said again long after; not that of a part."""
 SOUND_FOR = 6 * 3600.0
 """Seconds for which what was found sound holds for scheduled compactions, and for runs that a lane waits for."""
 WARN, FAIL = 0.25, 0.05
@@ -103,7 +103,7 @@ def reconciliations(
     known = {each.table: sound_lately(context.instance, each) for each in contracts}
     due = [table for table, found in known.items() if found is None]
     for each in contracts:
-        yield known[each.table] or reconciled(lake, each, NEWEST // len(due))
+        yield known[each.table] or reconciled_among(lake, context.instance, each, len(due))
 
 
 def sound_lately(instance: dg.DagsterInstance, contract: Contract) -> dg.AssetCheckEvaluation | None:
@@ -111,6 +111,14 @@ def sound_lately(instance: dg.DagsterInstance, contract: Contract) -> dg.AssetCh
     found = next(newest(instance, contract, [KAFKA_RECONCILIATION]), None)
     at = found.metadata.get(COMPARED_AT) if found and found.passed else None
     return found if isinstance(at, dg.TimestampMetadataValue) and time.time() - at.value < SOUND_FOR else None
+
+
+def reconciled_among(
+    lake: Lake, instance: dg.DagsterInstance, contract: Contract, tables: int
+) -> dg.AssetCheckEvaluation:
+    """The reconciliation of a table that shares the offsets of one with others. One that was red is looked at whole."""
+    last = next(newest(instance, contract, [KAFKA_RECONCILIATION]), None)
+    return reconciled(lake, contract, NEWEST if last and not last.passed else NEWEST // tables)
 
 
 def reconciled(lake: Lake, contract: Contract, offsets: int = NEWEST) -> dg.AssetCheckEvaluation:
@@ -134,7 +142,7 @@ def _reconciled(lake: Lake, contract: Contract, offsets: int) -> dict[str, Any]:
         "severity": dg.AssetCheckSeverity.ERROR,
         "description": "every record is in exactly one place" if found.sound else _apart(found),
         "metadata": _figures(found)
-        | {COMPARED_AT: dg.MetadataValue.timestamp(time.time())}
+        | ({COMPARED_AT: dg.MetadataValue.timestamp(time.time())} if offsets == NEWEST else {})
         | ({} if found.sound else {"next": f"tidemark reconcile {contract.table}"}),
     }
 

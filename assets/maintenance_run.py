@@ -8,9 +8,9 @@ from typing import Any
 import dagster as dg
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
-from assets.kafka_checks_run import reconciled, sound_lately
+from assets.kafka_checks_run import reconciled_among, sound_lately
 from assets.last_runs import knowing
-from assets.names import HEALTH, NEWEST, holds_lane, maintenance_key, table_key
+from assets.names import HEALTH, holds_lane, maintenance_key, table_key
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
@@ -56,8 +56,8 @@ def maintain_tables(
             rewritten = kind == "compaction" and any(g.acted and g.table == contract.table for g in gains)
             brief = scheduled or waited_for
             if rewritten and not (brief and sound_lately(context.instance, contract)):
-                most = NEWEST // len(contracts) if waited_for else NEWEST
-                context.log_event(reconciled(lake, contract, most))
+                tables = len(contracts) if waited_for else 1
+                context.log_event(reconciled_among(lake, context.instance, contract, tables))
     if idle:
         context.log.info("Nothing was done here:\n%s", "\n".join(idle))
     if failed:

@@ -20,7 +20,7 @@ from pyiceberg.catalog.memory import InMemoryCatalog
 from assets import kafka_checks_run, repeated
 from assets.ingest_checks import evaluations
 from assets.kafka_checks_run import COMPARED_AT
-from assets.names import DRIFT, HEADROOM, HEALTH, KAFKA_RECONCILIATION, NEWEST, OUTCOME, table_key
+from assets.names import DRIFT, HEADROOM, HEALTH, KAFKA_RECONCILIATION, NEWEST, OUTCOME, table_key, table_of
 from sensors.cursor import Cache, Entry, dump
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.errors import Outage, Refused
@@ -207,28 +207,32 @@ def test_a_compaction_that_acted_is_followed_by_a_reconciliation_unless_one_was_
 def test_while_a_lane_waits_all_tables_are_compared_by_no_more_than_one_is_otherwise(
     defs, instance, lake, monkeypatch
 ):
-    """Given a run that fills a table too, when it evaluates the check of three, then what was sound lately is said again, and the others share what one reads; a run of checks alone reads all of each."""
-    compared, orders = {}, table_key("shop.orders")
+    """Given a run that fills a table too, when it evaluates the check of three, then what was sound lately is said again, what was not is looked at whole, and the others share what one reads; a run of checks alone reads all of each."""
+    compared, orders, lost = {}, table_key("shop.orders"), set()
     tables = [each.table for each in lake.configuration.contracts]
     checks = {dg.AssetCheckKey(table_key(table), KAFKA_RECONCILIATION) for table in tables}
 
     def reconcile(_lake, contract, *, newest):
         compared[contract.table] = newest
-        return SOUND
+        return replace(SOUND, beyond=1) if contract.table in lost else SOUND
 
     def evaluated(*filled):
+        """What was compared; the tables that were compared whole; those that are red."""
         compared.clear()
         job = defs.resolve_implicit_global_asset_job_def()
         chosen = job.get_subset(asset_selection=set(filled), asset_check_selection=checks)
         found = chosen.execute_in_process(instance=instance).get_asset_check_evaluations()
-        assert [(each.passed, COMPARED_AT in each.metadata) for each in found] == [(True, True)] * 3
-        return dict(compared)
+        whole = {table_of(each.asset_key) for each in found if COMPARED_AT in each.metadata}
+        return dict(compared), whole, {table_of(each.asset_key) for each in found if not each.passed}
 
     monkeypatch.setattr(kafka_checks_run, "reconcile", reconcile)
     monkeypatch.setattr("assets.lane_run.run_tables", lambda *_: iter([dg.MaterializeResult(orders)]))
-    assert evaluated(orders) == dict.fromkeys(tables, NEWEST // 3)
-    assert evaluated(orders) == {}
-    assert evaluated() == dict.fromkeys(tables, NEWEST)
+    assert evaluated(orders) == (dict.fromkeys(tables, NEWEST // 3), set(), set())
+    lost |= {"shop.orders", "web.clicks"}
+    assert evaluated() == (dict.fromkeys(tables, NEWEST), set(tables), lost)
+    assert evaluated(orders) == (dict.fromkeys(lost, NEWEST), set(tables), lost), (
+        "a look at less overrules no fault"
+    )
 
 
 def test_every_check_has_a_schedule_or_a_sensor_that_evaluates_it(defs, instance, lake):

@@ -296,8 +296,8 @@ def test_merges_marts_and_maintenance_are_told_as_what_they_are(sample, instance
     )
     monkeypatch.setattr(
         assets.maintenance_run,
-        "reconciled",
-        lambda _lake, contract, *_: {
+        "reconciled_among",
+        lambda _lake, _instance, contract, _tables: {
             "asset_key": table_key(contract.table),
             "check_name": "kafka_reconciliation",
             "passed": True,
