@@ -17,6 +17,8 @@ from tidemark.engine.look.status import Hint
 
 LOOK_BACK = 100
 """Ended runs that are looked at for tables whose newest run has not ended; what lies further back gives no hint."""
+OTHERS = 1000
+"""Results of others that are passed at most on the way to one of ours: people report few, a team's own asset many."""
 _DONE = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE]
 
 
@@ -132,17 +134,20 @@ def last_results(instance: dg.DagsterInstance, tables: Sequence[str]) -> dict[st
     found: dict[str, datetime] = {}
     for each in instance.get_asset_records([table_key(table) for table in tables]):
         key, newest = each.asset_entry.asset_key, each.asset_entry.last_materialization
-        at = _last_of_ours(instance, key, newest) if newest else None
-        if at is not None:
-            found[table_of(key)] = datetime.fromtimestamp(at, UTC)
+        last = last_of_ours(instance, key, newest) if newest else None
+        if last is not None:
+            found[table_of(key)] = datetime.fromtimestamp(last.timestamp, UTC)
     return found
 
 
-def _last_of_ours(instance: dg.DagsterInstance, key: dg.AssetKey, newest: dg.EventLogEntry) -> float | None:
+def last_of_ours(
+    instance: dg.DagsterInstance, key: dg.AssetKey, newest: dg.EventLogEntry
+) -> dg.EventLogEntry | None:
+    """The newest result of ours of an asset whose newest of all is given."""
     if _is_ours(newest.asset_materialization):
-        return newest.timestamp
-    before = instance.fetch_materializations(key, limit=LOOK_BACK).records
-    return next((each.timestamp for each in before if _is_ours(each.asset_materialization)), None)
+        return newest
+    before = instance.fetch_materializations(key, limit=OTHERS).records
+    return next((each.event_log_entry for each in before if _is_ours(each.asset_materialization)), None)
 
 
 def _is_ours(made: dg.AssetMaterialization | None) -> bool:

@@ -10,6 +10,7 @@ from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from pydantic import Field
 
+from assets.last_runs import last_of_ours
 from assets.launchpad import Launchpad
 from assets.names import is_ours
 
@@ -64,10 +65,20 @@ def _ended(instance: dg.DagsterInstance, before: datetime, kept: set[str]) -> It
 
 
 def _newest(instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey]) -> set[str]:
-    """Runs that were the last to be asked for an asset, or to tell of it or of a check."""
+    """Runs that were the last to be asked for an asset, or to tell of it or of a check.
+
+    And the last that told of a table as ours, whatever others have reported since: by it the table was loaded.
+    """
     entries = [record.asset_entry for record in instance.get_asset_records()]
     found = {each.last_run_id for each in entries}
-    found |= {each.last_materialization.run_id for each in entries if each.last_materialization}
+    tables = {check.asset_key for check in checks}
+    for each in entries:
+        if each.last_materialization:
+            found.add(each.last_materialization.run_id)
+            ours = each.asset_key in tables and last_of_ours(
+                instance, each.asset_key, each.last_materialization
+            )
+            found |= {ours.run_id} if ours else set()
     told = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks)
     return {run_id for run_id in (*found, *(each.run_id for each in told.values())) if run_id}
 

@@ -20,7 +20,7 @@ SAME = frozenset(
     sasl.oauthbearer.token.endpoint.url ssl.key.password check.crcs connections.max.idle.ms
     metadata.max.age.ms fetch.min.bytes fetch.max.bytes max.partition.fetch.bytes
     reconnect.backoff.ms reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms
-    socket.connection.setup.timeout.ms session.timeout.ms heartbeat.interval.ms max.poll.interval.ms
+    socket.connection.setup.timeout.ms
     """.split()  # noqa: SIM905
 )
 RENAMED = {
@@ -38,11 +38,15 @@ TRANSFORMED = frozenset(
     sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.scope
     sasl.oauthbearer.extensions ssl.endpoint.identification.algorithm ssl.ca.location ssl.ca.pem
     ssl.certificate.location ssl.certificate.pem ssl.key.location ssl.key.pem ssl.keystore.location
-    ssl.keystore.password socket.keepalive.enable socket.nagle.disable
+    ssl.keystore.password
     """.split()  # noqa: SIM905
 )
-"""The last two are what Java's client does without being told."""
-KNOWN = SAME | RENAMED.keys() | TRANSFORMED | {GROUP_ID_PREFIX}
+JAVA_DOES = frozenset({"socket.keepalive.enable", "socket.nagle.disable"})
+"""What Java's client does without being told."""
+OF_GROUPS = frozenset({"session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms"})
+"""No client of Tidemark's joins a group: they change nothing, and are handed to none, for each client has bounds of
+its own for how they go together."""
+KNOWN = SAME | RENAMED.keys() | TRANSFORMED | JAVA_DOES | OF_GROUPS | {GROUP_ID_PREFIX}
 OURS = frozenset(
     """
     group.id group.instance.id group.protocol isolation.level enable.auto.commit auto.offset.reset
@@ -98,7 +102,7 @@ def key_fault(key: str) -> tuple[str, str | None] | None:
 
 def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """What confluent-kafka takes, secrets in the clear."""
-    return {key: value for key, value in properties.items() if key != GROUP_ID_PREFIX}
+    return {key: value for key, value in properties.items() if key not in {GROUP_ID_PREFIX, *OF_GROUPS}}
 
 
 def spark_options(properties: Mapping[str, str], read: Callable[[str], str] | None = None) -> dict[str, str]:
