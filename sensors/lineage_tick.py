@@ -79,7 +79,8 @@ def tell(context: dg.SensorEvaluationContext, resource: LakeResource) -> dg.Skip
                 activities = _activities(context, record, begun=run.run_id in cursor.begun)
                 for number, activity in enumerate(islice(activities, begin, None), begin + 1):
                     if time.monotonic() > until:
-                        return dg.SkipReason(f"{sent} events sent; the endpoint is slow, the others follow")
+                        slow = f"{sent} events sent; the endpoint is slow, the others follow"
+                        return dg.SkipReason(_none_taken(refusal) if refusal and not sent else slow)
                     refused = _send(context, speaker, activity)
                     sent, refusal = sent + (not refused), refused or refusal
                     cursor.telling, cursor.told = telling, number
@@ -91,8 +92,12 @@ def tell(context: dg.SensorEvaluationContext, resource: LakeResource) -> dg.Skip
     finally:
         context.update_cursor(before if refusal and not sent else cursor.to_json())
     if refusal and not sent:
-        return dg.SkipReason(f"the endpoint takes no event, they are tried again: {refusal}"[:500])
+        return dg.SkipReason(_none_taken(refusal))
     return dg.SkipReason(f"{sent} events sent")
+
+
+def _none_taken(refusal: str) -> str:
+    return f"the endpoint takes no event, they are tried again: {refusal}"[:500]
 
 
 def _send(context: dg.SensorEvaluationContext, speaker: Speaker, activity: Activity) -> str:

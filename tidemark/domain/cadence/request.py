@@ -22,6 +22,8 @@ RECENT = timedelta(hours=1)
 """A table that had lag so lately is served along: its next records then find a run that waits for them."""
 OUTAGE_BACKOFF = (timedelta(seconds=5), timedelta(minutes=1))
 """The second one is longer where a try costs more than itself: see `Seen.patience`."""
+SHARED: frozenset[State] = frozenset({"catalog_down", "spark_down", "store_down"})
+"""Outages of what all tables need: while a run goes on for others, they are over."""
 FAILED_BACKOFF = (timedelta(seconds=10), timedelta(minutes=10))
 UNFIT_BACKOFF = (timedelta(seconds=30), timedelta(minutes=10))
 """A topic that begins with bad records is `misconfigured` until one can be read: soon, if the contract fits."""
@@ -48,7 +50,7 @@ class Seen:
 
     `committed` None: not known yet, or never loaded (`exists` false). `fault`: the state that reading the table
     ended in. `topic_id`: the beginning of the ledger's. `tried`: when the last run that had the table ended.
-    `active`: when records last waited. `patience`: the longest backoff of an outage.
+    `active`: when records last waited. `patience`: the longest backoff of an outage of some tables alone.
     """
 
     contract: Contract
@@ -106,10 +108,11 @@ def mark_of(contract: Contract, topic_id: str | None, table: str) -> str:
 
 
 def backoff(trouble: Trouble, patience: timedelta = OUTAGE_BACKOFF[1]) -> timedelta:
-    """How long after the last failure a table is tried again without any change; `patience`: of an outage at most."""
+    """How long after the last failure a table is tried again without any change; `patience`: see `Seen`."""
     first, longest = STOP_BACKOFF
     if trouble.state in OUTAGES:
-        first, longest = OUTAGE_BACKOFF[0], patience
+        first, longest = OUTAGE_BACKOFF
+        longest = longest if trouble.state in SHARED else patience
     elif trouble.state == "failed":
         first, longest = FAILED_BACKOFF
     elif trouble.state == "misconfigured":
