@@ -57,7 +57,7 @@ CONTRACT = {
     "Key.format": "What a Kafka key holds.",
     "Key.fields": "The columns that the key, or its fields in this order, stand for.",
     "ColumnNote.tags": (
-        "`pii` and the like; they travel along the lineage, and values of `pii` columns are shown nowhere."
+        "`pii` and the like; they travel along the lineage. Samples and details show no values of `pii` columns."
     ),
     "ColumnNote.description": "Instead of the registered schema's doc.",
     "ColumnNote.allow": "Downstream tables that may carry the tags.",

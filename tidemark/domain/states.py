@@ -70,7 +70,8 @@ REMEDIES: dict[State, Remedy] = {
         "They stay in Kafka until they are.",
     ),
     "paused": Remedy(
-        "The table says that it is paused; nothing is ingested.",
+        "Someone has paused the table, or a rollback has; nothing is ingested. Its property tidemark.paused says who "
+        "and why: after a rollback, mend what was wrong before you resume it.",
         "tidemark resume {table} --reason …",
         "Records stay in Kafka as long as it keeps them; the other tables go on.",
     ),
@@ -98,8 +99,8 @@ REMEDIES: dict[State, Remedy] = {
         "mend the contract or the platform file, then tidemark check and tidemark run {table}",
     ),
     "permission_denied": Remedy(
-        "A service refused our credentials.",
-        "grant what the message names (on a topic: read and describe), then tidemark run {table}",
+        "A service refused the credentials, or they lack a right.",
+        "grant or renew what the message names (docs/deployment.md, Rights), then tidemark run {table}",
     ),
     "topic_missing": Remedy(
         "Topic {topic} does not exist on cluster {cluster}.",
@@ -108,8 +109,9 @@ REMEDIES: dict[State, Remedy] = {
     ),
     "topic_recreated": Remedy(
         "Topic {topic} is not the one that was read: its offsets mean other records.",
-        "tidemark accept {table} --new-epoch --reason …",
-        "The rows that were published stay, and nothing of the new topic was read.",
+        "tidemark accept {table} --new-epoch --reason … (reads the new topic from its log start; --dry-run says where)",
+        "The rows that were published stay, and nothing of the new topic was read; what was not read of the old topic "
+        "went with it.",
     ),
     "transaction_open": Remedy(
         "An open transaction of a producer holds back the last stable offset.",
@@ -159,8 +161,8 @@ REMEDIES: dict[State, Remedy] = {
     "store_down": Remedy("The file store does not answer.", "bring it back; the next run continues", _AGAIN),
     "spark_down": Remedy("The Spark Connect server does not answer.", _BACK, _AGAIN),
     "failed": Remedy(
-        "The run failed in a way Tidemark has no name for.",
-        "read the run's error, then tidemark run {table}",
+        "The run failed in a way that has no state of its own.",
+        "do what the error says: Dagster shows it on the run's page, tidemark run {table} prints it again",
         _AGAIN,
     ),
 }

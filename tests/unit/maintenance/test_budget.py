@@ -165,5 +165,5 @@ def test_an_outage_is_an_outage_for_the_command_line_too(monkeypatch, failed, ki
         maintain_now(Lake(), CONTRACT, ("compaction",), Signature("ada", "a test", dry_run=True))
     assert raised.value.state == state
     assert raised.value.message.count(str(failed[0].args[0])) == len(failed) or state != "failed"
-    assert raised.value.message.count("has no name for") == (state == "failed"), raised.value.message
+    assert raised.value.message.count("has no state of its own") == (state == "failed"), raised.value.message
     assert "Next:" not in raised.value.message
