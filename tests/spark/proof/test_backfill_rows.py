@@ -68,7 +68,7 @@ def test_only_windows_from_the_first_row_to_the_last_are_copied(lakehouse, monke
     span = {"since": datetime(1970, 1, 1, tzinfo=UTC), "until": MAY + timedelta(days=90), "source": source}
     said = []
     with monkeypatch.context() as patched:
-        patched.delattr("tidemark.engine.operate.backfill.in_range")  # the plan has counted them
+        patched.delattr("tidemark.engine.operate.backfill.act.in_range")  # the plan has counted them
         seen = done(table, DRY, **span)
     told = done(table, **span, pace=Pace(say=said.append))
     for each in (seen, told):
