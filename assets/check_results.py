@@ -7,14 +7,14 @@ import dagster as dg
 from assets.names import table_of
 from tidemark.domain.config.contract import Contract
 
-Told = dg.MaterializeResult[None] | dg.AssetCheckResult
+StepOutput = dg.MaterializeResult[None] | dg.AssetCheckResult
 """What the steps of tables and marts put out."""
 
 
-def said(
+def as_outputs(
     context: dg.AssetExecutionContext, found: Iterable[dg.AssetCheckEvaluation]
 ) -> Iterator[dg.AssetCheckResult]:
-    """Checks that the run selects are outputs of its step, the others events."""
+    """Checks that the run selects, as outputs of its step; logs the others as events."""
     for each in found:
         if each.asset_check_key in context.selected_asset_check_keys:
             yield as_result(each)

@@ -51,13 +51,13 @@ def ingest_assets(
                 "These checks are evaluated by the run that ingests their table: materialize it."
             )
             return
-        _known(config.first_seen, by_key, name)
+        _require_in_lane(config.first_seen, by_key, name)
         yield from run_tables(context, lake, lane, by_key, pool_of(name), AppendWork, config.first_seen)
 
     return ingest
 
 
-def _known(tables: Iterable[str], lane: Collection[str], name: str) -> None:
+def _require_in_lane(tables: Iterable[str], lane: Collection[str], name: str) -> None:
     """Raises dg.Failure: one of the tables that `first_seen` names is not of this lane."""
     for table in tables:
         if table not in lane:

@@ -11,7 +11,7 @@ import dagster as dg
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
-from assets.check_results import Told, said
+from assets.check_results import StepOutput, as_outputs
 from assets.drift import drift_evaluation
 from assets.handover import Handover
 from assets.ingest_checks import evaluations, merge_evaluations, unchanged_freshness
@@ -48,7 +48,7 @@ def run_tables(
     pool: str,
     make_work: MakeWork,
     first_seen: Mapping[str, int] | None = None,
-) -> Iterator[Told]:
+) -> Iterator[StepOutput]:
     """Serve the selected tables, as the sensor wants it or until they have caught up.
 
     A table in which a run of a sensor or a schedule has nothing to do gets no result: what is made of it would be
@@ -77,12 +77,12 @@ def run_tables(
                 continue
             left.pop(outcome.table, None)
             changed = _show_evolution(context, lake, contract)
-            yield from said(context, _found(context, contract, outcome))
+            yield from as_outputs(context, _found(context, contract, outcome))
             if outcome.stopped:
                 stopped.append(outcome)
                 context.log.error("%s stopped: %s", outcome.table, outcome.state)
             elif outcome.commits:
-                yield from said(
+                yield from as_outputs(
                     context, _what_rows_leave_true(context, lake, contract, outcome, changed=changed)
                 )
                 state = _state(context, lake, contract)
@@ -174,7 +174,7 @@ def _unchanged(
     lake: Lake,
     contract: Contract,
     outcome: Outcome,
-) -> Iterator[Told]:
+) -> Iterator[StepOutput]:
     """The result of a table without commits takes nothing from it that Dagster shows; none where it has no place."""
     if not outcome.next:
         yield _nothing_of(outcome.table)
@@ -187,8 +187,8 @@ def _unchanged(
     state = _state(context, lake, contract)
     if state is not None and not outcome.lag_records:
         level.append(unchanged_freshness(contract, state.committed_at))
-    yield from said(context, repeated(context.instance, contract, [each.check_name for each in level]))
-    yield from said(context, level)
+    yield from as_outputs(context, repeated(context.instance, contract, [each.check_name for each in level]))
+    yield from as_outputs(context, level)
     yield _result(context, resource, contract, outcome, state)
 
 

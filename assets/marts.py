@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from assets.check_results import Told
+from assets.check_results import StepOutput
 from assets.column_lineage import Columns, column_metadata
 from assets.launchpad import Launchpad
 from assets.names import ALLOWED, CORRECTED, MARTS_POOL, ROLE_TAG, table_key
@@ -46,7 +46,9 @@ def mart_assets(
         can_subset=True,
         pool=MARTS_POOL,
     )
-    def build_marts(context: dg.AssetExecutionContext, config: Build, lake: LakeResource) -> Iterator[Told]:
+    def build_marts(
+        context: dg.AssetExecutionContext, config: Build, lake: LakeResource
+    ) -> Iterator[StepOutput]:
         from assets.marts_run import build, judge  # noqa: PLC0415 - only this step pays for dbt's imports
 
         yield from build(context, lake, by_table, contracts, full_refresh=config.full_refresh)

@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 from dagster_dbt import DbtCliInvocation, DbtCliResource
 
-from assets.check_results import Told, as_result, said
+from assets.check_results import StepOutput, as_outputs, as_result
 from assets.column_lineage import column_metadata
 from assets.corrections import corrected
 from assets.marts_translator import MartTranslator
@@ -41,7 +41,7 @@ def build(
     contracts: Sequence[Contract],
     *,
     full_refresh: bool = False,
-) -> Iterator[Told]:
+) -> Iterator[StepOutput]:
     """`dbt build` of the selected marts with their tests; with `full_refresh` anew from all rows.
 
     Raises:
@@ -107,7 +107,7 @@ def judge(
             with _dbt(context, resource, lake) as dbt:
                 for event in dbt(["test", "--select", " ".join(tests)]).stream():
                     if isinstance(event, dg.AssetCheckEvaluation):
-                        yield from said(context, [event])
+                        yield from as_outputs(context, [event])
 
 
 @contextmanager
@@ -163,7 +163,7 @@ def _followed(
 
 def _built(
     event: dg.AssetMaterialization, home: Path, contracts: Sequence[Contract], marts: Mapping[str, Mart]
-) -> Iterator[Told]:
+) -> Iterator[StepOutput]:
     """The result of one mart and the verdict on its tags; its columns go into the discovery file."""
     mart = marts[table_of(event.asset_key)]
     columns = _remember(home, mart.table, event).described()

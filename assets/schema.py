@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from assets.check_results import Told
+from assets.check_results import StepOutput
 from assets.names import COMPATIBILITY, REVIEW, schema_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
@@ -28,7 +28,7 @@ def schema_assets(contracts: Sequence[Contract]) -> dg.AssetsDefinition | None:
         check_specs=[spec for each in by_table.values() for spec in _checks(each)],
         can_subset=True,
     )
-    def evolve_schemas(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[Told]:
+    def evolve_schemas(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[StepOutput]:
         from assets.schema_run import evolve_tables  # noqa: PLC0415 - only a step pays for the engine's imports
 
         checked = {key.asset_key for key in context.selected_asset_check_keys}

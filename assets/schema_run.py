@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.check_results import Told, as_result
+from assets.check_results import StepOutput, as_result
 from assets.drift import drift_evaluation
 from assets.kafka_checks_run import judged_headrooms
 from assets.last_runs import knowing
@@ -29,7 +29,7 @@ from tidemark.engine.table.absent import gone
 
 def evolve_tables(
     context: dg.AssetExecutionContext, resource: LakeResource, contracts: Sequence[Contract]
-) -> Iterator[Told]:
+) -> Iterator[StepOutput]:
     """Apply what the contracts allow, table by table. What waits for a review is a failed check, not a failed run.
 
     A table of which the run has but checks is looked at, and nothing of it is applied.

@@ -146,7 +146,8 @@ def _plan(lake: Lake, contract: Contract) -> Plan:
     if state.ledger is None:
         raise SystemExit(f"{contract.table} was not loaded")
     ranges = {p: OffsetRange(topic.log_start[p], end) for p, end in topic.end.items()}
-    return Plan(contract, topic, state, state.ledger, read_schemas(lake, contract), ranges, "bench", "bench")
+    schemas = read_schemas(lake, contract)
+    return Plan(contract, topic, state, state.ledger, schemas, ranges, "bench", "bench", "bench")
 
 
 def _to_nothing(frame: Any) -> None:

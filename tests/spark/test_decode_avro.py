@@ -32,7 +32,7 @@ from tidemark.domain.columns.types import (
     Struct,
     decimal,
 )
-from tidemark.domain.plan.meanings import MEANINGS, known, told
+from tidemark.domain.plan.meanings import MEANINGS, known, meanings_property
 from tidemark.engine.access.iceberg_types import columns_of as table_columns
 from tidemark.engine.decode.decoding import Decoding
 from tidemark.engine.decode.records import CAUSE, FATE, decode
@@ -525,7 +525,7 @@ def test_an_iceberg_table_takes_every_type_as_it_is(spark: SparkSession, stack: 
     decoded = decode(source(spark, [framed(1, encoded(whole, value))]), decoding).where(f"{FATE} = 'written'")
     decoded.select(*(field.name for field in columns.fields)).writeTo(table).append()
     stored = load_catalog(catalog["name"], **catalog["properties"]).load_table("decode_test.every_type")
-    meanings = {MEANINGS: told(columns)}
+    meanings = {MEANINGS: meanings_property(columns)}
     assert known(table_columns(stored.schema()), meanings) == columns
     row = stored.scan().to_arrow().to_pylist()[0]
     wanted = {f"c{number}": case[2][0][1] for number, case in enumerate(CASES)}

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tidemark.domain.columns.far_times import told
+from tidemark.domain.columns.far_times import far_time_text
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,11 @@ from tidemark.domain.columns.far_times import told
     ],
 )
 def test_a_time_is_told_with_all_digits_of_its_year(at: int | None, text: str | None) -> None:
-    assert told(at) == text
+    assert far_time_text(at) == text
 
 
 @pytest.mark.parametrize("year", [1, 4, 1900, 1969, 1970, 2000, 2100, 9999])
 def test_times_that_a_datetime_holds_are_told_as_it_tells_them(year: int) -> None:
     at = datetime(year, 2, 28, 23, 59, 59, 7, UTC)
     seconds = (at - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
-    assert told(round(seconds) * 1_000_000 + 7) == at.isoformat()
+    assert far_time_text(round(seconds) * 1_000_000 + 7) == at.isoformat()

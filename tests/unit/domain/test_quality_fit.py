@@ -34,9 +34,9 @@ from tidemark.domain.ledger.quality_results import (
     add_results,
     hidden_columns,
     may_show,
+    redacted,
     row_rules,
     staged_rules,
-    told,
 )
 from tidemark.domain.plan.quality_fit import bound, fit_faults, literal
 
@@ -188,10 +188,10 @@ def test_no_detail_quotes_a_hidden_value(cause, detail, shown):
     hidden = hidden_columns(
         Contract(topic="t", table="s.t", columns={path: {"tags": ["PII"]} for path in paths})
     )
-    found = told(Explanation(cause, detail), hidden)
+    found = redacted(Explanation(cause, detail), hidden)
     assert (found.detail == detail, found.cause) == (shown, cause)
     assert "alice" not in found.detail
-    assert told(Explanation(cause, detail), frozenset()).detail == detail
+    assert redacted(Explanation(cause, detail), frozenset()).detail == detail
     assert not may_show("_kafka.key", hidden), "it may be the same value"
 
 

@@ -10,8 +10,8 @@ from tidemark.domain.formats.routes import Events, avro_event, avro_types, messa
 from tidemark.domain.ledger.evidence import (
     Evidence,
     Group,
+    groups_from_counts,
     nothing_decodes,
-    settled,
     truncates,
     unrouted,
 )
@@ -100,7 +100,7 @@ def evidence(read, unwritten, skipped, tombstones=0, unrouted=0):
 
 
 def test_skipped_records_need_no_second_look():
-    groups = settled(evidence(10, 6, 5, 1, 2), {0: OffsetRange(5, 15)})
+    groups = groups_from_counts(evidence(10, 6, 5, 1, 2), {0: OffsetRange(5, 15)})
     assert [(g.fate, g.cause, g.count) for g in groups] == [
         ("tombstone", None, 1),
         ("skipped", None, 3),
@@ -119,7 +119,7 @@ def test_skipped_records_need_no_second_look():
     ],
 )
 def test_anything_else_is_looked_at_again(seen, why):
-    assert settled(seen, {0: OffsetRange(5, 15)}) is None, why
+    assert groups_from_counts(seen, {0: OffsetRange(5, 15)}) is None, why
 
 
 def bad(cause, count=3, fate="quarantined"):

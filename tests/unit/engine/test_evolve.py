@@ -33,7 +33,7 @@ from tidemark.domain.plan.contract_record import RECORD, record_text
 from tidemark.domain.plan.meanings import MEANINGS
 from tidemark.domain.plan.table_properties import governance
 from tidemark.engine.access.table_state import TableState, read_state
-from tidemark.engine.ingest.ready import evolved
+from tidemark.engine.ingest.ready import evolve_if_needed
 from tidemark.engine.schema.evolve import (
     Approval,
     evolve,
@@ -440,7 +440,7 @@ class TestBeforeABatch:
         lake.evolve(contract(description="new", schema_changes=policy), topic(FIRST))
         ledger = Ledger(cluster_id=None, topic_id=None, topic="orders", contract=yesterdays.digest)
         loaded = replace(lake.state(), ledger=ledger)
-        assert evolved(lake, yesterdays, loaded, schemas, "r") is loaded  # type: ignore[arg-type]
+        assert evolve_if_needed(lake, yesterdays, loaded, schemas, "r") is loaded  # type: ignore[arg-type]
         assert lake.state().properties["comment"] == "new"
 
 

@@ -10,7 +10,7 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.backfill import BACKFILL
 from tidemark.domain.ledger.evidence import Group, is_flood, undecided
 from tidemark.domain.ledger.ledger import Counts, Ledger
-from tidemark.engine.ingest.microbatch import _hold_back_flood
+from tidemark.engine.ingest.microbatch import _require_no_flood
 
 
 @pytest.mark.parametrize(("properties", "named"), [({}, True), ({BACKFILL: "{}"}, False)])
@@ -23,7 +23,7 @@ def test_no_acceptance_is_named_for_a_table_that_no_contract_names(
     plan: Any = SimpleNamespace(contract=contract, ledger=ledger, accepted=False, refused=frozenset())
     groups, lake = [Group(0, "quarantined", "no_magic_byte", None, 1, 0, 0)], SimpleNamespace()
     with pytest.raises(Stopped, match="None of 1 records can be read") as told:
-        _hold_back_flood(lake, plan, {0: Counts(1, 0, 1)}, groups)  # type: ignore[arg-type]
+        _require_no_flood(lake, plan, {0: Counts(1, 0, 1)}, groups)  # type: ignore[arg-type]
     assert ("accept s.t --quarantine-batch" in told.value.message) == named
 
 

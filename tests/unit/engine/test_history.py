@@ -12,7 +12,15 @@ from pyiceberg.types import LongType, NestedField
 
 from tidemark.domain.columns.types import LONG
 from tidemark.domain.plan.schema_plan import Change
-from tidemark.engine.schema.history import BEGUN, HISTORY, KEPT, begun, is_rest, told, unfinished
+from tidemark.engine.schema.history import (
+    BEGUN,
+    HISTORY,
+    KEPT,
+    begun,
+    history_properties,
+    is_rest,
+    unfinished,
+)
 
 
 def change(*path: str) -> Change:
@@ -38,7 +46,7 @@ def metadata(tmp_path: Path) -> Any:
 
 def after(made: Any, ours: Any = None, left: tuple[Change, ...] = ()) -> tuple[list[Any], list[Any]]:
     """(run, columns) of each entry of the history, and the runs that are still under way."""
-    found = told("shop.orders", made, ours, left)
+    found = history_properties("shop.orders", made, ours, left)
     entries = [(each["run_id"], [c["path"] for c in each["changes"]]) for each in json.loads(found[HISTORY])]
     return entries, [each["run_id"] for each in json.loads(found.get(BEGUN, "[]"))]
 

@@ -21,7 +21,7 @@ from tidemark.engine.access import registry as registry_module
 from tidemark.engine.access.listening import listens, proxy_of
 from tidemark.engine.access.registry import Registry
 from tidemark.engine.access.table_state import TableState
-from tidemark.engine.ingest.ready import evolved
+from tidemark.engine.ingest.ready import evolve_if_needed
 from tidemark.engine.schema import evolve as evolution
 from tidemark.engine.schema.writer import judged
 from tidemark.engine.schema.writers import read_schemas
@@ -176,7 +176,7 @@ def test_a_look_that_finds_nothing_to_do_asks_for_lists_reads_no_schema_and_comm
     server.asked.clear()
     parsed = judged.cache_info().misses
     schemas = read_schemas(lake, CONTRACT)
-    assert evolved(lake, CONTRACT, state, schemas, "r") is state
+    assert evolve_if_needed(lake, CONTRACT, state, schemas, "r") is state
     assert server.asked == LISTS
     assert judged.cache_info().misses == parsed
 

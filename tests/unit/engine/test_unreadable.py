@@ -12,7 +12,7 @@ from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
 from tidemark.engine.access.outages import state_of_text
-from tidemark.engine.ingest.unreadable import explain
+from tidemark.engine.ingest.unreadable import readable_before
 
 CONTRACT = Contract.model_validate({"topic": "orders", "table": "shop.orders"})
 LEDGER = Ledger(cluster_id="c", topic_id="t", topic="orders", next={0: 5, 1: 5})
@@ -29,7 +29,7 @@ def lake(start: Mapping[int, int], first: Mapping[int, int] | None = None) -> An
 
 def test_records_that_went_while_they_were_read_are_named_by_their_range() -> None:
     with pytest.raises(Stopped, match="offsets 5 to 9 are gone") as told:
-        explain(lake({0: 10, 1: 0}), CONTRACT, LEDGER, BATCH, RuntimeError("KAFKA_DATA_LOSS"))
+        readable_before(lake({0: 10, 1: 0}), CONTRACT, LEDGER, BATCH, RuntimeError("KAFKA_DATA_LOSS"))
     assert (told.value.state, told.value.fields["ranges"]) == ("offsets_expired", {0: [5, 10]})
 
 
@@ -39,18 +39,20 @@ def test_a_topic_that_went_meanwhile_is_looked_for_again_before_it_is_called_mis
 
 
 def test_what_comes_before_a_time_beyond_spark_s_can_be_read() -> None:
-    assert explain(lake({0: 0, 1: 0}, {0: 7}), CONTRACT, LEDGER, BATCH, OVERFLOW) == {0: 7}
-    assert explain(lake({0: 0, 1: 0}, {0: 5}), CONTRACT, LEDGER, BATCH, OVERFLOW) == {0: 5}
+    assert readable_before(lake({0: 0, 1: 0}, {0: 7}), CONTRACT, LEDGER, BATCH, OVERFLOW) == {0: 7}
+    assert readable_before(lake({0: 0, 1: 0}, {0: 5}), CONTRACT, LEDGER, BATCH, OVERFLOW) == {0: 5}
     with pytest.raises(Stopped) as told:
-        explain(lake({0: 0, 1: 0}, {0: 5, 1: 5}), CONTRACT, LEDGER, BATCH, OVERFLOW)
+        readable_before(lake({0: 0, 1: 0}, {0: 5, 1: 5}), CONTRACT, LEDGER, BATCH, OVERFLOW)
     assert (told.value.state, told.value.fields["ranges"]) == ("misconfigured", {0: [5, 6], 1: [5, 6]})
 
 
 def test_where_kafka_knows_no_reason_or_does_not_answer_the_exception_stands() -> None:
-    assert explain(lake({0: 0, 1: 0}), CONTRACT, LEDGER, BATCH, OVERFLOW) == {}
-    assert explain(lake({0: 0, 1: 0}, {0: 5}), CONTRACT, LEDGER, BATCH, RuntimeError("no space")) == {}
+    assert readable_before(lake({0: 0, 1: 0}), CONTRACT, LEDGER, BATCH, OVERFLOW) == {}
+    assert (
+        readable_before(lake({0: 0, 1: 0}, {0: 5}), CONTRACT, LEDGER, BATCH, RuntimeError("no space")) == {}
+    )
 
     def silent(_: Contract) -> Topic:
         raise Outage("kafka_down", "-", "")
 
-    assert explain(SimpleNamespace(topic=silent), CONTRACT, LEDGER, BATCH, OVERFLOW) == {}  # type: ignore[arg-type]
+    assert readable_before(SimpleNamespace(topic=silent), CONTRACT, LEDGER, BATCH, OVERFLOW) == {}  # type: ignore[arg-type]

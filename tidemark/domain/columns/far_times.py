@@ -9,13 +9,13 @@ _CYCLE_MONTHS = 400 * 12
 _LAST = 9999
 
 
-def told(microseconds: int | None) -> str | None:
+def far_time_text(microseconds: int | None) -> str | None:
     """ISO 8601 in UTC of microseconds since 1970; a year beyond 9999 has a sign and all its digits (+57865-10-07T…)."""
     return None if microseconds is None else iso(microseconds)
 
 
 def iso(microseconds: int) -> str:
-    """`told` of a time that is there. Spark reads it as well, to year 294246."""
+    """`far_time_text` of a time that is there. Spark reads it as well, to year 294246."""
     cycles, rest = divmod(microseconds, _CYCLE)
     at = _EPOCH + timedelta(microseconds=rest)
     return f"{_year(at.year + 400 * cycles)}{at.isoformat()[4:]}"

@@ -59,7 +59,7 @@ class Group:
     last: int
 
 
-def settled(evidence: Evidence, ranges: Ranges) -> list[Group] | None:
+def groups_from_counts(evidence: Evidence, ranges: Ranges) -> list[Group] | None:
     """What was not written, if the pass counted it and all of it is tombstones or skips but truncates; else None.
 
     Believed only where each offset of the ranges was counted exactly once: no gap hides what a repeated task adds.

@@ -127,7 +127,7 @@ def hidden_columns(contract: Contract) -> frozenset[str]:
     return tagged | _BESIDE if tagged else tagged
 
 
-def told(explanation: Explanation, hidden: Collection[str]) -> Explanation:
+def redacted(explanation: Explanation, hidden: Collection[str]) -> Explanation:
     """The explanation without words that may quote a hidden value: those about its place, or about the whole value.
 
     A place is a path with dots or a JSON pointer before the first colon; the row may lie one level down (Debezium).

@@ -17,7 +17,7 @@ MEANINGS = "tidemark.meanings"
 """The table property: a JSON object of dotted paths and meanings, of the columns that have one."""
 
 
-def told(columns: Struct) -> str:
+def meanings_property(columns: Struct) -> str:
     """The property of a new table."""
     return json.dumps({".".join(path): field.meaning for path, field in fields_of(columns) if field.meaning})
 
@@ -28,7 +28,7 @@ def known(columns: Struct, properties: Mapping[str, str]) -> Struct:
     return _struct(columns, None if text is None else json.loads(text), ())
 
 
-def told_after(properties: Mapping[str, str], done: Iterable[Change]) -> dict[str, str]:
+def meanings_after(properties: Mapping[str, str], done: Iterable[Change]) -> dict[str, str]:
     """The property, where it is kept, with what the columns mean that were added."""
     if MEANINGS not in properties:
         return {}

@@ -10,7 +10,7 @@ from tidemark.domain.suggest import nearest
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.drill.scenarios import SCENARIOS, Drill, Missed, NotHere
 from tidemark.engine.drill.scratch import Scratch, scratch
-from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.operations import Operation, Signature, log_operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def drill(
     began = time.perf_counter()
     if signature.dry_run:
         told = {"scenarios": [{"scenario": n, "does": (SCENARIOS[n].__doc__ or "").strip()} for n in wanted]}
-        return logged(lake, signature, "drill", "", told)
+        return log_operation(lake, signature, "drill", "", told)
     scores: list[Score] = []
     with scratch(lake.platform, cluster) as made:
         made.send(1)
@@ -53,7 +53,7 @@ def drill(
             scores.append(_rehearsed(name, made, signature))
             say(f"{name}: {_word(scores[-1])}")
         table = made.contract.table
-    return logged(
+    return log_operation(
         lake,
         signature,
         "drill",

@@ -18,9 +18,9 @@ from tidemark.domain.ledger.backfill import BACKFILL
 from tidemark.domain.ledger.evidence import (
     Group,
     first_offenders,
+    groups_from_counts,
     is_flood,
     nothing_decodes,
-    settled,
     truncates,
     undecided,
     unknown_ids,
@@ -45,7 +45,7 @@ from tidemark.engine.ingest.quarantine_rows import causes_known, exact_causes, q
 from tidemark.engine.ingest.read import read_ranges
 from tidemark.engine.ingest.readable_head import with_readable_head
 from tidemark.engine.ingest.stage import Staged, stage
-from tidemark.engine.ingest.unreadable import explain
+from tidemark.engine.ingest.unreadable import readable_before
 from tidemark.engine.schema.event_routes import IDS_ROUTED
 from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.subjects import reading_of, subjects_of
@@ -63,6 +63,11 @@ _UNPROVEN = (
 
 
 class _PlanAgain(TidemarkError):
+    """The pass found limits that the plan must keep.
+
+    ceiling: partition -> first offset not to read; seen: schema ids to prepare for.
+    """
+
     def __init__(self, ceiling: Mapping[int, int], seen: frozenset[int] = frozenset()) -> None:
         super().__init__("the pass has found what the plan must respect", next_step="plan again")
         self.ceiling = ceiling
@@ -97,7 +102,7 @@ def microbatch(
                 commit = _attempt(lake, contract, run_id, limits)
             if commit is not None or not limits.ceiling:
                 return commit
-            # Others have published the rest: without the ceiling the records that wait stop it.
+            # Others published all below the ceiling. Planned without it, the records that wait stop the table.
             limits = replace(limits, ceiling={})
         except _PlanAgain as found:
             if not found.seen <= limits.seen:  # not counted as a turn: a batch carries finitely many schemas
@@ -120,6 +125,7 @@ def _attempt(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Com
     with watch("plan"):
         plan = make_plan(lake, contract, run_id, limits)
         if plan is not None and not plan.state.head_readable:
+            # before the empty receipt replaces the last batch's: only that one says which quarantine rows must be there
             repair(lake, plan)
             with_readable_head(lake, contract, plan.state, run_id)
             plan = make_plan(lake, contract, run_id, limits)
@@ -129,36 +135,36 @@ def _attempt(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Com
         made = open_branch(lake, plan.attempt)
     try:
         with dropped_on_failure(lake, plan.attempt):
-            return _stage_and_publish(lake, plan, run_id, made, watch)
+            return _stage_and_publish(lake, plan, made, watch)
     except BaseException as error:
         with suppress(Exception):
             hold_back(lake, plan.state, plan.ranges, error)
         if isinstance(error, Exception) and not isinstance(error, TidemarkError):
-            readable = explain(lake, contract, plan.ledger, plan.ranges, error)
-            if readable:
-                raise _PlanAgain(readable) from error
+            ceiling = readable_before(lake, contract, plan.ledger, plan.ranges, error)
+            if ceiling:
+                raise _PlanAgain(ceiling) from error
         raise
 
 
-def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int], watch: Stopwatch) -> Commit:
+def _stage_and_publish(lake: Lake, plan: Plan, made: frozenset[int], watch: Stopwatch) -> Commit:
     contract = plan.contract
     with watch("stage"):
         decoded = decode(read_ranges(lake, contract, plan.ranges), plan.decoding())
         staged = stage(lake, plan, decoded)
     with watch("audit"):
         groups = _unwritten(staged, plan, decoded)
-        _respect(lake, plan, groups)
+        _require_covered(lake, plan, groups)
         counts = audit(lake, staged, groups, epoch=plan.ledger.epoch, ranges=plan.ranges)
-        _hold_back_flood(lake, plan, counts, groups)
+        _require_no_flood(lake, plan, counts, groups)
     quality = dict(staged.evidence.rules)
     if plan.staged_rules:
         with watch("quality"):
             quality |= judge_stage(lake, plan, staged)
     with watch("quarantine"):
         repair(lake, plan)
-        change = _publish_quarantine(lake, plan, groups, run_id)
+        change = _publish_quarantine(lake, plan, groups)
     with watch("publish"):
-        ledger = plan.ledger.after(plan.ranges, counts, _entry(plan, staged, groups, run_id))
+        ledger = plan.ledger.after(plan.ranges, counts, _entry(plan, staged, groups))
         mine = made | {staged.snapshot_id}
         try:
             receipt = publish(lake, plan.attempt, mine, ledger, lambda: require_topic_of(lake, plan))
@@ -167,7 +173,7 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
                 with suppress(Exception):  # what stays is repaired before the next receipt
                     quarantine.undo(lake, change)
             raise
-    with suppress(Exception):  # what it takes away says nothing any more, for the ledger has moved
+    with suppress(Exception):  # may fail: the notes are void once the ledger has moved
         forget(lake, plan.state)
     tell_group(lake, contract, ledger.next)
     return Commit(
@@ -191,11 +197,11 @@ def _stage_and_publish(lake: Lake, plan: Plan, run_id: str, made: frozenset[int]
     )
 
 
-def _entry(plan: Plan, staged: Staged, groups: list[Group], run_id: str) -> Entry:
+def _entry(plan: Plan, staged: Staged, groups: list[Group]) -> Entry:
     return Entry(
         batch_id=plan.batch_id,
         attempt=plan.attempt_id,
-        run_id=run_id,
+        run_id=plan.run_id,
         contract=plan.contract.digest,
         tidemark=__version__,
         schema_ids=staged.evidence.schema_ids,
@@ -212,11 +218,11 @@ def _unwritten(staged: Staged, plan: Plan, decoded: DataFrame) -> list[Group]:
     """What was not written; read a second time only where the pass itself could not count it by cause."""
     if staged.evidence.clean:
         return []
-    found = settled(staged.evidence, plan.ranges)
+    found = groups_from_counts(staged.evidence, plan.ranges)
     return second_look(decoded) if found is None else found
 
 
-def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
+def _require_covered(lake: Lake, plan: Plan, groups: list[Group]) -> None:
     """Cut the batch before records that the table does not cover.
 
     Look again when there were records of a schema that the registry has learnt since, or that the plan had left out.
@@ -224,7 +230,7 @@ def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
     Raises:
         Stopped: such a record is the very next one.
     """
-    if found := _found(lake, plan, unknown_ids(groups)):
+    if found := _ids_placed(lake, plan, unknown_ids(groups)):
         raise _PlanAgain({}, found)
     offenders = first_offenders(groups)
     if not offenders:
@@ -245,8 +251,8 @@ def _respect(lake: Lake, plan: Plan, groups: list[Group]) -> None:
     raise _PlanAgain(offenders)
 
 
-def _found(lake: Lake, plan: Plan, unknown: frozenset[int]) -> frozenset[int]:
-    """Those of `unknown` schema ids that have a place after all; where some have, the others are met again."""
+def _ids_placed(lake: Lake, plan: Plan, unknown: frozenset[int]) -> frozenset[int]:
+    """The `unknown` ids that plan or registry know after all; if there are any, the next pass meets the rest again."""
     if not unknown:
         return unknown
     some = frozenset(sorted(unknown - plan.left_out)[:IDS_ROUTED])
@@ -258,7 +264,7 @@ def _found(lake: Lake, plan: Plan, unknown: frozenset[int]) -> frozenset[int]:
     return unknown & (plan.left_out | (listed - plan.schemas.known))
 
 
-def _hold_back_flood(lake: Lake, plan: Plan, counts: Mapping[int, Counts], groups: list[Group]) -> None:
+def _require_no_flood(lake: Lake, plan: Plan, counts: Mapping[int, Counts], groups: list[Group]) -> None:
     """Raises Stopped unless someone has accepted this very batch: `misconfigured` when nothing of it decodes.
 
     As long as no record was ever written, a single one that does not decode is enough: nothing says yet that the
@@ -290,20 +296,17 @@ def _hold_back_flood(lake: Lake, plan: Plan, counts: Mapping[int, Counts], group
     )
 
 
-def _publish_quarantine(
-    lake: Lake, plan: Plan, groups: list[Group], run_id: str
-) -> quarantine.QuarantineCommit | None:
+def _publish_quarantine(lake: Lake, plan: Plan, groups: list[Group]) -> quarantine.QuarantineCommit | None:
     contract, epoch = plan.contract, plan.ledger.epoch
     expected = sum(g.count for g in groups if g.fate == "quarantined")
     if not expected and not quarantine.leftovers(lake, contract.quarantine_table, epoch, plan.ranges):
         return None
     found = lake.state(contract.table).head
-    if (
-        found != plan.state.head
-    ):  # the rows of these offsets are someone else's by now, and so is their quarantine
+    # the rows of these offsets are someone else's by now, and so is their quarantine
+    if found != plan.state.head:
         raise Overtaken(contract.table, plan.state.head or 0, found)
     quarantine.ensure(lake, contract)
-    rows = quarantined_rows(lake, plan, groups, run_id) if expected else None
+    rows = quarantined_rows(lake, plan, groups) if expected else None
     return quarantine.replace_within(
         lake, contract.quarantine_table, rows, epoch=epoch, ranges=plan.ranges, expected=expected
     )

@@ -45,6 +45,7 @@ class Plan:
     ranges: Ranges
     batch_id: str
     attempt_id: str
+    run_id: str
     refused: frozenset[int] = frozenset()
     key: KeyDecoding | None = None
     parked: frozenset[int] = frozenset()
@@ -190,9 +191,7 @@ class Limits:
 
 
 def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Plan | None:
-    """The next batch of a table, or None when nothing waits or the table is paused.
-
-    `ready` makes or alters the table before.
+    """Make the table ready, then plan the next batch; None when nothing waits or the table is paused.
 
     Raises:
         Stopped: any stop state that table and topic show.
@@ -236,6 +235,7 @@ def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Pl
         ranges=ranges,
         batch_id=batch_id(contract.table, ledger.epoch, ranges),
         attempt_id=uuid4().hex[:8],
+        run_id=run_id,
         key=key_decoding(lake, contract, value_columns(state)),
         refused=refused_ids(contract, state, schemas),
         parked=removing_ids(contract, state, schemas, "review", "impossible"),

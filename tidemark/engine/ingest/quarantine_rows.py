@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
 
 from tidemark.domain.ledger.evidence import Group, causes_of, span, unknown_ids
-from tidemark.domain.ledger.quality_results import hidden_columns, told
+from tidemark.domain.ledger.quality_results import hidden_columns, redacted
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.decode.failures import explain_failures
 from tidemark.engine.decode.quality_rows import details
@@ -25,25 +25,23 @@ _KAFKA = ("topic", "epoch", "partition", "offset", "timestamp", "timestamp_type"
 _EXPLAINED = "partition int, offset bigint, found_cause string, found_detail string"
 
 
-def quarantined_rows(lake: Lake, plan: Plan, groups: Iterable[Group], run_id: str) -> DataFrame:
+def quarantined_rows(lake: Lake, plan: Plan, groups: Iterable[Group]) -> DataFrame:
     """Rows in the columns of the quarantine table, each with the most exact cause that could be found."""
     listed = list(groups)
-    return explained_rows(lake, plan, _read_again(lake, plan, listed), listed, run_id)
+    return explained_rows(lake, plan, _read_again(lake, plan, listed), listed)
 
 
-def explained_rows(
-    lake: Lake, plan: Plan, decoded: DataFrame, groups: Iterable[Group], run_id: str
-) -> DataFrame:
+def explained_rows(lake: Lake, plan: Plan, decoded: DataFrame, groups: Iterable[Group]) -> DataFrame:
     """The quarantined rows of `decoded` in the columns of the quarantine table."""
     listed = list(groups)
     decoding = plan.decoding()
     bad = decoded.where(F.col(FATE) == "quarantined")
     hidden = hidden_columns(plan.contract)
-    found = {place: told(each, hidden) for place, each in explain_failures(bad, decoding).items()}
+    found = {place: redacted(each, hidden) for place, each in explain_failures(bad, decoding).items()}
     rows = [(p, o, each.cause, each.detail) for (p, o), each in found.items()]
     explained = bad.sparkSession.createDataFrame(rows, _EXPLAINED)
     return (
-        _columns(bad, plan, run_id, _known_ids(lake, plan, listed))
+        _columns(bad, plan, _known_ids(lake, plan, listed))
         .join(F.broadcast(explained), ["partition", "offset"], "left")
         .select(*_named())
     )
@@ -83,7 +81,7 @@ def _read_again(lake: Lake, plan: Plan, groups: Iterable[Group]) -> DataFrame:
     return decode(read_ranges(lake, plan.contract, span(groups, "quarantined")), plan.decoding())
 
 
-def _columns(bad: DataFrame, plan: Plan, run_id: str, known: list[int]) -> DataFrame:
+def _columns(bad: DataFrame, plan: Plan, known: list[int]) -> DataFrame:
     schema_id, cause = F.col("_kafka.schema_id"), F.col(CAUSE)
     unknown = cause == "unknown_schema_id"
     registered = unknown & schema_id.isin(known) if known else F.lit(False)
@@ -102,7 +100,7 @@ def _columns(bad: DataFrame, plan: Plan, run_id: str, known: list[int]) -> DataF
         .otherwise(F.coalesce(F.col(DETAIL), *([details(plan.row_rules, CAUSE)] if plan.row_rules else [])))
         .alias("detail"),
         F.lit(plan.batch_id).alias("batch_id"),
-        F.lit(run_id).alias("run_id"),
+        F.lit(plan.run_id).alias("run_id"),
         F.current_timestamp().alias("quarantined_at"),
     )
 

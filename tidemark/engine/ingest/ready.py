@@ -49,7 +49,7 @@ def ready(
     """
     fresh = state.ledger is None
     if fresh or not state.owned:  # a run that took a table over may have died before the table said so
-        if not _prepared(lake, contract, topic, schemas, run_id):
+        if not _prepare(lake, contract, topic, schemas, run_id):
             return None
         state = lake.state(contract.table)
     require_read(contract.table, value_columns(state))
@@ -59,12 +59,12 @@ def ready(
     if state.receipt is not None and state.tagged != state.receipt:
         tag_receipt(lake, contract.table, state.receipt)
     settle(lake, contract, ledger)
-    state = evolved(lake, contract, state, schemas, run_id, fresh=fresh)
-    _fitting_rules(lake, contract, state, schemas)
+    state = evolve_if_needed(lake, contract, state, schemas, run_id, fresh=fresh)
+    _require_fitting_rules(lake, contract, state, schemas)
     return state, ledger
 
 
-def _fitting_rules(lake: Lake, contract: Contract, state: TableState, schemas: TopicSchemas) -> None:
+def _require_fitting_rules(lake: Lake, contract: Contract, state: TableState, schemas: TopicSchemas) -> None:
     """Raises Stopped when the contract's rules do not fit: `schema_review` where an approval makes them."""
     columns = value_columns(state)
     faults = rule_faults(lake, contract, table_columns(columns))
@@ -83,7 +83,7 @@ def _fitting_rules(lake: Lake, contract: Contract, state: TableState, schemas: T
     check_rules(lake, contract, table_columns(columns))
 
 
-def evolved(
+def evolve_if_needed(
     lake: Lake,
     contract: Contract,
     state: TableState,
@@ -220,7 +220,7 @@ def _lacking(contract: Contract, state: TableState, schemas: TopicSchemas) -> tu
         raise Stopped("table_incompatible", contract.table, str(error), topic=contract.topic) from error
 
 
-def _prepared(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchemas, run_id: str) -> bool:
+def _prepare(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchemas, run_id: str) -> bool:
     wanted = schemas.wanted()
     if wanted is not None:
         if not lake.state(contract.table, ledger=False).exists and (why := why_not_anew(lake, contract)):

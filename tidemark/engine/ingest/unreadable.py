@@ -14,7 +14,7 @@ _BEYOND_SPARK = (2**63 - 1) // 1000 + 1
 _OVERFLOW = "long overflow"
 
 
-def explain(
+def readable_before(
     lake: Lake, contract: Contract, ledger: Ledger, ranges: Ranges, error: Exception
 ) -> dict[int, int]:
     """Offsets per partition before which the failed batch of `ranges` can be read; empty where Kafka knows no reason.

@@ -22,7 +22,7 @@ from tidemark.engine.maintain.orphans import remove_orphans
 from tidemark.engine.maintain.whose import not_ours
 from tidemark.engine.table.absent import gone
 from tidemark.engine.table.lease import Held
-from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.operations import Operation, Signature, log_operation
 from tidemark.engine.table.publish import tag_newest
 from tidemark.engine.table.unlogged import log_missing_acts
 
@@ -92,7 +92,7 @@ def maintain_now(
     """
     before = _head(lake, contract)
     gains = list(maintain(lake, contract, assets, dry_run=signature.dry_run))
-    operation = logged(
+    operation = log_operation(
         lake,
         signature,
         "maintain",

@@ -149,19 +149,19 @@ def _append(lake: Lake, plan: MergePlan, condition: str, snapshot: int | None = 
     return reader.table(lake.identifier(plan.current.append.table)).where(condition)
 
 
-def _facts(fresh: DataFrame, shape: UpsertColumns) -> Mapping[str, Any]:
+def _facts(came: DataFrame, shape: UpsertColumns) -> Mapping[str, Any]:
     """One look at the events: how many, which truncate, how far the keys reach."""
     at = F.col(PLACE)
     truncates = F.col(KIND) == TRUNCATE
     pos = F.col(ROW)[CDC]["pos"] if shape.has_cdc else F.lit(None).cast("string")
     place = F.struct(at["epoch"], at["offset"], F.unix_millis(at["timestamp"]), pos, at["partition"])
     spans = [
-        bound(_told(n, str(shape.type_of(*path)))).alias(f"{name}{n}")
+        bound(_comparable(n, str(shape.type_of(*path)))).alias(f"{name}{n}")
         for n, path in _prunable(shape)
         for name, bound in (("least", F.min), ("most", F.max))
     ]
     return (
-        fresh.agg(
+        came.agg(
             F.count("*").alias("n"),
             F.count_if(null_key(shape.current)).alias("null_key"),
             F.count_if(truncates).alias("truncates"),
@@ -339,7 +339,7 @@ def _pruned(shape: UpsertColumns, fresh: DataFrame, facts: Mapping[str, Any]) ->
     for n, path in _prunable(shape):
         name, kind = f"t.{quoted_name(*path)}", str(shape.type_of(*path))
         if facts["n"] <= FEW:
-            found = {row[0] for row in fresh.select(_told(n, kind)).distinct().collect()}
+            found = {row[0] for row in fresh.select(_comparable(n, kind)).distinct().collect()}
             sound = found and not any("\0" in str(each) for each in found)  # no literal has a NUL
             listed = ", ".join(_literal(each, kind) for each in sorted(found)) if sound else ""
             conditions += [f"{name} IN ({listed})"] if listed else []
@@ -350,7 +350,7 @@ def _pruned(shape: UpsertColumns, fresh: DataFrame, facts: Mapping[str, Any]) ->
     return " AND ".join(conditions)
 
 
-def _told(n: int, kind: str) -> Column:
+def _comparable(n: int, kind: str) -> Column:
     """A part of the key as Python can hold it: days in place of dates, which may lie outside of years 1 to 9999."""
     part = F.col(KEY)[f"k{n}"]
     return F.unix_date(part) if kind == "date" else part

@@ -29,7 +29,7 @@ from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.first_load import check_fit, first_epoch, first_ledger, prepare
 from tidemark.engine.table.folder import folder_fault
-from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.operations import Operation, Signature, log_operation
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish_receipt
 from tidemark.engine.table.settle import now_us, settle, settle_published
@@ -266,7 +266,7 @@ def _done(
 ) -> Operation:
     if not signature.dry_run:
         change(act_of(signature, "accept", state.head, what=what, **found))
-    return logged(
+    return log_operation(
         lake,
         signature,
         "accept",

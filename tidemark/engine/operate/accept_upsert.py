@@ -16,7 +16,7 @@ from tidemark.engine.merge.plan import LIMIT
 from tidemark.engine.merge.table import prepare
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.table.absent import unloaded
-from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.operations import Operation, Signature, log_operation
 from tidemark.engine.table.publish import publish_receipt
 from tidemark.engine.table.unlogged import act_of, log_missing_act, log_missing_acts
 
@@ -79,7 +79,7 @@ def _first_load(lake: Lake, current: UpsertTable, what: Acceptance, signature: S
         if pair.state.exists or lacking(pair):
             act = act_of(signature, "accept", state.head, what=what, trimmed=pair.trimmed)
             publish_receipt(lake, state, _anew(pair, signature), act=act)
-    return logged(
+    return log_operation(
         lake,
         signature,
         "accept",

@@ -24,7 +24,7 @@ from tidemark.engine.schema.evolve import (
 )
 from tidemark.engine.schema.history import history, is_rest
 from tidemark.engine.schema.writers import read_schemas
-from tidemark.engine.table.operations import Operation, Signature, log_unfinished_act, logged
+from tidemark.engine.table.operations import Operation, Signature, log_operation, log_unfinished_act
 from tidemark.engine.table.takeover import rename, renaming
 from tidemark.engine.table.unlogged import log_missing_acts
 
@@ -122,7 +122,7 @@ def _check(contract: Contract, waits: SchemaPlan, plan: str) -> None:
 
 
 def _logged(lake: Lake, state: TableState, waits: SchemaPlan, signature: Signature) -> Operation:
-    return logged(
+    return log_operation(
         lake,
         signature,
         "approve",

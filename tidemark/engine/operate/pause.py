@@ -7,7 +7,7 @@ from tidemark.domain.errors import Refused
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import PAUSED, RESUMED, TableState
 from tidemark.engine.table.absent import unloaded
-from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.operations import Operation, Signature, log_operation
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.unlogged import log_missing_acts, log_noted
 
@@ -49,7 +49,7 @@ def _change(lake: Lake, contract: Contract, verb: str, signature: Signature) -> 
             log_noted(lake, state, noted)
         says = signature.as_note()
         set_properties(lake, contract.table, {p: says if v == verb else None for v, p in _PROPERTY.items()})
-    return logged(lake, signature, verb, contract.table, {}, state.head, state.head)
+    return log_operation(lake, signature, verb, contract.table, {}, state.head, state.head)
 
 
 def _already(state: TableState) -> Refused:

@@ -19,15 +19,13 @@ EXPLAINED = 100_000
 _EXPLAINABLE = get_args(Cause)
 
 
-def note_causes(
-    lake: Lake, plan: Plan, decoded: DataFrame, groups: Sequence[Group], old: DataFrame, run_id: str
-) -> int:
+def note_causes(lake: Lake, plan: Plan, decoded: DataFrame, groups: Sequence[Group], old: DataFrame) -> int:
     """Write today's cause of the records of `groups` where `old` (partition, offset, OLD_CAUSE) has another one.
 
     Returns how many that were.
     """
     quarantine = plan.contract.quarantine_table
-    rows = explained_rows(lake, plan, decoded, groups, run_id)
+    rows = explained_rows(lake, plan, decoded, groups)
     together = rows.select("partition", "offset", "cause", "detail").join(old, ["partition", "offset"])
     now = together.where(F.col("cause") != F.col(OLD_CAUSE)).limit(EXPLAINED).toArrow().to_pylist()
     changed = [

@@ -63,10 +63,10 @@ class Fates:
         causes = exact_causes(lake, self.plan, self.staying, self.decoded)
         return {**causes, **({"schema_review": parked} if parked else {})}
 
-    def note_causes(self, lake: Lake, run_id: str) -> int:
+    def note_causes(self, lake: Lake) -> int:
         """Let those that stay in quarantine have today's cause; how many had another one."""
         groups = [group for group in self.staying if group.fate == "quarantined"]
-        return note_causes(lake, self.plan, self.decoded, groups, self.old, run_id) if groups else 0
+        return note_causes(lake, self.plan, self.decoded, groups, self.old) if groups else 0
 
     def leaving(self, most: int) -> tuple[dict[int, list[tuple[int, int]]], bool]:
         """Runs of offsets whose waiting records all leave, and whether more had to be left for another commit."""

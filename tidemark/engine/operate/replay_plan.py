@@ -32,7 +32,7 @@ from tidemark.engine.ingest.quality_fit import check_rules
 from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import take_back_doubled
 from tidemark.engine.ingest.readable_head import with_readable_head
-from tidemark.engine.ingest.ready import evolved, require_covered
+from tidemark.engine.ingest.ready import evolve_if_needed, require_covered
 from tidemark.engine.ingest.stage import Staged
 from tidemark.engine.operate.recount import Recount
 from tidemark.engine.schema.evolve import refused_ids, removing_ids, value_columns
@@ -52,6 +52,7 @@ class Ground:
     state: TableState
     ledger: Ledger
     schemas: TopicSchemas
+    run_id: str
     refused: frozenset[int]
     parked: frozenset[int]
     key: KeyDecoding | None = None
@@ -68,6 +69,7 @@ class Ground:
             ranges=ranges,
             batch_id=batch_id(f"{self.contract.table}|replay {attempt}", ledger.epoch, ranges),
             attempt_id=attempt,
+            run_id=self.run_id,
             refused=self.refused,
             parked=self.parked,
             key=self.key,
@@ -116,7 +118,7 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
         settle(lake, contract, state.ledger)
         take_back_doubled(lake, contract, state, state.ledger)
     schemas = read_schemas(lake, contract, frozenset(state.ledger.others))
-    state = evolved(lake, contract, state, schemas, run_id, dry_run=dry_run)
+    state = evolve_if_needed(lake, contract, state, schemas, run_id, dry_run=dry_run)
     if not dry_run:
         state = with_readable_head(lake, contract, state, run_id)
     refused = refused_ids(contract, state, schemas)
@@ -125,7 +127,7 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
         require_covered(contract, state, schemas)
     check_rules(lake, contract, table_columns(value_columns(state)))
     key = key_decoding(lake, contract, value_columns(state))
-    return Ground(contract, state, state.ledger, schemas, refused, parked, key)  # type: ignore[arg-type]
+    return Ground(contract, state, state.ledger, schemas, run_id, refused, parked, key)  # type: ignore[arg-type]
 
 
 def _require_own_schemas(lake: Lake, contract: Contract, ledger: Ledger) -> None:

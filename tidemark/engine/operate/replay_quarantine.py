@@ -41,7 +41,7 @@ from tidemark.engine.operate.replay_plan import (
     require_partition,
 )
 from tidemark.engine.table.branch import dropped_on_failure, open_branch
-from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.operations import Operation, Signature, log_operation
 from tidemark.engine.table.races import until_not_overtaken
 from tidemark.engine.table.settle import now_us
 from tidemark.engine.table.unlogged import act_of, log_missing_acts
@@ -131,10 +131,10 @@ def replay_quarantine(
         before = state.head
         total = _Tally(aged=0 if expired_before(state.properties) else None)
 
-        def told() -> Operation:
+        def log_it() -> Operation:
             says = {"what": "quarantine", **selection.as_json(), **total.as_json()}
             after = total.snapshots[-1] if total.snapshots else before
-            return logged(lake, signature, "replay", contract.table, says, before, after)
+            return log_operation(lake, signature, "replay", contract.table, says, before, after)
 
         try:
             while until_not_overtaken(
@@ -145,9 +145,9 @@ def replay_quarantine(
             if not total.snapshots:
                 raise
             with suppress(Exception):  # else its receipts tell whoever changes the table next
-                told()
+                log_it()
             raise _ended_between(contract, total, error) from error
-        return told()
+        return log_it()
 
 
 def _ended_between(contract: Contract, total: _Tally, error: TidemarkError) -> Stopped:
@@ -199,7 +199,7 @@ def _attempt(
         total.add(fates, leaving)
         return False
     if not more:
-        total.causes_changed = fates.note_causes(lake, signature.run_id)
+        total.causes_changed = fates.note_causes(lake)
     if leaving:
         total.snapshots.append(_publish(lake, on, fates, leaving, selection, signature))
         total.add(fates, leaving)

@@ -48,7 +48,7 @@ from tidemark.engine.operate.replay_plan import (
 )
 from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.table.branch import branch_head, branch_identifier, dropped_on_failure, open_branch
-from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.operations import Operation, Signature, log_operation
 from tidemark.engine.table.races import until_not_overtaken
 from tidemark.engine.table.settle import now_us
 from tidemark.engine.table.unlogged import act_of, log_missing_acts
@@ -71,7 +71,7 @@ def replay_range(
         found, before, after = until_not_overtaken(
             contract, lambda: _attempt(lake, contract, partition, wanted, signature)
         )
-        return logged(
+        return log_operation(
             lake,
             signature,
             "replay",
@@ -153,7 +153,7 @@ def _replace(
     written = {*made, branch_head(lake, plan.attempt).snapshot_id} - {plan.state.head}
     staged = stage(lake, plan, decoded)
     groups = [] if staged.evidence.clean else second_look(decoded)
-    _respect(plan, groups)
+    _require_covered(plan, groups)
     counts = audit(lake, staged, groups, epoch=plan.ledger.epoch, ranges=plan.ranges)
     check_each_once(lake, plan, only=staged.rows)
     # a range is part of a batch, or has records of many; `unique` within the table is judged
@@ -163,8 +163,8 @@ def _replace(
     new = counted_rows(lake, plan.contract, target, inside)
     nulls = _null_values(decoded, groups, new)
     before = counts_before(counts, old, new, waits, nulls, plan.ledger.totals)
-    _hold_back(plan, counts, groups)
-    revealed = _stage_quarantine(lake, plan, decoded, groups, signature.run_id)
+    _require_no_flood(plan, counts, groups)
+    revealed = _stage_quarantine(lake, plan, decoded, groups)
     settlement = Settlement(
         id=plan.batch_id,
         epoch=plan.ledger.epoch,
@@ -224,7 +224,7 @@ def _keep_every_record(
     )
 
 
-def _respect(plan: Plan, groups: list[Group]) -> None:
+def _require_covered(plan: Plan, groups: list[Group]) -> None:
     """Raises Stopped(`schema_review`) when the table does not hold a schema of the range."""
     ids = sorted({g.schema_id for g in groups if g.fate == "uncovered" and g.schema_id is not None})
     if ids:
@@ -239,7 +239,7 @@ def _respect(plan: Plan, groups: list[Group]) -> None:
         )
 
 
-def _hold_back(plan: Plan, counts: Mapping[int, Counts], groups: list[Group]) -> None:
+def _require_no_flood(plan: Plan, counts: Mapping[int, Counts], groups: list[Group]) -> None:
     """Raises Refused when more of the range than `quarantine.fail` would leave the table, and no decision says so."""
     whole = undecided(counts.values(), groups, plan.refused)
     if is_flood(whole, plan.contract.quarantine.fail):
@@ -251,13 +251,13 @@ def _hold_back(plan: Plan, counts: Mapping[int, Counts], groups: list[Group]) ->
         )
 
 
-def _stage_quarantine(lake: Lake, plan: Plan, decoded: DataFrame, groups: list[Group], run_id: str) -> bool:
+def _stage_quarantine(lake: Lake, plan: Plan, decoded: DataFrame, groups: list[Group]) -> bool:
     """Put the range's quarantined records where nobody counts them before the receipt is published."""
     expected = sum(g.count for g in groups if g.fate == "quarantined")
     if not expected:
         return False
-    staged = Settlement(id=plan.batch_id, epoch=plan.ledger.epoch, run_id=run_id, at=0).staged
-    rows = explained_rows(lake, plan, decoded, groups, run_id)
+    staged = Settlement(id=plan.batch_id, epoch=plan.ledger.epoch, run_id=plan.run_id, at=0).staged
+    rows = explained_rows(lake, plan, decoded, groups)
     quarantine.hide(lake, plan.contract, rows, staged, expected, f"the audit counted {expected}")
     return True
 
@@ -275,6 +275,6 @@ def _foreseen(lake: Lake, plan: Plan, decoded: DataFrame) -> dict[str, Any]:
     read = {p: sum(g.count for g in groups if g.partition == p) for p in plan.ranges}
     others = [g for g in groups if g.fate != "written"]
     counts = counts_of(Evidence(read=read), others, plan.ranges)
-    _hold_back(plan, counts, groups)
+    _require_no_flood(plan, counts, groups)
     uncovered = sum(g.count for g in groups if g.fate == "uncovered")
     return {**add_up(counts.values())._asdict(), **({"schema_review": uncovered} if uncovered else {})}

@@ -41,7 +41,7 @@ from tidemark.engine.look.headroom import compacted
 from tidemark.engine.operate.recount import first_lost, places_of, waiting_rows
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.branch import Attempt, dropped_on_failure, open_branch
-from tidemark.engine.table.operations import Operation, Signature, logged
+from tidemark.engine.table.operations import Operation, Signature, log_operation
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish
 from tidemark.engine.table.races import until_not_overtaken
@@ -120,7 +120,7 @@ def rollback(
                 again = f"repeat it once the maintenance of {contract.table} is over"
                 refused.next_step = f"{again}, or tidemark resume {contract.table} --reason …"
             raise
-        return logged(
+        return log_operation(
             lake,
             signature,
             "rollback",

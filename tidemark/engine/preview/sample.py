@@ -92,6 +92,7 @@ def _candidate(
         ranges=ranges,
         batch_id="sample",
         attempt_id="sample",
+        run_id="sample",
         refused=refused_ids(contract, grown, schemas),
         parked=removing_ids(contract, grown, schemas, "impossible"),
     )
@@ -101,7 +102,7 @@ def _quarantined(lake: Lake, candidate: Plan, groups: list[Group]) -> list[dict[
     if not any(group.fate == "quarantined" for group in groups):
         return []
     rows = (
-        quarantined_rows(lake, candidate, groups, "sample")
+        quarantined_rows(lake, candidate, groups)
         .groupBy("cause")
         .agg(
             F.count("*").alias("count"),

@@ -18,7 +18,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import upsert_table_of
 from tidemark.domain.errors import Overtaken, Refused
 from tidemark.domain.ledger.guard import another_topic, stopped_by
-from tidemark.domain.plan.meanings import known, told_after
+from tidemark.domain.plan.meanings import known, meanings_after
 from tidemark.domain.plan.schema_plan import (
     Change,
     SchemaPlan,
@@ -36,7 +36,7 @@ from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.decoding import NO_ID
 from tidemark.engine.schema.alter import Notes, alter
 from tidemark.engine.schema.by_hand import reviewed
-from tidemark.engine.schema.history import Entry, begun, history, noted, told, unfinished
+from tidemark.engine.schema.history import Entry, begun, history, history_properties, noted, unfinished
 from tidemark.engine.schema.writers import VARIANT_FORMAT, TopicSchemas, read_schemas
 from tidemark.engine.table.takeover import renaming
 
@@ -237,7 +237,7 @@ def state_after(state: TableState, changes: Sequence[Change]) -> TableState:
     """The table as these changes of its columns would make it."""
     columns = table_columns(applied(value_columns(state), changes))
     return replace(
-        state, columns=columns, properties={**state.properties, **told_after(state.properties, changes)}
+        state, columns=columns, properties={**state.properties, **meanings_after(state.properties, changes)}
     )
 
 
@@ -304,10 +304,10 @@ def _notes(
         removed = {".".join(c.path) for c in done if c.kind == "remove_column"}
         if removed:
             notes[REMOVED] = json.dumps(sorted(removed.union(noted(there, REMOVED))))
-        notes |= told_after(there, done)
-        return {**notes, **told(contract.table, metadata, entry, left, history(state))}
+        notes |= meanings_after(there, done)
+        return {**notes, **history_properties(contract.table, metadata, entry, left, history(state))}
 
     def before(there: Mapping[str, str]) -> dict[str, str | None]:
-        return {**begun(there, entry), **told_after(there, done)} if entry else {}
+        return {**begun(there, entry), **meanings_after(there, done)} if entry else {}
 
     return Notes(before, after)

@@ -54,7 +54,7 @@ def begun(there: Mapping[str, str], entry: Entry) -> dict[str, str | None]:
     return {BEGUN: json.dumps([*others, entry])}
 
 
-def told(
+def history_properties(
     table: str,
     metadata: TableMetadata,
     entry: Entry | None,

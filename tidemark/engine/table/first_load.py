@@ -19,7 +19,7 @@ from tidemark.domain.errors import Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Kind, Ledger, batch_id
 from tidemark.domain.plan.contract_record import RECORD, record_text
-from tidemark.domain.plan.meanings import MEANINGS, known, told
+from tidemark.domain.plan.meanings import MEANINGS, known, meanings_property
 from tidemark.domain.plan.table_properties import BASE, asked_for, governance
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import OWNED, TableState, load, load_beside
@@ -180,7 +180,7 @@ def _own_properties(lake: Lake, contract: Contract, topic: Topic, columns: Struc
         CLUSTER: contract.cluster,
         "tidemark.cluster-id": topic.cluster_id,
         TYPE_RULES_PROPERTY: str(TYPE_RULES),
-        MEANINGS: told(columns),
+        MEANINGS: meanings_property(columns),
         RECORD: record_text(contract),
         **governance(contract),
     }

@@ -90,7 +90,7 @@ def log_table(lake: Lake) -> str:
     return f"{lake.platform.default_namespace}.{OPERATIONS_LOG}"
 
 
-def logged(
+def log_operation(
     lake: Lake,
     signature: Signature,
     verb: str,

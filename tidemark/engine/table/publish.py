@@ -160,7 +160,7 @@ def _published_or_moved(lake: Lake, receipt: _Receipt) -> int:
 def _in_one_commit(table: Table, receipt: _Receipt) -> int:
     """The receipt and the move to it; whoever writes to the branch or moves main before wins."""
     attempt = receipt.attempt
-    _own_chain(table.metadata, attempt, receipt.written)
+    _require_own_chain(table.metadata, attempt, receipt.written)
     snapshot = _OneSnapshot(table).update_snapshot(dict(receipt.entries), attempt.branch).fast_append()
     added, as_it_was = snapshot._commit()  # noqa: SLF001 - the public commit takes no further requirements
     pause_point("receipted")
@@ -181,7 +181,7 @@ def _in_steps(lake: Lake, table: Table, receipt: _Receipt) -> int:
         if not receipt.is_in(head):
             raise Overtaken(attempt.table, attempt.head or 0, head.snapshot_id)
     pause_point("receipted")
-    _own_chain(table.metadata, attempt, receipt.written | {head.snapshot_id})
+    _require_own_chain(table.metadata, attempt, receipt.written | {head.snapshot_id})
     receipt.unchanged()
     pause_point("publishing")
     if can_compare_and_set(lake, table.metadata):
@@ -320,7 +320,8 @@ def _forward(lake: Lake, attempt: Attempt) -> str:
     return lake.call("fast_forward", attempt.table, f"branch => '{MAIN_BRANCH}', to => '{attempt.branch}'")
 
 
-def _own_chain(metadata: TableMetadata, attempt: Attempt, written: frozenset[int]) -> None:
+def _require_own_chain(metadata: TableMetadata, attempt: Attempt, written: frozenset[int]) -> None:
+    """Raises Overtaken when the branch is gone, Stopped when it holds a snapshot that this attempt did not write."""
     head = metadata.refs.get(attempt.branch)
     if head is None and (attempt.branch != MAIN_BRANCH or attempt.head is not None):
         raise Overtaken(attempt.table, attempt.head or 0, metadata.current_snapshot_id)

@@ -8,7 +8,7 @@ from typing import Any
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
-from tidemark.domain.columns.far_times import told
+from tidemark.domain.columns.far_times import far_time_text
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.fate import MEANINGS, Fate, reader_of, without_row
 from tidemark.domain.ledger.guard import Finding, Topic
@@ -132,7 +132,7 @@ def published(
 def _record(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "epoch": row["epoch"],
-        "timestamp": told(row["timestamp"]),
+        "timestamp": far_time_text(row["timestamp"]),
         "key": _text(row["key"]),
         "key_hex": None if row["key"] is None else row["key"].hex(),
     }
@@ -239,7 +239,7 @@ def silent(
     if fate in {"deleted", "unknown"}:
         facts |= foreign_facts(removed)
     if found.seen in {"record", "tombstone"}:
-        facts["record"] = {"timestamp": told(found.timestamp), "key": _text(found.key)}
+        facts["record"] = {"timestamp": far_time_text(found.timestamp), "key": _text(found.key)}
     return replace(answer, fate=fate, why=_together(why, older), facts=facts, retained=not older)
 
 

@@ -49,7 +49,7 @@ from tidemark.engine.operate.backfill.source import all_rows, in_range
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.lease import existing
-from tidemark.engine.table.operations import Operation, Signature, log_unfinished_act, logged
+from tidemark.engine.table.operations import Operation, Signature, log_operation, log_unfinished_act
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.races import until_not_overtaken
 from tidemark.engine.table.settle import settle
@@ -88,7 +88,7 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
             told, after = {**done, "step": "cutover", "already_there": True}, target.head
         else:
             told, after = _go_on(lake, contract, target, source, found, asked, signature)
-        operation = logged(
+        operation = log_operation(
             lake,
             signature,
             "backfill",
