@@ -259,11 +259,11 @@ def _result(
 ) -> dg.MaterializeResult[None]:
     if outcome.rows.quarantined:
         context.log_event(quarantine_landed(contract, outcome))
-    return result(contract, outcome, state, _news(resource.places.home, contract, state))
+    return result(contract, outcome, state, _record_columns(resource.places.home, contract, state))
 
 
-def _news(home: Path, contract: Contract, state: TableState | None) -> Struct | None:
-    """The columns, where the UI does not have them from the definitions that are loaded."""
+def _record_columns(home: Path, contract: Contract, state: TableState | None) -> Struct | None:
+    """Writes the columns to the discovery file; returns them where the UI does not show them yet."""
     if state is None or state.columns is None:
         return None
     columns, table = state.columns, contract.table

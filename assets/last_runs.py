@@ -116,7 +116,7 @@ def _failure(instance: dg.DagsterInstance, run_id: str) -> tuple[str, str]:
 
 
 def knowing(lake: Lake, instance: dg.DagsterInstance) -> Lake:
-    """The lake with Dagster's records of what was loaded: they tell a table that is gone from one that never was."""
+    """Sets `lake.loaded` by Dagster's records: they tell a table that is gone from one that never was."""
     lake.loaded = lambda table: table in loaded_before(instance, [table])
     return lake
 

@@ -72,13 +72,16 @@ def _tables(configuration: Configuration, seen: Discovery, where: Places) -> dg.
     upserts = [each.contract for each in upsert_tables(contracts).values()]
     topics = {table: each.append.topic for table, each in upsert_tables(contracts).items()}
     columns = {each.table: seen.columns(each.table) for each in (*contracts, *upserts)}
-    by_lane, merged, served = _by_lane(contracts), _by_lane(upserts), seen.digests()
+    by_lane, upserts_by_lane, shown_digests = _by_lane(contracts), _by_lane(upserts), seen.digests()
     schemas = schema_assets(contracts)
     assets = [
         *topic_specs(contracts),
         *(ingest_assets(name, lanes[name], each, catalog, columns) for name, each in by_lane.items()),
         *(quarantine_spec(each, catalog) for each in contracts),
-        *(upsert_assets(name, lanes[name], each, catalog, columns, topics) for name, each in merged.items()),
+        *(
+            upsert_assets(name, lanes[name], each, catalog, columns, topics)
+            for name, each in upserts_by_lane.items()
+        ),
         *((schemas,) if schemas else ()),
         *maintenance_assets(contracts),
     ]
@@ -94,15 +97,15 @@ def _tables(configuration: Configuration, seen: Discovery, where: Places) -> dg.
         jobs=[ingest_job(contracts)] if contracts else [],
         schedules=[
             *((schema_schedule(schemas),) if schemas else ()),
-            *((upsert_schedule(merged, where),) if merged else ()),
+            *((upsert_schedule(upserts_by_lane, where),) if upserts_by_lane else ()),
             *maintenance_schedules(contracts, platform.maintenance),
         ],
         sensors=[
             *(
-                lag_sensor(name, lanes[name], each, platform.report_every, served)
+                lag_sensor(name, lanes[name], each, platform.report_every, shown_digests)
                 for name, each in by_lane.items()
             ),
-            *(upsert_sensor(name, lanes[name], each) for name, each in merged.items()),
+            *(upsert_sensor(name, lanes[name], each) for name, each in upserts_by_lane.items()),
             *((new_topics,) if configuration.patterns and not contracts else ()),
         ],
     )

@@ -15,10 +15,10 @@ LIST_EVERY = timedelta(minutes=1)
 _SHOWN = 3
 
 
-def discover(tick: Tick, home: Path, served: Mapping[str, str]) -> str | None:
+def discover(tick: Tick, home: Path, shown_digests: Mapping[str, str]) -> str | None:
     """Write what is new, once a minute; the answer is a remark for the tick's reason, or None.
 
-    `served`: digests of the columns that these definitions show, which are as old as the process that ticks.
+    `shown_digests`: digests of the columns that these definitions show, which are as old as the process that ticks.
     Clusters with a `topics:` contract are listed whole, of the others only the topics of contracts are kept.
     """
     before = tick.cache.listed_at
@@ -26,7 +26,7 @@ def discover(tick: Tick, home: Path, served: Mapping[str, str]) -> str | None:
         return None
     tick.cache.listed_at = tick.now
     listed, _ = list_topics(tick.lake, tick.cache.down)
-    update(home, lambda seen: _refreshed(seen, tick, listed).with_served(served))
+    update(home, lambda seen: _refreshed(seen, tick, listed).with_served(shown_digests))
     return remark_on(tick.lake.configuration, listed)
 
 

@@ -18,9 +18,9 @@ def lag_sensor(
     lane: Lane,
     contracts: Sequence[Contract],
     report_every: timedelta,
-    served: Mapping[str, str],
+    shown_digests: Mapping[str, str],
 ) -> dg.SensorDefinition:
-    """The sensor of lane `name`; the default lane's is called `kafka_lag`. `served`: see `discover`."""
+    """The sensor of lane `name`; the default lane's is called `kafka_lag`. `shown_digests`: see `discover`."""
 
     @dg.sensor(
         name="kafka_lag" if name == "default" else f"kafka_lag_{name}",
@@ -32,6 +32,6 @@ def lag_sensor(
     def kafka_lag(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SensorResult:
         from sensors.kafka_lag_tick import answer  # noqa: PLC0415 - loading the definitions needs no Kafka client
 
-        return answer(context, lake, name, lane, contracts, report_every, served)
+        return answer(context, lake, name, lane, contracts, report_every, shown_digests)
 
     return kafka_lag

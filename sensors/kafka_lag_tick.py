@@ -32,14 +32,14 @@ def answer(
     lane: Lane,
     contracts: Sequence[Contract],
     report_every: timedelta,
-    served: Mapping[str, str],
+    shown_digests: Mapping[str, str],
 ) -> dg.SensorResult:
     """One tick. Trouble with a service is a reason to skip, never an exception."""
     try:
         bury(context.instance, resource.places.home)
         lake = resource.shared()
         tick = Tick(lake, context.instance, name, lane, contracts, parse(context.cursor))
-        decision, fresh = runnable(context, resource, name, tick.decide())
+        decision, to_reload = runnable(context, resource, name, tick.decide())
     except TidemarkError as error:
         return dg.SensorResult(skip_reason=str(error))
     every = report_period(report_every, 2 * len(lake.configuration.contracts))
@@ -49,11 +49,11 @@ def answer(
         *freshness_changes(tick, decision),
         *unseen_freshness(tick, contracts),
     ]
-    listed = discover(tick, resource.places.home, served)
-    remarks = [*tick.down, decision.reason, fresh or listed]
+    unserved = discover(tick, resource.places.home, shown_digests)
+    remarks = [*tick.down, decision.reason, to_reload or unserved]
     requests = [requested(context, tick, decision, _first_seen(tick, decision))] if decision.tables else []
-    if requests and (fresh or listed):
-        context.log.info(fresh or listed)
+    if requests and (to_reload or unserved):
+        context.log.info(to_reload or unserved)
     return dg.SensorResult(
         run_requests=requests,
         skip_reason=None if requests else "; ".join(filter(None, remarks)),

@@ -17,7 +17,7 @@ from sensors.cursor import CATALOG
 from sensors.tick import HANGS, READS, Tick
 from tidemark.domain.cadence.freshness import GRADES, judge, judge_unseen, of_paused
 from tidemark.domain.cadence.lag import Lag
-from tidemark.domain.cadence.request import Ask, not_the_same
+from tidemark.domain.cadence.request import Ask, why_another_topic
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Stopped, TidemarkError
 from tidemark.domain.ledger.guard import Topic
@@ -60,7 +60,7 @@ def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvalua
         if lag is None or entry.committed is None or entry.fault or entry.read_at != tick.now:
             continue  # what a run has committed since the last reading would count as lag
         topic = tick.topics[contract.cluster].get(contract.topic)
-        if not_the_same(topic, entry.topic_id, entry.committed):
+        if why_another_topic(topic, entry.topic_id, entry.committed):
             continue
         quiet = (tick.now - entry.active).total_seconds() if entry.active else None
         found = judge(lag, contract.freshness, quiet=quiet, staged=entry.staged)

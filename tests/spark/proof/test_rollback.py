@@ -262,7 +262,7 @@ def test_what_comes_with_a_receipt_is_said_although_the_answer_to_it_was_lost(la
         tag(*how)
 
     monkeypatch.setattr(publishing, "tag_receipt", tag_receipt)
-    receipt = publishing.publish(lake, attempt, open_branch(lake, attempt), ledger, says={"said": "so"})
+    receipt = publishing.publish(lake, attempt, open_branch(lake, attempt), ledger, properties={"said": "so"})
     now = lake.state(table.name)
     assert (faults, now.receipt, now.properties.get("said")) == ([], receipt, "so")
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tidemark.engine.merge.event import DELETE, NEW, UPSERT
-from tidemark.engine.merge.tally import GROUPS, Tally, seen
+from tidemark.engine.merge.tally import GROUPS, Tally, tally_from
 
 
 def counts(**found):
@@ -19,7 +19,7 @@ WHOLE = counts(keys=7, **{f"n_{ROWS}": 5, f"news_{ROWS}": 9, f"n_{GONE}": 2, f"n
 
 
 def test_rows_and_deletes_of_nothing_are_told_apart():
-    found = seen(SimpleNamespace(get=WHOLE), events=12, rows=5)
+    found = tally_from(SimpleNamespace(get=WHOLE), events=12, rows=5)
     assert found == Tally(insert=5, inserted=5, absent=2, to_remember=2)
 
 
@@ -34,4 +34,4 @@ def test_rows_and_deletes_of_nothing_are_told_apart():
     ],
 )
 def test_what_is_not_the_whole_is_not_believed(get, events, rows):
-    assert seen(SimpleNamespace(get=get), events, rows) is None
+    assert tally_from(SimpleNamespace(get=get), events, rows) is None

@@ -76,7 +76,7 @@ def test_receipt_main_ledger_tag_and_branch_change_in_one_commit_with_two_looks_
     attempt, written = staged(lake)
     before = len(lake.catalog.load_table("n.t").metadata.metadata_log)
     lake.catalog.loads = 0
-    receipt = publish(lake, attempt, written, RECEIPT, act="somebody", says={"a": "b"})
+    receipt = publish(lake, attempt, written, RECEIPT, act="somebody", properties={"a": "b"})
     assert lake.catalog.loads == 2  # ours, and the one that the commit itself compares with
     assert refs(lake) == dict.fromkeys(("main", LEDGER_TAG), receipt)
     metadata = lake.catalog.load_table("n.t").metadata

@@ -143,7 +143,7 @@ def held_back(seen: Seen, now: datetime) -> str | None:
 
 def verdict(seen: Seen, now: datetime) -> Verdict:
     """Whether a table needs a run now: the first rule that has an opinion decides."""
-    for rule in (_troubled, _never_loaded, _not_the_same):
+    for rule in (_troubled, _never_loaded, _another_topic):
         found = rule(seen, now)
         if found:
             return found
@@ -178,12 +178,12 @@ def _never_loaded(seen: Seen, now: datetime) -> Verdict | None:
     return None
 
 
-def _not_the_same(seen: Seen, _now: datetime) -> Verdict | None:
-    why = not_the_same(seen.topic, seen.topic_id, seen.committed or {})
+def _another_topic(seen: Seen, _now: datetime) -> Verdict | None:
+    why = why_another_topic(seen.topic, seen.topic_id, seen.committed or {})
     return Verdict(due=True, reason=why) if why else None
 
 
-def not_the_same(topic: Topic | None, topic_id: str | None, committed: Offsets) -> str | None:
+def why_another_topic(topic: Topic | None, topic_id: str | None, committed: Offsets) -> str | None:
     """Why the topic is not the one that was read; `topic_id`: the beginning of that one's. None while it may be."""
     if topic is None:
         return "the topic is missing"

@@ -184,7 +184,7 @@ class _Run:
             return f"{', '.join(stopped)} stopped"
         if now - self.started >= self.lane.max_run:
             return "max_run is over"
-        return self._nothing_more(now) or self._called_away(now)
+        return self._nothing_more(now) or self._asked_to_go(now)
 
     @property
     def _all_begun(self) -> bool:
@@ -200,7 +200,7 @@ class _Run:
         lingered = self.quiet_since is not None and now - self.quiet_since >= self.lane.linger
         return "nothing more came" if over or lingered else None
 
-    def _called_away(self, now: datetime) -> str | None:
+    def _asked_to_go(self, now: datetime) -> str | None:
         if not self._all_begun:
             return None
         if self.asked_at is not None and now - self.asked_at < HANDOVER_EVERY:

@@ -135,7 +135,7 @@ def read_batch(lake: Lake, plan: MergePlan) -> Batch:
 
 def _is_alone(plan: MergePlan) -> bool:
     """Whether nothing is known of any key: no row is there, and no delete is remembered of those that were."""
-    remembers = plan.current.remembers and plan.remembered != 0
+    remembers = plan.current.remembers and plan.memory != 0
     return plan.action == "rebuild" or not (plan.state.rows or remembers)
 
 
@@ -309,7 +309,7 @@ def _remembered(
     is forgotten, but for records that `_within_memory` leaves aside: of these the memory alone tells.
     """
     current = plan.current
-    rows = read_memory(lake, current, plan.remembered) if current.remembers else None
+    rows = read_memory(lake, current, plan.memory) if current.remembers else None
     if rows is None:
         return None
     found = remembered(rows, plan.shape).join(keys, KEY, "left_semi")

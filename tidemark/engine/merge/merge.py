@@ -65,15 +65,15 @@ def _attempt(
 
 
 def _stage_and_publish(lake: Lake, plan: MergePlan, made: frozenset[int], watch: Stopwatch) -> Commit:
-    staged = StagedMerge(frozenset(), Changes(), 0, 0, plan.remembered)
+    staged = StagedMerge(frozenset(), Changes(), 0, 0, plan.memory)
     if plan.after and plan.action == "back":
-        ledger = plan.ledger(staged.changes, plan.after.truncated, staged.remembered, None)
+        ledger = plan.ledger(staged.changes, plan.after.truncated, staged.memory, None)
     else:
         with watch("read"):
             batch = read_batch(lake, plan)
         with watch("stage"):
             staged = stage_merge(lake, plan, batch)
-        ledger = plan.ledger(staged.changes, batch.truncated, staged.remembered, batch.max_timestamp)
+        ledger = plan.ledger(staged.changes, batch.truncated, staged.memory, batch.max_timestamp)
     with watch("publish"):
         receipt = publish(lake, plan.attempt, made | staged.snapshots, ledger)
     return _commit(plan, ledger, receipt, watch, staged)
@@ -85,7 +85,7 @@ def _commit(
     changes = ledger.changes
     written, deleted = changes.inserted + changes.updated, changes.deleted + changes.absent
     read = max(changes.read, written + deleted)  # rows that a replay or a truncation touched were not read
-    counts = Counts(read, written, 0, deleted, read - written - deleted)
+    counts = Counts(read=read, written=written, tombstones=deleted, skipped=read - written - deleted)
     return Commit(
         table=plan.current.contract.table,
         snapshot_id=receipt,

@@ -60,8 +60,11 @@ class MergePlan:
         return Attempt(self.current.contract.table, branch, self.state.head, self.back_to)
 
     @property
-    def remembered(self) -> int | None:
-        """The snapshot of the memory of hard deletes that goes with the rows that are there, as the ledger says it."""
+    def memory(self) -> int | None:
+        """The snapshot of the memory of hard deletes that goes with the rows that are there, as the ledger says it.
+
+        0: nothing was ever remembered. None: the ledger is older than the entry; all that is remembered goes with them.
+        """
         return self.after.memory if self.after else 0
 
     @property

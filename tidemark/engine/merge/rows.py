@@ -155,7 +155,8 @@ def reduced(found: DataFrame, shape: UpsertColumns) -> DataFrame:
     """The newest event of each key, and what it means for the table.
 
     Adds to an event's columns: stored (a row is there), marked (and it is marked as deleted), news (new events of
-    this key), action (insert, update, delete; NULL: leave all as it is). ROW is what the table must hold then.
+    this key), action (insert, update, delete; NULL: leave all as it is). ROW is what the table must hold then, ORIGIN
+    that of the event that acts (ACTS). AFTER and OTHERS are there only where a column of the source decides.
     """
     newest: list[Column] = [F.col(PLACE)[name] for name in ("epoch", "partition", "offset")]
     if shape.current.by_source:
@@ -169,18 +170,19 @@ def reduced(found: DataFrame, shape: UpsertColumns) -> DataFrame:
     )
     in_order = newest_first.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     stored, delete = F.col(ORIGIN).isin(STORED, *GONE), F.col(KIND) == DELETE
+    # counted from the newest event down to this one, itself among them
     ranked = found.select(
         "*",
         F.row_number().over(newest_first).alias("rank"),
         F.max(stored).over(in_order).alias("stored"),
         F.max(stored & delete & (F.col(ORIGIN) == STORED)).over(in_order).alias("marked"),
         F.sum(CAME).over(in_order).alias("news"),
-        _before_or_here(delete & (F.col(ORIGIN) != RETOLD), newest_first).alias("cut"),
-        _before_or_here(F.col(ORIGIN) == STORED, newest_first).alias("passed"),
-        _before_or_here(F.col(KIND) == UPSERT, newest_first).alias("lived"),
+        _before_or_here(delete & (F.col(ORIGIN) != RETOLD), newest_first).alias("deletes_newer"),
+        _before_or_here(F.col(ORIGIN) == STORED, newest_first).alias("stored_newer"),
+        _before_or_here(F.col(KIND) == UPSERT, newest_first).alias("upserts_newer"),
     )
-    since = _first(F.when(_is_row(), F.col("cut"))).over(in_order) if shape.current.soft else F.lit(0)
-    ranked = ranked.select("*", since.alias("since"))
+    above_row = _first(F.when(_is_row(), F.col("deletes_newer"))).over(in_order)
+    ranked = ranked.select("*", (above_row if shape.current.soft else F.lit(0)).alias("deletes_above_row"))
     folded = ranked.select("*", *(value.over(in_order).alias(name) for name, value in _folds(shape)))
     winners = folded.where(F.col("rank") == 1)
     return winners.select(
@@ -230,18 +232,18 @@ def _others(shape: UpsertColumns) -> list[Column]:
 def _folds(shape: UpsertColumns) -> Iterator[tuple[str, Column]]:
     """What a winner may take from older events, newest first.
 
-    A value that it, or the row that it marks, did not know is the last one told since the delete before; a stored row
-    has taken its share before.
+    An unknown value becomes the newest known one since the last delete. Events behind a stored row are skipped: it
+    holds theirs.
     """
     if shape.current.soft:
         yield "last", _first(F.when(_is_row(), F.col(ROW)))
     if shape.current.soft and shape.has_cdc:
-        said = (F.col(KIND) == DELETE) & ~F.col(ORIGIN).isin(*GONE) & (F.col("lived") == 0)
+        said = (F.col(KIND) == DELETE) & ~F.col(ORIGIN).isin(*GONE) & (F.col("upserts_newer") == 0)
         yield "said", _first(F.when(said, F.col(ROW)[CDC]))
     for number, name in enumerate(shape.holding):
         value = F.col(ROW)[name]
         here = F.when(F.col(ORIGIN) == STORED, 1).otherwise(0)
-        reaches = (F.col("cut") == F.col("since")) & (F.col("passed") <= here)
+        reaches = (F.col("deletes_newer") == F.col("deletes_above_row")) & (F.col("stored_newer") <= here)
         reaches &= ~F.col(BURIED) if shape.current.by_source else F.lit(True)
         told = _is_row() & reaches & ~is_unknown(value, shape.type_of(name))
         yield f"told{number}", _first(F.when(told, F.struct(value.alias("v"))))

@@ -20,7 +20,7 @@ from tidemark.engine.merge.event import DELETE, KEY, KIND, ROW
 from tidemark.engine.merge.memory import remember
 from tidemark.engine.merge.plan import MergePlan
 from tidemark.engine.merge.rows import key_columns, to_remember
-from tidemark.engine.merge.tally import Tally, counted, counting, seen
+from tidemark.engine.merge.tally import Tally, tally_from, tally_of, with_counts
 from tidemark.engine.merge.upsert_columns import UpsertColumns
 from tidemark.engine.table.branch import branch_head, branch_identifier
 
@@ -35,8 +35,8 @@ class StagedMerge:
     changes: Changes
     files: int
     bytes: int
-    remembered: int | None
-    """The snapshot of the memory of deletes that goes with them; 0: nothing was ever remembered."""
+    memory: int | None
+    """The snapshot of the memory of deletes that goes with them; 0 and None as for `MergePlan.memory`."""
 
 
 def stage_merge(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
@@ -44,12 +44,12 @@ def stage_merge(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
     truncates = batch.truncates > 0 and bool(plan.state.rows)
     if batch.is_alone and not batch.truncated and not plan.current.remembers:
         return _stage_alone(lake, plan, batch)
-    tally = counted(batch.winners, others=plan.current.remembers)
+    tally = tally_of(batch.winners, others=plan.current.remembers)
     erased = _others_before(lake, plan, batch) if truncates else 0
-    remembered = plan.remembered
+    memory = plan.memory
     if plan.current.remembers and tally.to_remember:
         deletes = to_remember(batch.winners, plan.shape)
-        remembered = remember(lake, plan.current, deletes, plan.remembered, plan.attempt_id)
+        memory = remember(lake, plan.current, deletes, plan.memory, plan.attempt_id)
         pause_point("remembered")
     snapshots: list[Snapshot] = []
     if plan.action == "rebuild" and plan.state.rows:
@@ -63,26 +63,26 @@ def stage_merge(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
         if tally.insert:
             _insert(lake, plan, batch, batch.winners)
             snapshots.append(branch_head(lake, plan.attempt))
-    return _staged(lake, plan, batch, snapshots, tally, erased=erased, remembered=remembered)
+    return _staged(lake, plan, batch, snapshots, tally, erased=erased, memory=memory)
 
 
 def _stage_alone(lake: Lake, plan: MergePlan, batch: Batch) -> StagedMerge:
     """Of a table that is made of the batch alone, which is reduced once: what is done is counted on the way."""
     observation = Observed("merge")
-    winners = counting(batch.quickly or batch.winners, observation)
+    winners = with_counts(batch.quickly or batch.winners, observation)
     if plan.state.rows:
         _rewrite(lake, plan, winners)
     else:
         _insert(lake, plan, batch, winners)
     snapshots = [branch_head(lake, plan.attempt)]
     events = batch.read - batch.null_key - batch.truncates
-    tally = seen(observation, events, int(summary_of(snapshots[0]).get("added-records", 0)))
+    tally = tally_from(observation, events, int(summary_of(snapshots[0]).get("added-records", 0)))
     if tally is None:
-        tally = counted(batch.winners, others=False)
+        tally = tally_of(batch.winners, others=False)
         if batch.quickly:  # perhaps a record lies twice in the append table
             _rewrite(lake, plan, batch.winners)
             snapshots.append(branch_head(lake, plan.attempt))
-    return _staged(lake, plan, batch, snapshots, tally, erased=0, remembered=plan.remembered)
+    return _staged(lake, plan, batch, snapshots, tally, erased=0, memory=plan.memory)
 
 
 def _staged(
@@ -93,7 +93,7 @@ def _staged(
     tally: Tally,
     *,
     erased: int,
-    remembered: int | None,
+    memory: int | None,
 ) -> StagedMerge:
     """What was written, once it is what was asked for."""
     pause_point("staged")
@@ -106,7 +106,7 @@ def _staged(
         tally.changes(batch, erased),
         sum(int(s.get("added-data-files", 0)) + int(s.get("added-delete-files", 0)) for s in summaries),
         sum(int(s.get("added-files-size", 0)) for s in summaries),
-        remembered,
+        memory,
     )
 
 
@@ -118,9 +118,9 @@ def _merge(lake: Lake, plan: MergePlan, batch: Batch, *, truncates: bool) -> Non
     on = f"{keys} AND {batch.pruned}" if batch.pruned and not truncates else keys
     rest = ""
     if truncates:
-        late = shape.before(batch.truncated, "t._kafka", "t.")
+        older = shape.before(batch.truncated, "t._kafka", "t.")
         then = f"UPDATE SET {SOFT_COLUMN.name} = true" if plan.current.soft else "DELETE"
-        rest = f"WHEN NOT MATCHED BY SOURCE AND {late} THEN {then}"
+        rest = f"WHEN NOT MATCHED BY SOURCE AND {older} THEN {then}"
     with temp_view(_rows(rows, shape), "merge") as view:
         rows.sparkSession.sql(
             f"MERGE INTO {branch_identifier(lake, plan.attempt)} t USING {view} s ON {on} "
@@ -158,9 +158,9 @@ def _columns(shape: UpsertColumns) -> list[str]:
 
 def _others_before(lake: Lake, plan: MergePlan, batch: Batch) -> int:
     """Rows that a truncate event takes with it, beside those whose key the batch writes or deletes."""
-    late = plan.shape.before(batch.truncated)
+    older = plan.shape.before(batch.truncated)
     unmarked = f"NOT coalesce({SOFT_COLUMN.name}, false)" if plan.current.soft else "true"
-    rows = target(lake, plan).where(f"{late} AND {unmarked}")
+    rows = target(lake, plan).where(f"{older} AND {unmarked}")
     mine = batch.winners.where(F.col("stored") & F.col("action").isNotNull()).select(F.col(KEY))
     found = rows.select(key_columns(plan.shape).alias(KEY))
     return found.join(mine, KEY, "left_anti").count()

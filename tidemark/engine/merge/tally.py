@@ -72,7 +72,7 @@ class Tally:
         )
 
 
-def counted(winners: DataFrame, *, others: bool) -> Tally:
+def tally_of(winners: DataFrame, *, others: bool) -> Tally:
     """By a pass over the winners; `others`: with the places that must be remembered beside them."""
     tally = Tally()
     groups = winners.groupBy("action", KIND, ORIGIN, "stored", "marked")
@@ -83,7 +83,7 @@ def counted(winners: DataFrame, *, others: bool) -> Tally:
     return tally
 
 
-def counting(winners: DataFrame, observation: Observed) -> DataFrame:
+def with_counts(winners: DataFrame, observation: Observed) -> DataFrame:
     """The winners, counted as they pass: of a table that holds no row, where all that can be done is an insert."""
     metrics = [F.count("*").alias("keys")]
     for name, group in GROUPS.items():
@@ -94,7 +94,7 @@ def counting(winners: DataFrame, observation: Observed) -> DataFrame:
     return winners.observe(cast("Any", observation), *metrics)
 
 
-def seen(observation: Observed, events: int, rows: int) -> Tally | None:
+def tally_from(observation: Observed, events: int, rows: int) -> Tally | None:
     """What has passed; None unless it is all of so many events, and so many rows were written of it.
 
     Counts may be lost on their way, and a task that ran twice has counted twice.

@@ -199,12 +199,12 @@ def publish_and_settle(
     evidence: Evidence,
     recount: Recount,
     settlement: Settlement,
-    unchanged: Callable[[], None] | None = None,
-    says: Mapping[str, str] | None = None,
+    require_unchanged: Callable[[], None] | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> int:
     """Receipt, publish, settle; returns the receipt.
 
-    `unchanged` re-checks what was read. `says` are table properties that come with it.
+    `require_unchanged` re-checks what was read. `properties` are table properties that come with it.
 
     Raises:
         Overtaken: main has moved since the plan.
@@ -229,6 +229,8 @@ def publish_and_settle(
         entry,
         reread=recount.reread,
     )
-    receipt = publish(lake, plan.attempt, written, ledger, unchanged, act=plan.act, says=says)
+    receipt = publish(
+        lake, plan.attempt, written, ledger, require_unchanged, act=plan.act, properties=properties
+    )
     settle_published(lake, plan.contract, ledger)
     return receipt

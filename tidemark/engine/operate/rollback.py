@@ -160,8 +160,8 @@ def _attempt(
     told = {**step.as_json(), "already_there": False, "stale": sorted(downstream)}
     act = act_of(signature, "rollback", step.head, **told)
     with _telling_of_the_pause(contract, pause):
-        says = _without_cutover(state, step)
-        return step, _publish(lake, contract, step, signature.run_id, act, says)
+        properties = _without_cutover(state, step)
+        return step, _publish(lake, contract, step, signature.run_id, act, properties)
 
 
 @contextmanager
@@ -296,7 +296,7 @@ def _without_cutover(state: TableState, step: _Step) -> dict[str, str]:
 
 
 def _publish(
-    lake: Lake, contract: Contract, step: _Step, run_id: str, act: str, says: Mapping[str, str]
+    lake: Lake, contract: Contract, step: _Step, run_id: str, act: str, properties: Mapping[str, str]
 ) -> int:
     attempt_id = uuid4().hex[:8]
     batch = batch_id(f"{contract.table}|rollback {attempt_id}", step.old.epoch, {})
@@ -322,7 +322,7 @@ def _publish(
             ledger,
             lambda: _check_kafka(contract, step, lake.topic(contract)),
             act=act,
-            says=says,
+            properties=properties,
         )
     settle_published(lake, contract, ledger)
     return receipt

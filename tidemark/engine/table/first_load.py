@@ -133,11 +133,11 @@ def create_as_own(
     contract: Contract,
     topic: Topic,
     columns: Struct,
-    says: Mapping[str, str | None] | None = None,
+    properties: Mapping[str, str | None] | None = None,
 ) -> None:
-    """Create the contract's table with its descriptions and properties; `says` go before these, None leaves one out."""
-    properties = {**_properties(lake, contract, topic, columns), **(says or {})}
-    create(lake, contract, _described(contract, columns), properties)
+    """Create the contract's table with its descriptions; `properties` go before its own, None leaves one out."""
+    whole = {**_properties(lake, contract, topic, columns), **(properties or {})}
+    create(lake, contract, _described(contract, columns), whole)
 
 
 def _described(contract: Contract, columns: Struct) -> Struct:

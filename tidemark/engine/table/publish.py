@@ -63,18 +63,18 @@ def publish(
     attempt: Attempt,
     written: frozenset[int],
     ledger: Ledger | MergeLedger,
-    unchanged: Callable[[], None] | None = None,
+    require_unchanged: Callable[[], None] | None = None,
     *,
     act: str | None = None,
-    says: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> int:
     """Append the receipt, an empty snapshot with `ledger`, and move main to it when nothing has come between.
 
     The ledger tag follows, the branch goes. All of it is one catalog commit where PyIceberg writes the table; where it
     does not, Spark appends the receipt to the branch before main moves. Returns the receipt's snapshot id.
 
-    `written` are the snapshot ids that this attempt wrote; `unchanged` re-checks what was read and raises when it is no
-    longer so. `act`: who asked for it, if a person did. `says` are table properties that come with it: in the same
+    `written` are the snapshot ids that this attempt wrote; `require_unchanged` re-checks what was read and raises when
+    it is no longer so. `act`: who asked for it, if a person did. `properties` of the table come with it: in the same
     commit where PyIceberg makes it, else right behind.
 
     Raises:
@@ -85,8 +85,8 @@ def publish(
         attempt,
         written,
         {LEDGER_PROPERTY: ledger.to_json(), **({ACT_PROPERTY: act} if act else {})},
-        unchanged or _nothing_was_read,
-        dict(says or {}),
+        require_unchanged or _nothing_was_read,
+        dict(properties or {}),
     )
     try:
         published = repeated(lambda: _published_or_moved(lake, receipt))
@@ -100,7 +100,7 @@ def publish(
             if now != attempt.head or was_overtaken(error):
                 raise Overtaken(attempt.table, attempt.head or 0, now) from error
             raise
-        _say(lake, receipt, metadata)
+        _set_properties_late(lake, receipt, metadata)
         published = found
     pause_point("published")
     return published
@@ -129,8 +129,8 @@ class _Receipt:
     attempt: Attempt
     written: frozenset[int]
     entries: dict[str, str]
-    unchanged: Callable[[], None]
-    says: dict[str, str]
+    require_unchanged: Callable[[], None]
+    properties: dict[str, str]
 
     def is_in(self, snapshot: Snapshot | None) -> bool:
         """Whether this very receipt is that snapshot: no two ledgers are the same, each names its attempt."""
@@ -138,7 +138,7 @@ class _Receipt:
 
 
 def _nothing_was_read() -> None:
-    """Nothing outside of the table."""
+    """No check: nothing outside of the table was read."""
 
 
 def _published_or_moved(lake: Lake, receipt: _Receipt) -> int:
@@ -150,7 +150,7 @@ def _published_or_moved(lake: Lake, receipt: _Receipt) -> int:
     table = loaded(lake, attempt)
     published = _published(table.metadata, receipt)
     if published is not None:
-        _say(lake, receipt, table.metadata)
+        _set_properties_late(lake, receipt, table.metadata)
         return published
     if table.metadata.current_snapshot_id != attempt.head:
         raise Overtaken(attempt.table, attempt.head or 0, table.metadata.current_snapshot_id)
@@ -164,7 +164,7 @@ def _in_one_commit(table: Table, receipt: _Receipt) -> int:
     snapshot = _OneSnapshot(table).update_snapshot(dict(receipt.entries), attempt.branch).fast_append()
     added, as_it_was = snapshot._commit()  # noqa: SLF001 - the public commit takes no further requirements
     pause_point("receipted")
-    receipt.unchanged()
+    receipt.require_unchanged()
     pause_point("publishing")
     _compare_and_set(table, receipt, snapshot.snapshot_id, added, as_it_was)
     return snapshot.snapshot_id
@@ -182,7 +182,7 @@ def _in_steps(lake: Lake, table: Table, receipt: _Receipt) -> int:
             raise Overtaken(attempt.table, attempt.head or 0, head.snapshot_id)
     pause_point("receipted")
     _require_own_chain(table.metadata, attempt, receipt.written | {head.snapshot_id})
-    receipt.unchanged()
+    receipt.require_unchanged()
     pause_point("publishing")
     if can_compare_and_set(lake, table.metadata):
         _compare_and_set(table, receipt, head.snapshot_id)
@@ -204,10 +204,10 @@ def _append_nothing(lake: Lake, receipt: _Receipt) -> None:
     writer.append()
 
 
-def move_to(lake: Lake, attempt: Attempt, says: Mapping[str, str]) -> None:
+def move_to(lake: Lake, attempt: Attempt, properties: Mapping[str, str]) -> None:
     """Move main to the attempt's branch, which has no receipt: rows are gone on purpose, the ledger stays as it is.
 
-    `says` are table properties that come with it: in the same commit where PyIceberg makes it, else right before.
+    `properties` are table properties that come with it: in the same commit where PyIceberg makes it, else right before.
 
     Raises:
         CommitFailedException: main is no longer the planned head.
@@ -221,12 +221,12 @@ def move_to(lake: Lake, attempt: Attempt, says: Mapping[str, str]) -> None:
             updates=(
                 main_to(table, target),
                 RemoveSnapshotRefUpdate(ref_name=attempt.branch),
-                SetPropertiesUpdate(updates=dict(says)),
+                SetPropertiesUpdate(updates=dict(properties)),
             ),
         )
     if table.metadata.current_snapshot_id != attempt.head:
         raise CommitFailedException(f"main of {attempt.table} is no longer as it was planned for")
-    set_properties(lake, attempt.table, says)
+    set_properties(lake, attempt.table, properties)
     lake.spark().sql(_forward(lake, attempt)).collect()
     return drop_branch(lake, attempt)
 
@@ -257,7 +257,7 @@ def _compare_and_set(
             main_to(table, target),
             ref_at(LEDGER_TAG, "tag", target, max_age_ms=TAG_RETENTION_DAYS * DAY_MS),
             *((RemoveSnapshotRefUpdate(ref_name=attempt.branch),) if staged else ()),
-            *((SetPropertiesUpdate(updates=receipt.says),) if receipt.says else ()),
+            *((SetPropertiesUpdate(updates=receipt.properties),) if receipt.properties else ()),
         ),
     )
 
@@ -265,10 +265,10 @@ def _compare_and_set(
 def _fast_forward(lake: Lake, receipt: _Receipt, target: int) -> None:
     """The same in three commits of Spark, for tables that PyIceberg cannot write.
 
-    What a death between them leaves undone the next run does (the tag, `ready`) and expiry after a day (the branch).
-    A rollback is no fast-forward; a commit that falls between its last look and this call is rolled back with the rest.
+    After a death between them the next run moves the tag, and expiry drops the branch after a day. A rollback sets main
+    without asserting its head: a commit since the last look is undone with it.
     """
-    attempt, says = receipt.attempt, receipt.says
+    attempt, properties = receipt.attempt, receipt.properties
     spark = lake.spark()
     if attempt.target is None:
         call = _forward(lake, attempt)
@@ -278,18 +278,18 @@ def _fast_forward(lake: Lake, receipt: _Receipt, target: int) -> None:
     pause_point("forwarded")
     tag_receipt(lake, attempt.table, target)
     pause_point("tagged")
-    set_properties(lake, attempt.table, says)
+    set_properties(lake, attempt.table, properties)
     drop_branch(lake, attempt)
 
 
-def _say(lake: Lake, receipt: _Receipt, metadata: TableMetadata) -> None:
+def _set_properties_late(lake: Lake, receipt: _Receipt, metadata: TableMetadata) -> None:
     """The properties that come with a receipt which turns out to be published, where Spark sets them behind it.
 
     The act has taken place, and is not told as one that has not when they cannot be set.
     """
-    if receipt.says and not can_compare_and_set(lake, metadata):
+    if receipt.properties and not can_compare_and_set(lake, metadata):
         with suppress(Exception):
-            set_properties(lake, receipt.attempt.table, receipt.says)
+            set_properties(lake, receipt.attempt.table, receipt.properties)
 
 
 def tag_receipt(lake: Lake, table: str, receipt: int) -> None:

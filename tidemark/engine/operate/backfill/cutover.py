@@ -145,14 +145,16 @@ def _replace(
     cutover = work.cutover(signature, plan.batch_id, staged.rows, datetime.now(UTC))
     written = frozenset({*removed, staged.snapshot_id})
     evidence = Evidence(read={})
-    says = {CUTOVER: cutover.model_dump_json()}
+    properties = {CUTOVER: cutover.model_dump_json()}
     told = {"step": "cutover", "source": planned.source, "cutover": cutover.model_dump(mode="json")}
     plan = replace(plan, act=act_of(signature, "backfill", plan.state.head, **told))
 
-    def unchanged() -> None:
+    def require_unchanged() -> None:
         require_shadow(work, lake.state(contract.table + SHADOW, ledger=False))
 
-    return publish_and_settle(lake, plan, written, evidence, recount, settlement, unchanged, says)
+    return publish_and_settle(
+        lake, plan, written, evidence, recount, settlement, require_unchanged, properties
+    )
 
 
 def _settlement(plan: Plan, planned: Backfill, run_id: str) -> Settlement:
