@@ -37,6 +37,7 @@ def upsert_spec(contract: Contract, topic: str, catalog: str, columns: Columns) 
     """The upsert table; `contract` as `tidemark.domain.config.upsert` makes it, `topic` that of the append table."""
     return dg.AssetSpec(
         table_key(contract.table),
+        # the `topic` of an upsert contract is its append table
         deps=[table_key(contract.topic)],
         description=contract.description,
         metadata=_table_metadata(contract, f"{catalog}.{contract.table}", columns, from_append)

@@ -92,7 +92,7 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
         """The clients of one run, with a Spark session of its own."""
         from tidemark.engine.access.lake import Lake  # noqa: PLC0415 - only steps pay for the clients' imports
 
-        _settle()
+        _freeze_loaded()
         configuration = self.configuration
         spark = configuration.platform.spark
         lake = Lake(configuration, session=lambda: self.spark.renewed(spark.address))
@@ -110,12 +110,12 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
 def _shared(where: Places, stack_written: float) -> "Lake":
     from tidemark.engine.access.lake import Lake  # noqa: PLC0415 - a code server that runs no sensor never needs them
 
-    _settle()
+    _freeze_loaded()
     return Lake(_configuration(where, stack_written))
 
 
 @cache
-def _settle() -> None:
+def _freeze_loaded() -> None:
     """What this process has loaded by now stays: Python looks for garbage among what comes later alone.
 
     Else that takes a tenth of a small batch here, and most of the time in which a table's metadata is parsed.

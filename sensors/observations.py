@@ -51,9 +51,10 @@ def topic_observations(tick: Tick, decision: Ask, every: timedelta) -> Iterator[
 
 
 def freshness_changes(tick: Tick, decision: Ask) -> Iterator[dg.AssetCheckEvaluation]:
-    """One evaluation per table whose grade is another than at the last tick. It stays while nothing can be known:
+    """One evaluation per table whose grade is another than at the last tick.
 
-    of a topic that is gone, or is not the one that was read, nothing waits, and what was not read is not published.
+    The grade stays while nothing can be known: of a topic that is gone, or is not the one that was read, nothing waits,
+    and what was not read is not published.
     """
     for contract in tick.contracts:
         entry, lag = tick.cache.entry(contract.table), decision.lags.get(contract.table)

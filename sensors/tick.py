@@ -30,10 +30,10 @@ READ_TROUBLED_EVERY = timedelta(seconds=10)
 READS = 40
 """Tables read in one tick at most, so that a lost cursor does not exhaust the tick's time."""
 OUTAGES_ASKED = 2
-"""Tables that are asked for in vain in one tick at most."""
+"""Failed table reads after which a tick reads no more."""
 HANGS = 10.0
-"""Seconds after which a tick asks for no table after one that it asked for in vain: Dagster gives it 60, and a catalog
-that hangs takes 30 of them to say so."""
+"""A tick stops reading at a failed read once this many seconds have passed: Dagster gives a tick 60, and a hanging
+catalog takes 30 to fail."""
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class Tick:
         return decision
 
     def _answers(self, contract: Contract) -> bool:
-        """Whether a run may do something: one would only wait for a topic without a leader, too."""
+        """Whether a run could do anything: not while the cluster, or this topic alone, does not answer."""
         return contract.cluster in self.topics and not self.cache.entry(contract.table).unseen
 
     def _take_in(self, runs: Sequence[Ended]) -> None:
@@ -146,9 +146,10 @@ class Tick:
         return self._witnessed([*chosen[:places], *again])[:READS]
 
     def _witnessed(self, asked: Sequence[Contract]) -> Sequence[Contract]:
-        """The same; where none of them could be read last time, after one that could, to show whose outage it is.
+        """`asked`, led by a readable table if none of `asked` could be read last time.
 
-        While it is thought to be the catalog's, also where none is asked: it may be that of one table alone.
+        It tells the catalog's outage from theirs. While it is thought to be the catalog's, also where none is asked: it
+        may be that of one table alone.
         """
         if any(not self.cache.entry(each.table).lost for each in asked) or not (asked or self.catalog_down):
             return asked

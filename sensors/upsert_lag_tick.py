@@ -30,9 +30,8 @@ from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import Outage, Stopped, TidemarkError
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.lane.upsert_work import as_topic
 from tidemark.engine.look.upserts import lateness
-from tidemark.engine.merge.pair import Pair, read_pair
+from tidemark.engine.merge.pair import Pair, as_topic, read_pair
 
 PARALLEL = 8
 
@@ -117,9 +116,8 @@ class MergeTick(Tick):
             self.states[contract.table] = found.state
             merged = found.state.merged
             corrected = merged is not None and found.behind and not found.waiting
-            entry.fault = (
-                "lagging" if corrected else None
-            )  # a replay or a rollback, which offsets do not show
+            # a replay or a rollback, which offsets do not show
+            entry.fault = "lagging" if corrected else None
             entry.exists, entry.paused = merged is not None, found.state.paused
             entry.committed = dict(merged.next) if merged else None
             entry.topic_id = f"{merged.append_uuid}/{merged.epoch}" if merged else None

@@ -45,9 +45,8 @@ def dagster_instance() -> Iterator[DagsterInstance]:
         )
     with ExitStack() as stack:
         with (home / ".tidemark.lock").open("w") as lock:
-            fcntl.flock(
-                lock, fcntl.LOCK_EX
-            )  # two that open a new instance at once would both make its tables
+            # two that open a new instance at once would both make its tables
+            fcntl.flock(lock, fcntl.LOCK_EX)
             instance = stack.enter_context(DagsterInstance.get())
             instance.get_runs(limit=1)
             instance.all_asset_keys()

@@ -12,7 +12,7 @@ from tidemark.domain.ledger.offsets import Offsets, total, waiting
 DUE_SHARE = 0.95
 """A table is due at this share of its target lag, so that the commit itself fits into the rest."""
 COMMIT_TIME = timedelta(seconds=1.5)
-"""The least that is left for it where the target allows: what it takes while many tables share two cores."""
+"""Least time kept for the commit if the target allows: its duration when many tables share two cores."""
 LEAST_SHARE = 0.25
 """A table is not due before this share of its target lag, however short that is: each commit makes a file."""
 

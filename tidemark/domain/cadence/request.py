@@ -19,11 +19,11 @@ from tidemark.domain.states import HELD_BACK, OUTAGES, State
 RUN_START = timedelta(seconds=10)
 """From the decision to the run's first commit; taken off the target lag."""
 RECENT = timedelta(hours=1)
-"""A table that had lag so lately is served along: its next records then find a run that waits for them."""
+"""A table with lag this recently joins the run, so its next records find a run already lingering."""
 OUTAGE_BACKOFF = (timedelta(seconds=5), timedelta(minutes=1))
-"""The second one is longer where a try costs more than itself: see `Seen.patience`."""
+"""First and longest wait; `Seen.patience` replaces the longest where a retry would end a lingering run."""
 SHARED: frozenset[State] = frozenset({"catalog_down", "spark_down", "store_down"})
-"""Outages of what all tables need: while a run goes on for others, they are over."""
+"""Outages of what all tables need: a run still at work shows that they are over, so no `patience` applies."""
 FAILED_BACKOFF = (timedelta(seconds=10), timedelta(minutes=10))
 UNFIT_BACKOFF = (timedelta(seconds=30), timedelta(minutes=10))
 """A topic that begins with bad records is `misconfigured` until one can be read: soon, if the contract fits."""
@@ -48,9 +48,10 @@ class Trouble:
 class Seen:
     """A table and its topic as a tick sees them.
 
-    `committed` None: not known yet, or never loaded (`exists` false). `fault`: the state that reading the table
-    ended in. `topic_id`: the beginning of the ledger's. `tried`: when the last run that had the table ended.
-    `active`: when records last waited. `patience`: the longest backoff of an outage of some tables alone.
+    `committed` None: not known yet, or never loaded (`exists` false). `fault`: the state that reading the table or its
+    topic ended in, or `lagging` for a correction, which offsets do not show. `topic_id`: the beginning of the
+    ledger's. `tried`: when the last run that had the table ended. `active`: when records last waited. `patience`: the
+    longest backoff of an outage of some tables alone.
     """
 
     contract: Contract

@@ -22,6 +22,15 @@ def any_of(conditions: Sequence[Column]) -> Column:
     return any_of(conditions[:middle]) | any_of(conditions[middle:])
 
 
+def kept_apart(condition: Column) -> Column:
+    """The same condition, to be evaluated once and by itself.
+
+    What is added about the partition is always true, and Spark does not know it: an expression that may answer
+    differently is neither pushed below a filter nor merged into its user, either of which would evaluate it twice.
+    """
+    return condition & (F.spark_partition_id() >= 0)
+
+
 def within(ranges: Ranges, partition: Column, offset: Column) -> Column:
     """Whether a place lies inside `ranges`."""
     return any_of([(partition == p) & (offset >= r.start) & (offset < r.end) for p, r in ranges.items()])

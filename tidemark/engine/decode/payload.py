@@ -18,6 +18,7 @@ from tidemark.domain.formats.avro_columns import WHOLE_VALUE
 from tidemark.domain.formats.avro_decoder import AVRO_OPTIONS, HEADER_SIZE, ID_SIZE, SENTINEL, decoder_schema
 from tidemark.domain.formats.avro_nodes import Node, Record, skeleton
 from tidemark.domain.formats.debezium import reader_row
+from tidemark.engine.access.conditions import kept_apart
 from tidemark.engine.access.nested import field_of
 from tidemark.engine.decode.avro import record_field, shaped
 from tidemark.engine.decode.avro_checks import fits, sound
@@ -33,7 +34,7 @@ _SIGN = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Rows with working columns, and what one payload of each becomes; `cause` may be SKIP."""
+    """Rows with working columns, and what one payload of each becomes; `cause` may be SKIP, TRUNCATE or UNROUTED."""
 
     rows: DataFrame
     columns: Mapping[str, Column]
@@ -196,13 +197,9 @@ def _schema_id(decoding: Decoding) -> Column:
 
 
 def _decoded(group: _Group, decoding: Decoding) -> Column:
-    """`from_avro` for the group's records, NULL for others.
-
-    The condition on the partition is always true, and Spark does not know it: an expression that may answer
-    differently is neither pushed below a filter nor merged into its user, either of which would decode twice.
-    """
+    """`from_avro` for the group's records, NULL for others."""
     payload = F.concat(F.col(decoding.payload), F.lit(SENTINEL))
-    once = F.when(group.wrote & (F.spark_partition_id() >= 0), payload)
+    once = F.when(kept_apart(group.wrote), payload)
     header = HEADER_SIZE if decoding.framing == "confluent" else 0
     return from_avro(once, decoder_schema(group.root, header), AVRO_OPTIONS).alias(group.column)
 

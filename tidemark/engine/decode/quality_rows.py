@@ -20,7 +20,7 @@ from tidemark.domain.config.quality import CAUSE_PREFIX, QualityRule
 from tidemark.domain.config.quality_sql import mentioned
 from tidemark.domain.ledger.quality_results import RuleResult, Rules, Sample, may_show
 from tidemark.domain.plan.quality_fit import bound, literal
-from tidemark.engine.access.conditions import any_of
+from tidemark.engine.access.conditions import any_of, kept_apart
 from tidemark.engine.decode.unavailable_values import is_unknown, may_be_unknown
 
 BROKEN = "_tidemark_rule_"
@@ -37,7 +37,7 @@ def judged(rows: DataFrame, rules: Rules, fate: str, cause: str) -> DataFrame:
     """
     due = (F.col(fate) == "written") & is_judged(rules.columns)
     for place, rule in enumerate(rules.rules):
-        at = due if rule.sql is None else due & (F.spark_partition_id() >= 0)
+        at = due if rule.sql is None else kept_apart(due)
         rows = rows.withColumn(f"{BROKEN}{place}", F.coalesce(at & broken(rule, rules.columns), F.lit(False)))
     refused = [
         (f"{BROKEN}{n}", rule) for n, rule in enumerate(rules.rules) if rule.on_failure == "quarantine"

@@ -14,7 +14,7 @@ from tidemark.domain.columns.spark_types import quoted_name
 from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.formats.debezium import CDC, TRUNCATE
 from tidemark.domain.formats.routes import UNROUTED
-from tidemark.engine.access.conditions import any_of
+from tidemark.engine.access.conditions import any_of, kept_apart
 from tidemark.engine.decode.debezium import SKIP
 from tidemark.engine.decode.decoding import Decoding, KeyDecoding
 from tidemark.engine.decode.key import key_cause, key_detail
@@ -58,7 +58,7 @@ def _with_key(parts: Parts, decoding: Decoding, key: KeyDecoding) -> Parts:
         needed = needed | (parts.cause.isNull() & F.coalesce(deleted, F.lit(False)))
     payload, asked = key.decoding.payload, F.col(_KEY_ASKED)
     rows = parts.rows.select("*", needed.alias(_KEY_ASKED), parts.cause.alias(_VALUE_CAUSE))
-    once = asked & (F.spark_partition_id() >= 0)  # `_decoded` says why: not to be written out at each use
+    once = kept_apart(asked)
     found = taken_apart(rows.select("*", F.when(once, F.col("key")).alias(payload)), key.decoding)
     filled = {name: found.columns[source] for name, source in key.columns.items()}
     columns = {

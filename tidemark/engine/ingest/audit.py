@@ -48,9 +48,9 @@ def _recounted(
             "failed", table, "The stage holds offsets twice, or rows outside of the batch; it was dropped."
         )
     written = {row["p"]: row["n"] for row in rows}
-    gone = counts_of(staged.evidence, groups, ranges)
+    unwritten = counts_of(staged.evidence, groups, ranges)
     counts = {}
-    for p, seen in gone.items():
+    for p, seen in unwritten.items():
         other = seen.quarantined + seen.tombstones + seen.skipped
         counts[p] = seen._replace(read=written.get(p, 0) + other, written=written.get(p, 0))
         if counts[p].read > staged.evidence.read.get(p, 0):

@@ -104,8 +104,8 @@ def evidence(observation: Observed, partitions: Iterable[int], rules: Rules | No
 def _per_partition(partition: Column, partitions: Collection[int]) -> Column:
     """How often each partition is there, in one expression: a count of each would ask every record about all of them.
 
-    Exact: a histogram merges values of its own only where there are more of them than bins; equal ones of several tasks
-    it may move by a rounding error, which half a partition covers.
+    Exact: bins merge only if there are more values than bins. Merging tasks may round a value, by less than the half
+    that is added.
     """
     return F.histogram_numeric(partition + F.lit(0.5), F.lit(max(2, len(partitions))))
 

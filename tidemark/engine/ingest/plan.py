@@ -47,8 +47,10 @@ class Plan:
     attempt_id: str
     run_id: str
     refused: frozenset[int] = frozenset()
+    """Schema ids whose records the contract or an approval sends to the quarantine."""
     key: KeyDecoding | None = None
     parked: frozenset[int] = frozenset()
+    """Schema ids whose records wait: they dropped a column that goes with an approval alone, or never."""
     seen: frozenset[int] | None = None
     """Schema ids that records are known to carry; None: any that the table covers may come."""
     act: str | None = None
@@ -172,7 +174,7 @@ class Plan:
 class Limits:
     """What a plan respects beside table and topic.
 
-    known     the table was loaded before: neither is it made when it is not there, nor one in its place loaded
+    known     it was loaded before: if missing it is not made again, and another table in its place is not loaded
     uuid      of the very table that is meant, for none that was made in its place
     goal      bounds the offsets from above
     ceiling   does so for partitions whose further records the table does not cover

@@ -38,7 +38,7 @@ class Found:
 
 
 def repair(lake: Lake, plan: Plan) -> None:
-    """What the last batch has left, without what contradicts the table.
+    """Remove quarantine rows that contradict the table; stop where rows that the last receipt counted are gone.
 
     Raises:
         Stopped: `failed`: rows that the last receipt counted are not there, and a replay of the range brings them back.

@@ -1,4 +1,4 @@
-"""A table's head as Spark can be pinned to it, also after a column by whose values files lie became wider."""
+"""A table's head as Spark can be pinned to it, also after a column that partitions by identity became wider."""
 
 from typing import Any
 from uuid import uuid4
@@ -14,7 +14,7 @@ from tidemark.engine.table.settle import settle
 
 
 def with_readable_head(lake: Lake, contract: Contract, state: TableState, run_id: str) -> TableState:
-    """The table, with an empty receipt on top where its head knows such a column in the type that it had.
+    """The table, with an empty receipt on top if its head still has that column's old type.
 
     Raises:
         Overtaken: main is no longer `state.head`.

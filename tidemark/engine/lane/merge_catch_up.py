@@ -39,7 +39,7 @@ def catch_up_merges(
             done = done.plus(commit)
     except Exception as found:  # noqa: BLE001 - one table must never take another with it
         error = found
-    return merged_outcome(lake, current, done, seconds=time.perf_counter() - began, error=error)
+    return summarise_merges(lake, current, done, seconds=time.perf_counter() - began, error=error)
 
 
 def _end(lake: Lake, current: UpsertTable) -> Ledger | None:
@@ -49,7 +49,7 @@ def _end(lake: Lake, current: UpsertTable) -> Ledger | None:
         return append.ledger if append else None
 
 
-def merged_outcome(
+def summarise_merges(
     lake: Lake, current: UpsertTable, done: Outcome, *, seconds: float, error: Exception | None
 ) -> Outcome:
     """The outcome of a run on one upsert table, with what both tables say now where they still answer."""

@@ -48,7 +48,8 @@ class Serving:
     failures: int = 0
     retry_at: datetime | None = None
     paused: bool = False
-    clock: datetime | None = None
+    table_clock: datetime | None = None
+    """The newest record time of its commits."""
     begun: datetime | None = None
     """When its last batch, or look at where it stands, began."""
     working: "Future[Commit | Standing] | None" = None
@@ -93,7 +94,7 @@ class Serving:
         return waits / self.contract.target_lag.total_seconds()
 
     def turn(self, now: datetime) -> tuple[bool, float, float]:
-        """Greater for who is served sooner: each table once, those first that the runs before had no time for."""
+        """Sort key, greatest first: tables without a turn yet, of these those left out longest; then urgency."""
         first = self.begun is None
         return first, self.missed if first and self.first_seen is None else 0, self.urgency(now)
 
@@ -131,14 +132,14 @@ class Serving:
     def published(self, commit: Commit) -> None:
         """A batch went through."""
         self.done = self.done.plus(commit)
-        self.clock = max((t for t in (self.clock, commit.max_timestamp) if t), default=None)
-        self._well(commit.next)
+        self.table_clock = max((t for t in (self.table_clock, commit.max_timestamp) if t), default=None)
+        self._stands_at(commit.next)
 
     def stands(self, standing: Standing) -> None:
         """No batch was made: believe the table."""
         self.paused = standing.paused
         self.topic_id = self.topic.topic_id if self.topic else self.topic_id
-        self._well(standing.committed or {})
+        self._stands_at(standing.committed or {})
 
     def failed(self, error: Exception, now: datetime) -> None:
         """An outage is tried again a few times, everything else ends the table's part of the run."""
@@ -159,10 +160,10 @@ class Serving:
             next=dict(self.committed or {}),
             seconds=(now - self.started).total_seconds(),
             lag_records=lag.records,
-            table_clock=self.clock,
+            table_clock=self.table_clock,
         )
 
-    def _well(self, committed: Offsets) -> None:
+    def _stands_at(self, committed: Offsets) -> None:
         self.committed = dict(committed)
         if self.topic is not None:  # whoever committed that has looked at the topic later than this run
             seen = {p: max(end, committed.get(p, 0)) for p, end in self.topic.end.items()}

@@ -12,10 +12,10 @@ from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.outcome import Commit, Outcome
 from tidemark.engine.access.lake import Lake, renewing_spark
 from tidemark.engine.access.outages import named
-from tidemark.engine.lane.merge_catch_up import catch_up_merges, merged_outcome
+from tidemark.engine.lane.merge_catch_up import catch_up_merges, summarise_merges
 from tidemark.engine.lane.served_table import Standing
 from tidemark.engine.merge.merge import merge_once
-from tidemark.engine.merge.pair import Pair, read_pair
+from tidemark.engine.merge.pair import as_topic, read_pair
 
 LOOKED_AT = 8
 """Upsert tables that are read at once in a look."""
@@ -59,7 +59,7 @@ class UpsertWork:
         self, contract: Contract, done: Outcome, *, seconds: float, error: Exception | None
     ) -> Outcome:
         """Completed by what both tables say now."""
-        return merged_outcome(self.lake, self.tables[contract.table], done, seconds=seconds, error=error)
+        return summarise_merges(self.lake, self.tables[contract.table], done, seconds=seconds, error=error)
 
     def interrupt(self) -> None:
         """Cancel what the session runs; the merges then drop their stages."""
@@ -72,22 +72,3 @@ class UpsertWork:
                 return as_topic(read_pair(self.lake, current))
         except TidemarkError as fault:
             return fault
-
-
-def as_topic(pair: Pair) -> Topic | None:
-    """The append table as a merge sees it: where its ledger ends; None before its first load.
-
-    What was replayed shows in no offset: while it waits, the identity names the snapshot.
-    """
-    if pair.append is None:
-        return None
-    ledger = pair.append.ledger
-    corrected = f"/{pair.append.head}" if pair.behind and not pair.waiting else ""
-    return Topic(
-        name=pair.current.append.table,
-        cluster_id=ledger.cluster_id,
-        topic_id=f"{pair.append.uuid}/{ledger.epoch}{corrected}",
-        log_start=dict(ledger.start),
-        end=dict(ledger.next),
-        high_watermark=dict(ledger.next),
-    )

@@ -11,6 +11,7 @@ from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import UpsertTable, upsert_table_of
 from tidemark.domain.ledger.backfill import CUTOVER
+from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY
 from tidemark.domain.ledger.merge_ledger import MergeLedger, is_merge_ledger
 from tidemark.domain.ledger.merge_plan import (
@@ -214,3 +215,22 @@ def _holds_others(append: Table, merged: int | None) -> bool:
         if is_receipt(snapshot) and ledger_of(snapshot, append.name()[-1]).kind == "replay":
             break
     return next(iter(append.scan(row_filter="_kafka.epoch < 0").plan_files()), None) is not None
+
+
+def as_topic(pair: Pair) -> Topic | None:
+    """The append table as a merge sees it: where its ledger ends; None before its first load.
+
+    What was replayed shows in no offset: while it waits, the identity names the snapshot.
+    """
+    if pair.append is None:
+        return None
+    ledger = pair.append.ledger
+    corrected = f"/{pair.append.head}" if pair.behind and not pair.waiting else ""
+    return Topic(
+        name=pair.current.append.table,
+        cluster_id=ledger.cluster_id,
+        topic_id=f"{pair.append.uuid}/{ledger.epoch}{corrected}",
+        log_start=dict(ledger.start),
+        end=dict(ledger.next),
+        high_watermark=dict(ledger.next),
+    )

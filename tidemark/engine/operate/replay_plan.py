@@ -45,7 +45,7 @@ from tidemark.engine.table.settle import settle, settle_published
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ReplayBase:
     """A loaded table whose quarantine says what its ledger says, and how its values are decoded today."""
 
     contract: Contract
@@ -102,7 +102,7 @@ def beyond_retention(state: TableState) -> Column | None:
     return None if cut is None else expired(F.col("_kafka.timestamp"), cut)
 
 
-def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Ground:
+def replay_base(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> ReplayBase:
     """The table as it is now; what an earlier replay has left to do is done first.
 
     Raises:
@@ -121,13 +121,15 @@ def ground(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -> Gro
     state = evolve_if_needed(lake, contract, state, schemas, run_id, dry_run=dry_run)
     if not dry_run:
         state = with_readable_head(lake, contract, state, run_id)
+    if state.ledger is None:
+        raise unloaded(lake, contract.table)
     refused = refused_ids(contract, state, schemas)
     parked = removing_ids(contract, state, schemas, "review", "impossible")
     if schemas.framing == "bare":
         require_covered(contract, state, schemas)
     check_rules(lake, contract, table_columns(value_columns(state)))
     key = key_decoding(lake, contract, value_columns(state))
-    return Ground(contract, state, state.ledger, schemas, run_id, refused, parked, key)  # type: ignore[arg-type]
+    return ReplayBase(contract, state, state.ledger, schemas, run_id, refused, parked, key)
 
 
 def _require_own_schemas(lake: Lake, contract: Contract, ledger: Ledger) -> None:

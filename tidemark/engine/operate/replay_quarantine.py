@@ -4,7 +4,6 @@ Records that fit now enter the table in one commit; the others stay, with the ca
 """
 
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,6 +16,7 @@ from tidemark.domain.errors import Refused, Stopped, TidemarkError
 from tidemark.domain.formats.explanation import CAUSES
 from tidemark.domain.ledger.ledger import Counts, Ledger, add_up
 from tidemark.domain.ledger.offsets import OffsetRange, as_runs
+from tidemark.domain.ledger.replay import Runs
 from tidemark.domain.ledger.settlement import Settlement
 from tidemark.domain.maintenance.retention import expired_before
 from tidemark.domain.suggest import nearest
@@ -28,15 +28,15 @@ from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.stage import stage
 from tidemark.engine.look.quarantined import causes
 from tidemark.engine.operate.quarantine_causes import OLD_CAUSE
-from tidemark.engine.operate.quarantine_fates import Fates
+from tidemark.engine.operate.quarantine_fates import Fates, decode_waiting
 from tidemark.engine.operate.recount import Recount
 from tidemark.engine.operate.replay_plan import (
-    Ground,
+    ReplayBase,
     check_each_once,
     check_staged,
-    ground,
     judge_replay,
     publish_and_settle,
+    replay_base,
     require_offsets,
     require_partition,
 )
@@ -93,7 +93,7 @@ class _Tally:
     causes_changed: int = 0
     snapshots: list[int] = field(default_factory=list)
 
-    def add(self, fates: Fates, leaving: Mapping[int, list[tuple[int, int]]]) -> None:
+    def add(self, fates: Fates, leaving: Runs) -> None:
         """These left the quarantine."""
         whole = add_up(fates.counts(leaving).values())
         if self.aged is not None:
@@ -187,11 +187,11 @@ def _attempt(
     lake: Lake, contract: Contract, selection: Selection, signature: Signature, total: _Tally
 ) -> bool:
     """One commit; true when more of it waits."""
-    on = ground(lake, contract, signature.run_id, dry_run=signature.dry_run)
+    on = replay_base(lake, contract, signature.run_id, dry_run=signature.dry_run)
     waiting = _waiting(lake, on)
     if waiting is None:
         return False
-    fates = Fates(on, waiting, selection.condition())
+    fates = decode_waiting(on, waiting, selection.condition())
     leaving, more = fates.leaving(sys.maxsize if signature.dry_run else MOST_RUNS)
     if not more:
         total.stays = fates.stays(lake)
@@ -206,7 +206,7 @@ def _attempt(
     return more
 
 
-def _waiting(lake: Lake, on: Ground) -> DataFrame | None:
+def _waiting(lake: Lake, on: ReplayBase) -> DataFrame | None:
     """The unresolved records of this epoch below `next`, at one snapshot; None when there are none."""
     quarantine = load(lake.catalog, on.contract.quarantine_table)
     if quarantine is None or quarantine.metadata.current_snapshot_id is None or not on.ledger.next:
@@ -221,9 +221,9 @@ def _waiting(lake: Lake, on: Ground) -> DataFrame | None:
 
 def _publish(
     lake: Lake,
-    on: Ground,
+    on: ReplayBase,
     fates: Fates,
-    leaving: Mapping[int, list[tuple[int, int]]],
+    leaving: Runs,
     selection: Selection,
     signature: Signature,
 ) -> int:

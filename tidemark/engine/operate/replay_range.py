@@ -37,12 +37,12 @@ from tidemark.engine.operate.recount import (
     waiting_rows,
 )
 from tidemark.engine.operate.replay_plan import (
-    Ground,
+    ReplayBase,
     beyond_retention,
     check_each_once,
-    ground,
     judge_replay,
     publish_and_settle,
+    replay_base,
     require_offsets,
     require_partition,
 )
@@ -86,7 +86,7 @@ def _attempt(
     lake: Lake, contract: Contract, partition: int, wanted: OffsetRange, signature: Signature
 ) -> tuple[dict[str, Any], int | None, int | None]:
     """What was done, and main before and after it; after a dry run there is none."""
-    on = ground(lake, contract, signature.run_id, dry_run=signature.dry_run)
+    on = replay_base(lake, contract, signature.run_id, dry_run=signature.dry_run)
     topic = lake.topic(contract)
     _check_range(on, topic, partition, wanted)
     plan = on.plan({partition: wanted}, topic)
@@ -100,13 +100,13 @@ def _attempt(
     return {**told, **aged}, plan.state.head, receipt
 
 
-def _aged(on: Ground, decoded: DataFrame) -> dict[str, int]:
+def _aged(on: ReplayBase, decoded: DataFrame) -> dict[str, int]:
     """How many records are so old that retention has deleted such rows: they come back until its next look."""
     aged = beyond_retention(on.state)
     return {} if aged is None else {"beyond_retention": decoded.where(aged).count()}
 
 
-def _check_range(on: Ground, topic: Topic, partition: int, wanted: OffsetRange) -> None:
+def _check_range(on: ReplayBase, topic: Topic, partition: int, wanted: OffsetRange) -> None:
     """Raises Refused, naming the range, unless the table has read it and Kafka still has it."""
     table, ledger = on.contract.table, on.ledger
     finding = examine(ledger, topic)

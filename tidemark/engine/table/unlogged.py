@@ -93,9 +93,8 @@ def _acts(table: Table, own_time: timedelta) -> dict[str, tuple[Mapping[str, Any
     found: dict[str, tuple[Mapping[str, Any], Snapshot]] = {}
     until = time.time() - own_time.total_seconds()
     there = {each.snapshot_id: each for each in table.metadata.snapshots}
-    for entry in reversed(
-        table.metadata.snapshot_log
-    ):  # what was on main once, also when it was rolled back since
+    # what was on main once, also when it was rolled back since
+    for entry in reversed(table.metadata.snapshot_log):
         snapshot = there.get(entry.snapshot_id)
         text = summary_of(snapshot).get(ACT_PROPERTY)
         if snapshot is not None and text and len(found) < MOST:

@@ -145,10 +145,11 @@ def _of_another(table: TableAndTopic, row: dict[str, Any]) -> str:
     if table.ledger is not None and row["epoch"] != table.ledger.epoch:
         told = f"of epoch {row['epoch']}, now is epoch {table.ledger.epoch}"
         receipts = {ledger.epoch: ledger for _, _, ledger in table.receipts}
+        # an epoch may also begin because the receipts of the last one are gone
         then, now = (
             each and (each.cluster_id, each.topic_id, each.topic)
             for each in (receipts.get(row["epoch"]), table.ledger)
-        )  # an epoch may also begin because the receipts of the last one are gone
+        )
         return told if then in {None, now} else f"{told}: the topic was another one then"
     if table.another:
         return f"of epoch {row['epoch']}, topic {row['topic']}: the topic is another one now"

@@ -60,9 +60,8 @@ def _by_schema(payload: bytes, registered: RegisteredSchema, message: str | None
     if registered.type == "AVRO":
         return _avro(payload, registered)
     if registered.type == "PROTOBUF":
-        with suppress(
-            Exception
-        ):  # garbage, or a schema that does not compile: there is no glimpse, and no harm
+        # garbage, or a schema that does not compile: there is no glimpse, and no harm
+        with suppress(Exception):
             return read_message(payload, registered, message)
     return None
 

@@ -113,9 +113,8 @@ class Count:
         self.duplicates += runs(marks & TWICE, first)
         marks, first = marks[max(0, self.start - first) :], max(first, self.start)
         placed = marks & _PLACED != 0
-        marks = np.where(
-            (marks & OLD != 0) & ~placed, np.uint8(0), marks
-        )  # gone on purpose: as Kafka's own retention
+        # gone on purpose: as Kafka's own retention
+        marks = np.where((marks & OLD != 0) & ~placed, np.uint8(0), marks)
         recorded, tombstone = marks & _IN_KAFKA != 0, marks & TOMBSTONE != 0
         lost = recorded & ~tombstone & ~placed
         self.kafka_records += int(recorded.sum())

@@ -294,9 +294,8 @@ def _load(lake: Lake, work: Work, shadow: Contract, run_id: str, pace: Pace) -> 
         return load_rows(lake, work, shadow, run_id, pace)
     goals = [work.plan.end]
     if work.source.kind == "own" and work.target.ledger is not None:
-        first = (
-            work.target.ledger.start
-        )  # no window straddles the first load: what lies before it was not counted yet
+        # no window straddles the first load: what lies before it was not counted yet
+        first = work.target.ledger.start
         goals.insert(
             0, {p: min(end, max(first.get(p, 0), work.plan.start[p])) for p, end in work.plan.end.items()}
         )

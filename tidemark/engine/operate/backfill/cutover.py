@@ -42,11 +42,11 @@ from tidemark.engine.operate.recount import (
     waiting_rows,
 )
 from tidemark.engine.operate.replay_plan import (
-    Ground,
+    ReplayBase,
     check_each_once,
-    ground,
     judge_replay,
     publish_and_settle,
+    replay_base,
 )
 from tidemark.engine.table.branch import branch_head, branch_identifier, dropped_on_failure, open_branch
 from tidemark.engine.table.operations import Signature
@@ -76,7 +76,7 @@ def attempt_cutover(lake: Lake, work: Work, loaded: list[Window], signature: Sig
         Overtaken: main has moved.
     """
     contract, source, planned = work.contract, work.source, work.plan
-    on = ground(lake, contract, signature.run_id, dry_run=False)
+    on = replay_base(lake, contract, signature.run_id, dry_run=False)
     check_elsewhere(lake, replace(work, target=on.state))
     placed = place(on.ledger, planned.ranges, contract.table) if source.kind == "own" else Placement({}, {})
     ranges = placed.ranges if source.kind == "own" else planned.ranges
@@ -89,7 +89,7 @@ def attempt_cutover(lake: Lake, work: Work, loaded: list[Window], signature: Sig
         return _replace(lake, plan, work, placed, loaded, made, signature)
 
 
-def _still_meant(lake: Lake, on: Ground, placed: Placement, planned: Backfill) -> None:
+def _still_meant(lake: Lake, on: ReplayBase, placed: Placement, planned: Backfill) -> None:
     """Raises Refused when table or topic are no longer those that the load was planned for."""
     table = on.contract.table
     shadow = lake.state(table + SHADOW).ledger

@@ -11,13 +11,13 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
 from tidemark.engine.access.kafka import KafkaAdmin
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.operate.replay_plan import Ground, ground
+from tidemark.engine.operate.replay_plan import ReplayBase, replay_base
 
 
-def looked_at(lake: Lake, **edits: Any) -> Ground:
+def looked_at(lake: Lake, **edits: Any) -> ReplayBase:
     """What a replay stands on when the contract is edited so."""
     contract = lake.configuration.contract("shop.orders").model_dump(by_alias=True, exclude_unset=True)
-    return ground(lake, Contract.model_validate({**contract, **edits}), "run-1", dry_run=True)
+    return replay_base(lake, Contract.model_validate({**contract, **edits}), "run-1", dry_run=True)
 
 
 def test_the_quarantine_is_replayed_while_kafka_is_down(lake: Lake) -> None:
