@@ -58,7 +58,7 @@ def test_a_compacted_topic_becomes_its_current_state(lakehouse, format_version):
 def test_a_first_merge_counts_the_same_whether_its_counts_arrive(lakehouse, monkeypatch, arrive):
     """Also one that has nothing to insert."""
     if not arrive:
-        monkeypatch.setattr("tidemark.engine.merge.stage.seen", lambda *_: None)
+        monkeypatch.setattr("tidemark.engine.merge.stage.tally_from", lambda *_: None)
     made = Upserted(lakehouse)
     done = made.both((1, None), (2, None), (2, None))
     assert (done.inserted, done.absent, done.superseded) == (0, 2, 1)

@@ -84,7 +84,9 @@ def test_a_run_that_ends_when_level_does_not_follow_what_comes_meanwhile(lakehou
     assert made.rows() == {1: "b", 2: "e", 3: "d"}
 
 
-@pytest.mark.parametrize(("module", "step"), [(batch, "_facts"), (stage, "counted")], ids=["read", "counted"])
+@pytest.mark.parametrize(
+    ("module", "step"), [(batch, "_facts"), (stage, "tally_of")], ids=["read", "counted"]
+)
 def test_a_session_that_another_table_has_lost_fails_no_merge(lakehouse, monkeypatch, module, step):
     """Given a merge under way, when the session is made anew because a call of another table lost it, be it while events are
     read or between counting and writing, then the merge ends all the same."""

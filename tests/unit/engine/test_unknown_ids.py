@@ -10,7 +10,7 @@ import pytest
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import SchemaRegistry
 from tidemark.engine.access.registry import Registry
-from tidemark.engine.ingest.microbatch import _found
+from tidemark.engine.ingest.microbatch import _ids_placed
 from tidemark.engine.schema.event_routes import IDS_ROUTED
 from tidemark.engine.schema.writers import read_schemas
 
@@ -40,7 +40,7 @@ def test_ids_of_other_types_are_found_among_many_that_nobody_knows(beside: range
     lake: Any = SimpleNamespace(registry=lambda _: registry)
     known = SimpleNamespace(known=frozenset[int]())
     plan: Any = SimpleNamespace(contract=CONTRACT, schemas=known, left_out=frozenset[int]())
-    assert _found(lake, plan, OTHERS.union(beside)) == OTHERS
+    assert _ids_placed(lake, plan, OTHERS.union(beside)) == OTHERS
     assert len(ids) == asked
 
 
@@ -65,7 +65,7 @@ def test_a_schema_that_has_the_number_of_one_deleted_for_good_is_found_and_garba
     plan: Any = SimpleNamespace(contract=contract, schemas=schemas, left_out=frozenset[int]())
     garbage = frozenset(range(2**20, 2**20 + 100))
     asked.clear()
-    assert _found(lake, plan, garbage) == frozenset()
+    assert _ids_placed(lake, plan, garbage) == frozenset()
     assert len(asked) == 3, "two lists, and the newest version"
     ids[30] = 77
-    assert _found(lake, plan, garbage | {77}) == {77}
+    assert _ids_placed(lake, plan, garbage | {77}) == {77}
