@@ -10,7 +10,6 @@ from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from pydantic import Field
 
-from assets.last_runs import last_of_ours
 from assets.launchpad import Launchpad
 from assets.names import is_ours
 
@@ -69,6 +68,8 @@ def _newest(instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey]) ->
 
     And the last that told of a table as ours, whatever others have reported since: by it the table was loaded.
     """
+    from assets.last_runs import last_of_ours  # noqa: PLC0415 - only a step pays for the engine's imports
+
     entries = [record.asset_entry for record in instance.get_asset_records()]
     found = {each.last_run_id for each in entries}
     tables = {check.asset_key for check in checks}
