@@ -174,10 +174,11 @@ def _reported(error: Exception, *, as_json: bool) -> int:
 
 def _bad_use(error: Any, *, as_json: bool) -> int:
     if as_json:
+        command = error.ctx.command_path if error.ctx else "tidemark"
         fields: Mapping[str, Any] = {
             "kind": type(error).__name__,
             "message": error.format_message(),
-            "next_step": "tidemark --help",
+            "next_step": f"{command} --help",
         }
         typer.echo(json.dumps({"error": fields}))
         return BAD_USE

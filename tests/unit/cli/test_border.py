@@ -72,7 +72,9 @@ def test_under_json_the_same_error_is_an_object_on_stdout() -> None:
 def test_bad_use_of_the_command_line_itself_is_json_too() -> None:
     told = CliRunner().invoke(app, ["pause", "--json"])
     assert told.exit_code == 2
-    assert "TABLE" in json.loads(told.stdout)["error"]["message"]
+    error = json.loads(told.stdout)["error"]
+    assert "TABLE" in error["message"]
+    assert error["next_step"].endswith(" pause --help")
 
 
 @pytest.mark.parametrize("flags", [[], ["--first-load", "--new-epoch"]])
