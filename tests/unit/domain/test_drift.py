@@ -51,6 +51,7 @@ def test_a_column_that_no_writer_ever_had_is_foreign_nested_too() -> None:
     table, writer = columns(a=INT, l=inner, theirs=STRING), columns(a=INT, l=ListType(columns(x=INT)))
     found = apart(table, writer)
     assert (found.grade, found.foreign) == ("warn", ("l.element.mine", "theirs"))
+    assert "no registered schema has l.element.mine, theirs" in found.sentences()
     assert apart(table, writer, whole=False).unsent == ("l.element.mine", "theirs")
 
 

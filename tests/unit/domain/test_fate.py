@@ -5,7 +5,7 @@ from itertools import chain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.ledger.fate import by_offset, counted_within
+from tidemark.domain.ledger.fate import by_offset, counted_within, reader_of
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Counts, Entry, Ledger
 from tidemark.domain.ledger.offsets import OffsetRange
@@ -74,3 +74,24 @@ def test_of_whole_batches_the_receipts_tell_exactly(batches: list[list[bool]]) -
     found = counted_within(reversed(loaded(batches)), {0: newest})
     assert found[0] == counts([*chain.from_iterable(batches[1:])])[0]
     assert counted_within(reversed(loaded(batches)[3:]), {0: newest}) == {}
+
+
+def test_a_record_before_the_start_is_told_with_the_load_that_began_behind_it() -> None:
+    """Given a table that began in the middle of a topic, when an earlier record is asked for, then it says where, and after which topic was made anew."""
+    late = FIRST.model_copy(update={"start": {0: 5}, "next": {0: 9}})
+    assert by_offset(late, None, 0, 4) == ("before_start", "the first load began at 5")
+    assert by_offset(late.model_copy(update={"epoch": 2}), None, 0, 4) == (
+        "before_start",
+        "epoch 2 began at 5",
+    )
+    assert by_offset(late, None, 0, 5) is None
+
+
+def test_the_last_reader_of_a_record_is_the_replay_only_where_that_looked() -> None:
+    """Given a batch and a replay of two ranges of it, then each offset names the newest receipt that read it."""
+    batch = loaded([[False] * 6])[-1]
+    runs = {0: [(0, 2), (4, 5)]}
+    asked = Settlement(id="s", epoch=0, run_id="r", at=1, resolved=runs)
+    replay = replayed(batch, {}, {}, runs, asked, ENTRY, reread=True)
+    readers = [reader_of([replay, batch], 0, offset) for offset in range(7)]
+    assert readers == [0, 0, 1, 1, 0, 1, None]

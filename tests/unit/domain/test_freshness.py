@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemark.domain.cadence.freshness import MEANS, grade, judge
+from tidemark.domain.cadence.freshness import MEANS, grade, judge, judge_merge
 from tidemark.domain.cadence.lag import Lag, Sighting, measure
 from tidemark.domain.config.contract import Freshness
 
@@ -34,6 +34,21 @@ def test_limits_grade_the_lag(late, expected):
 )
 def test_the_verdict_says_where_the_data_is(lag, quiet, staged, verdict):
     assert judge(lag, LIMITS, quiet=quiet, staged=staged).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("records", "late", "verdict", "grading", "told"),
+    [
+        (0, None, "nothing_new", "fresh", "merged in time"),
+        (7, 5.0, "fresh", "fresh", "merged in time"),
+        (7, 300.0, "arrived_not_written", "warn", "7 offsets of the append table are not merged (for 300 s)"),
+        (0, 900.0, "arrived_not_written", "fail", "a replay or a rollback is not merged (for 900 s)"),
+    ],
+)
+def test_a_merge_is_judged_by_the_oldest_commit_that_is_not_in_it(records, late, verdict, grading, told):
+    found = judge_merge(records, late, LIMITS)
+    assert (found.verdict, found.grade) == (verdict, grading)
+    assert told in found.why
 
 
 @given(seconds, st.booleans())

@@ -155,6 +155,21 @@ def test_a_truncate_that_became_a_row_had_been_skipped():
     )
 
 
+def test_what_is_skipped_now_had_been_rows_where_rows_are_there():
+    """Given records that would be skipped today, when their rows, quarantine rows and deletes are found, then they were these."""
+    had = Counts(5, 3, quarantined=1, tombstones=1)
+    now = Counts(5, 0, skipped=5)
+    assert counted_before(now, had, rows=3, tombstone_rows=0, quarantined=1, null_values=1) == had
+
+
+def test_no_more_truncates_had_been_skipped_than_were_counted():
+    """Given truncates that are rows today, when two rows are gone and none was ever skipped, then the rows were deleted."""
+    now = Counts(5, 5)
+    assert (
+        counted_before(now, now, rows=3, tombstone_rows=0, quarantined=0, null_values=0, truncates=2) == now
+    )
+
+
 def test_the_last_truncate_that_is_no_row_is_known_until_it_is_read_again():
     """Given some in three partitions, when one becomes a row and another is followed by a later one, then it says so."""
     before = ledger(truncates={0: 4, 1: 7, 2: 9})

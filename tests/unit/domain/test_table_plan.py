@@ -314,6 +314,13 @@ class TestEachEditOfAContract:
         assert (change.as_json()["path"], change.verdict) == (path, verdict)
         assert why in change.reason
 
+    def test_keys_of_an_upsert_table_that_is_made_anew_need_no_approval(self) -> None:
+        now = contract(upsert={"table": "a.other", "keys": ["who"]})
+        plan = planned(now, made_by(contract(upsert=["id"])))
+        told = {".".join(each.path): (each.verdict, each.reason) for each in plan.changes}
+        assert told["upsert.keys"] == ("apply", "the new upsert table is built so")
+        assert told["upsert.table"][0] == "apply"
+
     def test_partition_fields_compare_by_meaning_not_by_spelling(self) -> None:
         assert spelled([parse_partition_field("bucket( 4 , `id` )")]) == spelled(
             [parse_partition_field("bucket(4, id)")]

@@ -148,3 +148,15 @@ def test_deletes_whose_files_are_gone_are_cleared_once_counts_are_far_off_or_the
         assert (plan.dangling, bool(plan), plan.rewrites) == (cleared, cleared, ())
         told = f"{len(dangling)} delete files of data files that are gone"
         assert (told in plan.reasons) is cleared
+
+
+def test_the_reasons_count_cold_and_hot_partitions_and_name_the_manifests():
+    """Given two cold partitions and one that is written to, all with many small files, and scattered manifests, then it says so."""
+    found = (
+        *(partition(f"day={n}", [MB] * 9) for n in (1, 2)),
+        partition("day=3", [MB] * 99, written_at=NOW),
+    )
+    layout = Layout(found, manifests=900, manifest_bytes=900 * KB)
+    small, manifests = plan_compaction(layout, LIMITS, NOW).reasons
+    assert small == "2 cold partitions and 1 hot with enough small files (min_input_files 8)"
+    assert manifests == f"900 manifests hold {900 * KB} bytes"

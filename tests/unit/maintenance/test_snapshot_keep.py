@@ -15,6 +15,7 @@ from tidemark.domain.ledger.ledger import BATCH_PROPERTY, LEDGER_PROPERTY
 from tidemark.domain.maintenance.snapshot_keep import (
     Ref,
     Snap,
+    began_at,
     chain,
     fitting,
     given_up,
@@ -246,3 +247,12 @@ def test_the_stage_of_a_live_attempt_stays_and_that_of_a_dead_one_goes():
     ]
     found = keep(snapshots, refs, (), LIMITS, NOW)
     assert (found.dead_branches, found.expired) == (("tidemark_x_dead",), (2,))
+
+
+def test_an_attempt_began_where_its_branch_left_main():
+    """Given an attempt with two commits of its own, then its age is counted from main's snapshot, and by its retention."""
+    snaps = [Snap(1, None, 10, receipt=True), Snap(2, 1, 20, receipt=True), Snap(3, 2, 30), Snap(4, 3, 40)]
+    by_id = {each.id: each for each in snaps}
+    assert began_at(Ref("tidemark_abc_0", "branch", 4, DAY_MS), by_id, head=2) == 20
+    assert began_at(Ref("tidemark_abc_0", "branch", 4, DAY_MS + 5), by_id, head=2) == 25
+    assert began_at(Ref("tidemark_abc_0", "branch", 9, DAY_MS), by_id, head=2) == 0
