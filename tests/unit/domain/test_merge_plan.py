@@ -136,6 +136,15 @@ def test_without_such_a_receipt_or_with_another_table_it_is_rebuilt():
     assert isinstance(plan_merge([(12, merged(1, {0: 5}, uuid="old"))], append), Rebuild)
 
 
+def test_what_someone_had_made_anew_does_not_go_back_to_an_earlier_receipt():
+    """Given an accepted rebuild that is not done yet, when an earlier receipt is of the history still, then all rows are merged."""
+    append = history(receipt(1, {0: 5}), receipt(3, {0: 9}))
+    accepted = merged(3, {0: 9}, uuid="").model_copy(update={"why": "accepted by ann"})
+    step = plan_merge([(12, accepted), (10, merged(1, {0: 5}))], append)
+    assert isinstance(step, Rebuild)
+    assert (step.why, step.rows.end) == ("accepted by ann", {0: 9})
+
+
 def test_offsets_that_fell_back_betray_a_rollback_even_when_the_named_snapshot_expired():
     append = history(receipt(6, {0: 4}), whole=False)
     assert isinstance(plan_merge([(12, merged(3, {0: 9}))], append), Rebuild)

@@ -10,6 +10,7 @@ from tidemark.domain.formats.routes import Events, avro_event, avro_types, messa
 from tidemark.domain.ledger.evidence import (
     Evidence,
     Group,
+    first_offenders,
     groups_from_counts,
     nothing_decodes,
     truncates,
@@ -144,3 +145,13 @@ def test_of_truncates_that_are_no_rows_the_last_counts():
         Group(1, "quarantined", "undecodable", 7, 1, 2, 2),
     ]
     assert truncates(groups) == {0: 9}
+
+
+def test_the_first_offset_that_the_table_does_not_cover_is_told_by_partition():
+    groups = [
+        Group(0, "uncovered", "add_column", 7, 2, 30, 41),
+        Group(0, "uncovered", "add_column", 8, 1, 12, 12),
+        Group(0, "quarantined", "undecodable", 7, 1, 3, 3),
+        Group(1, "skipped", None, 7, 4, 1, 12),
+    ]
+    assert first_offenders(groups) == {0: 12}
