@@ -291,6 +291,22 @@ def test_a_shadow_that_holds_another_range_than_it_says_is_not_published(lakehou
     assert table.ids() == list(range(40))
 
 
+def test_records_that_other_rules_have_judged_are_not_published(lakehouse):
+    """Given loaded history, when a rule is edited before the cutover, then that is refused until the edit is taken back: the old rule's quarantine would replace what the new one lets pass."""
+    table = late(lakehouse, "rejudged")
+    done(table, **AGES)
+    said = {"ingest": {"start": "latest"}, "quarantine": {"fail": 0.5}}
+    strict = lakehouse.table(table.topic, **said, quality=[{"sql": "id <> 2"}])
+    with pytest.raises(Refused, match="was edited since its records were judged") as refused:
+        done(strict, cutover=True)
+    assert refused.value.next_step.startswith(f"tidemark backfill {table.name} --abort, then anew")
+    assert "hinders" in done(strict), "also who only loads on is told"
+    assert sorted(table.ids()) == list(range(40, 50))
+    later = lakehouse.table(table.topic, **said, target_lag="9m")
+    assert done(later, cutover=True)["cutover"]["rows"] == 50, "other edits do not matter"
+    assert sorted(later.ids()) == list(range(50))
+
+
 def test_a_backfill_that_never_made_its_shadow_leaves_no_tag(lakehouse, monkeypatch):
     """Given a source of rows, when a backfill ends before its shadow is there, then nothing keeps a snapshot of the source."""
     table = two_ages(lakehouse, "tagless")

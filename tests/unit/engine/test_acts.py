@@ -129,6 +129,12 @@ def test_a_rollback_that_fails_on_its_way_leaves_no_word_of_one_that_took_place(
     with pytest.raises(Outage, match="kafka_down") as failed:
         rollback(lake, contract, Target(first), ANN)
     assert failed.value.next_step.count(told) == 1, "repeated behind its own pause"
+    monkeypatch.setattr(lake, "topic", lambda _: Topic("orders", "c", "t", {0: 0}, {0: 2}, {0: 2}))
+    with pytest.raises(Refused, match="is not among the 2 snapshots") as refused:
+        rollback(lake, contract, Target(999), ANN)
+    assert refused.value.next_step.endswith("for the rollback: tidemark resume shop.orders --reason …"), (
+        "repeated, it is refused again"
+    )
 
 
 def test_a_rollback_behind_a_pause_names_no_other_pause(

@@ -101,6 +101,8 @@ class Backfill(BaseModel):
     files: int = 0
     rows_without_time: int = 0
     """Rows of the source that are in no window."""
+    judged_by: str = ""
+    """Records only: the contract's `digest_of_rules` that they were loaded by; empty: an earlier version began."""
 
     @property
     def ranges(self) -> dict[int, OffsetRange]:

@@ -174,8 +174,9 @@ def _telling_of_the_pause(contract: Contract, pause: str) -> Iterator[None]:
         raise
     except TidemarkError as error:
         if f'"{_FOR_ROLLBACK}' in pause:
+            again = "" if isinstance(error, Refused) else "repeat it, or "
             paused = f"{contract.table} is paused for the rollback"
-            error.next_step += f"; {paused}: repeat it, or tidemark resume {contract.table} --reason …"
+            error.next_step += f"; {paused}: {again}tidemark resume {contract.table} --reason …"
         raise
 
 
@@ -233,7 +234,7 @@ def _find(contract: Contract, chain: Sequence[Snapshot], target: Target, halves:
     raise Refused(
         f"{target} is not among the {len(chain)} snapshots on the way to main; the oldest that is left is "
         f"{oldest.snapshot_id} of {made_at(oldest).isoformat(timespec='seconds')}, with offsets {following}",
-        next_step="older states were expired, or undone by an earlier rollback: replay the range instead",
+        next_step="replay the range where older states were expired; what a rollback undid is read again once resumed",
         table=contract.table,
         oldest=oldest.snapshot_id,
         next={str(p): o for p, o in following.items()},

@@ -254,13 +254,22 @@ def _left(work: Work, shadow: TableState) -> dict[str, int]:
 
 
 def _hindrance(lake: Lake, work: Work) -> str:
-    """Why loaded rows do not fit the table: schemas that it does not know yet. Empty when they do."""
+    """Why what is loaded must wait: other rules judged it, or the table does not know its schemas yet. Else empty."""
+    if _is_judged_anew(work):
+        return f"`quality` of {work.contract.table} was edited since its records were judged by it"
     shadow = lake.state(work.contract.table + SHADOW, ledger=False)
     return misfit(value_columns(shadow), value_columns(work.target), work.contract.table)
 
 
+def _is_judged_anew(work: Work) -> bool:
+    """Rows that are copied are judged by today's rules once more; records were, as they were read."""
+    return work.plan.judged_by not in {"", work.contract.digest_of_rules}
+
+
 def _remedy(work: Work) -> str:
     table = work.contract.table
+    if _is_judged_anew(work):
+        return f"tidemark backfill {table} --abort, then anew, loads them by today's; or take the edit back"
     if work.source.kind == "own":
         return f"tidemark run {table} takes newer schemas, tidemark plan {table} names what waits for an approval"
     return f"let {table} have these columns by its own topic's schema"

@@ -223,7 +223,13 @@ def _of_records(lake: Lake, contract: Contract, target: TableState, source: Sour
     start = {p: placed[p].start if p in placed else a for p, a in first.items()}
     end = {p: placed[p].end if p in placed else start[p] for p in first}
     plan = Backfill(
-        source=str(source), since=since, until=until, start=start, end=end, epoch=source.epoch(ledger.epoch)
+        source=str(source),
+        since=since,
+        until=until,
+        start=start,
+        end=end,
+        epoch=source.epoch(ledger.epoch),
+        judged_by=contract.digest_of_rules,
     )
     if not plan.ranges:
         raise Refused(
