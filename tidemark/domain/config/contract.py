@@ -313,15 +313,5 @@ class Contract(ContractKeys):
     @cached_property
     def digest(self) -> str:
         """The first 16 hex digits of the sha256 of the resolved content."""
-        return _digest(
-            self.model_dump(mode="json", context=REVEAL, exclude=None if self.event else {"event"})
-        )
-
-    @cached_property
-    def digest_of_rules(self) -> str:
-        """The same of `quality` alone."""
-        return _digest(self.model_dump(mode="json", context=REVEAL, include={"quality"}))
-
-
-def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+        content = self.model_dump(mode="json", context=REVEAL, exclude=None if self.event else {"event"})
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

@@ -102,7 +102,7 @@ class Backfill(BaseModel):
     rows_without_time: int = 0
     """Rows of the source that are in no window."""
     judged_by: str = ""
-    """Records only: the contract's `digest_of_rules` that they were loaded by; empty: an earlier version began."""
+    """Records only: a digest of the rules that sent some to quarantine; empty where an earlier version began."""
 
     @property
     def ranges(self) -> dict[int, OffsetRange]:

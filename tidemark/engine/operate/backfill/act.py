@@ -29,6 +29,7 @@ from tidemark.engine.operate.backfill.plan import (
     Work,
     check_elsewhere,
     opened_again,
+    require_same_rules,
     require_shadow,
     rows_beside,
     source_of,
@@ -182,6 +183,7 @@ def _go_on(
         return {**work.told, "step": "cutover", "receipt": receipt, "resumes": True}, target.head
     if receipt is not None:  # the source may have gone since
         return _finished(lake, work, receipt, signature), receipt
+    require_same_rules(work)
     work = opened_again(lake, work) if found else work
     check_elsewhere(lake, work)
     if signature.dry_run:
@@ -254,22 +256,13 @@ def _left(work: Work, shadow: TableState) -> dict[str, int]:
 
 
 def _hindrance(lake: Lake, work: Work) -> str:
-    """Why what is loaded must wait: other rules judged it, or the table does not know its schemas yet. Else empty."""
-    if _is_judged_anew(work):
-        return f"`quality` of {work.contract.table} was edited since its records were judged by it"
+    """Why loaded rows do not fit the table: schemas that it does not know yet. Empty when they do."""
     shadow = lake.state(work.contract.table + SHADOW, ledger=False)
     return misfit(value_columns(shadow), value_columns(work.target), work.contract.table)
 
 
-def _is_judged_anew(work: Work) -> bool:
-    """Rows that are copied are judged by today's rules once more; records were, as they were read."""
-    return work.plan.judged_by not in {"", work.contract.digest_of_rules}
-
-
 def _remedy(work: Work) -> str:
     table = work.contract.table
-    if _is_judged_anew(work):
-        return f"tidemark backfill {table} --abort, then anew, loads them by today's; or take the edit back"
     if work.source.kind == "own":
         return f"tidemark run {table} takes newer schemas, tidemark plan {table} names what waits for an approval"
     return f"let {table} have these columns by its own topic's schema"

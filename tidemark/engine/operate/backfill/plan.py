@@ -1,5 +1,6 @@
 """What a backfill will load, pinned before anything is loaded: offsets of Kafka, or windows of rows."""
 
+import hashlib
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark prog
 
 from tidemark.domain.columns.partitioning import column_parts
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.section import REVEAL
 from tidemark.domain.config.units import format_duration
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.backfill import BACKFILL, Backfill, Cutover, Source, parse_source, place
@@ -194,6 +196,29 @@ def require_shadow(work: Work, state: TableState) -> None:
         )
 
 
+def require_same_rules(work: Work) -> None:
+    """Raises Refused where other rules send records to quarantine than when the load began: they are not judged again.
+
+    Published, they would put back into quarantine what was replayed since, or bring rows that today's rules forbid.
+    """
+    if work.plan.judged_by in {"", _quarantine_rules(work.contract)}:
+        return
+    table = work.contract.table
+    raise Refused(
+        f"the rules of {table} that send records to quarantine were edited since its backfill began to load by them",
+        next_step=f"tidemark backfill {table} --abort --reason …, then the backfill anew, by today's rules; "
+        "or take the edit back",
+        table=table,
+    )
+
+
+def _quarantine_rules(contract: Contract) -> str:
+    """A digest of them. Those that block are judged at the cutover as well, and need none."""
+    rules = [rule for rule in contract.quality if rule.on_failure == "quarantine"]
+    told = sorted(rule.model_dump_json(context=REVEAL) for rule in rules)
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
+
+
 def source_of(contract: Contract, plan: Backfill) -> Source:
     """Where a backfill that is under way reads."""
     return parse_source("" if plan.source == str(Source()) else plan.source, contract.cluster)
@@ -229,7 +254,7 @@ def _of_records(lake: Lake, contract: Contract, target: TableState, source: Sour
         start=start,
         end=end,
         epoch=source.epoch(ledger.epoch),
-        judged_by=contract.digest_of_rules,
+        judged_by=_quarantine_rules(contract),
     )
     if not plan.ranges:
         raise Refused(
