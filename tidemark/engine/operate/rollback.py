@@ -330,7 +330,7 @@ def _publish(
 
 
 def _says(signature: Signature, target: Target) -> str:
-    at = datetime.now(UTC).isoformat(timespec="seconds")
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
     return json.dumps(
         {"by": signature.by, "reason": f"{_FOR_ROLLBACK} {target}: {signature.reason}", "at": at}
     )

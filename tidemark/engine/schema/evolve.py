@@ -275,7 +275,7 @@ def _entry(
 ) -> dict[str, Any]:
     return {
         "plan": plan.id,
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "by": approval.by if approval else "contract",
         "declared": approval.declared if approval else None,
         "authenticated": approval.authenticated if approval else None,

@@ -48,7 +48,7 @@ class Signature:
         says = {
             "by": self.by,
             "reason": self.reason,
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "run_id": self.run_id,
             "authenticated": self.authenticated,
         }
