@@ -93,3 +93,25 @@ def test_a_message_put_before_the_first_one_does_not_become_the_tables():
     assert [str(writer_of(each, reading).columns) for each in (old, new)] == ["struct<id: int>"] * 2
     assert str(writer_of(gone, reading).columns) == "struct<a: boolean>"
     assert first_message(RegisteredSchema(9, 1, "PROTOBUF", "no proto")) is None
+
+
+def test_the_tables_message_is_found_under_another_name_or_none_is():
+    """A package or a name may change; of several that it could be none is taken, for its columns would be the table's."""
+    order, head, other = (f"message {n} {{ int32 {n.lower()} = 1; }}" for n in ("Order", "Head", "Other"))
+    reading = Reading(first="shop.Order")
+
+    def columns(text: str, reading: Reading = reading) -> str:
+        text = f'syntax = "proto3"; package shop.v2; {text}'
+        return str(writer_of(RegisteredSchema(1, 1, "PROTOBUF", text), reading).columns)
+
+    assert columns(f"{head} {order} {other}") == "struct<order: int>"
+    assert columns(f"message Head {{ int32 head = 1; {other} }}") == "struct<head: int>"
+    inner = f"message All {{ int32 all = 1; {order} }}"
+    assert columns(f"{inner} {head}") == "struct<order: int>"
+    for unclear in (f"{head} {other}", f"{inner} {head} {order}"):
+        with pytest.raises(SchemaUnsupported, match=r"no message shop\.Order.*value\.message"):
+            columns(unclear)
+    assert (
+        columns(f"{head} {other}", Reading(message="shop.v2.Other", first="shop.Order"))
+        == "struct<other: int>"
+    )

@@ -3,6 +3,7 @@
 Registered schemas never change, and a table looks at all of its subject's before each batch: each is read once.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -44,7 +45,7 @@ class NoRows(Exception):
 class Reading:
     """How a contract wants schemas to be read. `message`: the Protobuf message of the values.
 
-    Without it they are `first`, the oldest schema's first message; a version without that uses its own first.
+    Without it they are `first`, the oldest schema's first message, also where a version has it under another name.
     `nanos`: its timestamps keep all nine digits. `variants`: what has no single type is a VARIANT.
     """
 
@@ -113,6 +114,25 @@ def first_message(version: RegisteredSchema) -> str | None:
 
 def _message(version: RegisteredSchema, reading: Reading) -> ProtobufMessage:
     compiled = compile_proto(version.text, version.imports)
-    name = reading.message or (reading.first if reading.first in protobuf.places(compiled) else None)
+    name = reading.message or _still(reading.first, protobuf.places(compiled))
     message = protobuf.read(compiled, name, nanos=reading.nanos, variants=reading.variants)
     return replace(message, index=()) if reading.framing == "bare" else message
+
+
+def _still(first: str | None, places: Mapping[str, tuple[int, ...]]) -> str | None:
+    """The table's message in a version: of the same name, else of the same short name, else the only one of the file.
+
+    Raises SchemaUnsupported where none of them is to be had: columns of another message are no columns of the table.
+    """
+    if first is None or first in places or not places:
+        return first
+    alike = [name for name in places if name.rpartition(".")[2] == first.rpartition(".")[2]]
+    outermost = [name for name, index in places.items() if len(index) == 1]
+    for found in (alike, outermost):
+        if len(found) == 1:
+            return found[0]
+    raise SchemaUnsupported(
+        "",
+        f"the schema has no message {first}, which the table is made of, and which other one it is nobody says: "
+        f"{', '.join(places)}; value.message in the contract names the one to read",
+    )
