@@ -67,7 +67,7 @@ def _show(found: Sequence[Foresight], upserts: Mapping[str, UpsertTable], *, sou
             _show_sample(out, each.sample)
         for source, keys in _by_source(each).items() if sources else ():
             out.print(f"{', '.join(keys)}: from {source}", style="dim")
-        if each.verdict == "review" and each.plan:
+        if each.plan and any(change["verdict"] == "review" for change in each.changes):
             out.print(f"Next: tidemark approve {each.table} {each.plan} --reason …")
         elif each.verdict == "review":  # of rows to come
             out.print(f"Next: tidemark run {upserts[each.table].append.table}")

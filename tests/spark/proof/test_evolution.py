@@ -143,13 +143,15 @@ class TestWhatMayNotBeFollowed:
         table.holds_everything()
 
     def test_a_reviewed_addition_waits_for_its_approval(self, lakehouse):
-        """Given add_column: review, when a writer adds one, then its records wait until this very plan is approved."""
+        """Given add_column: review, when a writer adds one, then its records wait until this very plan is approved, whatever else is registered that nobody writes with."""
         topic = lakehouse.cluster.topic("reviewed")
         topic.send([0])
         table = lakehouse.table(topic, schema_changes={"add_column": "review"})
         table.run()
         topic.use(WITH_ITEMS)
         send(topic, 1, items=[])
+        again = {"name": "again", "type": ["null", WITH_ITEMS["name"]], "default": None}
+        topic.register({**WITH_ITEMS, "fields": [*WITH_ITEMS["fields"], again]})
         waits = table.run()
         assert (waits.state, table.ids()) == ("schema_review", [0])
         lake, contract = lakehouse.lake, table.contract

@@ -36,7 +36,7 @@ class Difference:
         """What is there and what is wanted; in words where the type alone does not tell them apart."""
         if self.meanings is None:
             return self.found, self.wanted
-        old, new = (meaning or "no unit or encoding stated" for meaning in self.meanings)
+        old, new = (meaning or "plain" for meaning in self.meanings)
         return f"{self.found} ({old})", f"{self.wanted} ({new})"
 
     @property
@@ -65,8 +65,12 @@ def _struct_differences(table: Struct, wanted: Struct, path: tuple[str, ...]) ->
         found = table.field(field.name)
         if found is None:
             yield Difference(here, "missing", None, field.type, field.doc, field.meaning)
-        elif found.means_as(field):
-            yield from _differences(found.type, field.type, here)
+            continue
+        differences = tuple(_differences(found.type, field.type, here))
+        if found.means_as(field):
+            yield from differences
+        elif clashes := [each for each in differences if each.kind == "incompatible"]:
+            yield from clashes  # the types alone tell it, and where
         else:
             meanings = (found.meaning or "", field.meaning or "")
             yield Difference(here, "incompatible", found.type, field.type, field.doc, meanings=meanings)

@@ -8,8 +8,11 @@ table has modules of its own.
 import re
 from dataclasses import dataclass, replace
 
-TYPE_RULES = 1
-"""Version of the rules (docs/types.md) that this Tidemark knows; a table says which one its columns were made by."""
+TYPE_RULES = 2
+"""Version of the rules (docs/types.md) that this Tidemark knows; a table says which one its columns were made by.
+
+By 1 the columns of unions did not say that they are of unions.
+"""
 TYPE_RULES_PROPERTY = "tidemark.type-rules"
 
 MAX_PRECISION = 38

@@ -82,6 +82,8 @@ UNITS = {
     "local-timestamp-nanos": "nanoseconds since 1970-01-01T00:00:00, without zone",
 }
 """Logical types of which a number is left, and what it counts."""
+UNION = "one field per branch of a union"
+"""What a struct is of that is no record's: in fields of the same name the values of both would mix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +281,7 @@ def _remark(node: Node) -> str:  # noqa: PLR0911 - one return per kind of node
 
 
 def _meaning(node: Node) -> str:
-    """The unit of numbers, where the column type has none; also of what a list or map holds."""
+    """The unit of numbers, where the column type has none, and what a struct is of; also what a list or map holds."""
     match node:
         case Leaf():
             return UNITS.get(node.logical, "")
@@ -289,6 +291,8 @@ def _meaning(node: Node) -> str:
             return _of_both(_meaning(key), _meaning(value))
         case Union() if len(node.values) == 1:
             return _meaning(node.values[0])
+        case Union() if node.values and not merged_numbers(node):
+            return UNION
     return ""
 
 

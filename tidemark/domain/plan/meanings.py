@@ -1,7 +1,7 @@
 """What the values of a table's columns mean where the types do not say it; the table knows, for comments are free.
 
-A unit (microseconds since midnight) or an encoding (JSON text) never changes in a column that is there: rows of both
-would stand side by side, and nothing in a row tells which it is.
+A unit (microseconds since midnight), an encoding (JSON text) or what a struct is of (a record, the branches of a union)
+never changes in a column that is there: rows of both would stand side by side, and nothing in a row tells which it is.
 """
 
 import json
@@ -9,12 +9,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tidemark.domain.columns.names import Path
-from tidemark.domain.columns.types import ColumnType, ListType, MapType, Struct
+from tidemark.domain.columns.types import (
+    TYPE_RULES_PROPERTY,
+    ColumnType,
+    ListType,
+    MapType,
+    Primitive,
+    Struct,
+)
 from tidemark.domain.plan.comments import fields_of
 from tidemark.domain.plan.schema_plan import Change
 
 MEANINGS = "tidemark.meanings"
 """The table property: a JSON object of dotted paths and meanings, of the columns that have one."""
+_WITHOUT_UNIONS = "1"
+"""The type rules of tables that kept units and encodings alone."""
 
 
 def meanings_property(columns: Struct) -> str:
@@ -23,9 +32,14 @@ def meanings_property(columns: Struct) -> str:
 
 
 def known(columns: Struct, properties: Mapping[str, str]) -> Struct:
-    """A table's columns with their meanings; none is known of a table that was made before they were kept."""
-    text = properties.get(MEANINGS)
-    return _struct(columns, None if text is None else json.loads(text), ())
+    """A table's columns with their meanings; what a table made by older type rules did not keep is not known."""
+    if MEANINGS not in properties:
+        return _struct(columns, None, ())
+    meanings = json.loads(properties[MEANINGS])
+    if properties.get(TYPE_RULES_PROPERTY) == _WITHOUT_UNIONS:
+        nested = (path for path, field in fields_of(columns) if not isinstance(field.type, Primitive))
+        meanings = dict.fromkeys((".".join(path) for path in nested), None) | meanings
+    return _struct(columns, meanings, ())
 
 
 def meanings_after(properties: Mapping[str, str], done: Iterable[Change]) -> dict[str, str]:
@@ -42,7 +56,7 @@ def meanings_after(properties: Mapping[str, str], done: Iterable[Change]) -> dic
     return {MEANINGS: json.dumps({path: meaning for path, meaning in meanings.items() if meaning})}
 
 
-def _struct(columns: Struct, meanings: Mapping[str, str] | None, at: Path) -> Struct:
+def _struct(columns: Struct, meanings: Mapping[str, str | None] | None, at: Path) -> Struct:
     fields = []
     for field in columns.fields:
         here = (*at, field.name)
@@ -51,7 +65,7 @@ def _struct(columns: Struct, meanings: Mapping[str, str] | None, at: Path) -> St
     return Struct(tuple(fields))
 
 
-def _known(kind: ColumnType, meanings: Mapping[str, str] | None, at: Path) -> ColumnType:
+def _known(kind: ColumnType, meanings: Mapping[str, str | None] | None, at: Path) -> ColumnType:
     match kind:
         case Struct():
             return _struct(kind, meanings, at)

@@ -39,7 +39,6 @@ Kind = Literal[
     "release",
 ]
 Verdict = Literal["apply", "review", "quarantine", "impossible"]
-_OF_WRITERS = frozenset({"incompatible", "remove_column"})
 _ANY_SHAPE = Shape()
 _KEEPS = "a column keeps its type, and no approval helps: declare the one that it has, or name another table"
 _NO_FIELDS = "a record without fields is a boolean, so one with fields needs another table"
@@ -113,11 +112,6 @@ class SchemaPlan:
         if "review" in found:
             return "review"
         return "apply" if found else "nothing"
-
-    @property
-    def unsupported(self) -> bool:
-        """Some writer cannot be followed by any approval; a layout that cannot be had is another matter."""
-        return any(c.verdict == "impossible" and c.kind in _OF_WRITERS for c in self.changes)
 
     def of(self, *verdicts: Verdict) -> tuple[Change, ...]:
         """The changes with one of these verdicts."""

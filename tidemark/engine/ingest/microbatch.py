@@ -47,7 +47,7 @@ from tidemark.engine.ingest.readable_head import with_readable_head
 from tidemark.engine.ingest.stage import Staged, stage
 from tidemark.engine.ingest.unreadable import readable_before
 from tidemark.engine.schema.event_routes import IDS_ROUTED
-from tidemark.engine.schema.evolve import plan_evolution
+from tidemark.engine.schema.evolve import plan_evolution, unsupported_ids
 from tidemark.engine.schema.subjects import reading_of, subjects_of
 from tidemark.engine.schema.writers import read_schemas
 from tidemark.engine.stopwatch import Stopwatch
@@ -239,8 +239,12 @@ def _require_covered(lake: Lake, plan: Plan, groups: list[Group]) -> None:
         ids = sorted({g.schema_id for g in groups if g.fate == "uncovered" and g.schema_id is not None})
         parked = plan_evolution(plan.contract, plan.state, plan.schemas)
         why = "; ".join(f"schema id {i}: {plan.why_held(parked, i)}" for i in ids)
+        next_ids = {
+            g.schema_id for g in groups if g.fate == "uncovered" and g.first == offenders[g.partition]
+        }
+        hopeless = next_ids <= unsupported_ids(plan.contract, plan.state, plan.schemas)
         raise Stopped(
-            "schema_unsupported" if parked.unsupported else "schema_review",
+            "schema_unsupported" if hopeless else "schema_review",
             plan.contract.table,
             f"Plan {parked.id} waits, and with it the records from offsets {offenders} on. {why}",
             plan=parked.id,

@@ -129,6 +129,13 @@ def removing_ids(
     return frozenset(each.writer.id for each in found if judged.get(each.path) in verdicts)
 
 
+def unsupported_ids(contract: Contract, state: TableState, schemas: TopicSchemas) -> frozenset[int]:
+    """Schema ids of writers that no approval lets in."""
+    impossible = plan_evolution(contract, state, schemas).of("impossible")
+    without_columns = frozenset(c.schema_id for c in impossible if c.kind == "incompatible")
+    return without_columns | removing_ids(contract, state, schemas, "impossible")
+
+
 def evolve(
     lake: Lake,
     contract: Contract,

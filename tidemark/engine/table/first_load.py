@@ -61,7 +61,7 @@ def prepare(
         ledger = first_ledger(contract, topic, start, run_id, epoch=first_epoch(lake, contract, start))
         publish_receipt(lake, state, ledger, act=act)
     if not state.owned:
-        kept = {key: text for key, text in state.properties.items() if key == MEANINGS}
+        kept = {key: text for key, text in state.properties.items() if key in (MEANINGS, TYPE_RULES_PROPERTY)}
         set_properties(lake, contract.table, {**_own_properties(lake, contract, topic, columns), **kept})
 
 

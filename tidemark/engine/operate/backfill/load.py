@@ -7,7 +7,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 
 from tidemark import __version__
-from tidemark.domain.columns.types import table_columns
+from tidemark.domain.columns.types import TYPE_RULES_PROPERTY, table_columns
 from tidemark.domain.config.contract import Contract, SchemaChanges
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.domain.ledger.guard import Topic
@@ -83,7 +83,7 @@ def _make_alike(lake: Lake, shadow: Contract, state: TableState, target: TableSt
     columns, properties = value_columns(target), target.properties
     decided = {key: properties.get(key) for key in (REMOVED, SETTLED_IDS)}
     if not state.exists:
-        says = {**decided, MEANINGS: properties.get(MEANINGS)}
+        says = {**decided, **{key: properties.get(key) for key in (MEANINGS, TYPE_RULES_PROPERTY)}}
         create_as_own(lake, shadow, lake.topic(shadow), columns, says)
         return
     growth = plan_schema(shadow.table, value_columns(state), [WriterColumns(0, 1, columns)], _FOLLOWS)
