@@ -56,6 +56,16 @@ def test_what_is_placed_leaves_no_hole_and_touches_nothing_unread(first, read, s
     assert below | within == offsets
 
 
+def test_a_range_that_ends_where_the_first_load_began_is_loaded_and_one_that_ends_before_it_is_refused():
+    """Given a load from 10 on, when the range misses a single offset, then that is named with a later end as
+    the way out."""
+    late = ledger(10, 20)
+    assert place(late, {0: OffsetRange(5, 10)}, "shop.orders").below == {0: OffsetRange(5, 10)}
+    with pytest.raises(Refused, match="offsets 9 to 9 would be missing") as refused:
+        place(late, {0: OffsetRange(5, 9)}, "shop.orders")
+    assert refused.value.fields["range"] == [9, 10]
+
+
 def test_what_an_earlier_epoch_may_have_is_not_loaded_beside_it():
     """Given an epoch that goes on where a topic was cut off, when offsets before that are asked for, then that is refused."""
     second = ledger(10, 20).model_copy(update={"epoch": 1})

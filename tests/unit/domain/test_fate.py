@@ -67,6 +67,34 @@ def test_receipts_never_tell_of_fewer_skips_than_there_are(
     assert kept < len(ledgers) or found
 
 
+def test_the_first_offset_that_is_not_read_is_not_yet_and_says_where_the_partition_ends() -> None:
+    """Given a table that has read up to 5 of 8, then 4 was read, 5 to 7 wait, and 8 is no record; what Kafka
+    has deleted is past reading."""
+    read, topic = FIRST.model_copy(update={"next": {0: 5}}), Topic("orders", "c", "t", {0: 0}, {0: 8}, {0: 9})
+    assert by_offset(read, topic, 0, 4) is None
+    for offset in (5, 7):
+        assert by_offset(read, topic, 0, offset) == ("not_yet", "the table has read up to 5")
+    none_such = "the partition ends at 8: no such record is committed"
+    assert by_offset(read, topic, 0, 8) == ("not_yet", none_such)
+    cut = Topic("orders", "c", "t", {0: 7}, {0: 8}, {0: 9})
+    fates = [(by_offset(read, cut, 0, offset) or ("", ""))[0] for offset in (5, 6, 7)]
+    assert fates == ["expired_unread", "expired_unread", "not_yet"]
+
+
+def test_neighbours_of_a_window_add_nothing_to_its_counts() -> None:
+    """Given batches before and after, and replays of both, when the one between is asked for, then its counts
+    are its own; with a replay of which one run lies in it, that one's too."""
+    batches = [[True, True], [True, False, True], [True, True, True]]
+    ledgers, fates = loaded(batches), [*chain.from_iterable(batches)]
+    read_again(ledgers, fates, (0, 2), [True, True])
+    read_again(ledgers, fates, (5, 7), [True, True])
+    window = {0: OffsetRange(2, 5)}
+    assert counted_within(reversed(ledgers), window) == counts(batches[1])
+    asked = Settlement(id="s", epoch=0, run_id="r", at=1, resolved={0: [(0, 1), (3, 4)]})
+    skipped = replayed(ledgers[-1], {}, counts([True, True]), {}, asked, ENTRY, reread=True)
+    assert counted_within([skipped, *reversed(ledgers)], window)[0].skipped == 4
+
+
 @given(st.lists(SKIPS, min_size=2, max_size=8))
 def test_of_whole_batches_the_receipts_tell_exactly(batches: list[list[bool]]) -> None:
     """Given batches of which none was read again, when a window begins with one, then its skips are those of the batches from there on."""

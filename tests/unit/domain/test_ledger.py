@@ -106,6 +106,15 @@ def test_the_latest_record_time_never_falls_back():
     assert late.max_timestamp == unknown.max_timestamp == NOON
 
 
+def test_records_of_no_table_add_up_over_batches():
+    """Given batches of a topic with several record types, then those that no table takes are counted from the
+    first load on."""
+    state = ledger(next={0: 0}, unrouted=2)
+    for offset, unrouted in enumerate((3, 0, 4)):
+        state = state.after({0: OffsetRange(offset, offset + 1)}, {0: Counts(1, 1)}, entry(unrouted=unrouted))
+    assert state.unrouted == 9
+
+
 def test_accepted_gaps_and_reloaded_ranges_are_carried_on():
     state = ledger(next={0: 5}, gaps=[Gap(partition=0, start=1, end=3)], reloaded={0: [(0, 1)]})
     moved = state.after({0: OffsetRange(5, 6)}, {0: Counts(1, 1)}, entry())

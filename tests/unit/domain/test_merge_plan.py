@@ -17,6 +17,7 @@ from tidemark.domain.ledger.merge_plan import (
     Merge,
     Rebuild,
     Unmerged,
+    is_behind,
     joined,
     lag_since,
     plan_merge,
@@ -145,6 +146,19 @@ def test_what_someone_had_made_anew_does_not_go_back_to_an_earlier_receipt():
     assert (step.why, step.rows.end) == ("accepted by ann", {0: 9})
 
 
+def test_one_partition_that_fell_back_betrays_a_rollback_though_others_went_on():
+    """Given a named snapshot that expired, when one of two partitions fell back, then it is made anew."""
+    append = history(receipt(6, {0: 12, 1: 4}), whole=False)
+    assert isinstance(plan_merge([(12, merged(3, {0: 9, 1: 9}))], append), Rebuild)
+
+
+def test_what_was_accepted_of_another_table_is_nothing_to_go_back_to():
+    """Given an accepted rebuild before a rollback, then the receipt before it is gone back to."""
+    append = history(receipt(1, {0: 5}), receipt(3, {0: 9}), receipt(7, {0: 9}, kind="rollback"))
+    own = [(13, merged(6, {0: 12})), (12, merged(3, {0: 9}, uuid="")), (10, merged(1, {0: 5}))]
+    assert plan_merge(own, append).snapshot == 10
+
+
 def test_offsets_that_fell_back_betray_a_rollback_even_when_the_named_snapshot_expired():
     append = history(receipt(6, {0: 4}), whole=False)
     assert isinstance(plan_merge([(12, merged(3, {0: 9}))], append), Rebuild)
@@ -252,6 +266,21 @@ def test_lag_is_counted_from_the_oldest_commit_that_waits():
     assert lag_since(merged(1, {0: 5}), append) == NOON + timedelta(minutes=2)
     assert unmerged_offsets(merged(1, {0: 5}), append) == 4
     assert lag_since(merged(3, {0: 9}), append) is None
+    one_alone = history(receipt(1, {0: 5, 1: 5}), receipt(2, {0: 5, 1: 8}), receipt(3, {0: 9, 1: 8}))
+    assert lag_since(merged(1, {0: 5, 1: 5}), one_alone) == NOON + timedelta(minutes=2)
+
+
+def test_a_replay_or_rollback_waits_from_its_own_commit_on_though_it_brings_no_offsets():
+    """Given a rollback to what is merged and a replay, then that waits; of one behind it, the rollback."""
+    first, again = receipt(1, {0: 9}), receipt(4, {0: 9}, kind="replay", touched={0: [(1, 3)]})
+    append = history(first, receipt(3, {0: 9}, kind="rollback"), again, receipt(5, {0: 9}))
+    assert is_behind(merged(1, {0: 9}), append)
+    assert lag_since(merged(1, {0: 9}), append) == again.at
+    assert not is_behind(merged(5, {0: 9}), append)
+    back = receipt(3, {0: 9}, kind="rollback")
+    assert is_behind(merged(2, {0: 12}), history(first, back))
+    assert lag_since(merged(2, {0: 12}), history(first, back, again)) == back.at
+    assert is_behind(None, history(first))
 
 
 places = st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 12))
@@ -312,6 +341,12 @@ def test_truncates_of_one_partition_take_together_what_each_of_them_takes():
     first, second = Truncation(0, 0, 100), Truncation(0, 1, 50)
     assert first.joined(second) == second.joined(first) == Truncation(0, 1, 100)
     assert Truncation(1, 0, 10).joined(first) == first.joined(Truncation(1, 0, 10)) == Truncation(1, 0, 10)
+
+
+def test_truncates_of_which_one_has_no_place_have_none_together():
+    """Given one that tells its place in the log after one that does not, then time alone tells rows apart."""
+    unplaced, placed = Truncation(0, 5, 100), Truncation(0, 10, 90, "500")
+    assert unplaced.joined(placed) == placed.joined(unplaced) == Truncation(0, 10, 100)
 
 
 def came_before(truncation, place, *, by_pos):

@@ -74,6 +74,9 @@ MISFITS = [
     ({"check": "in_range", "column": "paid", "min": 0}, "in_range does not apply to paid"),
     ({"check": "in_range", "column": "customer", "min": 0}, "in_range does not apply to customer"),
     ({"check": "in_range", "column": "id", "min": "a lot"}, "'a lot' is no number"),
+    ({"check": "in_range", "column": "id", "max": float("inf")}, "inf is no value of long"),
+    ({"check": "in_range", "column": "amount", "max": "1e2000"}, "'1e2000' is no value of decimal(10,2)"),
+    ({"check": "in_set", "column": "ratio", "values": ["half"]}, "'half' is no float"),
     ({"check": "in_range", "column": "small", "min": 2**31}, "2147483648 lies outside of what int holds"),
     ({"check": "in_range", "column": "amount", "max": 10**9}, "lies outside of what decimal(10,2) holds"),
     ({"check": "in_range", "column": "at", "min": "2026-01-01T00:00:00"}, "needs a time zone"),
@@ -195,6 +198,22 @@ def test_no_detail_quotes_a_hidden_value(cause, detail, shown):
     assert not may_show("_kafka.key", hidden), "it may be the same value"
 
 
+@pytest.mark.parametrize(
+    ("cause", "place", "shown"),
+    [
+        ("type_mismatch", "/attrs/alice@example.org", "/attrs"),
+        ("value_out_of_range", "after.attrs.alice@example.org.x", "after.attrs"),
+        ("invalid_against_schema", "the document", "the document"),
+    ],
+)
+def test_a_detail_that_is_not_told_names_the_column_and_no_key_of_its_map(cause, place, shown):
+    """Given a map whose values are tagged, when one of them does not fit, then its column is named, and a key
+    may be a value itself."""
+    hidden = hidden_columns(Contract(topic="t", table="s.t", columns={"attrs.value": {"tags": ["PII"]}}))
+    told = redacted(Explanation(cause, f"{place}: 4711 is no text"), hidden).detail
+    assert told == f"{shown}: not told here, for it may quote a value that is tagged pii"
+
+
 CONTRACT = Contract(
     topic="orders",
     table="shop.orders",
@@ -233,6 +252,8 @@ def test_results_add_up_and_keep_the_first_samples():
     assert [each.offset for each in whole["not_null_id"].samples] == [3, 5, 10, 11, 12]
     assert len(whole["not_null_id"].samples) == SAMPLES
     assert str(result(1, 7)) == "not_null_id (id is not NULL): 1 rows, at 0:7"
+    again = add_results({"not_null_id": first}, {"not_null_id": result(2, 5, 6)})["not_null_id"]
+    assert [each.offset for each in again.samples] == [3, 5, 6], "a row is shown once"
 
 
 def test_a_batch_that_is_too_small_is_told_by_the_rows_that_it_lacks() -> None:

@@ -186,6 +186,14 @@ def test_the_last_truncate_that_is_no_row_is_known_until_it_is_read_again():
     assert following.truncates == {1: 8, 2: 11}
 
 
+def test_a_replay_from_kafka_names_the_first_offset_that_was_read_again():
+    """Given runs of two partitions in any order, then it is the lowest of each; of a quarantine's rows none
+    was read."""
+    touched = {0: [(7, 9), (3, 5)], 1: [(9, 12), (20, 21)]}
+    assert replayed(ledger(), {}, {}, touched, None, ENTRY, reread=True).from_ == {0: 3, 1: 9}
+    assert replayed(ledger(), {}, {}, touched, None, ENTRY).from_ == {}
+
+
 def test_a_row_that_waits_in_the_quarantine_as_well_had_been_counted_as_written():
     """Given a row that an attempt which died has left in the quarantine too, then no more is taken away than was counted."""
     now = Counts(10, 10)

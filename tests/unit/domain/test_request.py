@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.domain.cadence.lag import Sighting
-from tidemark.domain.cadence.request import RECENT, Runs, Seen, Trouble, ask, backoff, held_back, mark_of
+from tidemark.domain.cadence.request import (
+    RECENT,
+    Runs,
+    Seen,
+    Trouble,
+    ask,
+    backoff,
+    held_back,
+    mark_of,
+    why_another_topic,
+)
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.states import OUTAGES, STATES
@@ -165,6 +175,31 @@ def test_a_topic_with_nothing_to_load_does_not_start_a_run_at_every_tick():
     assert decision(empty).tables == ()
     filled = Seen(contract(), topic(end=5), None, exists=False, tried=NOON - timedelta(seconds=90))
     assert decision(filled).tables == ("shop.orders",)
+
+
+def test_one_partition_that_ends_before_the_ledger_is_another_topic():
+    """Given two partitions, when one has fewer records than were read, however many the other has, then a run
+    is to name it."""
+    cut = Topic("orders", "c", "t", {0: 0, 1: 0}, {0: 50, 1: 3}, {0: 50, 1: 3})
+    why = "the topic ends before the ledger"
+    assert why_another_topic(cut, "t", {0: 10, 1: 4}) == why_another_topic(cut, "t", {0: 10, 2: 1}) == why
+    assert why_another_topic(cut, "t", {0: 50, 1: 3}) is None
+
+
+def test_a_first_load_that_found_nothing_is_tried_again_once_records_wait_and_not_too_soon():
+    """Given a try that ended some seconds ago, then records are waited for, and with them for the longest
+    backoff of an outage; ten minutes later it is tried anyway."""
+    for end, ago, due in ((5, 59, False), (5, 60, True), (0, 90, False), (0, 599, False), (0, 600, True)):
+        tried = NOON - timedelta(seconds=ago)
+        asked = decision(Seen(contract(), topic(end=end), None, exists=False, tried=tried))
+        assert bool(asked.tables) is due, (end, ago)
+
+
+def test_a_table_whose_ledger_is_missing_draws_none_into_its_run():
+    """Given one that ended in a fault without a failed run beside one that is served well, then its run is
+    its own."""
+    faulty = seen("faulty", fault="ledger_missing")
+    assert decision(faulty, seen("well", ago=1)).tables == ("shop.faulty",)
 
 
 def test_a_table_that_was_not_read_yet_is_not_guessed_about():

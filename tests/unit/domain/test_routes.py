@@ -14,6 +14,7 @@ from tidemark.domain.ledger.evidence import (
     groups_from_counts,
     nothing_decodes,
     truncates,
+    unknown_ids,
     unrouted,
 )
 from tidemark.domain.ledger.ledger import Counts
@@ -155,3 +156,14 @@ def test_the_first_offset_that_the_table_does_not_cover_is_told_by_partition():
         Group(1, "skipped", None, 7, 4, 1, 12),
     ]
     assert first_offenders(groups) == {0: 12}
+
+
+def test_a_record_without_a_schema_id_asks_the_registry_for_nothing():
+    """Given records of an id that is not listed, one that tells none, and one that fails otherwise, then the
+    first alone is named."""
+    groups = [
+        Group(0, "quarantined", "unknown_schema_id", 8, 2, 0, 1),
+        Group(0, "quarantined", "unknown_schema_id", None, 1, 2, 2),
+        bad("undecodable"),
+    ]
+    assert unknown_ids(groups) == {8}

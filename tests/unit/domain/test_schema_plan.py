@@ -23,7 +23,7 @@ from tidemark.domain.columns.types import (
     decimal,
 )
 from tidemark.domain.config.contract import SchemaChanges
-from tidemark.domain.plan.schema_plan import WriterColumns, applied, plan_schema
+from tidemark.domain.plan.schema_plan import WriterColumns, applied, plan_schema, removals
 
 APPLY = SchemaChanges()
 WIDENING: tuple[tuple[ColumnType, ...], ...] = (
@@ -203,6 +203,14 @@ class TestAPlan:
         plan = plan_schema("t", table, writers, review)
         assert [(c.kind, c.path, c.schema_id) for c in plan.changes] == [("remove_column", ("b",), 2)]
         assert plan_schema("t", table, writers, review, removed=frozenset({"b"})).verdict == "nothing"
+
+    def test_a_writer_lacks_what_any_version_before_it_had(self) -> None:
+        """Given a column that the second version left out, then the third lacks it too, and its records are
+        as incomplete."""
+        versions = [Struct(tuple(Field(name, INT) for name in names)) for names in ("ab", "ac", "a")]
+        writers = tuple(WriterColumns(n, n, columns) for n, columns in enumerate(versions, 1))
+        found = removals(Struct(tuple(Field(name, INT) for name in "abc")), writers, APPLY, frozenset())
+        assert [(each.writer.id, *each.path) for each in found] == [(2, "b"), (3, "b"), (3, "c")]
 
     def test_an_old_writer_that_never_knew_a_column_removes_nothing(self) -> None:
         old, new = Struct((Field("a", INT),)), Struct((Field("a", INT), Field("b", INT)))

@@ -1,5 +1,6 @@
 """An edit of the contract becomes a change with a reason; applied once, nothing is left to plan."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,8 @@ from tidemark.domain.columns.partitioning import parse_partition_field
 from tidemark.domain.columns.shape import Shape, spelled, spelled_columns
 from tidemark.domain.columns.types import LONG, STRING, TIMESTAMPTZ, Field, ListType, Struct
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.plan.contract_record import RECORD, record_text
-from tidemark.domain.plan.schema_plan import Change, SchemaPlan, WriterColumns, applied, plan_schema
+from tidemark.domain.plan.contract_record import RECORD, contract_edits, record_after, record_text
+from tidemark.domain.plan.schema_plan import Change, SchemaPlan, Verdict, WriterColumns, applied, plan_schema
 from tidemark.domain.plan.table_plan import properties_after, strayed, with_layout, with_table
 from tidemark.domain.plan.table_properties import BASE, COMMENT, governance
 
@@ -195,6 +196,15 @@ class TestAnUpsertTable:
         asked = {k: str(v) for k, v in new.table_properties.items()}
         assert shape.properties.items() >= {**BASE, **asked}.items()
 
+    @pytest.mark.parametrize("verdict", ["apply", "review"])
+    def test_lays_out_by_a_column_that_is_to_come_when_that_does(self, verdict: Verdict) -> None:
+        """Given a column that is to come, when the contract partitions and sorts by it, then both wait as it
+        does."""
+        said = contract(partition_by=["region"], sort_by=["region"])
+        column = Change("add_column", ("region",), None, STRING, verdict, "")
+        plan = with_layout(SchemaPlan("t", (column,)), said, COLUMNS, made_by(contract()), BASE)
+        assert only(plan, "partition_spec").verdict == only(plan, "sort_order").verdict == verdict
+
 
 def only(plan: SchemaPlan, kind: str) -> Change:
     [found] = [c for c in plan.changes if c.kind == kind]
@@ -320,6 +330,24 @@ class TestEachEditOfAContract:
         told = {".".join(each.path): (each.verdict, each.reason) for each in plan.changes}
         assert told["upsert.keys"] == ("apply", "the new upsert table is built so")
         assert told["upsert.table"][0] == "apply"
+
+    def test_a_layout_of_which_a_part_can_be_put_right_has_strayed(self) -> None:
+        """Given an order by a column that is gone, which nobody can have, then only the partitions, changed
+        by hand, are no edit."""
+        said = contract(partition_by=["day(at)"], sort_by=["gone"])
+        unsorted = replace(made_by(said), sort_by=())
+        assert not strayed(said, COLUMNS, unsorted)
+        assert strayed(said, COLUMNS, replace(unsorted, partition_by=("truncate(3, who)",)))
+
+    def test_an_edit_that_waits_for_a_person_is_remembered_as_it_was_until_it_is_done(self) -> None:
+        """Given keys that need a rebuild and an event time that does not, when only the latter is applied,
+        then the record tells the old keys and the new event time."""
+        now = contract(upsert=["who"], event_time="at")
+        there = made_by(contract(upsert=["id"])).properties
+        rebuilt = next(each for each in contract_edits(now, there) if each.path == ("upsert.keys",))
+        for done_now, keys in (((), ["id"]), ((rebuilt,), ["who"])):
+            record = json.loads(record_after(now, done_now, there))
+            assert (record["upsert.keys"], record["event_time"]) == (keys, "at")
 
     def test_partition_fields_compare_by_meaning_not_by_spelling(self) -> None:
         assert spelled([parse_partition_field("bucket( 4 , `id` )")]) == spelled(

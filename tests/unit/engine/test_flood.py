@@ -40,3 +40,10 @@ def test_records_that_a_decision_sends_to_the_quarantine_are_no_flood_and_hide_n
     whole = undecided(counts, groups, frozenset({7}))
     assert whole == Counts(garbage + written + 2, written + 2, garbage)
     assert is_flood(whole, 0.05) == flood
+
+
+def test_a_refused_schema_sets_aside_only_what_went_to_the_quarantine() -> None:
+    """Given records of it that were skipped, then they count as read, and a batch is no smaller for them."""
+    groups = [Group(0, "quarantined", "unknown_schema_id", 7, 4, 0, 9), Group(0, "skipped", None, 7, 3, 1, 5)]
+    whole = undecided([Counts(9, 2, 4, 0, 3)], groups, frozenset({7}))
+    assert whole == Counts(5, 2, 0, 0, 3)

@@ -13,7 +13,7 @@ import tidemark.engine.access.kafka as module
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.engine.access.kafka import KafkaAdmin
 
-EARLIEST = type(OffsetSpec.earliest())
+EARLIEST, LATEST = type(OffsetSpec.earliest()), type(OffsetSpec.latest())
 
 
 class Broker:
@@ -124,6 +124,24 @@ def test_another_fault_is_an_outage_at_once(admin):
 def test_a_time_before_1970_is_the_earliest_offset_and_no_word_of_the_protocol(admin, milliseconds):
     assert admin().offsets_at("orders", [0], milliseconds) == {0: 3}
     assert admin().offsets_at("orders", [0], 0) == {0: 7}
+
+
+class Dated(Broker):
+    """Ends at 7; its first record since any time is at 0 in partition 0, and there is none in partition 1."""
+
+    def list_offsets(self, request, **_):
+        return {
+            where: done(ListOffsetsResultInfo(7 if isinstance(spec, LATEST) else -where.partition, -1, 0))
+            for where, spec in request.items()
+        }
+
+
+def test_a_partition_without_a_record_since_then_begins_at_its_end(admin, monkeypatch):
+    """Given a time after the last record of one partition and before the first of another, then one begins at
+    its end, the other at 0."""
+    asked = admin()
+    monkeypatch.setattr(asked, "_admin", Dated())
+    assert asked.offsets_at("orders", [0, 1], 5) == {0: 0, 1: 7}
 
 
 def test_an_outage_says_why_the_client_cannot_connect(monkeypatch):

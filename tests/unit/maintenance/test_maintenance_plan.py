@@ -91,6 +91,15 @@ def test_a_partition_larger_than_a_run_is_begun_with_as_many_files_as_surely_fit
     assert plan.left > 0
 
 
+def test_a_partition_heavy_with_deletes_is_begun_with_as_many_as_fit_even_of_the_largest():
+    """Given deletes as the need, where files of any size may be taken, then the largest are counted among
+    them."""
+    limits = Compaction(target_file_size=256 * MB, min_input_files=8, max_bytes=100 * MB)
+    heavy = partition(sizes=[9 * MB] * 15 + [20 * MB] + [9 * MB] * 15, rows=100, deleted_rows=11)
+    (rewrite,) = plan_compaction(Layout((heavy,)), limits, NOW).rewrites
+    assert (rewrite.files, rewrite.bytes, rewrite.below) == (9, 92 * MB, 192 * MB)
+
+
 @given(st.lists(st.integers(1, 60), min_size=2, max_size=80), st.integers(20, 300))
 def test_run_after_run_a_partition_ends_with_fewer_small_files_than_are_worth_it(sizes, room):
     """Given a run that may rewrite little, when it is repeated, then each rewrites no more, and it ends."""
@@ -121,6 +130,13 @@ def test_alike_partitions_share_a_commit():
     plan = plan_compaction(Layout(tuple(many)), LIMITS, NOW)
     assert [len(each.partitions) for each in plan.rewrites] == [100, 100, 50]
     assert plan.rewrites[0].where.count(" OR ") == 99
+
+
+def test_partitions_that_together_are_a_quarter_of_a_run_share_a_commit_and_no_more():
+    """Given five of an eighth each, then two and two and one."""
+    many = [partition(f"day={n}", [128 * MB] * 10) for n in range(5)]
+    plan = plan_compaction(Layout(tuple(many)), LIMITS, NOW)
+    assert [len(each.partitions) for each in plan.rewrites] == [2, 2, 1]
 
 
 def test_a_partition_that_cannot_be_said_lets_the_rewrite_see_the_whole_table():

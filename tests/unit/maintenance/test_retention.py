@@ -36,6 +36,13 @@ def test_nothing_younger_than_the_retention_and_nothing_still_needed_goes(now, k
         assert now - kept - cut < timedelta(days=1)
 
 
+@pytest.mark.parametrize(("hours", "cut"), [(47, (10, 13)), (48, (10, 0)), (49, (10, 0))])
+def test_rows_that_are_kept_for_two_days_or_more_go_at_midnight_and_others_at_the_full_hour(hours, cut):
+    """Given half past twelve on the 12th, then a retention below two days ends within the hour."""
+    found = retention_cut(datetime(2026, 1, 12, 12, 30, tzinfo=UTC), timedelta(hours=hours))
+    assert (found.day, found.hour) == cut
+
+
 def test_the_table_says_itself_what_may_be_gone():
     cut = datetime(2026, 1, 1, tzinfo=UTC)
     assert expired_before({EXPIRED_BEFORE: cut.isoformat()}) == cut

@@ -121,6 +121,17 @@ def test_main_keeps_its_head_its_newest_and_what_a_reader_has_not_read_and_must_
         assert {i for i in unread if by_id[i].act} <= {*found.kept}
 
 
+def test_a_branch_keeps_what_is_its_own_down_to_main_and_a_tag_one_snapshot():
+    """Given both beside an old main, each with two commits of its own, then of main stays where the branch
+    left it, and nothing before."""
+    parents = {1: None, 2: 1, 3: 2, 10: 2, 11: 10, 20: 2, 21: 20}
+    snapshots = [Snap(n, parent, NOW - 30 * DAY_MS + n, receipt=True) for n, parent in parents.items()]
+    refs = [Ref("main", "branch", 3), Ref("audit", "branch", 11), Ref("v", "tag", 21)]
+    found = keep(snapshots, refs, (), LIMITS, NOW)
+    assert found.expired == (1, 20)
+    assert (found.kept[10], found.kept[21]) == ("branch audit", "tag v")
+
+
 def line(count, *, every=1, receipts=()):
     """A straight history, one snapshot each `every` ms, the newest at NOW."""
     return [Snap(n, n - 1 or None, NOW - (count - n) * every, n in receipts) for n in range(1, count + 1)]
