@@ -8,7 +8,7 @@ CONTRACT = {
     "topics": "Instead of `topic`: a regular expression over whole topic names; each match becomes a contract.",
     "table": (
         "`namespace.name`; default: `<default_namespace>.<topic>` with `.` and `-` as `_`, and `t_` before a "
-        "digit at the front. `{group}` of `topics` may stand in it."
+        "digit at the front; at most 235 characters after the dot. `{group}` of `topics` may stand in it."
     ),
     "cluster": "Which Kafka cluster and registry of the platform file.",
     "description": "What the table is, for the catalog and the review pack.",
@@ -65,7 +65,7 @@ CONTRACT = {
     "SchemaChanges.widen_type": "int to long, float to double, a decimal of more digits.",
     "SchemaChanges.remove_column": "A column that writers drop; the table keeps it, and it reads NULL.",
     "SchemaChanges.incompatible": "Anything else; `apply` is refused.",
-    "Upsert.table": "Default: `<table>_current`.",
+    "Upsert.table": "Default: `<table>_current`; at most 247 characters after the dot.",
     "Upsert.keys": "Columns, or `_kafka.key`.",
     "Upsert.order_by": "Which event of a key is newer; name a source column when a key may move between partitions.",
     "Upsert.deletes": "`hard`: the row goes. `soft`: it stays, with `_is_deleted`.",

@@ -117,3 +117,11 @@ def test_a_topic_that_cannot_name_a_table_is_left_out(installation, seen):
 def test_a_damaged_discovery_file_is_an_empty_one(installation):
     installation.home("discovery.json", "{")
     assert installation.contract(PATTERN).load().contracts == ()
+
+
+def test_a_topic_whose_name_leaves_no_room_is_left_out_and_the_others_go_on(installation, seen):
+    seen("n" * 236, "n" * 235, "orders")
+    configuration = installation.contract("topics: '^.*$'").load()
+    assert [each.topic for each in configuration.contracts] == ["n" * 235, "orders"]
+    [problem] = configuration.left_out
+    assert (problem.key, "has 236 characters" in problem.message) == ("table", True)

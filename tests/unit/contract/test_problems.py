@@ -351,6 +351,23 @@ def test_names_equal_but_for_case_are_refused_naming_both(installation):
     assert "one.yaml" in found.message
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "key", "room"),
+    [
+        ("topic: a\ntable: lake.{}", 2, "table", 235),
+        ("topic: {}", 1, "table", 235),
+        ("topic: a\nevents:\n  shop.Paid: lake.{}", 3, "events.shop.Paid", 235),
+        ("topic: a\nupsert:\n  keys: [k]\n  table: lake.{}", 4, "upsert.table", 247),
+    ],
+)
+def test_a_name_leaves_room_for_those_made_of_it(installation, text, line, key, room):
+    """Given the longest name whose quarantines and memory of deletes have names too, then one character more is refused."""
+    assert installation.contract(text.format("n" * room)).load().contracts
+    found = installation.contract(text.format("n" * (room + 1))).problem()
+    assert (found.line, found.key) == (line, key)
+    assert f"has {room + 1} characters: name a table with {room} at most" in found.message
+
+
 @pytest.mark.parametrize("companion", ["quarantine", "backfill", "backfill_quarantine"])
 def test_the_companions_of_another_contract_s_table_are_taken(installation, companion):
     installation.contract("topic: a\ntable: shop.orders", "one.yaml")

@@ -9,7 +9,14 @@ from typing import Any
 from tidemark.domain.config.contract import FRESH_FAIL, FRESH_WARN, REGISTRY_FORMATS, Contract, Declaration
 from tidemark.domain.config.contract_rules import PLACEHOLDER
 from tidemark.domain.config.layering import BUILT_IN, Finding, KeyPath, Merged, Origin, dotted, leaves
-from tidemark.domain.config.naming import SHADOW, as_identifier, default_table, table_fault
+from tidemark.domain.config.naming import (
+    ADDED,
+    ADDED_TO_UPSERT,
+    SHADOW,
+    as_identifier,
+    default_table,
+    table_fault,
+)
 from tidemark.domain.config.step_names import StepName, step_names
 from tidemark.domain.config.validation import validate
 from tidemark.domain.errors import Problem
@@ -200,14 +207,13 @@ def _alike(one: StepName, owner: Resolved, other: StepName) -> str:
 
 def _table_names(contract: Contract) -> dict[KeyPath, str]:
     place: KeyPath = ("events", contract.event) if contract.event else ("table",)
-    shadow = contract.table + SHADOW
     names: dict[KeyPath, str] = {
         place: contract.table,
         (*place, "quarantine"): contract.quarantine_table,
-        (*place, "backfill"): shadow,
-        (*place, "backfill", "quarantine"): f"{shadow}_quarantine",
+        (*place, "backfill"): contract.table + SHADOW,
+        (*place, "backfill", "quarantine"): contract.table + ADDED,
     }
     if contract.upsert and contract.upsert.table:
         names["upsert", "table"] = contract.upsert.table
-        names["upsert", "table", "deleted"] = f"{contract.upsert.table}_deleted"
+        names["upsert", "table", "deleted"] = contract.upsert.table + ADDED_TO_UPSERT
     return names

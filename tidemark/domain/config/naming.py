@@ -15,6 +15,11 @@ OPERATIONS_LOG = "tidemark_operations"
 """The table of the default namespace that says who changed what; no contract may write into it."""
 SHADOW = "_backfill"
 """Suffix of the table that a backfill is loaded into; that has a quarantine of its own."""
+LONGEST_NAME = 255
+"""Characters, all of one byte, that file systems and catalogs let the name of a table have."""
+ADDED = f"{SHADOW}_quarantine"
+"""The most that is added to the name of a table: the default upsert table's `_current_deleted` is shorter."""
+ADDED_TO_UPSERT = "_deleted"
 LINKS = ("http", "https", "mailto")
 """Schemes that a link on a page may have: others may do more than lead somewhere."""
 
@@ -41,14 +46,14 @@ def is_topic(name: str) -> bool:
 
 
 def default_table(namespace: str, topic: str) -> str:
-    """The table of a topic whose contract names none; `t_…` where no table can be called as the topic."""
+    """The table of a topic whose contract names none; `t_…` where no table can be called as the topic, but so."""
     name = as_identifier(topic)
-    table = f"{namespace}.{name}"
-    return table if table_fault(table) is None else f"{namespace}.t_{name}"
+    table, other = f"{namespace}.{name}", f"{namespace}.t_{name}"
+    return other if table_fault(table) and not table_fault(other) else table
 
 
-def table_fault(table: str) -> str | None:
-    """Why `table` cannot be the name of a table, or None."""
+def table_fault(table: str, added: str = ADDED) -> str | None:
+    """Why `table` cannot be the name of a table, or None; `added`: the longest suffix of a table that it brings."""
     namespace, dot, name = table.partition(".")
     if not dot or not is_identifier(namespace) or not is_identifier(name):
         return (
@@ -59,6 +64,11 @@ def table_fault(table: str) -> str | None:
         return f"namespace {namespace!r} is reserved"
     if name.lower() == OPERATIONS_LOG:
         return f"{name!r} is the name of the operations log"
+    if len(name) > (room := LONGEST_NAME - len(added)):
+        return (
+            f"{name[:20]}… has {len(name)} characters: name a table with {room} at most, "
+            f"for …{added} beside it may have {LONGEST_NAME}"
+        )
     return None
 
 

@@ -8,7 +8,7 @@ from tidemark.domain.columns.types import KAFKA_COLUMN, Struct, has_order
 from tidemark.domain.config.contract import ContractKeys
 from tidemark.domain.config.layering import Finding
 from tidemark.domain.config.layout_rules import known_columns
-from tidemark.domain.config.naming import table_fault
+from tidemark.domain.config.naming import ADDED_TO_UPSERT, table_fault
 from tidemark.domain.suggest import nearest
 
 
@@ -16,7 +16,8 @@ def upsert_findings(said: ContractKeys) -> Iterator[Finding]:
     """What is wrong with the block itself."""
     if said.upsert is None:
         return
-    if said.upsert.table is not None and (fault := table_fault(said.upsert.table)):
+    table = said.upsert.table
+    if table is not None and (fault := table_fault(table, ADDED_TO_UPSERT)):
         yield Finding(("upsert", "table"), fault)
     for key in ("keys", "order_by"):
         paths = getattr(said.upsert, key)
