@@ -112,6 +112,16 @@ class TestAPlan:
             assert verdicts == {("a",): "impossible", ("b",): "apply"}
             assert "no approval helps" in next(c.reason for c in plan.of("impossible"))
 
+    def test_columns_of_the_table_that_is_followed_are_declared_nowhere(self) -> None:
+        table = Struct((Field("a", INT), Field("b", STRING)))
+        wanted = Struct((Field("a", LONG), Field("b", LONG), Field("c", LONG)))
+        plan = plan_schema("t_current", table, [WriterColumns(0, 1, wanted, table="t")], APPLY)
+        reasons = {c.kind: c.reason for c in plan.changes}
+        clash = reasons.pop("incompatible")
+        assert reasons == {"widen_type": "follows t", "add_column": "follows t"}
+        assert clash.startswith("follows t; a column keeps its type")
+        assert "name another `upsert.table`" in clash
+
     def test_a_variant_that_is_there_never_becomes_text_and_one_that_is_to_come_does(self) -> None:
         """Iceberg has no such promotion; text, which a table of format 2 has, holds both."""
         variant, text = (

@@ -165,6 +165,7 @@ class TestAnUpsertTableWhoseAppendTableIsToChange:
         found = foresee_upsert(lake, current)
         columns = [c for c in found.changes if c["kind"] in {"widen_type", "add_column", "incompatible"}]
         assert [(c["kind"], c["path"], c["verdict"]) for c in columns] == foreseen
+        assert not any("contract" in c["reason"] for c in columns), "that says nothing of its columns"
         assert any(
             "rows of shop.orders are to have other columns" in each for each in found.findings
         ) == bool(foreseen)

@@ -41,6 +41,7 @@ Kind = Literal[
 Verdict = Literal["apply", "review", "quarantine", "impossible"]
 _ANY_SHAPE = Shape()
 _KEEPS = "a column keeps its type, and no approval helps: declare the one that it has, or name another table"
+_ANEW = "a column keeps its type, and no approval helps: name another `upsert.table`"
 _NO_FIELDS = "a record without fields is a boolean, so one with fields needs another table"
 _KINDS: Mapping[str, Kind] = {
     "missing": "add_column",
@@ -122,17 +123,20 @@ class SchemaPlan:
 class WriterColumns:
     """One registered writer as the planner needs it; `fault` says why it has no columns.
 
-    Id 0 stands for the columns that the contract itself declares.
+    Id 0 stands for the columns that the contract itself declares, or for those of `table`, which is followed.
     """
 
     id: int
     version: int
     columns: Struct
     fault: str = ""
+    table: str = ""
 
     @property
     def named(self) -> str:
         """Who it is, in words."""
+        if self.table:
+            return f"follows {self.table}"
         return f"schema id {self.id} (version {self.version})" if self.id else "declared in the contract"
 
 
@@ -222,11 +226,11 @@ def _change(difference: Difference, writer: WriterColumns, policy: SchemaChanges
     verdict: Verdict = getattr(policy, kind)
     old, new = difference.ends
     means = ": its values mean something else than those that are there" if difference.meanings else ""
-    reason = f"{writer.named}{means}; the contract says {kind}: {verdict}"
+    reason = f"{writer.named}{means}" + ("" if writer.table else f"; the contract says {kind}: {verdict}")
     if Primitive("boolean") in (old, new) and any(isinstance(each, Struct) for each in (old, new)):
         reason = f"{reason}; {_NO_FIELDS}"
     if kind == "incompatible" and not writer.id:
-        verdict, reason = "impossible", f"{writer.named}{means}; {_KEEPS}"
+        verdict, reason = "impossible", f"{writer.named}{means}; {_ANEW if writer.table else _KEEPS}"
     return Change(
         kind=kind,
         path=difference.path,

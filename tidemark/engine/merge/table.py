@@ -89,7 +89,8 @@ def plan_follow(current: UpsertTable, state: TableState, wanted: Struct) -> Sche
     """
     contract, columns = current.contract, state.columns or Struct(())
     follows = SchemaChanges(add_column="apply", widen_type="apply", incompatible="review")
-    writer, names = WriterColumns(0, 1, wanted), Shape(partition_names=state.shape.partition_names)
+    writer = WriterColumns(0, 1, wanted, table=current.append.table)
+    names = Shape(partition_names=state.shape.partition_names)
     plan = reviewed(plan_schema(contract.table, columns, [writer], follows, shape=names), state)
     guarded = SchemaPlan(plan.table, tuple(_guarded(change, current) for change in plan.changes))
     return with_layout(guarded, contract, columns, state.shape, {**BASE, **MERGE_PROPERTIES})
