@@ -31,6 +31,8 @@ from tidemark.engine.operate.backfill.act import backfill
 from tidemark.engine.operate.backfill.plan import Asked
 from tidemark.engine.operate.pause import pause, resume
 from tidemark.engine.operate.rollback import Target, rollback
+from tidemark.engine.preview.foresee import foresee
+from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.schema.evolve import plan_evolution
 from tidemark.engine.schema.history import history
 from tidemark.engine.schema.writers import read_schemas
@@ -203,6 +205,28 @@ def test_an_approval_logs_the_changes_that_it_made(tmp_path: Path) -> None:
     assert json.loads(row["arguments"])["changes"] == done["changes"]
     assert "note" in {each["path"] for each in done["changes"]}
     assert "impossible" not in {each["verdict"] for each in done["changes"]}
+
+
+def test_the_plan_of_the_table_beside_it_is_told_whose_it_is(tmp_path: Path) -> None:
+    """Given plans that wait of an append table and of its upsert table, when one is approved by the other's name, then the refusal names the table that it is of."""
+    said = ORDERS.replace("{id: bigint}", "{id: bigint, note: string}")
+    lake = lake_in(tmp_path, f"{said}schema_changes: {{add_column: review}}\nupsert: {{keys: [id]}}\n")
+    lake.catalog.create_table("shop.orders", ROWS.schema, properties={OWNED: "orders"})
+    lake.catalog.create_table("shop.orders_current", pa.schema([("id", pa.int32())]))
+    _append(lake, RECEIPT)
+    current = upsert_tables(lake.configuration.contracts)["shop.orders_current"]
+    both = {
+        "shop.orders": foresee(lake, lake.configuration.contract("shop.orders")).plan,
+        "shop.orders_current": foresee_upsert(lake, current).plan,
+    }
+    for of, plan in both.items():
+        [other] = both.keys() - {of}
+        contract = lake.configuration.any_table(other)
+        with pytest.raises(Refused, match=f"is one of {of}, not of {other}") as refused:
+            approve(lake, contract, plan, ANN)
+        assert refused.value.next_step.startswith(f"tidemark approve {of} {plan} ")
+        with pytest.raises(Refused, match=f"what waits: {both[other]} is"):
+            approve(lake, contract, "neither", ANN)
 
 
 def test_an_approval_that_is_logged_late_has_both_names(

@@ -8,7 +8,7 @@ from tidemark.domain.config.upsert import UpsertTable, upsert_tables
 from tidemark.domain.errors import Overtaken, Refused
 from tidemark.domain.plan.schema_plan import SchemaPlan
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.outages import named
+from tidemark.engine.access.outages import asked, named
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
 from tidemark.engine.merge.pair import read_pair
@@ -66,7 +66,7 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
         approval = _continued(state, waits, approval)
         if late := _logged_late(lake, contract, state, waits, approval.plan, signature):
             return late
-        _check(contract, waits, approval.plan)
+        _check(lake, contract, waits, approval.plan)
         if not signature.dry_run:
             if moved is not None:
                 begin_rename(lake, contract, moved, approval, signature.run_id)
@@ -83,15 +83,19 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
 
 def _approve_upsert(lake: Lake, upsert: UpsertTable, approval: Approval, signature: Signature) -> Operation:
     """The same for an upsert table: its keys are not widened, nor is its format raised, without a person."""
-    contract, pair = upsert.contract, read_pair(lake, upsert, ledger=False)
-    waits = plan_follow(upsert, pair.state, columns_for(upsert, pair.state, pair.columns))
-    approval = _continued(pair.state, waits, approval)
-    if late := _logged_late(lake, contract, pair.state, waits, approval.plan, signature):
+    contract, (state, waits) = upsert.contract, _following(lake, upsert)
+    approval = _continued(state, waits, approval)
+    if late := _logged_late(lake, contract, state, waits, approval.plan, signature):
         return late
-    _check(contract, waits, approval.plan)
+    _check(lake, contract, waits, approval.plan)
     if not signature.dry_run:
-        apply_changes(lake, contract, pair.state, waits, run_id=signature.run_id, approval=approval)
-    return _logged(lake, pair.state, waits, signature)
+        apply_changes(lake, contract, state, waits, run_id=signature.run_id, approval=approval)
+    return _logged(lake, state, waits, signature)
+
+
+def _following(lake: Lake, upsert: UpsertTable) -> tuple[TableState, SchemaPlan]:
+    pair = read_pair(lake, upsert, ledger=False)
+    return pair.state, plan_follow(upsert, pair.state, columns_for(upsert, pair.state, pair.columns))
 
 
 def _continued(state: TableState, waits: SchemaPlan, approval: Approval) -> Approval:
@@ -112,13 +116,32 @@ def _logged_late(
     return None
 
 
-def _check(contract: Contract, waits: SchemaPlan, plan: str) -> None:
-    if plan != waits.id or not waits.of("review"):
+def _check(lake: Lake, contract: Contract, waits: SchemaPlan, plan: str) -> None:
+    if plan == waits.id and waits.of("review"):
+        return
+    beside, _ = asked(lambda: _beside(lake, contract))
+    if beside and plan == beside.id and beside.of("review"):
         raise Refused(
-            f"plan {plan} of {contract.table} is not what waits: {waits.id if waits.of('review') else 'nothing'} is",
-            next_step=f"tidemark plan {contract.table}",
+            f"plan {plan} is one of {beside.table}, not of {contract.table}",
+            next_step=f"tidemark approve {beside.table} {plan} --reason …",
             table=contract.table,
         )
+    raise Refused(
+        f"plan {plan} of {contract.table} is not what waits: {waits.id if waits.of('review') else 'nothing'} is",
+        next_step=f"tidemark plan {contract.table}",
+        table=contract.table,
+    )
+
+
+def _beside(lake: Lake, contract: Contract) -> SchemaPlan | None:
+    """The plan of the table's upsert table, or of the append table that it follows: `plan` shows both."""
+    for name, upsert in upsert_tables(lake.configuration.contracts).items():
+        if upsert.append.table == contract.table:
+            return _following(lake, upsert)[1]
+        if name == contract.table:
+            state = lake.state(upsert.append.table, ledger=False)
+            return plan_evolution(upsert.append, state, read_schemas(lake, upsert.append))
+    return None
 
 
 def _logged(lake: Lake, state: TableState, waits: SchemaPlan, signature: Signature) -> Operation:
