@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field
@@ -14,6 +15,11 @@ from jobs.operations import Verb, change_table, verb_job
 from resources.lake import LakeResource
 from tidemark.domain.config.naming import RESERVED_NAMESPACES
 from tidemark.domain.errors import Refused
+
+if TYPE_CHECKING:
+    from tidemark.domain.config.contract import Contract
+    from tidemark.engine.access.lake import Lake
+    from tidemark.engine.table.operations import Operation, Signature
 
 Assets = Sequence[dg.AssetsDefinition | dg.AssetSpec]
 
@@ -74,23 +80,23 @@ def _rollback_op(stale: Callable[[str], list[str]], marts: AbstractSet[str]) -> 
         """Take table, offsets and quarantine back to an earlier snapshot; leaves the table paused."""
         from tidemark.engine.operate.rollback import Target, rollback  # noqa: PLC0415
 
-        change_table(
-            context,
-            config,
-            lake,
-            lambda lake, contract, signature: rollback(
-                lake,
-                contract,
-                Target(config.snapshot, moment_of(config.before)),
-                signature,
-                downstream=stale(config.table),
-            ),
-        )
-        for key in () if config.dry_run else marts & set(stale(config.table)):
+        made: list[str] = []
+
+        def change(lake: "Lake", contract: "Contract", signature: "Signature") -> "Operation":
+            target = Target(config.snapshot, moment_of(config.before))
+            made.extend(key for key in stale(config.table) if key not in marts or _is_built(lake, key))
+            return rollback(lake, contract, target, signature, downstream=made)
+
+        change_table(context, config, lake, change)
+        for key in () if config.dry_run else marts & set(made):
             found = corrected(key.replace("/", "."), {config.table: "was rolled back"})
             context.instance.report_runless_asset_event(found)
 
     return rollback_table
+
+
+def _is_built(lake: "Lake", mart: str) -> bool:
+    return lake.catalog.table_exists(mart.replace("/", "."))
 
 
 def moment_of(text: str) -> datetime | None:

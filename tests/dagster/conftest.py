@@ -52,6 +52,7 @@ class FakeLake:
         self.platform = configuration.platform
         self.ends = {}
         self.tables = {}
+        self.catalog = SimpleNamespace(table_exists=self.tables.__contains__)
         self.down = {}
         self.reads = []
         self.lost = []
