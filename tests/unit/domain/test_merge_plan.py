@@ -281,6 +281,9 @@ def test_a_replay_or_rollback_waits_from_its_own_commit_on_though_it_brings_no_o
     assert is_behind(merged(2, {0: 12}), history(first, back))
     assert lag_since(merged(2, {0: 12}), history(first, back, again)) == back.at
     assert is_behind(None, history(first))
+    later = receipt(60, {0: 13})
+    assert lag_since(merged(1, {0: 9}), history(first, again, later)) == again.at, "more records hide neither"
+    assert lag_since(merged(2, {0: 12}), history(first, back, later)) == back.at
 
 
 places = st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 12))

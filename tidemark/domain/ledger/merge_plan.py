@@ -150,9 +150,9 @@ def is_behind(newest: MergeLedger | None, append: AppendHistory) -> bool:
 def lag_since(newest: MergeLedger | None, append: AppendHistory) -> datetime | None:
     """When the oldest append commit that is not merged was published; None when all are."""
     waits = [each for each in append.receipts if _brings_more(newest, each.ledger)]
-    if not waits and newest is not None and is_behind(newest, append):
+    if newest is not None and is_behind(newest, append):
         wanted = "rollback" if _undone(newest, append) else "replay"
-        waits = [each for each in append.since(newest.append_snapshot) if each.ledger.kind == wanted]
+        waits += [each for each in append.since(newest.append_snapshot) if each.ledger.kind == wanted]
         waits = waits or [append.receipts[0]]
     return min((each.at for each in waits), default=None)
 
