@@ -76,7 +76,7 @@ def test_every_part_of_a_record_is_the_same(spark: SparkSession, cluster: Cluste
     ranges = {0: (0, 40), 1: (3, 37), 2: (39, 40)}
     found = both(spark, topic, ranges)
     assert [sum(row.partition == p for row in found) for p in ranges] == [40, 34, 1]
-    assert {len(row.headers or ()) for row in found} == {0, 1, 3}
+    assert {row.headers and len(row.headers) for row in found} == {None, 1, 3}
     without = read(spark, topic, ranges, includeHeaders="false")
     assert rows(without) == rows(read(spark, topic, ranges, ours=False, includeHeaders="false"))
     assert "headers" not in without.columns
@@ -98,6 +98,21 @@ def test_many_polls_of_many_partitions(spark: SparkSession, cluster: Cluster) ->
     ranges = {0: (0, 10_000), 1: (0, 1), 2: (5_000, 5_000), 3: (1, 7_777)}
     more = {"kafka.max.poll.records": "700", "kafka.max.partition.fetch.bytes": "20000"}
     assert len(both(spark, topic, ranges, **more)) == 17_777
+
+
+def test_a_time_before_1582_is_exact_where_spark_s_reader_goes_by_the_julian_calendar(
+    spark: SparkSession, cluster: Cluster
+) -> None:
+    """Given the first moment of year 1, the last before the Gregorian calendar, and one of 1969."""
+    topic, ranges = cluster.topic("julian"), {0: (0, 3)}
+    times = (-62_135_596_800_000, -12_219_292_800_001, -1_001)
+    producer = topic._new_producer()
+    for at in times:
+        producer.produce(topic.name, b"", b"", 0, timestamp=at)
+    assert producer.flush(30) == 0
+    found = rows(read(spark, topic, ranges))
+    assert [row.timestamp for row in found] == [at * 1000 for at in times]
+    assert found[2] == rows(read(spark, topic, ranges, ours=False))[2]
 
 
 @pytest.mark.parametrize("way", ["ours", "together", "theirs"])

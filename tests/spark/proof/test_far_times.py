@@ -21,6 +21,8 @@ from tidemark.review.collect import reviews
 MICROS = 1_763_900_000_000_000
 """A time in microseconds, written where Kafka's milliseconds belong."""
 FAR, NOT_FAR = "+57865-10-07T06:13:20+00:00", "2025-11-23T12:13:20+00:00"
+LONG_AGO = -30_597_177_600_000
+"""In milliseconds, a day that is another one in the Julian calendar."""
 ANY = str(2**63 - 1)
 FOR_EVER = (9_223_372_036_825_200_000, -9_223_372_036_832_400_000, 2**63 - 1)
 """PostgreSQL's infinities as Debezium writes them, and the last moment that there is."""
@@ -53,7 +55,8 @@ def test_a_record_from_beyond_year_9999_is_told_planned_replayed_compacted_and_r
     send(topic, ("a", {"id": 1}, MICROS), ("b", {"id": 2}, MICROS), ("c", "{", MICROS))
     assert table.run().state == "fresh"
     for number in range(4, 9):
-        send(topic, ("a", {"id": number}, MICROS), ("d", {"id": number + 10}, MICROS // 1000))
+        at = LONG_AGO if number == 8 else MICROS // 1000
+        send(topic, ("a", {"id": number}, MICROS), ("d", {"id": number + 10}, at))
         assert table.run().state == "fresh"
     lake, contract = lakehouse.lake, table.contract
 
@@ -68,6 +71,7 @@ def test_a_record_from_beyond_year_9999_is_told_planned_replayed_compacted_and_r
         ("published", FAR),
         ("published", NOT_FAR),
     ]
+    assert time_of(12) == ("published", "1000-06-01T00:00:00+00:00")
     assert len(where_key(lake, contract, b"a")) == 6
     assert [each.fate for each in where_key(lake, contract, b"b")] == ["quarantined"]
     assert foresee(lake, contract, sample=20).sample["quarantined"] == 2

@@ -3,7 +3,6 @@ package tidemark.kafka;
 import static scala.jdk.javaapi.CollectionConverters.asScala;
 
 import java.io.IOException;
-import java.sql.Timestamp;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.HashMap;
@@ -23,7 +22,6 @@ import org.apache.spark.kafka010.KafkaConfigUpdater;
 import org.apache.spark.kafka010.KafkaTokenUtil;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
-import org.apache.spark.sql.catalyst.util.DateTimeUtils;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
@@ -32,6 +30,8 @@ import tidemark.decode.Record;
 
 /**
  * The records of ranges of offsets as rows of Spark's Kafka source, each the same object with other values.
+ *
+ * <p>Times are Kafka's own, where Spark's source takes those before 1582-10-15 for the Julian calendar's.
  *
  * <p>One consumer reads them all, made as Spark's source makes its own, and closed with its task. It only moves
  * forward, so that it fetches ahead while rows are decoded. An offset that is gone is its OffsetOutOfRangeException:
@@ -47,7 +47,6 @@ final class RangesReader implements PartitionReader<InternalRow> {
   private static final int TIMESTAMP_TYPE = 6;
   private static final int HEADERS = 7;
   private static final int AT_ONCE = 500; // records that are still in a core's cache when they become rows
-  private static final long FAR = 253_402_300_800_000L; // the year 10000, in milliseconds
 
   private final Consumer<byte[], byte[]> consumer;
   private final Duration patience; // without anything new
@@ -138,18 +137,11 @@ final class RangesReader implements PartitionReader<InternalRow> {
     row.update(KEY, record.key());
     row.update(VALUE, record.value());
     row.number(OFFSET, record.offset());
-    row.number(TIMESTAMP, micros(record.timestamp()));
+    row.number(TIMESTAMP, Math.multiplyExact(record.timestamp(), 1000L));
     row.number(TIMESTAMP_TYPE, record.timestampType().id);
     if (withHeaders) {
       row.update(HEADERS, headers(record.headers().toArray()));
     }
-  }
-
-  /** As Spark's source tells them: far from today its calendars have a say. */
-  private static long micros(long millis) {
-    return millis >= 0 && millis < FAR
-        ? millis * 1000
-        : DateTimeUtils.fromJavaTimestamp(new Timestamp(millis));
   }
 
   /** Null where there are none. */
