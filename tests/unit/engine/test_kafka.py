@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from weakref import ref
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 from unserved import ORDERS, lake_in
 
@@ -79,6 +79,16 @@ class Topics(Broker):
         return {where: done(moving if where.topic in self.headless else found) for where in request}
 
 
+class Held(Topics):
+    """A log from 5 to 8 with a transaction open since before its start; no record is of the time that is asked for."""
+
+    def list_offsets(self, request, *, isolation_level=None, **_):
+        latest = 3 if isolation_level is IsolationLevel.READ_COMMITTED else 8
+        known = {EARLIEST: 5, type(OffsetSpec.latest()): latest}
+        offsets = {where: known.get(type(spec), -1) for where, spec in request.items()}
+        return {where: done(ListOffsetsResultInfo(o, -1, 0)) for where, o in offsets.items()}
+
+
 def done(answer):
     future = Future()
     (future.set_exception if isinstance(answer, Exception) else future.set_result)(answer)
@@ -95,6 +105,16 @@ def test_a_topic_that_is_refused_or_headless_hides_no_other(admin, monkeypatch):
         assert (found["secret"].state, found["torn"].state) == ("permission_denied", "kafka_down")
     with pytest.raises(Stopped):
         asked.describe(["orders", "secret"])
+
+
+def test_no_end_lies_below_the_log_start(admin, monkeypatch):
+    """Given an open transaction whose first records were deleted, then a load from the end expects none of them."""
+    asked = admin()
+    monkeypatch.setattr(asked, "_admin", Held())
+    topic = asked.describe(["orders"])["orders"]
+    assert (topic.log_start, topic.end, topic.high_watermark) == ({0: 5}, {0: 5}, {0: 8})
+    assert asked.offsets_at("orders", [0], 1) == {0: 5}
+    assert asked.describe_each(["orders"], whole=False)["orders"].end == {0: 3}
 
 
 def test_a_wrong_password_is_told_as_such_until_a_request_is_answered(admin):

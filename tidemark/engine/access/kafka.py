@@ -119,6 +119,7 @@ class KafkaAdmin:
         partitions = {name: [p.id for p in topic.partitions] for name, topic in found.items()}
         end = self._list(partitions, OffsetSpec.latest(), faults, committed=True)
         start = self._list(partitions, OffsetSpec.earliest(), faults) if whole else end
+        end = _readable(end, start)
         high = self._list(partitions, OffsetSpec.latest(), faults) if whole else end
         return faults | {
             name: Topic(
@@ -136,13 +137,17 @@ class KafkaAdmin:
     def offsets_at(self, topic: str, partitions: Iterable[int], milliseconds: int) -> dict[int, int]:
         """The first offset at or after a time (Unix milliseconds) per partition; the end where there is none.
 
+        Kafka looks at transaction markers as well, whose time is the broker's.
+
         Before 1970 that is the earliest: in the protocol negative times are words (-1 latest, -2 earliest) or refused.
         """
         ids = list(partitions)
         since = OffsetSpec.earliest() if milliseconds < 0 else OffsetSpec.for_timestamp(milliseconds)
         at = self._list({topic: ids}, since)[topic]
-        end = self._list({topic: ids}, OffsetSpec.latest(), committed=True)[topic]
-        return {p: offset if offset >= 0 else end[p] for p, offset in at.items()}
+        end = self._list({topic: ids}, OffsetSpec.latest(), committed=True)
+        start = self._list({topic: ids}, OffsetSpec.earliest())
+        last = _readable(end, start)[topic]
+        return {p: offset if offset >= 0 else last[p] for p, offset in at.items()}
 
     def clock(self, topic: str, partitions: Iterable[int]) -> datetime | None:
         """The newest record timestamp of the topic; times more than an hour ahead are ignored. None when empty."""
@@ -248,6 +253,13 @@ class KafkaAdmin:
 
     def _why(self, detail: str) -> str:
         return "; ".join([detail, *self._errors[-1:]])
+
+
+def _readable(
+    end: Mapping[str, Mapping[int, int]], start: Mapping[str, Mapping[int, int]]
+) -> dict[str, dict[int, int]]:
+    """Ends, none of them below the log start: where a transaction is open that began there, Kafka's own is."""
+    return {name: {p: max(o, start[name].get(p, o)) for p, o in found.items()} for name, found in end.items()}
 
 
 def _topic_id(topic: Any) -> str | None:
