@@ -29,6 +29,18 @@ def test_a_fate_says_when_kafka_could_not_be_asked() -> None:
     assert "Kafka could not be asked" in why
 
 
+def test_a_record_that_an_open_transaction_holds_back_is_not_called_missing() -> None:
+    """Given a readable end below the high watermark, then what lies between is held back, and beyond there is nothing."""
+    topic = Topic("orders", "c", "t", {0: 0}, {0: 3}, {0: 9})
+    held = "an open transaction holds back offsets 3 to 8: they are read once it has ended"
+    assert [by_offset(FIRST, topic, 0, offset) for offset in (2, 3, 8, 9)] == [
+        ("not_yet", "the table has read up to 0"),
+        ("not_yet", held),
+        ("not_yet", held),
+        ("not_yet", "the partition ends at 3: no such record is committed"),
+    ]
+
+
 def counts(skips: list[bool]) -> dict[int, Counts]:
     return {0: Counts(len(skips), len(skips) - sum(skips), skipped=sum(skips))}
 

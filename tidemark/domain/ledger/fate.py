@@ -67,8 +67,11 @@ def _unread(following: int, topic: Topic | None, partition: int, offset: int) ->
             "expired_unread",
             f"Kafka begins at {topic.log_start[partition]}, the table has read up to {following}",
         )
-    if topic is not None and offset >= topic.end.get(partition, 0):
-        return "not_yet", f"the partition ends at {topic.end.get(partition, 0)}: no such record is committed"
+    if topic is not None and offset >= (end := topic.end.get(partition, 0)):
+        high = topic.high_watermark.get(partition, 0)
+        held = f"an open transaction holds back offsets {end} to {high - 1}: they are read once it has ended"
+        none = f"the partition ends at {end}: no such record is committed"
+        return "not_yet", held if offset < high else none
     if topic is None:
         return "not_yet", f"the table has read up to {following}; Kafka could not be asked for the topic"
     return "not_yet", f"the table has read up to {following}"
