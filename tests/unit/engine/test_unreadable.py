@@ -44,6 +44,7 @@ def test_what_comes_before_a_time_beyond_spark_s_can_be_read() -> None:
     with pytest.raises(Stopped) as told:
         readable_before(lake({0: 0, 1: 0}, {0: 5, 1: 5}), CONTRACT, LEDGER, BATCH, OVERFLOW)
     assert (told.value.state, told.value.fields["ranges"]) == ("misconfigured", {0: [5, 6], 1: [5, 6]})
+    assert "tidemark accept shop.orders --record-gap --reason …" in str(told.value)
 
 
 def test_where_kafka_knows_no_reason_or_does_not_answer_the_exception_stands() -> None:

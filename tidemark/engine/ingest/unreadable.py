@@ -40,7 +40,7 @@ def _before_such_times(lake: Lake, contract: Contract, ranges: Ranges) -> dict[i
         "The next records have a time that Spark cannot hold, as a producer writes that takes nanoseconds for "
         f"milliseconds ({'; '.join(f'partition {p}: offset {o}' for p, o in found.items())}). Mend the producer; "
         "then move the log start beyond what it has written with kafka-delete-records, and: "
-        f"tidemark accept {contract.table} --record-gap.",
+        f"tidemark accept {contract.table} --record-gap --reason …",
         topic=contract.topic,
         cluster=contract.cluster,
         ranges={p: [o, o + 1] for p, o in found.items()},
