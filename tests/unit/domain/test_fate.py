@@ -82,13 +82,13 @@ def test_receipts_never_tell_of_fewer_skips_than_there_are(
 def test_the_first_offset_that_is_not_read_is_not_yet_and_says_where_the_partition_ends() -> None:
     """Given a table that has read up to 5 of 8, then 4 was read, 5 to 7 wait, and 8 is no record; what Kafka
     has deleted is past reading."""
-    read, topic = FIRST.model_copy(update={"next": {0: 5}}), Topic("orders", "c", "t", {0: 0}, {0: 8}, {0: 9})
+    read, topic = FIRST.model_copy(update={"next": {0: 5}}), Topic("orders", "c", "t", {0: 0}, {0: 8}, {0: 8})
     assert by_offset(read, topic, 0, 4) is None
     for offset in (5, 7):
         assert by_offset(read, topic, 0, offset) == ("not_yet", "the table has read up to 5")
     none_such = "the partition ends at 8: no such record is committed"
     assert by_offset(read, topic, 0, 8) == ("not_yet", none_such)
-    cut = Topic("orders", "c", "t", {0: 7}, {0: 8}, {0: 9})
+    cut = Topic("orders", "c", "t", {0: 7}, {0: 8}, {0: 8})
     fates = [(by_offset(read, cut, 0, offset) or ("", ""))[0] for offset in (5, 6, 7)]
     assert fates == ["expired_unread", "expired_unread", "not_yet"]
 
