@@ -90,7 +90,7 @@ final class Numeral {
     int first = at;
     long found = 0;
     for (; at < bytes.length && bytes[at] >= '0' && bytes[at] <= '9'; at++) {
-      found = Math.min(found * 10 + (bytes[at] - '0'), -2 * LEAST_EXPONENT);
+      found = found < -LEAST_EXPONENT / 5 ? found * 10 + (bytes[at] - '0') : -2 * LEAST_EXPONENT;
     }
     if (at == first) {
       throw Fault.UNDECODABLE;
