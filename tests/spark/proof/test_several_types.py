@@ -13,9 +13,11 @@ from topics import Topic
 from tidemark.cli import status
 from tidemark.domain.plan.proposal import propose
 from tidemark.engine.ingest import microbatch
+from tidemark.engine.operate.approve import approve
 from tidemark.engine.preview import sample
 from tidemark.engine.preview.foresee import foresee
 from tidemark.engine.preview.survey import survey
+from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
 
 AUDIT = {"type": "record", "name": "Audit", "fields": [{"name": "text", "type": "string"}]}
@@ -94,6 +96,26 @@ def test_records_go_to_the_table_of_their_name_under_any_subject_strategy(lakeho
     for table in (left, right):
         [report] = [r for r in statuses_of(lakehouse, table) if r.table == table.name]
         assert (report.state, report.unrouted) == ("fresh", 4)
+    takes_another_type_once_approved(
+        lakehouse, left, good[0], framed(second, encoded(paid, {"id": 7, "cents": 1}))
+    )
+
+
+def takes_another_type_once_approved(lakehouse, table, old, new):
+    """Records of both types wait until a person has seen that those of the old one will be passed over."""
+    topic, name = table.topic, f"{table.topic.name}.Paid"
+    path = lakehouse.contracts / f"{topic.name}.yaml"
+    path.write_text(json.dumps({"topic": topic.name, "events": {name: table.name}}))
+    send(topic, old, new)
+    waits, found = table.run(), foresee(lakehouse.lake, table.contract)
+    assert (waits.state, waits.commits, waits.error["plan"]) == ("schema_review", 0, found.plan)
+    assert [(c["path"], c["to"]) for c in found.changes if c["verdict"] == "review"] == [("event", name)]
+    assert "passed over" in waits.error["message"]
+    approve(lakehouse.lake, table.contract, found.plan, Signature("ann", "known", "run-1"))
+    outcome = table.run()
+    assert (outcome.error, outcome.rows) == (None, (2, 1, 0, 0, 1))
+    assert {"id": 7, "who": None, "cents": 1} in table.rows()
+    assert foresee(lakehouse.lake, table.contract).verdict == "nothing"
 
 
 def test_a_table_goes_on_however_many_other_types_its_topic_shows(lakehouse, topic, monkeypatch):

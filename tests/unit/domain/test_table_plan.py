@@ -12,7 +12,13 @@ from tidemark.domain.columns.partitioning import parse_partition_field
 from tidemark.domain.columns.shape import Shape, spelled, spelled_columns
 from tidemark.domain.columns.types import LONG, STRING, TIMESTAMPTZ, Field, ListType, Struct
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.plan.contract_record import RECORD, contract_edits, record_after, record_text
+from tidemark.domain.plan.contract_record import (
+    RECORD,
+    contract_edits,
+    record_after,
+    record_text,
+    type_before,
+)
 from tidemark.domain.plan.schema_plan import Change, SchemaPlan, Verdict, WriterColumns, applied, plan_schema
 from tidemark.domain.plan.table_plan import properties_after, strayed, with_layout, with_table
 from tidemark.domain.plan.table_properties import BASE, COMMENT, governance
@@ -323,6 +329,27 @@ class TestEachEditOfAContract:
         change = only(planned(contract(**after), made_by(contract(**before))), "contract")
         assert (change.as_json()["path"], change.verdict) == (path, verdict)
         assert why in change.reason
+
+    @pytest.mark.parametrize(
+        ("before", "now", "verdict", "why"),
+        [
+            ("shop.Paid", "shop.Placed", "review", "those of shop.Placed that were passed over"),
+            ("shop.Paid", None, "review", "all others that were passed over"),
+            (None, "shop.Paid", "apply", "records of other types are skipped"),
+        ],
+    )
+    def test_another_type_of_records_is_no_edit_without_a_word(
+        self, before: str | None, now: str | None, verdict: str, why: str
+    ) -> None:
+        one, other = (contract().model_copy(update={"event": each}) for each in (before, now))
+        there = made_by(one)
+        change = only(planned(other, there), "contract")
+        assert (change.path, change.old, change.new, change.verdict) == (("event",), before, now, verdict)
+        assert why in change.reason
+        assert type_before(other, there.properties) == before
+        assert type_before(one, there.properties) is None
+        assert (json.loads(record_after(other, (), there.properties))["event"] == now) == (verdict == "apply")
+        assert json.loads(record_after(other, (change,), there.properties))["event"] == now
 
     def test_keys_of_an_upsert_table_that_is_made_anew_need_no_approval(self) -> None:
         now = contract(upsert={"table": "a.other", "keys": ["who"]})

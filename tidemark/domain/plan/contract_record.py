@@ -15,8 +15,8 @@ from tidemark.domain.plan.schema_plan import Change, Verdict
 
 RECORD = "tidemark.contract"
 EVENT = "event"
-_ELSEWHERE = frozenset({EVENT, "partition_by", "sort_by", "table_properties"})
-"""Remembered for other plans: those of the layout go by the table's own state, a rename by the event."""
+_ELSEWHERE = frozenset({"partition_by", "sort_by", "table_properties"})
+"""Remembered for other plans: those of the layout go by the table's own state."""
 _AS_READ = "records from the next batch on are read so; rows that are there stay as they are"
 _REBUILD = (
     "the upsert table was made by the old rule and takes no more rows (table_incompatible) until it is built again: "
@@ -108,9 +108,28 @@ def _judged(key: str, old: Any, new: Any) -> tuple[Verdict, str]:
         if new:
             return "apply", "the upsert table is built from the append table"
         return "apply", "the upsert table stays as it is and is no longer merged into"
+    if key == EVENT:
+        return ("review" if old else "apply"), another_type(old, new)
     if key == "retention.append":
         return "apply", _retention(old, new)
     return _REASONS.get(key) or _REASONS[key.partition(".")[0]]
+
+
+def another_type(old: str | None, new: str | None) -> str:
+    """What it means that the table is for records of another type; None: for all that the topic has."""
+    if old is None:
+        return "records of other types are skipped from the next batch on; rows that are there stay"
+    others = f"those of {new}" if new else "all others"
+    return (
+        f"records of {old} that were not read yet will be passed over, and {others} that were passed over so far stay "
+        "unread until a replay of their offsets"
+    )
+
+
+def type_before(contract: Contract, properties: Mapping[str, str]) -> str | None:
+    """The type of the records that the table is for, where the contract has another one now; None where it is that."""
+    before = remembered(properties).get(EVENT)
+    return before if before != contract.event else None
 
 
 def _retention(old: str | None, new: str | None) -> str:

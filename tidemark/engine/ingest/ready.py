@@ -10,6 +10,7 @@ from tidemark.domain.errors import Overtaken, SchemaUnsupported, Stopped
 from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import Ledger
 from tidemark.domain.ledger.offsets import total, waiting
+from tidemark.domain.plan.contract_record import another_type, type_before
 from tidemark.domain.plan.schema_plan import applied
 from tidemark.domain.plan.table_plan import strayed
 from tidemark.domain.states import State
@@ -102,12 +103,15 @@ def evolve_if_needed(
     is looked for each time.
 
     Raises:
-        Stopped: columns that the contract declares wait for an approval, or cannot be had.
+        Stopped: columns that the contract declares wait for an approval, or cannot be had; or the table was for
+            records of another type, and nobody has approved that.
         Overtaken: someone else changed the table's schema in the same moment, or has published since `state`.
     """
     if schemas.plain is not None:
         state = _with_declared(lake, contract, state, schemas, run_id, dry_run=dry_run)
     edited = state.ledger is not None and state.ledger.contract != contract.digest
+    if edited:
+        _require_same_type(contract, state, schemas)
     columns = value_columns(state)
     lacking = frozenset(w.id for w in schemas.writers) - frozenset(schemas.covered(columns))
     wanting = lacking and lacking - barred_ids(contract, state, schemas)
@@ -115,6 +119,22 @@ def evolve_if_needed(
         return state
     pause_point("evolving")
     return _step(lake, contract, state, schemas, run_id, dry_run=dry_run)[1]
+
+
+def _require_same_type(contract: Contract, state: TableState, schemas: TopicSchemas) -> None:
+    """Raises Stopped(`schema_review`) where records would be passed over because the contract routes them elsewhere."""
+    before = type_before(contract, state.properties)
+    if before is None:
+        return
+    plan = plan_evolution(contract, state, schemas)
+    raise Stopped(
+        "schema_review",
+        contract.table,
+        f"Plan {plan.id} waits. The table is for records of type {before}, and the contract says "
+        f"{contract.event or 'all'}: {another_type(before, contract.event)}",
+        plan=plan.id,
+        topic=contract.topic,
+    )
 
 
 def _step(
@@ -233,10 +253,11 @@ def _prepare(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchemas
         newest = max(schemas.unsupported)
         raise Stopped("schema_unsupported", contract.table, schemas.unsupported[newest], topic=contract.topic)
     if total(waiting(topic.log_start, topic.end)):
-        raise Stopped(
-            "misconfigured",
-            contract.table,
-            f"topic {contract.topic} holds records, but the schema registry does not know subject "
-            f"{subject_of(contract)}. If the values are not in the registry, say so with `value: {{format: raw}}`.",
+        unknown = (
+            f"no schema of subject {subject_of(contract)} is of type {contract.event} (the title of a JSON Schema)."
+            if schemas.skips.ids
+            else f"the schema registry does not know subject {subject_of(contract)}. If the values are not in the "
+            "registry, say so with `value: {format: raw}`."
         )
+        raise Stopped("misconfigured", contract.table, f"topic {contract.topic} holds records, but {unknown}")
     return False
