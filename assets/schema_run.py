@@ -174,7 +174,7 @@ def _checks(lake: Lake, contract: Contract, found: Evolution) -> list[dg.AssetCh
 
 def _review(contract: Contract, found: Evolution) -> dg.AssetCheckEvaluation:
     """Fails while a change is parked: a warning when an approval helps, an error when none can."""
-    hopeless = any(change.verdict == "impossible" for change in found.parked)
+    hopeless = bool(found.parked) and all(change.verdict == "impossible" for change in found.parked)
     waits = [f"{'.'.join(c.path) or contract.table}: {c.kind} ({c.reason})" for c in found.parked]
     metadata: dict[str, Any] = {}
     if waits:

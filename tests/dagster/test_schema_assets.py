@@ -84,6 +84,11 @@ def test_what_waits_fails_the_check_and_names_the_next_command(look):
 def test_what_no_approval_can_help_is_an_error(look):
     _, checks = look(Evolution(SchemaPlan("shop.orders", (HOPELESS,)), ()))
     assert checks[REVIEW].severity == checks[DRIFT].severity == dg.AssetCheckSeverity.ERROR
+    plan = SchemaPlan("shop.orders", (HOPELESS, PARKED))
+    _, checks = look(Evolution(plan, ()))
+    assert checks[REVIEW].severity == dg.AssetCheckSeverity.WARN, "as where a run left the table"
+    for check in (REVIEW, DRIFT):
+        assert f"tidemark approve shop.orders {plan.id}" in checks[check].metadata["next"].value
 
 
 def test_the_table_itself_says_how_far_it_is_from_its_topic(look, defs, instance):

@@ -23,9 +23,11 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.types import INT, LONG, STRING, TYPE_RULES_PROPERTY, VARIANT, Field, Struct
+from tidemark.domain.columns.types import MapType as Mapped
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import Overtaken
+from tidemark.domain.errors import Overtaken, Stopped
 from tidemark.domain.formats.avro import parse
 from tidemark.domain.formats.avro_columns import UNION
 from tidemark.domain.formats.avro_columns import columns as avro_columns
@@ -312,7 +314,7 @@ class TestWhatValuesMean:
         assert (done.kind, done.path) == ("add_column", ("u", "bytes"))
 
     def test_of_structs_made_by_older_rules_is_not_known(self, lake: Lake) -> None:
-        """They go on as they did, those of unions among them; what is added is known."""
+        """They go on as they did, those of unions among them."""
         set_meanings(lake, {})
         set_rules(lake, "1")
         lake.evolve(contract(), topic((*FIRST, field("u", ["string", "int"]))))
@@ -321,7 +323,47 @@ class TestWhatValuesMean:
         assert [f.meaning for f in found.fields if f.name in {"id", "u"}] == ["", None]
         grown = (*FIRST, field("u", ["string", "int", "bytes"]), field("v", ["string", "int"]))
         assert [c.kind for c in lake.evolve(contract(), topic(grown)).done] == ["add_column"] * 2
-        assert value_columns(lake.state()).field("v").meaning == UNION
+        assert value_columns(lake.state()).field("v").meaning is None, "an older Tidemark reads it too"
+
+    @pytest.mark.parametrize("rules", ["1", "2"])
+    @pytest.mark.parametrize(
+        "around",
+        [lambda kind: {"type": "map", "values": kind}, lambda kind: {"type": "array", "items": kind}],
+    )
+    def test_of_numbers_in_lists_and_maps_is_known_by_any_rules(
+        self, lake: Lake, rules: str, around: Any
+    ) -> None:
+        set_meanings(lake, {})
+        set_rules(lake, rules)
+        versions = [(*FIRST, field("n", around(kind))) for kind in ("int", TIME)]
+        lake.evolve(contract(), topic(versions[0]))
+        [change] = lake.evolve(contract(), topic(*versions)).parked
+        assert (change.kind, change.path, change.verdict) == ("incompatible", ("n",), "review")
+        assert MICROS in str(change.new)
+
+    def test_is_one_of_keys_of_maps_too(self) -> None:
+        def keyed(meaning: str) -> Struct:
+            key = Struct((Field("v", Struct((Field("string", STRING),)), meaning=meaning),))
+            return Struct((Field("m", Mapped(key, INT)),))
+
+        [difference] = covers(keyed(""), keyed(UNION))
+        assert (difference.kind, difference.dotted) == ("incompatible", "m.key.v")
+        assert covers(keyed(UNION), keyed(UNION)) == ()
+
+    def test_of_a_struct_that_grows_leaves_the_plan_its_id(self, lake: Lake) -> None:
+        """What a run applies to the same column meanwhile does not change what someone was asked to approve."""
+        rec = {"type": "record", "name": "G", "fields": [field("x", "int")]}
+        more = {**rec, "fields": [*rec["fields"], field("y", ["null", "int"])]}
+        first, grown, union = ((*FIRST, field("u", kind)) for kind in (rec, more, ["null", rec, "string"]))
+        set_meanings(lake, {})
+        lake.evolve(contract(), topic(first))
+        shown = plan_evolution(contract(), lake.state(), topic(first, grown, union))
+        assert {(c.kind, c.verdict) for c in shown.changes} >= {
+            ("add_column", "apply"),
+            ("incompatible", "review"),
+        }
+        assert lake.evolve(contract(), topic(first, grown, union)).done
+        assert plan_evolution(contract(), lake.state(), topic(first, grown, union)).id == shown.id
 
     def test_is_not_judged_where_the_table_does_not_know_it(self, lake: Lake) -> None:
         """A table from before meanings were kept goes on as it did."""
@@ -493,6 +535,24 @@ class TestBeforeABatch:
         loaded = replace(lake.state(), ledger=ledger)
         assert evolve_if_needed(lake, yesterdays, loaded, schemas, "r") is loaded  # type: ignore[arg-type]
         assert lake.state().properties["comment"] == "new"
+
+    def test_another_type_of_records_waits_whichever_contract_wrote_last(self, lake: Lake) -> None:
+        """Given a route that was edited, and a receipt by the new contract, such as that of an accepted gap, then records of the old type are passed over by no run before the approval."""
+        one, other = (contract().model_copy(update={"event": each}) for each in ("Paid", "Placed"))
+        schemas = topic(FIRST)
+        lake.evolve(one, schemas)
+        with lake.catalog.load_table(TABLE).transaction() as change:
+            change.set_properties({RECORD: record_text(one)})
+        ledger = Ledger(cluster_id=None, topic_id=None, topic="orders", contract=other.digest)
+        loaded = replace(lake.state(), ledger=ledger)
+        with pytest.raises(
+            Stopped, match="records of Paid that were not read yet will be passed over"
+        ) as told:
+            evolve_if_needed(lake, other, loaded, schemas, "r")  # type: ignore[arg-type]
+        assert told.value.state == "schema_review"
+        lake.evolve(other, schemas, approval=Approval(told.value.fields["plan"], "ann", "known"))
+        loaded = replace(lake.state(), ledger=ledger)
+        assert evolve_if_needed(lake, other, loaded, schemas, "r") is loaded  # type: ignore[arg-type]
 
 
 class TestTheKeyOfAMap:

@@ -8,7 +8,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.schema.subjects import in_order
-from tidemark.engine.schema.writer import Reading, first_message, judged, writer_of
+from tidemark.engine.schema.writer import Reading, first_message, judged, oldest_message, writer_of
 from tidemark.engine.schema.writers import format_of
 
 
@@ -108,10 +108,23 @@ def test_the_tables_message_is_found_under_another_name_or_none_is():
     assert columns(f"message Head {{ int32 head = 1; {other} }}") == "struct<head: int>"
     inner = f"message All {{ int32 all = 1; {order} }}"
     assert columns(f"{inner} {head}") == "struct<order: int>"
-    for unclear in (f"{head} {other}", f"{inner} {head} {order}"):
+    assert columns(f"{head} {inner} {order}") == "struct<order: int>"
+    within = f"message All {{ int32 all = 1; {order} }} message Any {{ int32 any = 1; {order} }}"
+    for unclear in (f"{head} {other}", within):
         with pytest.raises(SchemaUnsupported, match=r"no message shop\.Order.*value\.message"):
             columns(unclear)
     assert (
         columns(f"{head} {other}", Reading(message="shop.v2.Other", first="shop.Order"))
         == "struct<other: int>"
     )
+
+
+def test_the_oldest_message_is_that_of_the_first_version_with_one_whatever_its_id():
+    """Given a later text that another subject had before, and so has a lower id, then it is no older for that."""
+    texts = ("enum E { A = 0; }", "message Order { int32 id = 1; }", "message Head { bool a = 1; }")
+    versions = [
+        RegisteredSchema(schema_id, version, "PROTOBUF", f'syntax = "proto3"; {text}')
+        for schema_id, version, text in zip((1, 20, 19), (1, 2, 3), texts, strict=True)
+    ]
+    assert oldest_message(reversed(versions)) == "Order"
+    assert oldest_message(versions[:1]) is None

@@ -37,12 +37,18 @@ class Difference:
         if self.meanings is None:
             return self.found, self.wanted
         old, new = (meaning or "plain" for meaning in self.meanings)
-        return f"{self.found} ({old})", f"{self.wanted} ({new})"
+        return f"{_brief(self.found)} ({old})", f"{_brief(self.wanted)} ({new})"
 
     @property
     def dotted(self) -> str:
         """The path as one text."""
         return ".".join(self.path)
+
+
+def _brief(kind: ColumnType | None) -> str:
+    """A type in a word where it holds structs: these may grow while their change waits, and it stays the same one."""
+    text = str(kind)
+    return text.partition("<")[0] if "struct<" in text else text
 
 
 @lru_cache(maxsize=4096)
@@ -85,6 +91,7 @@ def _differences(table: ColumnType, wanted: ColumnType, path: tuple[str, ...]) -
         case MapType(), MapType():
             if not widens(wanted.key, table.key):
                 yield Difference((*path, "key"), "incompatible", table.key, wanted.key)
+            yield from (d for d in _differences(table.key, wanted.key, (*path, "key")) if d.meanings)
             yield from _differences(table.value, wanted.value, (*path, "value"))
         case Primitive("string"), Primitive("variant" | "uuid"):
             return  # JSON text, on a table that had the column before format 3; a uuid as Spark reads it

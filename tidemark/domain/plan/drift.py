@@ -30,7 +30,7 @@ class Drift:
 
     @property
     def grade(self) -> Grade:
-        """`error` where no approval can help. A column that was removed as the contract lets it is none."""
+        """`error` where no approval helps all of it. A column that was removed as the contract lets it is none."""
         if self.plan.of("impossible"):
             return "error"
         return "warn" if self.plan.of("apply", "review") or self.foreign else "none"
@@ -66,10 +66,10 @@ class Drift:
         return {name: value for name, value in found.items() if value}
 
     def _next(self) -> str:
-        if self.plan.of("impossible"):
-            return f"tidemark plan {self.table}"
         if self.plan.of("review"):
             return f"tidemark approve {self.table} {self.plan.id} --reason …"
+        if self.plan.of("impossible"):
+            return f"tidemark plan {self.table}"
         return f"tidemark run {self.table}" if self.plan.of("apply") else ""
 
 

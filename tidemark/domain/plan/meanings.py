@@ -14,7 +14,6 @@ from tidemark.domain.columns.types import (
     ColumnType,
     ListType,
     MapType,
-    Primitive,
     Struct,
 )
 from tidemark.domain.plan.comments import fields_of
@@ -37,8 +36,8 @@ def known(columns: Struct, properties: Mapping[str, str]) -> Struct:
         return _struct(columns, None, ())
     meanings = json.loads(properties[MEANINGS])
     if properties.get(TYPE_RULES_PROPERTY) == _WITHOUT_UNIONS:
-        nested = (path for path, field in fields_of(columns) if not isinstance(field.type, Primitive))
-        meanings = dict.fromkeys((".".join(path) for path in nested), None) | meanings
+        unsaid = (path for path, field in fields_of(columns) if _holds_struct(field.type))
+        meanings = dict.fromkeys((".".join(path) for path in unsaid), None) | meanings
     return _struct(columns, meanings, ())
 
 
@@ -50,10 +49,22 @@ def meanings_after(properties: Mapping[str, str], done: Iterable[Change]) -> dic
     for change in done:
         if change.kind != "add_column" or change.column is None:
             continue
-        added = {change.path: change.meaning}
-        added |= {path: field.meaning for path, field in fields_of(change.column, change.path)}
-        meanings |= {".".join(path): meaning for path, meaning in added.items()}
+        added = {change.path: (change.column, change.meaning)}
+        added |= {path: (f.type, f.meaning) for path, f in fields_of(change.column, change.path)}
+        if properties.get(TYPE_RULES_PROPERTY) == _WITHOUT_UNIONS:  # an older Tidemark reads them too
+            added = {path: each for path, each in added.items() if not _holds_struct(each[0])}
+        meanings |= {".".join(path): meaning for path, (_, meaning) in added.items()}
     return {MEANINGS: json.dumps({path: meaning for path, meaning in meanings.items() if meaning})}
+
+
+def _holds_struct(kind: ColumnType) -> bool:
+    """Whether values are structs, inside of lists and maps too: of a record, or of a union."""
+    match kind:
+        case ListType(element):
+            return _holds_struct(element)
+        case MapType(key, value):
+            return _holds_struct(key) or _holds_struct(value)
+    return isinstance(kind, Struct)
 
 
 def _struct(columns: Struct, meanings: Mapping[str, str | None] | None, at: Path) -> Struct:

@@ -25,6 +25,7 @@ from tidemark.engine.schema.evolve import (
     plan_evolution,
     refused_ids,
     state_after,
+    unsupported_ids,
     value_columns,
 )
 from tidemark.engine.schema.history import unfinished
@@ -110,8 +111,7 @@ def evolve_if_needed(
     if schemas.plain is not None:
         state = _with_declared(lake, contract, state, schemas, run_id, dry_run=dry_run)
     edited = state.ledger is not None and state.ledger.contract != contract.digest
-    if edited:
-        _require_same_type(contract, state, schemas)
+    _require_same_type(contract, state, schemas)
     columns = value_columns(state)
     lacking = frozenset(w.id for w in schemas.writers) - frozenset(schemas.covered(columns))
     wanting = lacking and lacking - barred_ids(contract, state, schemas)
@@ -171,7 +171,8 @@ def require_covered(contract: Contract, state: TableState, schemas: TopicSchemas
         return
     waiting_plan = plan_evolution(contract, state, schemas)
     why = "; ".join(f"schema id {i}: {schemas.why_uncovered(columns, i)}" for i in lacking)
-    stop: State = "schema_unsupported" if waiting_plan.verdict == "impossible" else "schema_review"
+    hopeless = unsupported_ids(contract, state, schemas).issuperset(lacking)
+    stop: State = "schema_unsupported" if hopeless else "schema_review"
     refused = refused_ids(contract, state, schemas) & schemas.ids
     raise Stopped(
         "misconfigured" if refused else stop,

@@ -3,7 +3,7 @@
 Registered schemas never change, and a table looks at all of its subject's before each batch: each is read once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -103,6 +103,12 @@ def _read(version: RegisteredSchema, reading: Reading) -> Writer:
     return Writer(version.id, version.version, schema, found.struct, found.notes)
 
 
+def oldest_message(versions: Iterable[RegisteredSchema]) -> str | None:
+    """The first message of the oldest version that has one. Ids do not tell: a text of another subject keeps its id."""
+    oldest_first = sorted(versions, key=lambda each: each.version)
+    return next((name for name in map(first_message, oldest_first) if name), None)
+
+
 @lru_cache(maxsize=KEPT)
 def first_message(version: RegisteredSchema) -> str | None:
     """The full name of the first message of a Protobuf file; None where it does not compile or has none."""
@@ -128,7 +134,7 @@ def _still(first: str | None, places: Mapping[str, tuple[int, ...]]) -> str | No
         return first
     alike = [name for name in places if name.rpartition(".")[2] == first.rpartition(".")[2]]
     outermost = [name for name, index in places.items() if len(index) == 1]
-    for found in (alike, outermost):
+    for found in ([name for name in alike if name in outermost], alike, outermost):
         if len(found) == 1:
             return found[0]
     raise SchemaUnsupported(

@@ -23,7 +23,7 @@ from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.decode.decoding import Format, Framing
 from tidemark.engine.schema.event_routes import events_of, skips
 from tidemark.engine.schema.subjects import read_listed, subject_of
-from tidemark.engine.schema.writer import NoRows, Reading, Writer, first_message, writer_of
+from tidemark.engine.schema.writer import NoRows, Reading, Writer, oldest_message, writer_of
 
 VARIANT_FORMAT = 3
 FORMATS: Mapping[str, Format] = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
@@ -114,7 +114,7 @@ def read_schemas(lake: Lake, contract: Contract, seen: frozenset[int] = frozense
     _named_message(contract, found, listed.framing)
     reading = _reading(contract, events, listed.framing)
     if found == "protobuf" and listed.versions:
-        reading = replace(reading, first=first_message(min(listed.versions, key=lambda each: each.id)))
+        reading = replace(reading, first=oldest_message(listed.versions))
     others = skips(lake, contract, listed.versions, seen, events) if events else NO_SKIPS
     writers: dict[int, Writer] = {}
     unsupported: dict[int, str] = {}
