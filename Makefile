@@ -2,7 +2,7 @@
 # `make` alone says what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test test-long test-unit test-dagster test-spark test-rows test-proof test-upserts test-e2e check docs format bench bench-quick services-up services-down clean uv java
+.PHONY: help demo dev test test-long test-unit test-dagster test-spark test-rows test-proof test-acts test-upserts test-e2e check docs format bench bench-quick services-up services-down clean uv java
 
 PYTHON ?= python3
 # A uv on the PATH is used; else one of our own, in .uv, which `make clean` leaves and `rm -r .uv` undoes.
@@ -23,8 +23,8 @@ demo: $(ONLY) java ## A tour with everything real: Kafka, registry, Spark, Icebe
 dev: $(ONLY) java ## The same for your own contracts, without sample traffic
 	@$(RUN) tidemark dev
 
-test: $(VENV) java ## All tests but those of test-long, three classes at a time, the fast ones first
-	@$(MAKE) --no-print-directory --jobs=3 --keep-going test-unit test-dagster test-proof test-e2e test-upserts test-rows
+test: $(VENV) java ## All tests but those of test-long, three classes at a time: the fastest, then the longest first
+	@$(MAKE) --no-print-directory --jobs=3 --keep-going test-unit test-e2e test-proof test-upserts test-acts test-rows test-dagster
 
 test-long: $(VENV) java ## What repeats the rules in more variations, or for longer: before a release
 	@TIDEMARK_TEST_SEED=$${TIDEMARK_TEST_SEED:-random} $(PYTEST) tests -m "long or random"
@@ -32,12 +32,19 @@ test-long: $(VENV) java ## What repeats the rules in more variations, or for lon
 test-unit test-dagster test-spark test-e2e: test-%: $(VENV) java
 	@$(PYTEST) tests/$*
 
-# The parts of test-spark, which takes longer than all else together: whole batches, merges, and single decoders and writers.
+# The parts of test-spark, which takes longer than all else together: whole batches, what people do to tables, merges, and
+# single decoders and writers.
+PROOF := tests/spark/proof/test_
+UPSERTS := $(wildcard $(PROOF)upsert*.py)
+ACTS := $(wildcard $(foreach act,backfill compare drill erasure maintenance meanwhile replay rollback,$(PROOF)$(act)*.py))
 test-proof: $(VENV) java
-	@$(PYTEST) tests/spark/proof --ignore-glob='*/test_upsert*'
+	@$(PYTEST) $(filter-out $(ACTS) $(UPSERTS),$(wildcard $(PROOF)*.py))
+
+test-acts: $(VENV) java
+	@$(PYTEST) $(ACTS)
 
 test-upserts: $(VENV) java
-	@$(PYTEST) tests/spark/proof/test_upsert*.py
+	@$(PYTEST) $(UPSERTS)
 
 test-rows: $(VENV) java
 	@$(PYTEST) tests/spark --ignore=tests/spark/proof
