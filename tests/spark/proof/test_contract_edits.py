@@ -169,6 +169,21 @@ def test_records_of_a_writer_that_drops_a_column_wait_or_go_aside_as_the_contrac
     aside.holds_everything()
 
 
+def test_what_waits_is_told_by_the_columns_that_its_own_writer_has_dropped(lakehouse):
+    """Given a writer that dropped a column, and a later one that dropped another too, then the first is told of its own."""
+    topic = lakehouse.cluster.topic("dropping")
+    topic.send([0])
+    table = lakehouse.table(topic, schema_changes={"remove_column": "review"})
+    table.run()
+    for number, kept in enumerate((("id", "amount", "at"), ("id", "at")), 1):
+        topic.use({**ORDER, "fields": [f for f in ORDER["fields"] if f["name"] in kept]})
+        topic.send_raw([(b"k", topic.encode(order(number)), 0)])
+    message = table.run().error["message"]
+    first, second = re.split(r"; (?=schema id \d+: )", message)
+    assert "customer: " in first and "amount: " not in first
+    assert "customer: " in second and "amount: " in second
+
+
 def test_a_type_change_inside_a_list_parks_just_its_records(lakehouse):
     def tagged(kind):
         return {

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 from uuid import uuid4
 
+from tidemark.domain.columns.layout import resolve
+from tidemark.domain.columns.partitioning import quoted_parts
 from tidemark.domain.columns.types import Struct, table_columns
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped
@@ -111,7 +113,14 @@ class Plan:
         ]
         if never:
             return "; ".join(c.reason for c in never)
-        gone = [c for c in changes if c.kind == "remove_column" and schema_id in self.parked]
+        written = next((w.columns for w in self.schemas.writers if w.id == schema_id), Struct(()))
+        gone = [
+            c
+            for c in changes
+            if c.kind == "remove_column"
+            and schema_id in self.parked
+            and resolve(written, quoted_parts(c.path)) is None
+        ]
         removed = [f"{'.'.join(c.path)}: {c.reason}" for c in gone]
         return self.schemas.why_uncovered(self.columns, schema_id) or "; ".join(removed)
 
