@@ -146,7 +146,7 @@ def _plan(lake: Lake, contract: Contract) -> Plan:
     if state.ledger is None:
         raise SystemExit(f"{contract.table} was not loaded")
     ranges = {p: OffsetRange(topic.log_start[p], end) for p, end in topic.end.items()}
-    schemas = read_schemas(lake, contract)
+    schemas = read_schemas(lake, contract, state)
     return Plan(contract, topic, state, state.ledger, schemas, ranges, "bench", "bench", "bench")
 
 

@@ -22,7 +22,8 @@ ANN = Signature("ann", "known", "run-1")
 
 def planned(lakehouse, table):
     lake, contract = lakehouse.lake, table.contract
-    return plan_evolution(contract, lake.state(table.name), read_schemas(lake, contract))
+    state = lake.state(table.name)
+    return plan_evolution(contract, state, read_schemas(lake, contract, state))
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -180,8 +181,10 @@ def test_what_waits_is_told_by_the_columns_that_its_own_writer_has_dropped(lakeh
         topic.send_raw([(b"k", topic.encode(order(number)), 0)])
     message = table.run().error["message"]
     first, second = re.split(r"; (?=schema id \d+: )", message)
-    assert "customer: " in first and "amount: " not in first
-    assert "customer: " in second and "amount: " in second
+    assert [("customer: " in each, "amount: " in each) for each in (first, second)] == [
+        (True, False),
+        (True, True),
+    ]
 
 
 def test_a_type_change_inside_a_list_parks_just_its_records(lakehouse):

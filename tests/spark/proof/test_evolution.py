@@ -155,7 +155,8 @@ class TestWhatMayNotBeFollowed:
         waits = table.run()
         assert (waits.state, table.ids()) == ("schema_review", [0])
         lake, contract = lakehouse.lake, table.contract
-        state, schemas = lake.state(table.name), read_schemas(lake, contract)
+        state = lake.state(table.name)
+        schemas = read_schemas(lake, contract, state)
         plan = plan_evolution(contract, state, schemas)
         assert waits.error["plan"] == plan.id
         evolve(lake, contract, state, schemas, run_id="r", approval=Approval(plan.id, "ann", "wanted"))
@@ -196,7 +197,8 @@ class TestWhatMayNotBeFollowed:
         seen = freshness(lakehouse, table, "schema_review")
         assert (seen.state, seen.lag_records) == ("schema_review", 3)
         assert seen.table_clock < seen.stream_clock
-        plan = plan_evolution(table.contract, lake.state(table.name), read_schemas(lake, table.contract))
+        state = lake.state(table.name)
+        plan = plan_evolution(table.contract, state, read_schemas(lake, table.contract, state))
         assert {c.path for c in plan.changes} == {("customer",), ("tags", "element")}
         assert waits.error["plan"] == plan.id
         approve(lake, table.contract, plan.id, Signature("ann", "known", "run-1"))

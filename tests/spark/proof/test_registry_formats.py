@@ -1,8 +1,10 @@
 """Formats of the registry go the whole way: found by schema type, evolved by writer, held to the contract."""
 
+import itertools
 import struct
 import uuid
 
+import httpx
 import pytest
 from topics import Topic
 
@@ -79,7 +81,7 @@ message Refund { int32 id = 1; }"""
 
 
 def test_protobuf_is_found_by_its_type_with_references_and_evolves(lakehouse, topic):
-    """Given two versions, another message and damage on one topic, when run, then each record is in its one place."""
+    """Given two versions, another message and damage on one topic, when run, then each record is in its one place, also once the registry has only a version with another message before."""
     common = f"{topic.name}-common"
     topic.cluster.register(common, MONEY, "PROTOBUF")
     references = [{"name": "common/money.proto", "subject": common, "version": 1}]
@@ -111,3 +113,14 @@ def test_protobuf_is_found_by_its_type_with_references_and_evolves(lakehouse, to
     details = quarantine.scan(selected_fields=("detail",)).to_arrow()["detail"].to_pylist()
     assert "the value: message index [1] of the schema, the table is for shop.Order" in details
     table.holds_everything()
+    subject = f"{topic.cluster.registry_url}/subjects/{topic.name}-value"
+    text = (ORDER % " optional string note = 5; ").replace(
+        "message Order", "message Head { bool a = 1; } message Order"
+    )
+    httpx.put(subject.replace("/subjects", "/config"), json={"compatibility": "NONE"}, trust_env=False)
+    third = topic.register(text, "PROTOBUF", references=references)
+    for version, how in itertools.product((1, 2), ("", "?permanent=true")):
+        httpx.delete(f"{subject}/versions/{version}{how}", trust_env=False).raise_for_status()
+    send(topic, third, b"\x02\x02\x08\x05")
+    assert (table.run().rows.written, table.ids()) == (1, [1, 2, 3, 4, 5])
+    assert "a" not in lakehouse.catalog.load_table(table.name).schema().column_names

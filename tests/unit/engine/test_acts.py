@@ -197,7 +197,7 @@ def test_an_approval_logs_the_changes_that_it_made(tmp_path: Path) -> None:
     _append(lake, RECEIPT)
     contract = lake.configuration.contract("shop.orders")
     state = lake.state("shop.orders")
-    waits = plan_evolution(contract, state, read_schemas(lake, contract))
+    waits = plan_evolution(contract, state, read_schemas(lake, contract, state))
     assert waits.of("impossible")
     approve(lake, contract, waits.id, ANN)
     [done] = history(lake.state("shop.orders"))

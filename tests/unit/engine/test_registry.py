@@ -170,12 +170,12 @@ def test_a_look_that_finds_nothing_to_do_asks_for_lists_reads_no_schema_and_comm
     server = Server(VERSIONS)
     registry = connected(server)
     lake: Any = SimpleNamespace(registry=lambda _: registry)
-    columns = read_schemas(lake, CONTRACT).wanted()
+    columns = read_schemas(lake, CONTRACT, None).wanted()
     state = TableState(CONTRACT.table, exists=True, columns=columns)
     monkeypatch.setattr(evolution, "alter", lambda *_: pytest.fail("the table was changed"))
     server.asked.clear()
     parsed = judged.cache_info().misses
-    schemas = read_schemas(lake, CONTRACT)
+    schemas = read_schemas(lake, CONTRACT, None)
     assert evolve_if_needed(lake, CONTRACT, state, schemas, "r") is state
     assert server.asked == LISTS
     assert judged.cache_info().misses == parsed

@@ -8,7 +8,7 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import SchemaUnsupported, Stopped
 from tidemark.engine.access.registry import RegisteredSchema
 from tidemark.engine.schema.subjects import in_order
-from tidemark.engine.schema.writer import Reading, first_message, judged, oldest_message, writer_of
+from tidemark.engine.schema.writer import Reading, judged, messages, of_message, writer_of
 from tidemark.engine.schema.writers import format_of
 
 
@@ -89,10 +89,10 @@ def test_a_message_put_before_the_first_one_does_not_become_the_tables():
             (order, f"message Head {{ bool a = 1; }} {order}", "message Head { bool a = 1; }"), 1
         )
     )
-    reading = Reading(first=first_message(old))
+    reading = of_message(Reading(), [new, old], None, None)
     assert [str(writer_of(each, reading).columns) for each in (old, new)] == ["struct<id: int>"] * 2
     assert str(writer_of(gone, reading).columns) == "struct<a: boolean>"
-    assert first_message(RegisteredSchema(9, 1, "PROTOBUF", "no proto")) is None
+    assert messages(RegisteredSchema(9, 1, "PROTOBUF", "no proto")) == {}
 
 
 def test_the_tables_message_is_found_under_another_name_or_none_is():
@@ -126,5 +126,23 @@ def test_the_oldest_message_is_that_of_the_first_version_with_one_whatever_its_i
         RegisteredSchema(schema_id, version, "PROTOBUF", f'syntax = "proto3"; {text}')
         for schema_id, version, text in zip((1, 20, 19), (1, 2, 3), texts, strict=True)
     ]
-    assert oldest_message(reversed(versions)) == "Order"
-    assert oldest_message(versions[:1]) is None
+    assert of_message(Reading(), reversed(versions), None, None).first == "Order"
+    assert of_message(Reading(), versions[:1], None, None) == Reading()
+
+
+def test_the_message_is_the_contracts_then_the_tables_then_the_oldest_ones():
+    """Given a registry that has lost the version that a table was made of, then the table's message stays its own."""
+    order, head = "message Order { int32 id = 1; }", "message Head { bool a = 1; }"
+    left = [RegisteredSchema(2, 2, "PROTOBUF", f'syntax = "proto3"; package shop; {head} {order}')]
+    assert of_message(Reading(), left, None, None).first == "shop.Head"
+    assert of_message(Reading(), left, None, "shop.Order").first == "shop.Order"
+    moved = of_message(Reading(), left, None, "old.Order")
+    assert str(writer_of(left[0], moved).columns) == "struct<id: int>"
+    declared = of_message(Reading(), left, "shop.Order", "shop.Head")
+    renamed = RegisteredSchema(3, 3, "PROTOBUF", f'syntax = "proto3"; package shop.v2; {head} {order}')
+    assert str(writer_of(renamed, declared).columns) == "struct<id: int>"
+    wrong = of_message(Reading(), left, "shop.Ordr", None)
+    with pytest.raises(SchemaUnsupported, match=r"no message shop\.Ordr"):
+        writer_of(left[0], wrong)
+    of_event = Reading(message="shop.Head")
+    assert of_message(of_event, left, None, "shop.Order") == of_event

@@ -39,7 +39,7 @@ def test_ids_of_other_types_are_found_among_many_that_nobody_knows(beside: range
     registry._client = httpx.Client(transport=httpx.MockTransport(answer))
     lake: Any = SimpleNamespace(registry=lambda _: registry)
     known = SimpleNamespace(known=frozenset[int]())
-    plan: Any = SimpleNamespace(contract=CONTRACT, schemas=known, left_out=frozenset[int]())
+    plan: Any = SimpleNamespace(contract=CONTRACT, state=None, schemas=known, left_out=frozenset[int]())
     assert _ids_placed(lake, plan, OTHERS.union(beside)) == OTHERS
     assert len(ids) == asked
 
@@ -61,8 +61,8 @@ def test_a_schema_that_has_the_number_of_one_deleted_for_good_is_found_and_garba
     registry._client = httpx.Client(transport=httpx.MockTransport(answer))
     lake: Any = SimpleNamespace(registry=lambda _: registry)
     contract = Contract.model_validate({"topic": "shop", "table": "shop.paid"})
-    schemas = read_schemas(lake, contract)
-    plan: Any = SimpleNamespace(contract=contract, schemas=schemas, left_out=frozenset[int]())
+    schemas = read_schemas(lake, contract, None)
+    plan: Any = SimpleNamespace(contract=contract, state=None, schemas=schemas, left_out=frozenset[int]())
     garbage = frozenset(range(2**20, 2**20 + 100))
     asked.clear()
     assert _ids_placed(lake, plan, garbage) == frozenset()

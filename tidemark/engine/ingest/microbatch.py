@@ -264,7 +264,7 @@ def _ids_placed(lake: Lake, plan: Plan, unknown: frozenset[int]) -> frozenset[in
         registry = lake.registry(plan.contract.cluster)
         for subject in subjects_of(plan.contract):
             registry.confirm(subject)
-    listed = read_schemas(lake, plan.contract, some).known
+    listed = read_schemas(lake, plan.contract, plan.state, some).known
     return unknown & (plan.left_out | (listed - plan.schemas.known))
 
 

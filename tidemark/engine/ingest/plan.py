@@ -219,7 +219,8 @@ def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Pl
     if limits.uuid not in {None, state.uuid}:
         raise Stopped("table_missing", contract.table, "It was dropped meanwhile.", topic=contract.topic)
     topic = lake.topic(contract)
-    schemas = read_schemas(lake, contract, limits.seen.union(state.ledger.others if state.ledger else ()))
+    seen = limits.seen.union(state.ledger.others if state.ledger else ())
+    schemas = read_schemas(lake, contract, state, seen)
     if finding := another_cluster(state.ledger, topic.cluster_id):  # before its schemas change the table
         raise stopped_by(contract, finding)
     before, made = state.ledger, ready(lake, contract, state, topic, schemas, run_id)

@@ -248,7 +248,7 @@ def _prepare(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchemas
             raise why
         check_rules(lake, contract, table_columns(wanted))
         key_decoding(lake, contract, wanted)
-        prepare(lake, contract, topic, wanted, run_id)
+        prepare(lake, contract, topic, wanted, run_id, says=schemas.properties())
         return True
     if schemas.unsupported:
         newest = max(schemas.unsupported)

@@ -66,7 +66,8 @@ def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operati
         raise _nothing(contract, "the ledger is there", "first-load")
     if not state.exists and (fault := folder_fault(lake, contract.table)):
         raise fault
-    wanted = read_schemas(lake, contract).wanted()
+    schemas = read_schemas(lake, contract, state)
+    wanted = schemas.wanted()
     if wanted is None:
         raise Refused(
             f"topic {contract.topic} has no schema yet",
@@ -76,7 +77,7 @@ def _first_load(lake: Lake, contract: Contract, signature: Signature) -> Operati
     if not state.exists:
 
         def make(act: str) -> None:
-            prepare(lake, contract, topic, wanted, signature.run_id, act=act)
+            prepare(lake, contract, topic, wanted, signature.run_id, says=schemas.properties(), act=act)
 
         return _done(lake, contract, state, signature, "first-load", {}, make)
     if not state.owned:

@@ -60,7 +60,8 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
         upsert = upsert_tables(lake.configuration.contracts).get(contract.table)
         if upsert is not None:
             return _approve_upsert(lake, upsert, approval, signature)
-        state, schemas = lake.state(contract.table), read_schemas(lake, contract)
+        state = lake.state(contract.table)
+        schemas = read_schemas(lake, contract, state)
         moved = None if state.exists else renaming(lake, contract)
         waits = moved or plan_evolution(contract, state, schemas)
         approval = _continued(state, waits, approval)
@@ -140,7 +141,7 @@ def _beside(lake: Lake, contract: Contract) -> SchemaPlan | None:
             return _following(lake, upsert)[1]
         if name == contract.table:
             state = lake.state(upsert.append.table, ledger=False)
-            return plan_evolution(upsert.append, state, read_schemas(lake, upsert.append))
+            return plan_evolution(upsert.append, state, read_schemas(lake, upsert.append, state))
     return None
 
 

@@ -117,7 +117,7 @@ def replay_base(lake: Lake, contract: Contract, run_id: str, *, dry_run: bool) -
     if not dry_run:
         settle(lake, contract, state.ledger)
         take_back_doubled(lake, contract, state, state.ledger)
-    schemas = read_schemas(lake, contract, frozenset(state.ledger.others))
+    schemas = read_schemas(lake, contract, state, frozenset(state.ledger.others))
     state = evolve_if_needed(lake, contract, state, schemas, run_id, dry_run=dry_run)
     if not dry_run:
         state = with_readable_head(lake, contract, state, run_id)

@@ -23,7 +23,7 @@ def drifted(lake: Lake, contract: Contract) -> Drift | None:
             if missing := gone(lake, contract.table):
                 raise missing
             return None
-        schemas = read_schemas(lake, contract)
+        schemas = read_schemas(lake, contract, state)
         plan = with_adoption(contract, state, schemas, plan_evolution(contract, state, schemas))
         whole = schemas.plain is None and schemas.framing == "confluent"
         return drift(value_columns(state), writer_columns(state, schemas), plan, whole=whole)

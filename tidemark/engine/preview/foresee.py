@@ -72,7 +72,8 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
         Stopped: the table is in a stop state that hides its columns.
     """
     with named(contract.table, topic=contract.topic, cluster=contract.cluster):
-        state, schemas = lake.state(contract.table, ledger=False), read_schemas(lake, contract)
+        state = lake.state(contract.table, ledger=False)
+        schemas = read_schemas(lake, contract, state)
         moved = None if state.exists else renaming(lake, contract)
         if moved is not None:
             return _complete(lake, contract, of_plan(moved))

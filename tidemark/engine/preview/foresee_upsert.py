@@ -62,15 +62,15 @@ def _append_columns(lake: Lake, current: UpsertTable) -> Struct:
     """The append table's columns as its own plan would have them, once all of it is approved."""
     append = current.append
     state = lake.state(append.table, ledger=False)
-    plan = plan_evolution(append, state, _schemas(lake, current))
+    plan = plan_evolution(append, state, _schemas(lake, current, state))
     return applied(state.columns or Struct(()), plan.of("apply", "review"))
 
 
-def _schemas(lake: Lake, current: UpsertTable) -> TopicSchemas:
+def _schemas(lake: Lake, current: UpsertTable, state: TableState) -> TopicSchemas:
     """What may stand in the append table's topic. Why that is not known hinders this table too, by its own name."""
     append = current.append
     try:
-        return read_schemas(lake, append)
+        return read_schemas(lake, append, state)
     except Stopped as stopped:
         if stopped.table != append.table:
             raise
@@ -87,7 +87,8 @@ def _schemas(lake: Lake, current: UpsertTable) -> TopicSchemas:
 def _before_the_first_load(lake: Lake, current: UpsertTable, state: TableState) -> Foresight:
     append, contract = current.append, current.contract
     nothing = Foresight(contract.table, "", "nothing", ())
-    wanted = None if lake.state(append.table, ledger=False).exists else _schemas(lake, current).wanted()
+    absent = lake.state(append.table, ledger=False)
+    wanted = None if absent.exists else _schemas(lake, current, absent).wanted()
     if wanted is None:
         return nothing
     columns = columns_for(current, state, table_columns(wanted))

@@ -60,7 +60,7 @@ def sample(
     if unknown:  # of other tables, maybe: a batch looks them up as well
         others = unknown.intersection(grown.ledger.others if grown.ledger else ())
         some = others.union(sorted(unknown - others)[:IDS_ROUTED])
-        candidate = replace(candidate, schemas=read_schemas(lake, contract, some))
+        candidate = replace(candidate, schemas=read_schemas(lake, contract, grown, some))
         groups = grouped(decode(read, candidate.decoding()))
     for group in groups:
         counts[_PLURAL.get(group.fate, group.fate)] += group.count

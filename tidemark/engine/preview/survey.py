@@ -164,7 +164,7 @@ def _registered(
         {"topic": topic, "table": "x.x", "cluster": cluster, "value": {"subject": f"{topic}-value"}}
     )
     try:
-        schemas = read_schemas(lake, contract)
+        schemas = read_schemas(lake, contract, None)
     except Stopped as stopped:
         return None, (Reason("no_fit", str(stopped.fields.get("detail") or stopped.message)),)
     unfit = [why for schema_id, why in schemas.unsupported.items() if schema_id not in schemas.deleted]

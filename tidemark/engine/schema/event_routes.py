@@ -6,12 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tidemark.domain.config.contract import Contract
-from tidemark.domain.errors import SchemaUnsupported
 from tidemark.domain.formats.routes import Events, Route, Skips, message_prefixes
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.registry import RegisteredSchema
-from tidemark.engine.schema import protobuf
-from tidemark.engine.schema.protoc import compile_proto
+from tidemark.engine.schema.writer import messages
 
 IDS_LOOKED_UP = 100
 """At once, of ids that may be garbage and not registered."""
@@ -58,7 +56,7 @@ def skips(
 def type_names(version: RegisteredSchema) -> tuple[str | None, ...]:
     """The record types of a schema: Avro record names, Protobuf message names, the title of a JSON Schema."""
     if version.type == "PROTOBUF":
-        return tuple(_messages(version))
+        return tuple(messages(version))
     try:
         schema = json.loads(version.text)
     except ValueError:
@@ -79,16 +77,9 @@ def _avro_name(schema: Any) -> str | None:
     return None
 
 
-def _messages(version: RegisteredSchema) -> Mapping[str, tuple[int, ...]]:
-    try:
-        return protobuf.places(compile_proto(version.text, version.imports))
-    except SchemaUnsupported:
-        return {}
-
-
 def message_names(version: RegisteredSchema) -> Mapping[bytes, str]:
     """What a value of a Protobuf schema begins with, header apart, and the message that it names so."""
-    return {p: name for name, index in _messages(version).items() for p in message_prefixes(index)}
+    return {p: name for name, index in messages(version).items() for p in message_prefixes(index)}
 
 
 def _prefixes(version: RegisteredSchema, events: Events) -> Mapping[bytes, Route]:

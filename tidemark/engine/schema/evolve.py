@@ -186,7 +186,7 @@ def evolve_now(lake: Lake, contract: Contract, run_id: str | None) -> Evolution 
                 return None
             try:
                 with named(contract.table):
-                    return evolve(lake, contract, state, read_schemas(lake, contract), run_id=run_id)
+                    return evolve(lake, contract, state, read_schemas(lake, contract, state), run_id=run_id)
             except Overtaken:
                 if turn == LOOKS - 1:
                     raise

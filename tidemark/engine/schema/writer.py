@@ -45,7 +45,7 @@ class NoRows(Exception):
 class Reading:
     """How a contract wants schemas to be read. `message`: the Protobuf message of the values.
 
-    Without it they are `first`, the oldest schema's first message, also where a version has it under another name.
+    Without it they are `first`, also where a version has that under another name.
     `nanos`: its timestamps keep all nine digits. `variants`: what has no single type is a VARIANT.
     """
 
@@ -103,19 +103,28 @@ def _read(version: RegisteredSchema, reading: Reading) -> Writer:
     return Writer(version.id, version.version, schema, found.struct, found.notes)
 
 
-def oldest_message(versions: Iterable[RegisteredSchema]) -> str | None:
-    """The first message of the oldest version that has one. Ids do not tell: a text of another subject keeps its id."""
-    oldest_first = sorted(versions, key=lambda each: each.version)
-    return next((name for name in map(first_message, oldest_first) if name), None)
+def of_message(
+    reading: Reading, versions: Iterable[RegisteredSchema], declared: str | None, made_of: str | None
+) -> Reading:
+    """How Protobuf is read: as the message that the contract names, else the one that the table was made of.
+
+    A new table is made of the first message of the oldest version that has one. Ids do not tell: a text of another
+    subject keeps its id. What no version has is no name of another day, but a wrong one.
+    """
+    oldest_first = [messages(each) for each in sorted(versions, key=lambda each: each.version)]
+    if reading.message or (declared and not any(declared in names for names in oldest_first)):
+        return replace(reading, message=reading.message or declared)
+    oldest = next((name for names in oldest_first for name in names), None)
+    return replace(reading, first=declared or made_of or oldest)
 
 
 @lru_cache(maxsize=KEPT)
-def first_message(version: RegisteredSchema) -> str | None:
-    """The full name of the first message of a Protobuf file; None where it does not compile or has none."""
+def messages(version: RegisteredSchema) -> Mapping[str, tuple[int, ...]]:
+    """Full names and message indexes of a Protobuf file, in its order; none where it does not compile."""
     try:
-        return next(iter(protobuf.places(compile_proto(version.text, version.imports))), None)
+        return protobuf.places(compile_proto(version.text, version.imports))
     except SchemaUnsupported:
-        return None
+        return {}
 
 
 def _message(version: RegisteredSchema, reading: Reading) -> ProtobufMessage:

@@ -1,7 +1,7 @@
 """The writer schemas of a topic, and the columns they ask for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tidemark.domain.columns.coverage import covers
 from tidemark.domain.columns.evolution import first_columns
@@ -20,12 +20,15 @@ from tidemark.domain.formats.json_columns import columns as json_columns
 from tidemark.domain.formats.routes import NO_SKIPS, Events, Skips
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.registry import RegisteredSchema
+from tidemark.engine.access.table_state import TableState
 from tidemark.engine.decode.decoding import Format, Framing
 from tidemark.engine.schema.event_routes import events_of, skips
 from tidemark.engine.schema.subjects import read_listed, subject_of
-from tidemark.engine.schema.writer import NoRows, Reading, Writer, oldest_message, writer_of
+from tidemark.engine.schema.writer import NoRows, Reading, Writer, of_message, writer_of
 
 VARIANT_FORMAT = 3
+MESSAGE = "tidemark.message"
+"""The table property: the Protobuf message that the table was made of, by its full name."""
 FORMATS: Mapping[str, Format] = {"AVRO": "avro", "JSON": "json_schema", "PROTOBUF": "protobuf"}
 """Schema types as registries name them."""
 
@@ -37,7 +40,8 @@ class TopicSchemas:
     `writers` are the schemas that have exact columns, oldest version first; `unsupported` names, by id, why the
     others have none; all are of one `format`. `plain` is set for formats without a registry, `documents` beside it
     for JSON. `bookkeeping` are schemas of Debezium's own records, which are no rows; `skips` the record types of the
-    topic's other tables, or of none. `deleted` are those that the registry has deleted, beside others.
+    topic's other tables, or of none. `deleted` are those that the registry has deleted, beside others. `message` is
+    the Protobuf message of the values.
     """
 
     writers: tuple[Writer, ...] = ()
@@ -49,6 +53,7 @@ class TopicSchemas:
     framing: Framing = "confluent"
     skips: Skips = NO_SKIPS
     deleted: frozenset[int] = frozenset()
+    message: str | None = None
 
     @property
     def ids(self) -> frozenset[int]:
@@ -67,6 +72,10 @@ class TopicSchemas:
         if not self.writers:
             return Struct((CDC,)) if self.bookkeeping and not self.unsupported else None
         return first_columns([w.columns for w in self.writers])
+
+    def properties(self) -> dict[str, str]:
+        """What a new table keeps of them beside its columns."""
+        return {MESSAGE: self.message} if self.message else {}
 
     def notes(self) -> tuple[Note, ...]:
         """What is to be told of how values are read, each once."""
@@ -96,8 +105,10 @@ class TopicSchemas:
         return "; ".join(f"{d.dotted}: {d.kind} (table {d.ends[0]}, schema {d.ends[1]})" for d in differences)
 
 
-def read_schemas(lake: Lake, contract: Contract, seen: frozenset[int] = frozenset()) -> TopicSchemas:
-    """Every writer schema that the registry lists for the table's records now.
+def read_schemas(
+    lake: Lake, contract: Contract, state: TableState | None, seen: frozenset[int] = frozenset()
+) -> TopicSchemas:
+    """Every writer schema that the registry lists for the table's records now; without a `state` for no table.
 
     `seen` are ids that records of the topic were found to carry; of several types in a topic they name the others.
 
@@ -113,8 +124,9 @@ def read_schemas(lake: Lake, contract: Contract, seen: frozenset[int] = frozense
     found = format_of(contract, listed.versions)
     _named_message(contract, found, listed.framing)
     reading = _reading(contract, events, listed.framing)
-    if found == "protobuf" and listed.versions:
-        reading = replace(reading, first=oldest_message(listed.versions))
+    if found == "protobuf":
+        made_of = state.properties.get(MESSAGE) if state else None
+        reading = of_message(reading, listed.versions, contract.value.message, made_of)
     others = skips(lake, contract, listed.versions, seen, events) if events else NO_SKIPS
     writers: dict[int, Writer] = {}
     unsupported: dict[int, str] = {}
@@ -136,6 +148,7 @@ def read_schemas(lake: Lake, contract: Contract, seen: frozenset[int] = frozense
         framing=listed.framing,
         skips=others,
         deleted=frozenset(each.id for each in listed.versions if each.deleted),
+        message=(reading.message or reading.first) if found == "protobuf" else None,
     )
 
 
@@ -182,7 +195,7 @@ def _reading(contract: Contract, events: Events | None, framing: Framing) -> Rea
     """How each schema is read; what only one schema type has is left to it."""
     return Reading(
         envelope=contract.value.envelope,
-        message=contract.event or contract.value.message,
+        message=contract.event,
         framing=framing,
         events=events,
         nanos="timestamp_nanos" in (contract.value.types or {}),

@@ -40,9 +40,12 @@ def prepare(
     columns: Struct,
     run_id: str,
     *,
+    says: Mapping[str, str],
     act: str | None = None,
 ) -> None:
-    """Bring table and first receipt into being; what is there already is left as it is. `act`: as for `publish`.
+    """Bring table and first receipt into being; what is there already is left as it is.
+
+    `says` are properties of the schemas that it is made for; `act` is as for `publish`.
 
     Raises:
         Stopped: `table_incompatible` when a table of this name exists and its columns do not fit, `ledger_missing` when
@@ -51,7 +54,7 @@ def prepare(
     """
     state = lake.state(contract.table)
     if not state.exists:
-        _create(lake, contract, topic, columns)
+        _create(lake, contract, topic, columns, says)
     elif not state.owned:
         check_fit(state, contract, columns)
         _check_unread(lake, state, contract)
@@ -62,7 +65,9 @@ def prepare(
         publish_receipt(lake, state, ledger, act=act)
     if not state.owned:
         kept = {key: text for key, text in state.properties.items() if key in (MEANINGS, TYPE_RULES_PROPERTY)}
-        set_properties(lake, contract.table, {**_own_properties(lake, contract, topic, columns), **kept})
+        set_properties(
+            lake, contract.table, {**_own_properties(lake, contract, topic, columns), **says, **kept}
+        )
 
 
 def require_read(table: str, columns: Struct) -> None:
@@ -119,13 +124,13 @@ def first_ledger(
     )
 
 
-def _create(lake: Lake, contract: Contract, topic: Topic, columns: Struct) -> None:
+def _create(lake: Lake, contract: Contract, topic: Topic, columns: Struct, says: Mapping[str, str]) -> None:
     faults = layout_faults(
         table_columns(columns), contract.partitioning, contract.sort_by, contract.event_time
     )
     if faults:
         raise Stopped("misconfigured", contract.table, "; ".join(faults))
-    create_as_own(lake, contract, topic, columns)
+    create_as_own(lake, contract, topic, columns, says)
 
 
 def create_as_own(

@@ -26,6 +26,7 @@ from tidemark.engine.operate.backfill.pace import Pace
 from tidemark.engine.operate.backfill.plan import Work, require_shadow
 from tidemark.engine.operate.backfill.source import window_rows
 from tidemark.engine.schema.evolve import REMOVED, SETTLED_IDS, apply_changes, value_columns
+from tidemark.engine.schema.writers import MESSAGE
 from tidemark.engine.table.branch import (
     Attempt,
     branch_head,
@@ -83,7 +84,7 @@ def _make_alike(lake: Lake, shadow: Contract, state: TableState, target: TableSt
     columns, properties = value_columns(target), target.properties
     decided = {key: properties.get(key) for key in (REMOVED, SETTLED_IDS)}
     if not state.exists:
-        says = {**decided, **{key: properties.get(key) for key in (MEANINGS, TYPE_RULES_PROPERTY)}}
+        says = {**decided, **{key: properties.get(key) for key in (MEANINGS, TYPE_RULES_PROPERTY, MESSAGE)}}
         create_as_own(lake, shadow, lake.topic(shadow), columns, says)
         return
     growth = plan_schema(shadow.table, value_columns(state), [WriterColumns(0, 1, columns)], _FOLLOWS)
