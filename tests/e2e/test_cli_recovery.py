@@ -55,8 +55,10 @@ def test_a_backfill_that_was_loaded_is_cut_over_by_a_command_of_its_own(lakehous
     span = ("--from", "2020-01-01", "--to", "2040-01-01")
     code, loaded = cli(lakehouse, "backfill", table.name, *span, *SIGNED)
     assert (code, loaded["arguments"]["step"], loaded["arguments"]["rows"]) == (0, "load", 20)
+    assert cli(lakehouse, "status", table.name)[1][0]["backfill_under_way"] is True
     code, done = cli(lakehouse, "backfill", table.name, "--cutover", *SIGNED)
     assert (code, done["arguments"]["step"], done["arguments"]["cutover"]["rows"]) == (0, "cutover", 20)
+    assert "backfill_under_way" not in cli(lakehouse, "status", table.name)[1][0]
     assert table.ids() == list(range(20))
 
 

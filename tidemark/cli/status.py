@@ -45,11 +45,13 @@ def status(tables: Sequence[str], *, as_json: bool) -> None:
     """Exit code 1 when a table is in any state that is not fine."""
     lake = Lake(load_contracts())
     found = statuses(lake, tables)
+    loading = backfilled(lake, [each.table for each in found])
     if as_json:
-        print_json([each.as_json() for each in found])
+        under_way = {"backfill_under_way": True}
+        print_json([{**each.as_json(), **(under_way if each.table in loading else {})} for each in found])
     else:
         _show(found)
-        _show_backfills(lake, [each.table for each in found])
+        _show_backfills(loading)
     if any(each.state not in FINE for each in found):
         raise typer.Exit(FINDING)
 
@@ -117,8 +119,8 @@ def _show(found: Sequence[Status]) -> None:
         out.print(f"without topic ids, a topic made anew is told by its offsets alone: {', '.join(weak)}")
 
 
-def _show_backfills(lake: Lake, tables: Sequence[str]) -> None:
-    for table in backfilled(lake, tables):
+def _show_backfills(tables: Sequence[str]) -> None:
+    for table in tables:
         again = f"tidemark backfill {table}"
         console().print(
             f"{table}: a backfill is under way; {again} goes on with it, --cutover publishes it, --abort drops it"

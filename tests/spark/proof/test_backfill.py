@@ -19,10 +19,12 @@ from tidemark.engine.operate.backfill.act import backfill
 from tidemark.engine.operate.backfill.pace import Pace
 from tidemark.engine.operate.backfill.plan import Asked
 from tidemark.engine.operate.backfill.shadow import drop_shadow
+from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.operate.replay_range import replay_range
 from tidemark.engine.operate.rollback import Target, rollback
 from tidemark.engine.table.operations import Signature
 from tidemark.engine.verify.reconcile import reconcile
+from tidemark.engine.verify.where import where_key
 
 ADA = Signature("ada", "a test", run_id="backfill-1")
 DRY = Signature("ada", "a test", dry_run=True)
@@ -383,16 +385,23 @@ def test_loaded_history_is_told_though_its_table_has_not_met_the_newest_schema_y
 
 
 def test_another_topic_is_read_by_its_own_subject(lakehouse):
-    """Given an old topic whose schema no subject of the table's topic has, when it is loaded, then its records are rows."""
+    """Given an old topic whose schema no subject of the table's topic has, when it is loaded, then its records are rows, told by their own place, and what cannot be read is told to wait for another backfill."""
     old = lakehouse.cluster.topic("archive", schema={**ORDER, "name": "Archived"})
-    old.send(range(5))
+    old.send(range(4))
+    old.send_raw([(b"4", old.encode(order(4)), 0), (b"bad", b"poison", 0)])
     moved = datetime.now(UTC)
     topic = lakehouse.cluster.topic("successor", 1)
     topic.send_at(range(5, 10), moved + timedelta(minutes=1))
-    table = lakehouse.table(topic)
+    table = lakehouse.table(topic, quarantine={"fail": 0.5})
     table.run()
     told = done(table, source=f"topic:{old.name}", since=AGES[0], until=moved, cutover=True)
-    assert (told["cutover"]["rows"], table.ids(), table.causes()) == (5, list(range(10)), {})
+    assert (told["cutover"]["rows"], table.ids()) == (5, list(range(10)))
+    lake, contract = lakehouse.lake, table.contract
+    [row], [waits] = (where_key(lake, contract, key) for key in (b"4", b"bad"))
+    assert (row.topic, row.fate, waits.topic, waits.fate) == (old.name, "published", old.name, "quarantined")
+    assert f"the backfill from {old.name} once more" in waits.facts["next_step"]
+    told = replay_quarantine(lake, contract, Selection(), DRY).arguments
+    assert (told["moved"], told["stays"], told["of_other_epochs"]) == (0, {}, 1)
 
 
 def test_what_an_open_transaction_holds_back_is_loaded_before_anything_is_published(lakehouse):

@@ -2,7 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from tidemark.domain.errors import Refused
 from tidemark.engine.operate.backfill.act import backfill
@@ -99,3 +101,69 @@ def test_rows_that_another_source_has_brought_into_the_same_time_are_told(lakeho
         assert (first.startswith("parquet:"), first.endswith("/export"), rows) == (True, True, 1)
     own = done(table, since=MAY, until=MAY + timedelta(days=2_000))
     assert list(own["rows_of_other_sources"].values()) == [2, 1]
+
+
+def exported(folder, name, ids, **columns):
+    """A Parquet file of orders at the first of May; returns the source that its folder is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    at = pa.array([MAY] * len(ids), pa.timestamp("us", tz="UTC"))
+    whole = {"id": pa.array(ids, pa.int64()), "at": at, **columns}
+    parquet.write_table(pa.table(whole), folder / f"{name}.parquet")
+    return f"parquet:file://{folder}"
+
+
+def test_files_of_several_schemas_are_read_whole_or_refused(lakehouse, tmp_path):
+    """Given files of which one lacks a column, has one that the table lacks or another type, or lies in a folder within, then every value is loaded or nothing is, whatever the names of the files."""
+    table, _ = beside(lakehouse, "differing", "(1, 'ann', '2021-05-01')")
+    span = {"since": MAY, "until": MAY + timedelta(days=1)}
+    exported(tmp_path / "lacks", "a", [1])
+    exported(tmp_path / "lacks", "b", [], amount=pa.array([], pa.float64()))
+    lacks = exported(tmp_path / "lacks", "c", [2], customer=["bob"], amount=[2.5])
+    assert done(table, source=lacks, **span, cutover=True)["windows_equal"] == 1
+    rows = lakehouse.catalog.load_table(table.name).scan(row_filter="id < 10").to_arrow().to_pylist()
+    assert sorted((r["id"], r["customer"], r["amount"]) for r in rows) == [(1, None, None), (2, "bob", 2.5)]
+    for name, columns, why in (
+        ("more", {"extra": [1]}, "extra: missing"),
+        ("typed", {"customer": [7]}, "customer"),
+    ):
+        exported(tmp_path / name, "a", [3], customer=["eve"])
+        source = exported(tmp_path / name, "b", [4], **columns)
+        for signature in (DRY, ADA):
+            with pytest.raises(Refused, match=why):
+                done(table, signature, source=source, **span)
+    within = exported(tmp_path / "within", "a", [5])
+    exported(tmp_path / "within" / "deeper", "b", [6])
+    with pytest.raises(Refused, match=r"would leave out 1, like .*/within/deeper/b\.parquet"):
+        done(table, DRY, source=within, **span)
+    exported(tmp_path / "parts of" / "customer=flo", "a", [8])
+    parts = exported(tmp_path / "parts of" / "customer=eva", "b", [9]).removesuffix("/customer=eva")
+    assert done(table, DRY, source=parts, **span)["rows"] == 2
+
+
+def test_a_source_that_was_corrected_is_loaded_again_by_the_same_command(lakehouse, tmp_path):
+    """Given a published backfill, when its source stays, then the same command does nothing; when rows of it are others, then they take the place of the first ones."""
+    table, sink = beside(lakehouse, "corrected", "(1, 'ann', '2021-05-01')")
+    export = exported(tmp_path / "export", "a", [2], customer=["bob"])
+    day, name = timedelta(days=1), sink.partition(":")[2]
+    spans = {sink: (MAY, MAY + day), export: (MAY, MAY + day * 2)}
+
+    def publish(source):
+        since, until = spans[source]
+        return done(table, source=source, since=since, until=until, cutover=True)
+
+    def customers():
+        rows = lakehouse.catalog.load_table(table.name).scan(row_filter="id < 10").to_arrow().to_pylist()
+        return sorted((row["id"], row["customer"]) for row in rows)
+
+    publish(sink)
+    assert publish(sink)["already_there"] is True
+    lakehouse.spark().sql(f"UPDATE lake.{name} SET customer = 'Ann'")
+    assert "already_there" not in publish(sink)
+    assert customers() == [(1, "Ann")]
+    publish(export)
+    assert publish(export)["already_there"] is True
+    exported(tmp_path / "export", "a", [2, 3], customer=["Bob", "eve"])
+    assert "already_there" not in publish(export)
+    assert customers() == [(1, "Ann"), (2, "Bob"), (3, "eve")]
+    (tmp_path / "export" / "a.parquet").unlink()
+    assert publish(export)["already_there"] is True

@@ -85,7 +85,8 @@ class Backfill(BaseModel):
 
     `start`, `end`: offsets per partition; for rows the numbers of the first window that has any and after the last one,
     of partition 0, counted from `since`.
-    `window_seconds`, `time_column`, `snapshot` (of an Iceberg source), `files` and `rows_without_time`: rows only.
+    `window_seconds`, `time_column`, `snapshot` (of an Iceberg source), `files`, `digest` (of their names, sizes and
+    times) and `rows_without_time`: rows only.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -99,10 +100,16 @@ class Backfill(BaseModel):
     window_seconds: int = 0
     snapshot: int | None = None
     files: int = 0
+    digest: str = ""
     rows_without_time: int = 0
     """Rows of the source that are in no window."""
     judged_by: str = ""
     """Records only: a digest of the rules that sent some to quarantine; empty where an earlier version began."""
+
+    @property
+    def source_state(self) -> str:
+        """Which rows the source had: its snapshot, or the digest of its files; empty for records."""
+        return str(self.snapshot or self.digest)
 
     @property
     def ranges(self) -> dict[int, OffsetRange]:
@@ -128,6 +135,7 @@ class Cutover(BaseModel):
     run_id: str
     batch_id: str
     contract: str = ""
+    source_state: str = ""
     rows: int
 
 

@@ -23,7 +23,7 @@ from tidemark.domain.suggest import nearest
 from tidemark.engine.access.conditions import within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import load
+from tidemark.engine.access.table_state import TableState, load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.stage import stage
 from tidemark.engine.look.quarantined import causes
@@ -84,10 +84,12 @@ class _Tally:
     """What became of the selected records; `stays` by today's cause.
 
     `aged`: of the moved ones those that retention deletes next; None where it has deleted nothing yet.
+    `elsewhere`: waiting records of other epochs, which no replay takes.
     """
 
     moved: int = 0
     aged: int | None = None
+    elsewhere: int = 0
     skipped: int = 0
     stays: dict[str, int] = field(default_factory=dict)
     causes_changed: int = 0
@@ -109,6 +111,7 @@ class _Tally:
             "causes_changed": self.causes_changed,
             "commits": len(self.snapshots),
             **({} if self.aged is None else {"beyond_retention": self.aged}),
+            **({"of_other_epochs": self.elsewhere} if self.elsewhere else {}),
         }
 
 
@@ -129,7 +132,9 @@ def replay_quarantine(
         if state.ledger is not None:
             _check_selection(lake, contract, selection, state.ledger)
         before = state.head
-        total = _Tally(aged=0 if expired_before(state.properties) else None)
+        total = _Tally(
+            aged=0 if expired_before(state.properties) else None, elsewhere=_elsewhere(lake, contract, state)
+        )
 
         def log_it() -> Operation:
             says = {"what": "quarantine", **selection.as_json(), **total.as_json()}
@@ -217,6 +222,15 @@ def _waiting(lake: Lake, on: ReplayBase) -> DataFrame | None:
         f"VERSION AS OF {quarantine.metadata.current_snapshot_id} "
         f"WHERE epoch = {on.ledger.epoch} AND resolved_at IS NULL AND ({below})"
     )
+
+
+def _elsewhere(lake: Lake, contract: Contract, state: TableState) -> int:
+    """How many records of other epochs wait, those of a backfill from elsewhere among them."""
+    quarantine = load(lake.catalog, contract.quarantine_table)
+    if state.ledger is None or quarantine is None or quarantine.metadata.current_snapshot_id is None:
+        return 0
+    waiting = f"epoch <> {state.ledger.epoch} AND resolved_at IS NULL"
+    return lake.spark().table(lake.identifier(contract.quarantine_table)).where(waiting).count()
 
 
 def _publish(

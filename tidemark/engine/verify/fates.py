@@ -123,7 +123,7 @@ def published(
     return replace(
         answer,
         fate="published",
-        topic=row["topic"] if own else answer.topic,
+        topic=row["topic"],
         why=_together(twice or _of_another(table, row), changed if since else ""),
         facts=facts,
     )
@@ -207,6 +207,11 @@ def _remedy(lake: Lake, table: TableAndTopic, row: dict[str, Any]) -> str:
     name = table.contract.quarantine_table
     if table.ledger is not None and row["epoch"] == table.ledger.epoch:
         return f"tidemark replay {table.contract.table} --quarantine --cause {row['cause']} --reason …"
+    if row["epoch"] < 0:
+        return (
+            f"no replay takes it, for it is no record of the table's own topic: the backfill from {row['topic']} once "
+            "more brings it in as soon as it fits"
+        )
     return (
         "no replay takes it, for its epoch is over: send it again if it is wanted, then "
         f"UPDATE {lake.identifier(name)} SET resolved_by = '…', resolved_at = current_timestamp() WHERE epoch = "

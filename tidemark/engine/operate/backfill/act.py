@@ -46,7 +46,7 @@ from tidemark.engine.operate.backfill.shadow import (
     under_way,
     windows,
 )
-from tidemark.engine.operate.backfill.source import all_rows, in_range
+from tidemark.engine.operate.backfill.source import all_rows, in_range, state_now
 from tidemark.engine.schema.evolve import value_columns
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.lease import existing
@@ -151,7 +151,10 @@ def _abort(
 def _done(
     lake: Lake, contract: Contract, target: TableState, source: Source, asked: Asked
 ) -> dict[str, Any] | None:
-    """The cutover that this very command has published before, by this very contract, unless it was rolled back."""
+    """The cutover that this very command has published before, by this very contract, unless it was rolled back.
+
+    Where the source's rows are others since, the command is another one.
+    """
     text = target.properties.get(CUTOVER)
     if not (asked.cutover and text):
         return None
@@ -164,6 +167,8 @@ def _done(
         and asked.until in {None, cutover.until}
     )
     if not same or published(lake, contract, cutover.batch_id) is None:
+        return None
+    if narrowed and cutover.source_state and state_now(lake, source) not in {"", cutover.source_state}:
         return None
     return {"source": cutover.source, "cutover": cutover.model_dump(mode="json")}
 

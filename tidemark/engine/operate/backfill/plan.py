@@ -95,6 +95,7 @@ class Work:
             run_id=signature.run_id,
             batch_id=batch,
             contract=self.contract.digest,
+            source_state=self.plan.source_state,
             rows=rows,
         )
 
@@ -290,6 +291,7 @@ def _of_rows(lake: Lake, contract: Contract, target: TableState, source: Source,
         window_seconds=asked.window_seconds or DAY,
         snapshot=opened.snapshot,
         files=opened.files,
+        digest=opened.digest,
     )
     found = in_range(opened, plan)
     if not found.rows:

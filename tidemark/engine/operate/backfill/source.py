@@ -1,6 +1,5 @@
 """Where a backfill reads rows that are rows already: an Iceberg table at one snapshot, or Parquet files."""
 
-import re
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
@@ -28,6 +27,7 @@ from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_shape import head_readable
 from tidemark.engine.access.table_state import TableState, load
+from tidemark.engine.operate.backfill.files import open_files
 from tidemark.engine.operate.backfill.shadow import fit, misfit
 from tidemark.engine.schema.evolve import value_columns
 
@@ -38,10 +38,6 @@ _NAMES = {
     "timestamp": "timestamptz",
     "timestamp_ntz": "timestamp",
 }
-_UNREADABLE = re.compile(
-    r"\[(?:PARQUET_TYPE_|FAILED_READ_FILE)[A-Z_.]*\] (.+?)(?: SQLSTATE.*)?$", re.MULTILINE
-)
-"""Errors of Spark about types and files that it cannot read, and what it says of them in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +48,15 @@ class Opened:
     columns: Struct
     snapshot: int | None = None
     files: int = 0
+    digest: str = ""
+    """Of names, sizes and times of the files."""
 
 
 def open_source(lake: Lake, source: Source, snapshot: int | None = None) -> Opened:
     """The source's rows, of an Iceberg table at `snapshot` or its newest.
 
     Raises:
-        Refused: there is no such table, or it is empty; no such files.
+        Refused: there is no such table, or it is empty; as `open_files`.
     """
     spark = lake.spark()
     if source.kind == "table":
@@ -87,22 +85,19 @@ def open_source(lake: Lake, source: Source, snapshot: int | None = None) -> Open
             )
         rows = spark.sql(f"SELECT * FROM {lake.identifier(source.name)} VERSION AS OF {head}")
         return Opened(rows, _columns(rows.schema), head)
+    files = open_files(spark, source.name)
+    return Opened(files.rows, _columns(files.rows.schema), files=files.count, digest=files.digest)
+
+
+def state_now(lake: Lake, source: Source) -> str:
+    """What the source's rows are as of now, like `Backfill.source_state`; empty for records, and where it has gone."""
+    if source.records:
+        return ""
     try:
-        rows = spark.read.parquet(source.name)
-        files = len(rows.inputFiles())
-    except Exception as error:
-        if "PATH_NOT_FOUND" in str(error) or "UNABLE_TO_INFER_SCHEMA" in str(error):
-            raise Refused(
-                f"Spark finds no Parquet files at {source.name}",
-                next_step="mend --source parquet:PATH, as the Spark server sees it",
-            ) from error
-        if found := _UNREADABLE.search(str(error)):
-            raise Refused(
-                f"Spark cannot read the Parquet files at {source.name}: {found[1]}",
-                next_step="write these files anew with other types, for example microseconds for nanoseconds",
-            ) from error
-        raise
-    return Opened(rows, _columns(rows.schema), files=files)
+        opened = open_source(lake, source)
+    except Refused:
+        return ""
+    return str(opened.snapshot or opened.digest)
 
 
 def check_columns(opened: Opened, target: TableState) -> None:
