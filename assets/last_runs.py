@@ -20,6 +20,13 @@ LOOK_BACK = 100
 OTHERS = 1000
 """Results of others that are passed at most on the way to one of ours: people report few, a team's own asset many."""
 _DONE = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE]
+DIED = (
+    "The process of this run died before its work was done: it was killed, ran out of memory, or the machine stopped. "
+    "Not lost: what it had published stays; what it had not is done again, for a table itself says how far it is. "
+    "Next: nothing; the next run goes on from there. If runs die often, look at the memory of this machine."
+)
+_OUTSIDE = "This run has been marked as failed from outside the execution context."
+"""All that Dagster says of a run whose process its code server has seen die."""
 
 
 def hints_of(
@@ -70,7 +77,7 @@ def _ends(
     if run.is_success or not tables:
         return [(table, None, "") for table in tables]
     stopped = stopped_of(run.tags)
-    crashed: State | None = "failed" if not stopped and not _interrupted(instance, run.run_id) else None
+    crashed: State | None = "failed" if not stopped and not _ended_by_others(instance, run.run_id) else None
     failures = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
     events = [each.event_log_entry.dagster_event for each in failures]
     said = {table: error["message"] for event in events for table, error in errors_of(event).items()}
@@ -102,9 +109,10 @@ def why_run(instance: dg.DagsterInstance, run_id: str) -> str:
     return error or says or "the run failed before any step did"
 
 
-def _interrupted(instance: dg.DagsterInstance, run_id: str) -> bool:
-    """Whether the run was asked to end, as when Dagster itself is stopped: no fault of its tables."""
-    return "DagsterExecutionInterruptedError" in _failure(instance, run_id)[1]
+def _ended_by_others(instance: dg.DagsterInstance, run_id: str) -> bool:
+    """Whether the run was asked to end, as when Dagster itself is stopped, or was killed: no fault of its tables."""
+    says, error = _failure(instance, run_id)
+    return says == DIED or "DagsterExecutionInterruptedError" in error
 
 
 def _failure(instance: dg.DagsterInstance, run_id: str) -> tuple[str, str]:
@@ -112,7 +120,8 @@ def _failure(instance: dg.DagsterInstance, run_id: str) -> tuple[str, str]:
     found = instance.get_records_for_run(run_id, of_type=DagsterEventType.RUN_FAILURE, limit=1).records
     event = found[0].event_log_entry.dagster_event if found else None
     error = getattr(event.event_specific_data, "error", None) if event else None
-    return (event.message or "") if event else "", error.message.strip() if error else ""
+    says = (event.message or "") if event else ""
+    return DIED if says == _OUTSIDE else says, error.message.strip() if error else ""
 
 
 def knowing(lake: Lake, instance: dg.DagsterInstance) -> Lake:

@@ -19,7 +19,7 @@ from jobs.operations import OF_VERB
 from sensors.cursor import Moment
 from tidemark.domain.alerts import Alert, message, stopped
 from tidemark.domain.config.units import counted
-from tidemark.domain.states import OUTAGES
+from tidemark.domain.states import OUTAGES, STATES
 
 AT_ONCE = 50
 AGAIN = 24 * 3600.0
@@ -195,8 +195,10 @@ def _digest(kind: str | None, says: str) -> str:
 def _of_check(found: dg.AssetCheckEvaluation) -> Alert:
     path = found.asset_key.path
     subject = table_of(found.asset_key, drop=int(path[0] == "schema" and len(path) > 1))
-    next_step = found.metadata.get("next")
-    figures = ", ".join(f"{name} {value.value}" for name, value in sorted(found.metadata.items())[:6])
+    said = {name: str(each.value) for name, each in sorted(found.metadata.items())}
     word = "warns" if found.severity is dg.AssetCheckSeverity.WARN else "failed"
-    what = f"check {found.check_name} {word}: {found.description or figures}"
-    return Alert(subject, what, next_step=str(next_step.value) if next_step else "")
+    error, _, remedy = said.get("error", "").partition("\nNext: ")  # of a check that could not look
+    figures = ", ".join(f"{name} {value}" for name, value in list(said.items())[:6])
+    what = f"check {found.check_name} {word}: {found.description or error or figures}"
+    state = next((each for each in STATES if error and each == said.get("state")), None)
+    return Alert(subject, what, state, said.get("next") or remedy)

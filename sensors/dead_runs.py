@@ -12,6 +12,7 @@ import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.storage.tags import GRPC_INFO_TAG
 
+from assets.last_runs import DIED
 from assets.names import is_ours
 from tidemark.engine.alive import dead, forget, is_dead, is_held
 from tidemark.services.ports import LOOPBACK
@@ -20,11 +21,6 @@ BEGUN = (DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.C
 MADE = (DagsterRunStatus.NOT_STARTED, *BEGUN)
 UNBEGUN = timedelta(minutes=3)
 """How long a run may be no more than a row: whoever made it queues or begins it within seconds, or is gone."""
-DIED = (
-    "The process of this run died before its work was done: it was killed, ran out of memory, or the machine stopped. "
-    "Not lost: what it had published stays; what it had not is done again, for a table itself says how far it is. "
-    "Next: nothing; the next run goes on from there. If runs die often, look at the memory of this machine."
-)
 
 
 def bury(instance: dg.DagsterInstance, home: Path, *, orphans: bool = False) -> None:
@@ -71,9 +67,8 @@ def _explain(instance: dg.DagsterInstance, home: Path, run_id: str) -> None:
     run = instance.get_run_by_id(run_id)
     if run is not None and run.status in MADE:
         return
-    if run is not None and run.status == DagsterRunStatus.FAILURE:
+    if forget(home, run_id) and run is not None and run.status == DagsterRunStatus.FAILURE:
         instance.report_engine_event(DIED, run)
-    forget(home, run_id)
 
 
 @contextmanager

@@ -12,9 +12,9 @@ import assets.lane_run
 import assets.maintenance_run
 import resources.lake as configuration_module
 import sensors.alerts_tick
+from assets.last_runs import DIED
 from assets.names import REVIEW, schema_key, table_key
 from orchestration.definitions import build_defs
-from sensors.dead_runs import DIED
 from tidemark.domain.alerts import WEBHOOK
 
 STOPPED = {"state": "topic_missing", "message": "there is no topic clicks", "next_step": "create the topic"}

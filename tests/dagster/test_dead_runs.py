@@ -17,10 +17,11 @@ from dagster._core.remote_origin import (
 )
 from dagster._core.storage.tags import GRPC_INFO_TAG
 
+from assets.last_runs import DIED, last_runs, why_run
 from assets.names import LOCATION, pool_of
 from resources.lake import LakeResource
 from sensors import dead_runs
-from sensors.dead_runs import DIED, bury, canceled
+from sensors.dead_runs import bury, canceled
 from sensors.runs import under_way
 from tidemark.engine.alive import FOLDER, alive, is_held
 
@@ -59,6 +60,19 @@ def test_a_run_that_died_is_explained_once_whoever_noticed_first(defs, instance,
     assert instance.get_run_by_id(run.run_id).status == DagsterRunStatus.FAILURE
     assert [each for each in log_of(instance, run) if DIED in each] == [DIED]
     assert list((tmp_path / FOLDER).iterdir()) == []
+
+
+def test_tables_of_a_run_that_was_killed_are_at_no_fault(defs, instance):
+    """Given a run that Dagster has seen die, then no table is said to have stopped, and the alert says what a death means."""
+    key = frozenset({AssetKey(["shop", "orders"])})
+    job = defs.resolve_job_def("ingest").get_subset(asset_selection=key)
+    killed = instance.create_run_for_job(job, asset_selection=key, status=DagsterRunStatus.STARTED)
+    instance.report_run_failed(killed)
+    assert last_runs(instance, ["shop.orders"])["shop.orders"].stopped is None
+    assert why_run(instance, killed.run_id) == DIED
+    broken = instance.create_run_for_job(job, asset_selection=key, status=DagsterRunStatus.STARTED)
+    instance.report_run_failed(broken, "the pool has no room")
+    assert last_runs(instance, ["shop.orders"])["shop.orders"].stopped == "failed"
 
 
 def test_every_run_holds_its_lock_as_long_as_it_works_with_the_lake(defs, resource, instance, where):

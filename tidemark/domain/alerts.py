@@ -35,7 +35,7 @@ class Alert:
         state = f" `{self.state}`" if self.state else ""
         run = f" (run {self.run_id[:8]})" if self.run_id else ""
         kept = f"\n> safe: {safe}" if safe else ""
-        following = f"\n> next: `{following}`" if following else ""
+        following = f"\n> next: {following}" if following else ""
         return f"*{escape(self.subject, quote=False)}*{state}{run}: {what}{kept}{following}"
 
 
@@ -54,12 +54,31 @@ def stopped(table: str, error: Mapping[str, Any], run_id: str) -> Alert:
     )
 
 
+def _together(alerts: Sequence[Alert]) -> list[list[Alert]]:
+    """What is told at once: a service that is down is one thing, however many tables stand still for it."""
+    found: dict[Any, list[Alert]] = {}
+    for number, each in enumerate(alerts):
+        of_service = each.state is not None and each.state.endswith("_down")
+        found.setdefault((each.state, each.next_step) if of_service else number, []).append(each)
+    return list(found.values())
+
+
+def _line(alerts: Sequence[Alert]) -> str:
+    first = alerts[0]
+    others = list(dict.fromkeys(each.subject for each in alerts if each.subject != first.subject))
+    if not others:
+        return first.line()
+    more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+    return f"{first.line()}\n> likewise: {escape(', '.join(others[:_NAMED]), quote=False)}{more}"
+
+
 def message(alerts: Sequence[Alert]) -> dict[str, Any]:
     """The body of one POST, as Slack's incoming webhooks take it; Mattermost and Rocket.Chat read `text`."""
     alerts = [replace(each, what=each.what[:_SAID]) for each in alerts]
-    lines = [each.line() for each in alerts[:_NAMED]]
-    if len(alerts) > _NAMED:
-        lines.append(f"… and {len(alerts) - _NAMED} more: tidemark status")
+    told = _together(alerts)
+    lines = [_line(each) for each in told[:_NAMED]]
+    if len(told) > _NAMED:
+        lines.append(f"… and {sum(map(len, told[_NAMED:]))} more: tidemark status")
     head = f"Tidemark: {counted(len(alerts), 'alert')}"
     blocks = [{"type": "section", "text": {"type": "mrkdwn", "text": line[:_BLOCK]}} for line in lines]
     return {

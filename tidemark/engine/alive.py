@@ -75,6 +75,10 @@ def _state(home: Path, run_id: str) -> Literal["held", "dead", "unknown"]:
         return "unknown"
 
 
-def forget(home: Path, run_id: str) -> None:
-    """Remove what a dead run left."""
-    (home / FOLDER / run_id).unlink(missing_ok=True)
+def forget(home: Path, run_id: str) -> bool:
+    """Remove what a dead run left; False when somebody else has just done so."""
+    try:
+        (home / FOLDER / run_id).unlink()
+    except FileNotFoundError:
+        return False
+    return True

@@ -19,7 +19,7 @@ def test_a_stopped_table_is_told_with_its_state_and_next_step():
     assert message([stopped("shop.orders", error, "0123456789")])["text"].splitlines()[1:] == [
         "*shop.orders* `schema_review` (run 01234567): a column changed",
         "> safe: it waits in Kafka",
-        "> next: `tidemark plan shop.orders`",
+        "> next: tidemark plan shop.orders",
     ]
 
 
@@ -36,8 +36,30 @@ def test_a_storm_is_one_message_of_bounded_length():
     assert len(body["text"]) < 16_000, "what Mattermost takes"
     assert all(len(each["what"]) <= 2000 for each in body["alerts"])
     few = message([Alert("t", "x" * 50_000, next_step="look"), *(Alert(f"t{n}", "short") for n in range(29))])
-    assert "> next: `look`" in few["text"]
+    assert "> next: look" in few["text"]
     assert "10 more" in few["text"]
+
+
+def test_a_service_that_is_down_is_told_once_however_many_tables_stand_still_for_it():
+    """Given three tables and the check of a fourth that Spark keeps waiting, and one that Kafka does, then two lines tell of them and the JSON of each."""
+    down = [Alert(f"t{n}", f"t{n}: no answer", "spark_down", "wait") for n in range(3)]
+    other = Alert("k", "no answer", "kafka_down", "wait")
+    body = message(
+        [
+            *down,
+            other,
+            Alert("t3", "check failed", "spark_down", "wait"),
+            Alert("t1", "again", "spark_down", "wait"),
+        ]
+    )
+    assert body["text"].splitlines()[1:] == [
+        "*t0* `spark_down`: t0: no answer",
+        "> next: wait",
+        "> likewise: t1, t2, t3",
+        "*k* `kafka_down`: no answer",
+        "> next: wait",
+    ]
+    assert len(body["alerts"]) == 6
 
 
 def test_text_of_others_neither_pings_nor_links_and_is_whole():
@@ -46,7 +68,7 @@ def test_text_of_others_neither_pings_nor_links_and_is_whole():
     body = message([stopped("t", {"message": said, "next_step": "x < y"}, "r")])
     shown = [body["text"], body["blocks"][1]["text"]["text"]]
     assert all("a &lt;&gt; b &amp; &lt;!channel&gt; &lt;https://evil|click&gt;" in text for text in shown)
-    assert all("> next: `x &lt; y`" in text for text in shown)
+    assert all("> next: x &lt; y" in text for text in shown)
     assert body["alerts"][0]["what"] == said
 
 
