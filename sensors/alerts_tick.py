@@ -178,9 +178,10 @@ def _red_checks(context: dg.SensorEvaluationContext, cursor: Cursor) -> Iterator
 
 
 def _mark(found: dg.AssetCheckEvaluation) -> str:
-    """What makes a red check news: another plan, another severity, other words; not other figures."""
+    """What makes a red check news: another plan, another severity, other words; not other figures, nor their order."""
     plan = found.metadata.get("plan")
-    return _digest(found.severity.value, str(plan.value) if plan else _figureless(found.description or ""))
+    words = sorted(word.strip(",;:") for word in _figureless(found.description or "").split())
+    return _digest(found.severity.value, str(plan.value) if plan else " ".join(words))
 
 
 def _figureless(text: str) -> str:

@@ -3,9 +3,10 @@
 import time
 from uuid import UUID
 
+import dagster as dg
 import pytest
 
-from sensors.alerts_tick import _figureless
+from sensors.alerts_tick import _figureless, _mark
 from tidemark.domain.alerts import Alert, message, stopped
 
 
@@ -89,6 +90,25 @@ def test_text_of_others_neither_pings_nor_links_and_is_whole():
 )
 def test_other_figures_and_ids_are_no_news_but_other_names_are(says, again, news):
     assert (_figureless(says) != _figureless(again)) is news
+
+
+def test_causes_in_another_order_are_no_news_and_another_cause_is():
+    """Given a check that names causes, the most frequent first, when their figures change, then it is told once."""
+    causes = ("undecodable 3, null_key 1", "null_key 12, undecodable 1", "null_key 2, no_magic_byte 1")
+    first, second, third = (
+        _mark(
+            dg.AssetCheckEvaluation(
+                asset_key=dg.AssetKey("t"),
+                check_name="quarantine_rate",
+                passed=False,
+                metadata={},
+                severity=dg.AssetCheckSeverity.WARN,
+                description=f"4 of 90 records could not enter: {each}; their bytes are kept",
+            )
+        )
+        for each in causes
+    )
+    assert first == second != third
 
 
 @pytest.mark.parametrize(

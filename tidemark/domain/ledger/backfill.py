@@ -125,7 +125,7 @@ class Backfill(BaseModel):
 class Cutover(BaseModel):
     """The published end of a backfill: from `until` on the table has what Kafka brings, before it what was loaded."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")
     at: datetime
     source: str
     since: datetime
