@@ -138,6 +138,12 @@ def test_files_of_several_schemas_are_read_whole_or_refused(lakehouse, tmp_path)
     exported(tmp_path / "parts of" / "customer=flo", "a", [8])
     parts = exported(tmp_path / "parts of" / "customer=eva", "b", [9]).removesuffix("/customer=eva")
     assert done(table, DRY, source=parts, **span)["rows"] == 2
+    assert done(table, source=exported(tmp_path / "cut", "a", [10]), **span)["step"] == "load"
+    (tmp_path / "cut" / "a.parquet").write_bytes(b"PAR1 is not enough of it")
+    with pytest.raises(Refused, match="Spark cannot read the Parquet files") as refused:
+        done(table, cutover=True)
+    assert "--abort" in refused.value.next_step
+    assert done(table, abort=True)["rows_dropped"] == 1
 
 
 def test_a_source_that_was_corrected_is_loaded_again_by_the_same_command(lakehouse, tmp_path):

@@ -5,6 +5,7 @@ table's own receipts whether it was published: a process may die on any line.
 """
 
 import json
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,6 +22,7 @@ from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
 from tidemark.engine.operate.backfill.compare import Compared, compare_windows
 from tidemark.engine.operate.backfill.cutover import attempt_cutover, cutover_id, published
+from tidemark.engine.operate.backfill.files import readable
 from tidemark.engine.operate.backfill.hold import hold, let_go
 from tidemark.engine.operate.backfill.load import begin, load_records, load_rows
 from tidemark.engine.operate.backfill.pace import Pace
@@ -88,7 +90,8 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
         elif found is None and (done := _done(lake, contract, target, source, asked)) is not None:
             told, after = {**done, "step": "cutover", "already_there": True}, target.head
         else:
-            told, after = _go_on(lake, contract, target, source, found, asked, signature)
+            with _readable(source_of(contract, found[1]) if found else source):
+                told, after = _go_on(lake, contract, target, source, found, asked, signature)
         operation = log_operation(
             lake,
             signature,
@@ -101,6 +104,10 @@ def backfill(lake: Lake, contract: Contract, asked: Asked, signature: Signature)
         if not signature.dry_run:
             _forget_abort(lake, contract, target)
         return operation
+
+
+def _readable(source: Source) -> AbstractContextManager[None]:
+    return readable(source.name) if source.kind == "parquet" else nullcontext()
 
 
 def _logged_late(

@@ -53,8 +53,8 @@ def _place(url: str) -> str:
 
 
 @contextmanager
-def readable(path: str, *, begun: str = "") -> Iterator[None]:
-    """Say what Spark cannot read of the files; `begun`: the table that a load has begun for.
+def readable(path: str) -> Iterator[None]:
+    """Say what Spark cannot read of the files at a path, whatever is read of them.
 
     Raises:
         Refused: it finds none, or cannot read them.
@@ -68,10 +68,9 @@ def readable(path: str, *, begun: str = "") -> Iterator[None]:
                 next_step="mend --source parquet:PATH, as the Spark server sees it",
             ) from error
         if found := _UNREADABLE.search(str(error)):
-            abort = f"tidemark backfill {begun} --abort drops what was loaded of them; then " if begun else ""
             raise Refused(
                 f"Spark cannot read the Parquet files at {path}: {' '.join(found[1].split())}",
-                next_step=f"{abort}write these files anew with types that Spark reads and that are the same in all of "
-                "them, for example microseconds for nanoseconds",
+                next_step="write these files anew with types that Spark reads and that are the same in all of them, "
+                "like microseconds for nanoseconds; what is loaded already is first dropped by --abort",
             ) from error
         raise

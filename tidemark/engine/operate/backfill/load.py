@@ -22,7 +22,6 @@ from tidemark.engine.access.snapshots import summary_of
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.microbatch import microbatch
-from tidemark.engine.operate.backfill.files import readable
 from tidemark.engine.operate.backfill.pace import Pace
 from tidemark.engine.operate.backfill.plan import Work, require_shadow
 from tidemark.engine.operate.backfill.source import window_rows
@@ -141,13 +140,12 @@ def load_rows(lake: Lake, work: Work, shadow: Contract, run_id: str, pace: Pace)
     """Copy the windows that are missing; returns how many rows this call has loaded.
 
     Raises:
-        Refused: the shadow was dropped meanwhile, or a file cannot be read.
+        Refused: the shadow was dropped meanwhile.
     """
     done, began = 0, time.monotonic()
     while True:
         try:
-            with readable(work.source.name, begun=work.contract.table):
-                rows = until_not_overtaken(shadow, lambda: _next_window(lake, work, shadow, run_id))
+            rows = until_not_overtaken(shadow, lambda: _next_window(lake, work, shadow, run_id))
         except Stopped:
             require_shadow(work, lake.state(shadow.table, ledger=False))
             raise
