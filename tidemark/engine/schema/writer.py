@@ -45,7 +45,8 @@ class NoRows(Exception):
 class Reading:
     """How a contract wants schemas to be read. `message`: the Protobuf message of the values.
 
-    Without it they are `first`, also where a version has that under another name.
+    Without it they are `first`, also where a version has that under another name; with both its package alone may be
+    another one.
     `nanos`: its timestamps keep all nine digits. `variants`: what has no single type is a VARIANT.
     """
 
@@ -112,10 +113,12 @@ def of_message(
     subject keeps its id. What no version has is no name of another day, but a wrong one.
     """
     oldest_first = [messages(each) for each in sorted(versions, key=lambda each: each.version)]
-    if reading.message or (declared and not any(declared in names for names in oldest_first)):
-        return replace(reading, message=reading.message or declared)
-    oldest = next((name for names in oldest_first for name in names), None)
-    return replace(reading, first=declared or made_of or oldest)
+    if reading.message:  # an event is told by its name
+        return reading
+    if declared:
+        known = any(declared in names for names in oldest_first)
+        return replace(reading, message=declared, first=declared if known else None)
+    return replace(reading, first=made_of or next((name for names in oldest_first for name in names), None))
 
 
 @lru_cache(maxsize=KEPT)
@@ -129,23 +132,26 @@ def messages(version: RegisteredSchema) -> Mapping[str, tuple[int, ...]]:
 
 def _message(version: RegisteredSchema, reading: Reading) -> ProtobufMessage:
     compiled = compile_proto(version.text, version.imports)
-    name = reading.message or _still(reading.first, protobuf.places(compiled))
+    name = _still(reading, protobuf.places(compiled)) if reading.first else reading.message
     message = protobuf.read(compiled, name, nanos=reading.nanos, variants=reading.variants)
     return replace(message, index=()) if reading.framing == "bare" else message
 
 
-def _still(first: str | None, places: Mapping[str, tuple[int, ...]]) -> str | None:
+def _still(reading: Reading, places: Mapping[str, tuple[int, ...]]) -> str | None:
     """The table's message in a version: of the same name, else of the same short name, else the only one of the file.
 
     Raises SchemaUnsupported where none of them is to be had: columns of another message are no columns of the table.
     """
-    if first is None or first in places or not places:
+    first = reading.first or ""
+    if first in places or not places:
         return first
     alike = [name for name in places if name.rpartition(".")[2] == first.rpartition(".")[2]]
     outermost = [name for name, index in places.items() if len(index) == 1]
-    for found in ([name for name in alike if name in outermost], alike, outermost):
+    for found in ([name for name in alike if name in outermost], alike, [] if reading.message else outermost):
         if len(found) == 1:
             return found[0]
+    if reading.message:
+        return reading.message
     raise SchemaUnsupported(
         "",
         f"the schema has no message {first}, which the table is made of, and which other one it is nobody says: "
