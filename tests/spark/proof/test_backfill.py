@@ -399,7 +399,7 @@ def test_another_topic_is_read_by_its_own_subject(lakehouse):
     lake, contract = lakehouse.lake, table.contract
     [row], [waits] = (where_key(lake, contract, key) for key in (b"4", b"bad"))
     assert (row.topic, row.fate, waits.topic, waits.fate) == (old.name, "published", old.name, "quarantined")
-    assert f"the backfill from {old.name} once more" in waits.facts["next_step"]
+    assert f"the backfill from {old.name} anew" in waits.facts["next_step"]
     told = replay_quarantine(lake, contract, Selection(), DRY).arguments
     assert (told["moved"], told["stays"], told["of_other_epochs"]) == (0, {}, 1)
 

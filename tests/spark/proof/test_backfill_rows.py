@@ -133,12 +133,25 @@ def test_files_of_several_schemas_are_read_whole_or_refused(lakehouse, tmp_path)
                 done(table, signature, source=source, **span)
     within = exported(tmp_path / "within", "a", [5])
     exported(tmp_path / "within" / "deeper", "b", [6])
-    with pytest.raises(Refused, match=r"would leave out 1, like .*/within/deeper/b\.parquet"):
-        done(table, DRY, source=within, **span)
+    exported(tmp_path / "beside" / "customer=flo", "a", [5])
+    beside_it = exported(tmp_path / "beside", "b", [6])
+    for source, left in ((within, "within/deeper/b"), (beside_it, "beside/b")):
+        with pytest.raises(Refused, match=rf"would leave out 1, like file:/.*/{left}\.parquet"):
+            done(table, DRY, source=source, **span)
+    exported(tmp_path / "folders" / "y1", "a", [5])
+    with pytest.raises(Refused, match="would leave out 1"):
+        done(table, DRY, source=f"parquet:file://{tmp_path}/folders", **span)
+    with pytest.raises(Refused, match="finds no Parquet files"):
+        done(table, DRY, source=f"parquet:file://{tmp_path}/nowhere", **span)
+    void = exported(tmp_path / "void", "a", [7], customer=pa.nulls(1))
+    assert done(table, DRY, source=void, **span)["rows"] == 1
     exported(tmp_path / "parts of" / "customer=flo", "a", [8])
     parts = exported(tmp_path / "parts of" / "customer=eva", "b", [9]).removesuffix("/customer=eva")
     assert done(table, DRY, source=parts, **span)["rows"] == 2
     assert done(table, source=exported(tmp_path / "cut", "a", [10]), **span)["step"] == "load"
+    exported(tmp_path / "cut", "a", [10, 11])
+    with pytest.raises(Refused, match="other files than when the load began"):
+        done(table, cutover=True)
     (tmp_path / "cut" / "a.parquet").write_bytes(b"PAR1 is not enough of it")
     with pytest.raises(Refused, match="Spark cannot read the Parquet files") as refused:
         done(table, cutover=True)
@@ -171,5 +184,9 @@ def test_a_source_that_was_corrected_is_loaded_again_by_the_same_command(lakehou
     exported(tmp_path / "export", "a", [2, 3], customer=["Bob", "eve"])
     assert "already_there" not in publish(export)
     assert customers() == [(1, "Ann"), (2, "Bob"), (3, "eve")]
-    (tmp_path / "export" / "a.parquet").unlink()
+    exported(tmp_path / "export", "b", [4], customer=[4])
+    with pytest.raises(Refused, match="cannot read"):
+        publish(export)
+    for file in (tmp_path / "export").iterdir():
+        file.unlink()
     assert publish(export)["already_there"] is True

@@ -141,6 +141,8 @@ def test_the_message_is_the_contracts_then_the_tables_then_the_oldest_ones():
     declared = of_message(Reading(), left, "shop.Order", "shop.Head")
     renamed = RegisteredSchema(3, 3, "PROTOBUF", f'syntax = "proto3"; package shop.v2; {head} {order}')
     assert str(writer_of(renamed, declared).columns) == "struct<id: int>"
+    gone = of_message(Reading(), left, "old.Order", "old.Order")
+    assert str(writer_of(left[0], gone).columns) == "struct<id: int>"
     wrong = of_message(Reading(), left, "shop.Ordr", None)
     with pytest.raises(SchemaUnsupported, match=r"no message shop\.Ordr"):
         writer_of(left[0], wrong)

@@ -136,6 +136,7 @@ class Cutover(BaseModel):
     batch_id: str
     contract: str = ""
     source_state: str = ""
+    time_column: str = ""
     rows: int
 
 

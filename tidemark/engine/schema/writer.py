@@ -116,7 +116,7 @@ def of_message(
     if reading.message:  # an event is told by its name
         return reading
     if declared:
-        known = any(declared in names for names in oldest_first)
+        known = declared == made_of or any(declared in names for names in oldest_first)
         return replace(reading, message=declared, first=declared if known else None)
     return replace(reading, first=made_of or next((name for names in oldest_first for name in names), None))
 

@@ -209,8 +209,8 @@ def _remedy(lake: Lake, table: TableAndTopic, row: dict[str, Any]) -> str:
         return f"tidemark replay {table.contract.table} --quarantine --cause {row['cause']} --reason …"
     if row["epoch"] < 0:
         return (
-            f"no replay takes it, for it is no record of the table's own topic: the backfill from {row['topic']} once "
-            "more brings it in as soon as it fits"
+            f"no replay takes it, for it is no record of the table's own topic: the backfill from {row['topic']} anew, "
+            "without --cutover and then with it, brings it in as soon as it fits"
         )
     return (
         "no replay takes it, for its epoch is over: send it again if it is wanted, then "

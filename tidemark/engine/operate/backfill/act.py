@@ -172,10 +172,11 @@ def _done(
         and (cutover.source == str(source) or not narrowed)
         and asked.since in {None, cutover.since}
         and asked.until in {None, cutover.until}
+        and asked.time_column in {"", cutover.time_column}
     )
     if not same or published(lake, contract, cutover.batch_id) is None:
         return None
-    if narrowed and cutover.source_state and state_now(lake, source) not in {"", cutover.source_state}:
+    if narrowed and cutover.source_state and state_now(lake, source) not in {None, cutover.source_state}:
         return None
     return {"source": cutover.source, "cutover": cutover.model_dump(mode="json")}
 

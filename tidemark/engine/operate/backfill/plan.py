@@ -96,6 +96,7 @@ class Work:
             batch_id=batch,
             contract=self.contract.digest,
             source_state=self.plan.source_state,
+            time_column=self.plan.time_column,
             rows=rows,
         )
 
@@ -174,9 +175,10 @@ def opened_again(lake: Lake, work: Work) -> Work:
     if work.source.records:
         return work
     opened = open_source(lake, work.source, work.plan.snapshot)
-    if opened.files != work.plan.files:
+    if (opened.files, opened.digest) != (work.plan.files, work.plan.digest or opened.digest):
         raise Refused(
-            f"{work.source} has {opened.files} files now, {work.plan.files} when the load began",
+            f"{work.source} has other files than when the load began: {opened.files} now, {work.plan.files} then, told "
+            "apart by name, size and time",
             next_step=f"tidemark backfill {work.contract.table} --abort --reason …, then the backfill anew",
             table=work.contract.table,
         )

@@ -162,5 +162,8 @@ def misfit(found: Struct, wanted: Struct, table: str) -> str:
         differences = covers(wanted, found)
     except SchemaUnsupported as error:
         return f"{table} cannot hold what would be loaded: {error}"
-    listed = "; ".join(f"{d.dotted}: {d.kind}, found {d.wanted}, {table} has {d.found}" for d in differences)
+    listed = "; ".join(
+        f"{d.dotted}: {d.kind}, found {d.wanted}" + (f", {table} has {d.found}" if d.found else "")
+        for d in differences
+    )
     return f"{table} does not hold what would be loaded: {listed}" if listed else ""

@@ -27,7 +27,7 @@ from tidemark.domain.ledger.backfill import Backfill, Source
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_shape import head_readable
 from tidemark.engine.access.table_state import TableState, load
-from tidemark.engine.operate.backfill.files import open_files
+from tidemark.engine.operate.backfill.files import digest_now, open_files
 from tidemark.engine.operate.backfill.shadow import fit, misfit
 from tidemark.engine.schema.evolve import value_columns
 
@@ -89,15 +89,14 @@ def open_source(lake: Lake, source: Source, snapshot: int | None = None) -> Open
     return Opened(files.rows, _columns(files.rows.schema), files=files.count, digest=files.digest)
 
 
-def state_now(lake: Lake, source: Source) -> str:
-    """What the source's rows are as of now, like `Backfill.source_state`; empty for records, and where it has gone."""
+def state_now(lake: Lake, source: Source) -> str | None:
+    """What the source's rows are as of now, like `Backfill.source_state`; None where it has gone."""
     if source.records:
         return ""
-    try:
-        opened = open_source(lake, source)
-    except Refused:
-        return ""
-    return str(opened.snapshot or opened.digest)
+    if source.kind == "parquet":
+        return digest_now(lake.spark(), source.name)
+    loaded = load(lake.catalog, source.name)
+    return None if loaded is None else str(loaded.metadata.current_snapshot_id or "empty")
 
 
 def check_columns(opened: Opened, target: TableState) -> None:
