@@ -176,7 +176,7 @@ def _done(
     )
     if not same or published(lake, contract, cutover.batch_id) is None:
         return None
-    if narrowed and cutover.source_state and state_now(lake, source) not in {None, cutover.source_state}:
+    if narrowed and state_now(lake, source) not in {None, cutover.source_state}:
         return None
     return {"source": cutover.source, "cutover": cutover.model_dump(mode="json")}
 

@@ -51,9 +51,8 @@ def open_files(spark: SparkSession, path: str) -> Files:
             raise _left_out(path, there, list(there)) from error
         read = {_place(unquote(row[0])) for row in rows.select("_metadata.file_path").distinct().collect()}
         unread = [each for each in there if _place(each) not in read]
-        if (
-            unread and not spark.read.parquet(*unread).isEmpty()
-        ):  # one without rows is read, and has no row to show it
+        # a file without rows is read too, and has no row to show it
+        if unread and not spark.read.parquet(*unread).isEmpty():
             raise _left_out(path, there, unread)
     nothing = [field.name for field in schema.fields if isinstance(field.dataType, NullType)]
     return Files(rows.drop(*nothing), len(there), _digest(there))
