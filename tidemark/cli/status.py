@@ -45,7 +45,7 @@ def status(tables: Sequence[str], *, as_json: bool) -> None:
     """Exit code 1 when a table is in any state that is not fine."""
     lake = Lake(load_contracts())
     found = statuses(lake, tables)
-    loading = backfilled(lake, [each.table for each in found])
+    loading = backfilled(lake, [each.table for each in found if each.state != "catalog_down"])
     if as_json:
         under_way = {"backfill_under_way": True}
         print_json([{**each.as_json(), **(under_way if each.table in loading else {})} for each in found])

@@ -152,11 +152,19 @@ def test_files_of_several_schemas_are_read_whole_or_refused(lakehouse, tmp_path)
     exported(tmp_path / "cut", "a", [10, 11])
     with pytest.raises(Refused, match="other files than when the load began"):
         done(table, cutover=True)
+    assert done(table, abort=True)["rows_dropped"] == 1
+
+    def meanwhile(_):
+        exported(tmp_path / "cut", "a", [10, 11, 12])
+
+    with pytest.raises(Refused, match="other files than when the load began"):
+        done(table, source=f"parquet:file://{tmp_path}/cut", **span, cutover=True, pace=Pace(say=meanwhile))
+    assert 12 not in table.ids()
     (tmp_path / "cut" / "a.parquet").write_bytes(b"PAR1 is not enough of it")
     with pytest.raises(Refused, match="Spark cannot read the Parquet files") as refused:
         done(table, cutover=True)
     assert "--abort" in refused.value.next_step
-    assert done(table, abort=True)["rows_dropped"] == 1
+    assert done(table, abort=True)["rows_dropped"] == 2
 
 
 def test_a_source_that_was_corrected_is_loaded_again_by_the_same_command(lakehouse, tmp_path):

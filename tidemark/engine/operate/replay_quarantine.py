@@ -23,7 +23,7 @@ from tidemark.domain.suggest import nearest
 from tidemark.engine.access.conditions import within
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import named
-from tidemark.engine.access.table_state import TableState, load
+from tidemark.engine.access.table_state import load
 from tidemark.engine.faults import pause_point
 from tidemark.engine.ingest.stage import stage
 from tidemark.engine.look.quarantined import causes
@@ -132,9 +132,7 @@ def replay_quarantine(
         if state.ledger is not None:
             _check_selection(lake, contract, selection, state.ledger)
         before = state.head
-        total = _Tally(
-            aged=0 if expired_before(state.properties) else None, elsewhere=_elsewhere(lake, contract, state)
-        )
+        total = _Tally(aged=0 if expired_before(state.properties) else None)
 
         def log_it() -> Operation:
             says = {"what": "quarantine", **selection.as_json(), **total.as_json()}
@@ -196,6 +194,7 @@ def _attempt(
     waiting = _waiting(lake, on)
     if waiting is None:
         return False
+    total.elsewhere = _elsewhere(lake, on)
     fates = decode_waiting(on, waiting, selection.condition())
     leaving, more = fates.leaving(sys.maxsize if signature.dry_run else MOST_RUNS)
     if not more:
@@ -224,13 +223,10 @@ def _waiting(lake: Lake, on: ReplayBase) -> DataFrame | None:
     )
 
 
-def _elsewhere(lake: Lake, contract: Contract, state: TableState) -> int:
+def _elsewhere(lake: Lake, on: ReplayBase) -> int:
     """How many records of other epochs wait, those of a backfill from elsewhere among them."""
-    quarantine = load(lake.catalog, contract.quarantine_table)
-    if state.ledger is None or quarantine is None or quarantine.metadata.current_snapshot_id is None:
-        return 0
-    waiting = f"epoch <> {state.ledger.epoch} AND resolved_at IS NULL"
-    return lake.spark().table(lake.identifier(contract.quarantine_table)).where(waiting).count()
+    waiting = f"epoch <> {on.ledger.epoch} AND resolved_at IS NULL"
+    return lake.spark().table(lake.identifier(on.contract.quarantine_table)).where(waiting).count()
 
 
 def _publish(

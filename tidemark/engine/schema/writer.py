@@ -110,15 +110,17 @@ def of_message(
     """How Protobuf is read: as the message that the contract names, else the one that the table was made of.
 
     A new table is made of the first message of the oldest version that has one. Ids do not tell: a text of another
-    subject keeps its id. What no version has is no name of another day, but a wrong one.
+    subject keeps its id. A declared name that neither the table nor any version has is a wrong one.
     """
-    oldest_first = [messages(each) for each in sorted(versions, key=lambda each: each.version)]
     if reading.message:  # an event is told by its name
         return reading
     if declared:
-        known = declared == made_of or any(declared in names for names in oldest_first)
+        known = declared == made_of or any(declared in messages(each) for each in versions)
         return replace(reading, message=declared, first=declared if known else None)
-    return replace(reading, first=made_of or next((name for names in oldest_first for name in names), None))
+    if made_of:
+        return replace(reading, first=made_of)
+    oldest_first = sorted(versions, key=lambda each: each.version)
+    return replace(reading, first=next((name for each in oldest_first for name in messages(each)), None))
 
 
 @lru_cache(maxsize=KEPT)
@@ -132,7 +134,7 @@ def messages(version: RegisteredSchema) -> Mapping[str, tuple[int, ...]]:
 
 def _message(version: RegisteredSchema, reading: Reading) -> ProtobufMessage:
     compiled = compile_proto(version.text, version.imports)
-    name = _still(reading, protobuf.places(compiled)) if reading.first else reading.message
+    name = _still(reading, messages(version)) if reading.first else reading.message
     message = protobuf.read(compiled, name, nanos=reading.nanos, variants=reading.variants)
     return replace(message, index=()) if reading.framing == "bare" else message
 

@@ -31,6 +31,7 @@ from tidemark.engine.operate.backfill.plan import (
     Work,
     check_elsewhere,
     opened_again,
+    other_files,
     require_same_rules,
     require_shadow,
     rows_beside,
@@ -293,6 +294,8 @@ def _unpublishable(work: Work, why: str, remedy: str) -> Refused:
 def _compared(lake: Lake, work: Work, loaded: list[Window]) -> list[Compared]:
     """Raises Refused when what was copied is not what the source holds."""
     compared = compare_windows(lake, work, loaded)
+    if work.plan.digest and state_now(lake, work.source) != work.plan.digest:
+        raise other_files(work)
     wrong = [each.told for each in compared if work.opened is not None and not each.equal]
     if wrong:
         raise Refused(

@@ -176,13 +176,17 @@ def opened_again(lake: Lake, work: Work) -> Work:
         return work
     opened = open_source(lake, work.source, work.plan.snapshot)
     if (opened.files, opened.digest) != (work.plan.files, work.plan.digest or opened.digest):
-        raise Refused(
-            f"{work.source} has other files than when the load began: {opened.files} now, {work.plan.files} then, told "
-            "apart by name, size and time",
-            next_step=f"tidemark backfill {work.contract.table} --abort --reason …, then the backfill anew",
-            table=work.contract.table,
-        )
+        raise other_files(work)
     return replace(work, opened=opened)
+
+
+def other_files(work: Work) -> Refused:
+    """Rows that came since may lie in windows that are not looked at."""
+    return Refused(
+        f"{work.source} has other files than when the load began, told apart by name, size and time",
+        next_step=f"tidemark backfill {work.contract.table} --abort --reason …, then the backfill anew",
+        table=work.contract.table,
+    )
 
 
 def require_shadow(work: Work, state: TableState) -> None:
