@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import dagster as dg
@@ -21,6 +22,8 @@ BEGUN = (DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.C
 MADE = (DagsterRunStatus.NOT_STARTED, *BEGUN)
 UNBEGUN = timedelta(minutes=3)
 """How long a run may be no more than a row: whoever made it queues or begins it within seconds, or is gone."""
+_TURN = Lock()
+"""The sensors of a code server tick at once: the second to come finds the run failed."""
 
 
 def bury(instance: dg.DagsterInstance, home: Path, *, orphans: bool = False) -> None:
@@ -29,14 +32,15 @@ def bury(instance: dg.DagsterInstance, home: Path, *, orphans: bool = False) -> 
     With `orphans` also those that have begun and that no process here ever held, if they are ours and the code server
     that launched them is gone from this machine.
     """
-    for record in instance.get_run_records(RunsFilter(statuses=list(MADE)), limit=100):
-        run = record.dagster_run
-        forsaken = _forsaken(record, orphans=orphans)
-        if is_dead(home, run.run_id) or (forsaken and not is_held(home, run.run_id)):
-            instance.report_run_failed(run, DIED)
-            forget(home, run.run_id)
-    for run_id in dead(home):
-        _explain(instance, home, run_id)
+    with _TURN:
+        for record in instance.get_run_records(RunsFilter(statuses=list(MADE)), limit=100):
+            run = record.dagster_run
+            forsaken = _forsaken(record, orphans=orphans)
+            if is_dead(home, run.run_id) or (forsaken and not is_held(home, run.run_id)):
+                instance.report_run_failed(run, DIED)
+                forget(home, run.run_id)
+        for run_id in dead(home):
+            _explain(instance, home, run_id)
 
 
 def _forsaken(record: dg.RunRecord, *, orphans: bool) -> bool:

@@ -5,6 +5,8 @@ import os
 import socket
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import dagster as dg
@@ -60,6 +62,24 @@ def test_a_run_that_died_is_explained_once_whoever_noticed_first(defs, instance,
     assert instance.get_run_by_id(run.run_id).status == DagsterRunStatus.FAILURE
     assert [each for each in log_of(instance, run) if DIED in each] == [DIED]
     assert list((tmp_path / FOLDER).iterdir()) == []
+
+
+def test_sensors_that_tick_at_once_fail_a_dead_run_once(defs, instance, tmp_path, monkeypatch):
+    """Given three sensors that all look while the first is about to fail a dead run, then it fails once."""
+    run = instance.create_run_for_job(defs.resolve_job_def("ingest"), status=DagsterRunStatus.STARTED)
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / run.run_id).touch()
+    fail = instance.report_run_failed
+
+    def slowly(*arguments):
+        time.sleep(0.3)
+        return fail(*arguments)
+
+    monkeypatch.setattr(instance, "report_run_failed", slowly)
+    with ThreadPoolExecutor(3) as sensors:
+        for each in [sensors.submit(bury, instance, tmp_path) for _ in range(3)]:
+            each.result()
+    assert [each for each in log_of(instance, run) if DIED in each] == [DIED]
 
 
 def test_tables_of_a_run_that_was_killed_are_at_no_fault(defs, instance):
