@@ -17,13 +17,14 @@ from dagster_dbt import DbtCliInvocation, DbtCliResource
 from assets.check_results import StepOutput, as_outputs, as_result
 from assets.column_lineage import column_metadata
 from assets.corrections import corrected
+from assets.mart_sql import passes_over
 from assets.marts_translator import MartTranslator
 from assets.names import ALLOWED, CORRECTED, table_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Platform
 from tidemark.domain.errors import TidemarkError
-from tidemark.domain.lineage.column_lineage import Lineage, exposures, lineage_of
+from tidemark.domain.lineage.column_lineage import exposures, lineage_of, untraced
 from tidemark.domain.lineage.marts import Mart
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.spark import default_session
@@ -71,7 +72,8 @@ def build(
             )
             for event in invocation.stream().fetch_column_metadata():
                 if isinstance(event, dg.AssetMaterialization):
-                    yield from _built(event, home, contracts, marts)
+                    sql = _compiled(invocation, marts[table_of(event.asset_key)])
+                    yield from _built(event, sql, home, contracts, marts)
                     table = table_of(event.asset_key)
                     yield _followed(context, lake, table, before[table], full_refresh=full_refresh)
                 elif isinstance(event, dg.AssetCheckEvaluation):
@@ -97,7 +99,7 @@ def judge(
         return
     columns = discovery.read(resource.places.home).described()
     for table in alone.pop(ALLOWED, ()):
-        yield _allowed(table, lineage_of(columns, contracts), contracts)
+        yield _allowed(table, columns, contracts, marts)
     with resource.open() as lake:
         followed = [marts[table] for table in alone.pop(CORRECTED, ())]
         for table, standing in standings(lake, followed, marts, contracts).items():
@@ -161,12 +163,22 @@ def _followed(
     return as_result(corrected(table, left))
 
 
+def _compiled(invocation: DbtCliInvocation, mart: Mart) -> str:
+    """The SQL that the mart was built with; nothing where dbt has left none."""
+    found = invocation.target_path.joinpath("compiled").rglob(f"{mart.model}.sql")
+    return next((each.read_text(encoding="utf-8") for each in found), "")
+
+
 def _built(
-    event: dg.AssetMaterialization, home: Path, contracts: Sequence[Contract], marts: Mapping[str, Mart]
+    event: dg.AssetMaterialization,
+    sql: str,
+    home: Path,
+    contracts: Sequence[Contract],
+    marts: Mapping[str, Mart],
 ) -> Iterator[StepOutput]:
     """The result of one mart and the verdict on its tags; its columns go into the discovery file."""
     mart = marts[table_of(event.asset_key)]
-    columns = _remember(home, mart.table, event).described()
+    columns = _remember(home, mart.table, event, sql).described()
     described = [{"name": each.name, "type": "", "doc": each.description} for each in mart.columns]
     yield dg.MaterializeResult(
         asset_key=event.asset_key,
@@ -175,19 +187,23 @@ def _built(
             **column_metadata(mart.table, contracts, columns, described),
         },
     )
-    yield _allowed(mart.table, lineage_of(columns, contracts), contracts)
+    yield _allowed(mart.table, columns, contracts, marts)
 
 
-def _remember(home: Path, table: str, event: dg.AssetMaterialization) -> discovery.Discovery:
+def _remember(home: Path, table: str, event: dg.AssetMaterialization, sql: str) -> discovery.Discovery:
+    """The columns, each `from` those that it is made of, unless that is not known."""
     schema = event.metadata.get("dagster/column_schema")
     lineage = event.metadata.get("dagster/column_lineage")
-    made_of = (
-        lineage.value.deps_by_column if isinstance(lineage, dg.TableColumnLineageMetadataValue) else None
-    )
+    told = lineage.value.deps_by_column if isinstance(lineage, dg.TableColumnLineageMetadataValue) else {}
+    made_of = {name.lower(): _pairs(deps) for name, deps in told.items()}
+    if passes_over(sql):
+        made_of = {
+            name: pairs for name, pairs in made_of.items() if pairs and "*" not in dict(pairs).values()
+        }
     if isinstance(schema, dg.TableSchemaMetadataValue):
         listed = [
             {"name": each.name, "type": each.type, "doc": each.description or "", "required": False}
-            | ({"from": _pairs(made_of.get(each.name.lower(), ()))} if made_of is not None else {})
+            | ({"from": made_of[each.name.lower()]} if each.name.lower() in made_of else {})
             for each in schema.value.columns
         ]
         discovery.update(home, lambda seen: seen.with_described(table, listed))
@@ -198,20 +214,29 @@ def _pairs(deps: Sequence[dg.TableColumnDep]) -> list[list[str]]:
     return sorted([table_of(each.asset_key), each.column_name] for each in deps)
 
 
-def _allowed(table: str, lineage: Lineage, contracts: Sequence[Contract]) -> dg.AssetCheckResult:
-    """Whether only columns came in that may; a mart whose lineage is unknown has not shown that."""
+def _allowed(
+    table: str,
+    columns: Mapping[str, Sequence[Mapping[str, Any]]],
+    contracts: Sequence[Contract],
+    marts: Mapping[str, Mart],
+) -> dg.AssetCheckResult:
+    """Whether only columns came in that may; a mart that has columns of unknown lineage has not shown that."""
+    lineage = lineage_of(columns, contracts)
     found = exposures(lineage, contracts, table)
-    known = bool(lineage.get(table))
+    unknown = untraced(lineage, table, [each["name"] for each in columns.get(table, ())], marts)
     metadata: dict[str, Any] = {"columns_with_known_lineage": len(lineage.get(table, {}))}
+    if unknown:
+        metadata["unknown"] = f"what {', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} made of"
+        metadata["next"] = "give each expression a name (`as …`), and write out `*` within functions"
     if found:
         metadata["exposed"] = "; ".join(str(each) for each in found)
         metadata["next"] = f"drop the column, or name {table} in columns.<name>.allow of the contract"
     return dg.AssetCheckResult(
         asset_key=table_key(table),
         check_name=ALLOWED,
-        passed=not found and known,
+        passed=not found and not unknown and bool(lineage.get(table)),
         severity=dg.AssetCheckSeverity.ERROR if found else dg.AssetCheckSeverity.WARN,
-        description=metadata.get("exposed"),
+        description=metadata.get("exposed") or metadata.get("unknown"),
         metadata=metadata,
     )
 

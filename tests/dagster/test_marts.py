@@ -200,7 +200,7 @@ def test_a_tagged_column_with_capitals_is_known_in_the_mart_that_renames_it(tmp_
         ),
     }
     event = dg.AssetMaterialization(table_key(mart.table), metadata=told)
-    result, allowed = _built(event, tmp_path, [orders], {mart.table: mart})
+    result, allowed = _built(event, "", tmp_path, [orders], {mart.table: mart})
     assert not allowed.passed
     assert allowed.description == "marts.last_mail.lastEmail carries pii of shop.orders.customerEmail"
     (column,) = result.metadata["dagster/column_schema"].columns
@@ -208,6 +208,66 @@ def test_a_tagged_column_with_capitals_is_known_in_the_mart_that_renames_it(tmp_
     assert result.metadata["dagster/column_lineage"].deps_by_column == {
         "lastEmail": [dg.TableColumnDep(table_key("shop.orders"), "customerEmail")]
     }
+
+
+@pytest.mark.parametrize(
+    ("sql", "passed"),
+    [
+        ("select id, count(*) as n, count(distinct *) as m, o.*, 'x' as kind from orders as o", True),
+        ("with a as (select * except (email) from orders) select id, count(*) from a group by id", True),
+        ("select id as n union all select 1", True),
+        ("select id, upper(email) from orders", False),
+        ("select id, emails[0] from orders", False),
+        ("select id, n from (select id, to_json(struct(o.*)) as n from orders as o)", False),
+        ("select id, concat_ws(',', *) as n from (select id, email from orders)", False),
+        ("select inline(array(struct(id, email as n))) from orders", False),
+        ("select id, n from orders lateral view inline(array(struct(*))) as id, n", False),
+        ("select id, n from", False),
+        ("", False),
+    ],
+)
+def test_what_nobody_can_tell_the_origin_of_is_not_called_made_of_nothing(tmp_path, sql, passed):
+    """Given a column that dagster-dbt's lineage leaves empty, when the SQL may have brought values into it, then the mart's check warns, and so does that of a mart above."""
+    above, mart = (
+        Mart(table=f"marts.{name}", model=name, unique_id=name, upstream=("shop.orders",))
+        for name in ("above", "below")
+    )
+    orders = Contract(topic="orders", table="shop.orders", columns={"email": {"tags": ["pii"]}})
+
+    def built(table, deps):
+        told = {
+            "dagster/column_schema": dg.TableSchema([dg.TableColumn(name, "string") for name in deps]),
+            "dagster/column_lineage": dg.TableColumnLineage(deps),
+        }
+        event = dg.AssetMaterialization(table_key(table), metadata=told)
+        _, allowed = _built(
+            event, sql if table == mart.table else "select n from below", tmp_path, [orders], marts
+        )
+        return allowed
+
+    marts = {each.table: each for each in (mart, above)}
+    allowed = built(mart.table, {"id": [dg.TableColumnDep(table_key("shop.orders"), "id")], "n": []})
+    assert (allowed.passed, allowed.description) == (passed, None if passed else "what n is made of")
+    again = built(above.table, {"z": [dg.TableColumnDep(table_key(mart.table), "n")]})
+    assert (again.passed, again.description) == (passed, None if passed else "what z is made of")
+    assert again.severity == dg.AssetCheckSeverity.WARN
+
+
+def test_a_star_is_not_taken_for_the_name_of_a_column(tmp_path):
+    """Given a star within a function, of which dagster-dbt makes a column of that name, then it is not known what that column is made of."""
+    orders = Contract(topic="orders", table="shop.orders", columns={"email": {"tags": ["pii"]}})
+    mart = Mart(table="marts.all", model="all", unique_id="m", upstream=("shop.orders",))
+    told = {
+        "dagster/column_schema": dg.TableSchema([dg.TableColumn("j", "string")]),
+        "dagster/column_lineage": dg.TableColumnLineage(
+            {"j": [dg.TableColumnDep(table_key("shop.orders"), "*")]}
+        ),
+    }
+    event = dg.AssetMaterialization(table_key(mart.table), metadata=told)
+    _, allowed = _built(
+        event, "select concat_ws(',', *) as j from orders", tmp_path, [orders], {mart.table: mart}
+    )
+    assert not allowed.passed
 
 
 def test_a_check_that_is_run_by_itself_is_judged(tmp_path, instance):

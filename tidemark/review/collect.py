@@ -16,12 +16,14 @@ from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.lineage.column_lineage import (
     Exposure,
     Lineage,
+    Origin,
     exposures,
     inverse,
     lineage_of,
     made_of_it,
     note_of,
     tags_of,
+    untraced,
 )
 from tidemark.domain.lineage.marts import Mart, downstream
 from tidemark.domain.states import FINE, State, meaning
@@ -74,6 +76,8 @@ class Review:
     """That are made of the table at any distance, each with the tables one step up."""
     exposed: Sequence[Exposure] = ()
     """Tagged columns that reached marts without leave: what fails their check `tagged_columns_are_allowed`."""
+    untraced: Sequence[Origin] = ()
+    """Columns of those marts that may be made of anything, for nobody knows of what."""
     current: Status | None = None
     """Of the upsert table, where the contract asks for one."""
     waits: Mapping[str, Any] | None = None
@@ -107,6 +111,7 @@ class Review:
                 {"table": each.table, "column": each.column, "tags": list(each.tags), "of": each.origin[1]}
                 for each in self.exposed
             ],
+            "untraced": [{"table": table, "column": column} for table, column in self.untraced],
             "schema_history": list(self.changes),
             "batches": [each.as_json() for each in self.receipts],
             "reconciliation": list(self.fates),
@@ -188,6 +193,7 @@ def _review(lake: Lake, known: _Known, facts: Facts, status: Status, current: St
         operations=known.operations.get(contract.table, []),
         promises=promises(contract, lake.platform),
         exposed=exposed(contract, known.lineage, list(reached)),
+        untraced=_untraced(known, list(reached)),
         marts=reached,
         current=current,
         waits=waits.as_json() if waits else None,
@@ -209,6 +215,15 @@ def why(facts: Facts, state: State) -> str:
 def exposed(contract: Contract, lineage: Lineage, marts: Sequence[str]) -> list[Exposure]:
     """The columns that the contract tags in marts that it does not allow."""
     return [each for mart in marts for each in exposures(lineage, [contract], mart)]
+
+
+def _untraced(known: _Known, marts: Sequence[str]) -> list[Origin]:
+    every = {each.table for each in known.marts}
+    return [
+        (mart, column)
+        for mart in marts
+        for column in untraced(known.lineage, mart, [c["name"] for c in known.seen.columns(mart)], every)
+    ]
 
 
 def _columns(contract: Contract, facts: Facts, known: _Known) -> list[dict[str, Any]]:

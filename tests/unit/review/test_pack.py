@@ -12,7 +12,7 @@ from reviews import CONTRACT, NOON, receipt, review
 
 from tidemark.domain.config.contract import Contract, Upsert
 from tidemark.domain.config.quality import QualityRule
-from tidemark.domain.lineage.column_lineage import lineage_of
+from tidemark.domain.lineage.column_lineage import lineage_of, untraced
 from tidemark.engine.look.status import Facts, Hint
 from tidemark.review.collect import exposed, why
 from tidemark.review.pack import page
@@ -215,6 +215,20 @@ def test_a_mart_that_carries_a_tagged_column_without_leave_is_told_at_the_top():
         {"table": "marts.leaks", "column": "mail", "tags": ["pii"], "of": "email"}
     ]
     assert "exposed" not in page([review()], "lake")
+
+
+def test_a_column_of_a_mart_that_nobody_can_tell_the_origin_of_is_told():
+    """Given such a column, and one that is made of nothing, then the page and the answer to programs name the first: tagged columns may be in it."""
+    columns = {"marts.leaks": [{"name": "upper(email)", "type": "string"}, {"name": "n", "from": []}]}
+    marts = {"marts.leaks": ("shop.orders",), "marts.above": ("marts.leaks",)}
+    lineage = lineage_of(columns, [CONTRACT])
+    assert untraced(lineage, "marts.leaks", ["upper(email)", "n"], marts) == ["upper(email)"]
+    made = review(untraced=[("marts.leaks", "upper(email)")])
+    html = page([made], "lake")
+    sound(html)
+    assert "what <code>marts.leaks.upper(email)</code> is made of" in html
+    assert made.as_json()["untraced"] == [{"table": "marts.leaks", "column": "upper(email)"}]
+    assert "Not known" not in page([review()], "lake")
 
 
 def test_the_rules_of_the_contract_are_promised_with_what_follows():

@@ -161,6 +161,15 @@ def exposures(lineage: Lineage, contracts: Iterable[Contract], table: str) -> li
     ]
 
 
+def untraced(lineage: Lineage, table: str, columns: Iterable[str], marts: Collection[str]) -> list[str]:
+    """Of `columns` those that are made, however many steps up, of a mart's column of which nobody knows more."""
+    return [
+        column
+        for column in columns
+        if any(t in marts and c not in lineage.get(t, {}) for t, c in origins(lineage, table, column))
+    ]
+
+
 def topic_fields(contract: Contract, columns: Iterable[str]) -> Iterator[tuple[str, str]]:
     """(column, field of the record) for the columns that come from the record's value; `_kafka` and `_cdc` do not."""
     for name in columns:
