@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from topics import ORDER
 
 from tidemark.domain.errors import Refused
 from tidemark.engine.operate.backfill.act import backfill
@@ -83,6 +84,30 @@ def test_only_windows_from_the_first_row_to_the_last_are_copied(lakehouse, monke
     assert (whole["cutover"]["rows"], whole["windows_equal"], whole["rows_without_time"]) == (3, 3, 1)
     assert whole["cutover"]["since"].startswith("1970-01-01")
     assert table.ids() == [1, 2, 3, 1_000_000]
+
+
+def test_a_copy_goes_on_after_the_table_has_gained_a_column(lakehouse):
+    """Given a load that ended between two windows, when the table gains a column meanwhile, then the same command goes on, and the copied rows have no value there."""
+    orders = "(1, 'ann', '2021-05-01'), (2, 'bob', '2021-05-02')"
+    table, source = beside(lakehouse, "growing", orders)
+    span = {"since": MAY, "until": MAY + timedelta(days=2), "source": source}
+
+    def ended(said):
+        if "1 of 2 windows" in said:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        done(table, **span, pace=Pace(say=ended))
+    note = {"name": "note", "type": ["null", "string"], "default": None}
+    table.topic.use({**ORDER, "fields": [*ORDER["fields"], note]})
+    table.topic.send([1_000_001])
+    table.run()
+    whole = done(table, **span, cutover=True)
+    assert (whole["cutover"]["rows"], whole["windows_equal"]) == (2, 2)
+    rows = lakehouse.catalog.load_table(table.name).scan().to_arrow().to_pylist()
+    assert sorted((r["id"], r["note"]) for r in rows) == [
+        (each, None) for each in (1, 2, 1_000_000, 1_000_001)
+    ]  # fmt: skip
 
 
 def test_rows_that_another_source_has_brought_into_the_same_time_are_told(lakehouse, tmp_path):

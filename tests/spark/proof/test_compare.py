@@ -102,6 +102,34 @@ def test_a_table_is_compared_with_that_of_another_program(lakehouse):
     assert compare(lakehouse.lake, table.name, other, whole).equal
 
 
+def test_figures_by_a_column_show_no_personal_data_and_are_of_values_in_an_order(lakehouse):
+    """Given a column that is tagged, then no figures are made by it, asked for or not; given one of maps, bytes or VARIANT, then they are refused or readable."""
+    topic = lakehouse.cluster.topic("grouped", 1)
+    topic.send(range(3))
+    columns = {"customer": {"tags": ["pii"]}, "at": {"tags": ["pii"]}}
+    table = lakehouse.table(topic, event_time="at", columns=columns)
+    table.run()
+    spark, other = lakehouse.spark(), f"{table.name}_copy"
+    spark.sql(f"CREATE TABLE lake.{other} USING iceberg AS SELECT * FROM lake.{table.name} WHERE id > 0")
+    seen = compare(lakehouse.lake, table.name, other, Wanted()).as_json()
+    assert (seen["by"], seen["equal"]) == ("_kafka.timestamp", False), "the contract's event_time is tagged"
+    for name in ("customer", "_kafka.key"):
+        with pytest.raises(Refused, match=f"by {name} would show its values"):
+            compare(lakehouse.lake, table.name, other, Wanted(by=name))
+    one, another = f"{table.name}_bytes", f"{table.name}_more_bytes"
+    for name, last in ((one, "00"), (another, "01")):
+        spark.sql(
+            f"CREATE TABLE lake.{name} USING iceberg AS SELECT X'FF' AS b, map('a', 1) AS m, array(1) AS l "
+            f"UNION ALL SELECT X'{last}', map(), array()"
+        )
+    found = compare(lakehouse.lake, one, another, Wanted(by="b")).as_json()
+    assert [(g["group"], g["equal"]) for g in found["groups"]] == [("00", False), ("01", False), ("FF", True)]
+    assert found["table"]["newest"] == "FF"
+    for name in ("m", "l"):
+        with pytest.raises(Refused, match=f"{name} is of a type whose values have no order"):
+            compare(lakehouse.lake, one, another, Wanted(by=name))
+
+
 def test_a_table_is_compared_after_a_column_that_partitions_it_became_wider(lakehouse, meanwhile):
     """Given a head to which Spark cannot be pinned, when another commit comes while it is read, then both tables are read again."""
     spark = lakehouse.spark()

@@ -11,13 +11,23 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
-from pyspark.sql.types import DateType, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    MapType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
 
 from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import Refused
-from tidemark.domain.ledger.quality_results import PII, hidden_columns
+from tidemark.domain.ledger.quality_results import PII, hidden_columns, may_show
 from tidemark.domain.lineage.column_lineage import lineage_of, tags_of
 from tidemark.domain.suggest import nearest
 from tidemark.engine.access.lake import Lake
@@ -32,6 +42,8 @@ from tidemark.engine.verify.fingerprint import fingerprint, located, shown, summ
 
 GROUP = "_tidemark_group"
 _TIMES = (TimestampType, TimestampNTZType, DateType)
+_UNORDERED = (ArrayType, MapType, StructType, VariantType)
+"""No columns to group by: Spark orders no map and no VARIANT, alone or within others."""
 
 
 def compare(lake: Lake, table: str, other: str, wanted: Wanted, seen: Discovery | None = None) -> Comparison:
@@ -55,7 +67,8 @@ def _compared(
     lake: Lake, one: "_Opened", another: "_Opened", wanted: Wanted, seen: Discovery | None
 ) -> Comparison:
     table, other = one.table, another.table
-    wanted = _completed(lake.configuration, one, another, wanted)
+    hidden = _hidden(lake.configuration, {table, other}, seen or Discovery())
+    wanted = _completed(lake.configuration, one, another, wanted, hidden)
     _require_meaning(one, another, wanted)
     columns = _columns(one.rows.schema, another.rows.schema, wanted.ignore)
     if not columns.compared:
@@ -74,9 +87,7 @@ def _compared(
     inside = (inside | F.col(GROUP).isNull()) if None in apart else inside
     one_part, other_part = marked[0].where(inside), marked[1].where(inside)
     closer = look_closer(one_part, other_part, columns.compared, wanted.keys, wanted.sample)
-    return replace(
-        found, closer=closer.without(_hidden(lake.configuration, {table, other}, seen or Discovery()))
-    )
+    return replace(found, closer=closer.without(hidden))
 
 
 def _hidden(configuration: Configuration, tables: Collection[str], seen: Discovery) -> frozenset[str]:
@@ -122,11 +133,13 @@ def _opened(lake: Lake, table: str) -> _Opened:
         return _Opened(table, head.snapshot_id if head else None, at, rows, pinned)
 
 
-def _completed(configuration: Configuration, one: _Opened, other: _Opened, wanted: Wanted) -> Wanted:
+def _completed(
+    configuration: Configuration, one: _Opened, other: _Opened, wanted: Wanted, hidden: frozenset[str]
+) -> Wanted:
     """With keys and `by` from the contract of either table, as far as both tables have such columns.
 
     Raises:
-        Refused: a column that was asked for is not one of both tables.
+        Refused: a column that was asked for is not one of both tables, or the values of `by` may not be shown.
     """
     for name in (*wanted.keys, *([wanted.by] if wanted.by else [])):
         if not _shared(one, other, name):
@@ -136,6 +149,13 @@ def _completed(configuration: Configuration, one: _Opened, other: _Opened, wante
                 table=one.table,
                 other=other.table,
             )
+    if wanted.by and not may_show(wanted.by, hidden):
+        raise Refused(
+            f"figures by {wanted.by} would show its values, which are personal data",
+            next_step="--by another column, or none",
+            table=one.table,
+            other=other.table,
+        )
     keys, times = [tuple(wanted.keys)], [wanted.by]
     for table in (one.table, other.table):
         upsert = upsert_tables(configuration.contracts).get(table)
@@ -147,7 +167,9 @@ def _completed(configuration: Configuration, one: _Opened, other: _Opened, wante
     return replace(
         wanted,
         keys=next((each for each in keys if each and all(_shared(one, other, k) for k in each)), ()),
-        by=next((each for each in times if each and _shared(one, other, each)), ""),
+        by=next(
+            (each for each in times if each and may_show(each, hidden) and _shared(one, other, each)), ""
+        ),
     )
 
 
@@ -155,8 +177,8 @@ def _require_meaning(one: _Opened, other: _Opened, wanted: Wanted) -> None:
     """Nothing that was asked for is passed over, or left to Spark to choke on.
 
     Raises:
-        Refused: an ignored column is in neither table; `since` or `until` without a time to hold them against, or with
-            none between them.
+        Refused: an ignored column is in neither table; `by` has no order; `since` or `until` without a time to hold
+            them against, or with none between them.
     """
     names = {*one.rows.schema.names, *other.rows.schema.names}
     unknown = sorted(wanted.ignore - names)
@@ -168,9 +190,16 @@ def _require_meaning(one: _Opened, other: _Opened, wanted: Wanted) -> None:
             table=one.table,
             other=other.table,
         )
+    found = located(one.rows.schema, wanted.by) if wanted.by else None
+    if found is not None and isinstance(found[1], _UNORDERED):
+        raise Refused(
+            f"{wanted.by} is of a type whose values have no order",
+            next_step="--by names a column of single values",
+            table=one.table,
+            other=other.table,
+        )
     if wanted.since is None and wanted.until is None:
         return
-    found = located(one.rows.schema, wanted.by) if wanted.by else None
     if found is None or not isinstance(found[1], _TIMES):
         why = f"{wanted.by} is none" if wanted.by else "no such column of both tables is known"
         raise Refused(
@@ -246,14 +275,19 @@ def _newest(schema: StructType, by: str) -> Column:
     if isinstance(kind, TimestampType | TimestampNTZType):
         zone = "xxx" if isinstance(kind, TimestampType) else ""
         return F.date_format(column, f"yyyy-MM-dd'T'HH:mm:ss.SSSSSS{zone}")
-    return column.cast("string")
+    return _text(column, kind)
 
 
 def _group(schema: StructType, by: str) -> Column:
     found = located(schema, by) if by else None
     if found is None:
         return F.lit("all")
-    return (found[0].cast("date") if isinstance(found[1], _TIMES) else found[0]).cast("string")
+    column, kind = found
+    return column.cast("date").cast("string") if isinstance(kind, _TIMES) else _text(column, kind)
+
+
+def _text(column: Column, kind: DataType) -> Column:
+    return F.hex(column) if isinstance(kind, BinaryType) else column.cast("string")
 
 
 def figures() -> list[Column]:

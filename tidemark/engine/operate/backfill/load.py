@@ -65,7 +65,9 @@ def begin(lake: Lake, work: Work, shadow: Contract, run_id: str) -> str | None:
 
 
 def _make(lake: Lake, work: Work, shadow: Contract, state: TableState, run_id: str) -> None:
-    if not state.exists:
+    if state.exists:
+        _follow(lake, shadow, state, work.target, run_id)
+    else:
         properties = {**base_properties(shadow), **asked_for(shadow)}
         create(lake, shadow, table_columns(value_columns(work.target)), properties)
         state = lake.state(shadow.table)
@@ -77,20 +79,23 @@ def _make(lake: Lake, work: Work, shadow: Contract, state: TableState, run_id: s
 
 
 def _make_alike(lake: Lake, shadow: Contract, state: TableState, target: TableState, run_id: str) -> None:
-    """Let the shadow decode as the table does: its columns, and what approvals decided about its schemas.
-
-    Columns that the table gains while the load waits are the shadow's too, or an approval would never reach it.
-    """
-    columns, properties = value_columns(target), target.properties
+    """Let the shadow decode as the table does: its columns, and what approvals decided about its schemas."""
+    properties = target.properties
     decided = {key: properties.get(key) for key in (REMOVED, SETTLED_IDS)}
     if not state.exists:
         says = {**decided, **{key: properties.get(key) for key in (MEANINGS, TYPE_RULES_PROPERTY, MESSAGE)}}
-        create_as_own(lake, shadow, lake.topic(shadow), columns, says)
+        create_as_own(lake, shadow, lake.topic(shadow), value_columns(target), says)
         return
-    growth = plan_schema(shadow.table, value_columns(state), [WriterColumns(0, 1, columns)], _FOLLOWS)
-    apply_changes(lake, shadow, state, growth, run_id=run_id)
+    _follow(lake, shadow, state, target, run_id)
     if decided != {key: state.properties.get(key) for key in decided}:
         set_properties(lake, shadow.table, decided)
+
+
+def _follow(lake: Lake, shadow: Contract, state: TableState, target: TableState, run_id: str) -> None:
+    """Columns that the table gains while the load waits are the shadow's too: approvals and later windows have them."""
+    columns = [WriterColumns(0, 1, value_columns(target))]
+    growth = plan_schema(shadow.table, value_columns(state), columns, _FOLLOWS)
+    apply_changes(lake, shadow, state, growth, run_id=run_id)
 
 
 def load_records(
