@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from math import ceil
 from time import monotonic
 
@@ -24,7 +25,11 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 
 READ_EVERY = timedelta(minutes=1)
-"""A table is read again at least so often."""
+"""A table whose records wait is read again at least so often, for its run may go on and on."""
+READ_QUIET_EVERY = timedelta(minutes=5)
+"""Any other in a lane of many: it is read at once when a run or an act has ended, so that only strangers change it."""
+QUIET_READS = 4
+"""Of one tick, in a lane of so few tables that each has its turn within READ_QUIET_EVERY."""
 READ_TROUBLED_EVERY = timedelta(seconds=10)
 """A stopped or paused table: someone may be mending it."""
 READS = 40
@@ -36,7 +41,7 @@ HANGS = 10.0
 catalog takes 30 to fail."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Tick:
     """What one tick works with; the cache is changed in place."""
 
@@ -58,6 +63,11 @@ class Tick:
     def catalog_down(self) -> bool:
         """Until a table can be read again, also in ticks that read none."""
         return CATALOG in self.cache.down
+
+    @cached_property
+    def quiet_every(self) -> timedelta:
+        """How often a table is read to which nothing happens that Dagster knows of."""
+        return min(READ_QUIET_EVERY, max(READ_EVERY, len(self.contracts) * self.lane.poll / QUIET_READS))
 
     def decide(self) -> Ask:
         """Look at everything and decide. Never raises for a service that is down: `down` says so."""
@@ -136,14 +146,22 @@ class Tick:
 
     def _to_read(self) -> Sequence[Contract]:
         """Those that could not be read last time come last, and have places also where the others fill every tick."""
-        turn = ceil(len(self.contracts) * self.lane.poll / READ_EVERY) + 1
-        stale = sorted(self._stale(), key=lambda each: (each[0], each[1].table))
+        every = {each.table: self._read_every(each) for each in self.contracts}
+        turn = ceil(sum(self.lane.poll / each for each in every.values())) + 1
+        stale = sorted(self._stale(every), key=lambda each: (each[0], each[1].table))
         due = [each for each in stale if not self.cache.entry(each[1].table).lost]
-        pressing = [each for each in due if each[0] < self.now - 2 * READ_EVERY]
+        pressing = [each for each in due if each[0] < self.now - every[each[1].table]]
         chosen = [each for _, each in due[: min(READS, max(turn, len(pressing)))]]
         again = [each for _, each in stale if self.cache.entry(each.table).lost]
         places = READS - min(len(again), READS // 2)
         return self._witnessed([*chosen[:places], *again])[:READS]
+
+    def _read_every(self, contract: Contract) -> timedelta:
+        entry, topic = self.cache.entry(contract.table), self._topic(contract)
+        if entry.trouble or entry.paused or entry.fault:
+            return READ_TROUBLED_EVERY
+        quiet = topic and entry.committed is not None and not waiting(entry.committed, topic.end)
+        return self.quiet_every if quiet else READ_EVERY
 
     def _witnessed(self, asked: Sequence[Contract]) -> Sequence[Contract]:
         """`asked`, led by a readable table if none of `asked` could be read last time.
@@ -172,18 +190,17 @@ class Tick:
         else:
             self.down += some(list(said), lambda table: f"{table} is {said[table]}")
 
-    def _stale(self) -> Iterator[tuple[datetime, Contract]]:
-        """Tables to read again, with the time of their last reading; the epoch where a run may have changed them."""
+    def _stale(self, every: Mapping[str, timedelta]) -> Iterator[tuple[datetime, Contract]]:
+        """Tables to read again, with the time since when; the epoch where a run may have changed them."""
         never = datetime.fromtimestamp(0, UTC)
-        operated_at = operated(self.instance, self.now - 2 * READ_EVERY)
+        operated_at = operated(self.instance, self.now - 2 * self.quiet_every)
         for contract in self.contracts:
             entry = self.cache.entry(contract.table)
-            every = READ_TROUBLED_EVERY if entry.trouble or entry.paused or entry.fault else READ_EVERY
             changed = max((at for at in (entry.tried, operated_at) if at), default=never)
             if entry.read_at is None or changed >= entry.read_at:
                 yield never, contract
-            elif self.now - entry.read_at >= every:
-                yield entry.read_at, contract
+            elif self.now - entry.read_at >= every[contract.table]:
+                yield entry.read_at + every[contract.table], contract
 
     def _read(self, contract: Contract) -> None:
         entry = self.cache.entry(contract.table)
@@ -203,13 +220,16 @@ class Tick:
         entry.read_at, entry.lost = self.now, None
         entry.mark_trouble()
 
+    def _topic(self, contract: Contract) -> Topic | None:
+        return self.topics.get(contract.cluster, {}).get(contract.topic)
+
     def _topic_id(self, contract: Contract) -> str | None:
-        topic = self.topics.get(contract.cluster, {}).get(contract.topic)
+        topic = self._topic(contract)
         return topic.topic_id if topic else None
 
     def _seen(self, contract: Contract, patience: timedelta) -> Seen:
         entry = self.cache.entry(contract.table)
-        topic = self.topics[contract.cluster].get(contract.topic)
+        topic = self._topic(contract)
         unseen = self.unseen.get((contract.cluster, contract.topic))
         if topic:
             self._sight(entry, topic)

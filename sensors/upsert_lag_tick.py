@@ -1,6 +1,7 @@
 """One tick of an upsert sensor: both ledgers of a table from the catalog, then the same decision as for topics.
 
-A table that had caught up is looked at again once a run may have written to its append table, or after a minute.
+A table that had caught up is looked at again once a run may have written to its append table, or after a
+minute, in a lane of many after up to five.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from sensors.observations import results_of_the_dead, unseen_freshness
 from sensors.on_disk import runnable
 from sensors.run_requests import requested
 from sensors.runs import ended, operated, under_way
-from sensors.tick import OUTAGES_ASKED, READ_EVERY, READS, Tick
+from sensors.tick import OUTAGES_ASKED, READS, Tick
 from tidemark.domain.cadence.freshness import of_paused
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.cadence.request import mark_of
@@ -85,7 +86,7 @@ class MergeTick(Tick):
 
     def _written(self) -> Mapping[str, datetime]:
         """By append table, when a run of its lane last had it in hand, as far back as a look may be."""
-        since = self.now - 2 * READ_EVERY
+        since = self.now - 2 * self.quiet_every
         tables, found = {each.topic for each in self.contracts}, dict[str, datetime]()
         for pool in {pool_of(each.lane) for each in self.contracts}:
             for run in ended(self.instance, pool, tables, since):
@@ -96,14 +97,16 @@ class MergeTick(Tick):
 
     def _may_be_behind(self, contract: Contract, written: Mapping[str, datetime]) -> bool:
         entry = self.cache.entry(contract.table)
-        if entry.read_at is None or entry.trouble or entry.lost or self.now - entry.read_at >= READ_EVERY:
+        if entry.read_at is None or entry.trouble or entry.lost:
+            return True
+        if self.now - entry.read_at >= self.quiet_every:
             return True
         acts = (written.get(contract.topic), entry.tried, self._operated)
         return any(at >= entry.read_at for at in acts if at is not None)
 
     @cached_property
     def _operated(self) -> datetime | None:
-        return operated(self.instance, self.now - 2 * READ_EVERY)
+        return operated(self.instance, self.now - 2 * self.quiet_every)
 
     def _take(self, contract: Contract, found: "Pair | Stopped") -> None:
         entry = self.cache.entry(contract.table)

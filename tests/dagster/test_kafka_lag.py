@@ -406,9 +406,9 @@ def test_an_outage_of_the_only_table_that_was_read_holds_its_lane_for_one_tick(l
 
 @pytest.fixture
 def crowded(lake, instance):
-    """The n-th tick of a lane whose 100 tables fill every one of them."""
+    """The n-th tick of a lane whose 100 tables, all with records that wait, fill every one of them."""
     lane, began, cache = Lane.model_validate({"poll": "30s"}), datetime.now(UTC), Cache()
-    contracts = all_loaded(lake, 100, 10, 10, freshness={"warn": "2m"})
+    contracts = all_loaded(lake, 100, 10, 20, freshness={"warn": "2m"})
 
     def tick(n):
         made = ticks.Tick(lake, instance, "default", lane, contracts, cache, began + n * lane.poll)
@@ -671,6 +671,22 @@ def test_tables_are_read_again_at_least_once_a_minute_and_not_at_every_tick(tick
     tick(later=61)
     tick(later=66)
     assert sorted(lake.reads) == ["shop.orders", "web.clicks"]
+
+
+def test_quiet_tables_of_a_large_lane_have_their_turn_within_five_minutes(lake, instance):
+    """Given 200 tables that have caught up, and one of them whose records wait, then that is read every minute, and of the others a few at each tick."""
+    lane, began, cache = Lane.model_validate({"poll": "5s"}), datetime.now(UTC), Cache()
+    contracts = all_loaded(lake, 200, 10, 10)
+    loaded(lake, "shop.t007", 10, 11)
+    read = []
+    for n in range(190):
+        lake.reads.clear()
+        ticks.Tick(lake, instance, "default", lane, contracts, cache, began + n * lane.poll).decide()
+        read.append(list(lake.reads))
+    later = read[70:130]
+    assert max(map(len, later)) <= ticks.QUIET_READS + 2, "five minutes"
+    assert {table for each in later for table in each} == {each.table for each in contracts}
+    assert sum("shop.t007" in each for each in later) >= 4
 
 
 def test_every_job_of_an_operator_is_known_by_its_verb(defs):
