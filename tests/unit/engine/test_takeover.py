@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,11 +18,12 @@ from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.layering import Origin
 from tidemark.domain.config.upsert import UpsertTable
 from tidemark.domain.errors import Outage, Stopped
+from tidemark.domain.ledger.guard import Topic
 from tidemark.domain.ledger.ledger import LEDGER_PROPERTY, LEDGER_TAG, Ledger
 from tidemark.domain.plan.contract_record import RECORD, contract_edits, record_text
 from tidemark.engine.access.metadata_files import commit
 from tidemark.engine.access.table_state import read_state
-from tidemark.engine.look.status import Facts, Hint
+from tidemark.engine.look.status import Facts, Hint, judge
 from tidemark.engine.look.tables import hinted
 from tidemark.engine.merge.table import prepare
 from tidemark.engine.schema.evolve import Approval, begin_rename, finish
@@ -48,8 +50,9 @@ class Lake:
         self.loaded = lambda _: True
 
     def kafka(self, cluster: str) -> Any:
-        """Two names of the cluster `c`, and another cluster."""
-        return SimpleNamespace(cluster_id=lambda: {"main": "c", "renamed": "c"}.get(cluster, "e"))
+        """Two names of the cluster `c`, and another cluster; without topics."""
+        name = {"main": "c", "renamed": "c"}.get(cluster, "e")
+        return SimpleNamespace(cluster_id=lambda: name, describe_each=lambda _: {})
 
     def state(self, table: str, *, ledger: bool = True) -> Any:
         return read_state(self.catalog, table, required=ledger)
@@ -277,6 +280,16 @@ class TestATableThatTheContractNamesAnew:
         rename(lake, was, plan)
         assert lake.state("shop.orders").exists
         assert taken_folder(lake, "shop.bought") is None
+
+    def test_that_was_first_loaded_during_the_look_is_not_told_as_missing(self, lake: Any) -> None:
+        """Given a look that found no table and is told that a run has loaded it, then it looks once more at it and its topic."""
+        before = lake.state("shop.orders")
+        lake.load("shop.orders")
+        topic = Topic("orders", "c", "t", {0: 0}, {0: 2}, {0: 2})
+        lake.kafka = lambda _: SimpleNamespace(describe_each=lambda names: dict.fromkeys(names, topic))
+        [now] = hinted(lake, [Facts(contract("shop.orders"), before)], {"shop.orders": Hint(loaded=True)})
+        assert (now.table.ledger.next, now.topic) == ({0: 2}, topic)
+        assert judge(now, poll=timedelta(seconds=5), now=datetime.now(UTC)).state == "fresh"
 
     def test_is_not_told_as_missing_when_it_is_to_be_renamed_back_or_left_its_name(self, lake: Any) -> None:
         """Given a table that runs have loaded under a name, when the contract has that name again, then the plan waits; when another topic's has it, then its folder is in use; without a trace of it it is missing."""

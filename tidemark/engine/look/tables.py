@@ -47,12 +47,28 @@ def look(lake: Lake, contracts: Sequence[Contract], memories: Mapping[str, Memor
 
 
 def hinted(lake: Lake, found: Sequence[Facts], known: Mapping[str, Hint]) -> list[Facts]:
-    """The facts with what is known of tables, by name; of one that is gone also what keeps it from being made anew."""
-    return [_gone(lake, replace(each, hint=known.get(each.contract.table, each.hint))) for each in found]
+    """The facts with what is known of tables, by name; of one that is gone also what keeps it from being made anew.
+
+    What is known is younger than the look: a table that has been loaded by it, and was not there, is looked at again.
+    """
+    told = [replace(each, hint=known.get(each.contract.table, each.hint)) for each in found]
+    before = [each.contract for each in told if _seems_gone(each)]
+    with looking("status") as pool:
+        again = {each.contract.table: each for each in _fitted(lake, before, pool)}
+    return [_gone(lake, _newer(each, again.get(each.contract.table, each))) for each in told]
+
+
+def _seems_gone(facts: Facts) -> bool:
+    return facts.table is not None and not facts.loaded and facts.hint.loaded
+
+
+def _newer(facts: Facts, seen: Facts) -> Facts:
+    table = replace(facts, table=seen.table, table_fault=seen.table_fault)
+    return replace(table, topic=seen.topic, topic_fault=seen.topic_fault)
 
 
 def _gone(lake: Lake, facts: Facts) -> Facts:
-    if facts.table is None or facts.table.exists or not facts.hint.loaded:
+    if not _seems_gone(facts) or (facts.table and facts.table.exists):
         return facts
     why, _ = asked(lambda: why_not_anew(lake, facts.contract))
     return replace(facts, gone=why.state) if why else facts
