@@ -57,9 +57,11 @@ def run(tables: Sequence[str], *, as_json: bool) -> None:
                 keys = [table_key(table) for table in upserts]
                 result = execute(instance, MERGE, run_id=run_ids[1], assets=keys)
                 told, why, cut_off = _told_of(result)
+            above = {each["table"]: each for each in outcomes}
             outcomes += [
-                told.get(table) or (_unmerged(table, why) if why else _nothing_to_do(table))
-                for table in upserts
+                told.get(table)
+                or (_unmerged(table, why) if why else _nothing_to_do(table, above.get(each.append.table)))
+                for table, each in upserts.items()
             ]
     if as_json:
         print_json(outcomes)
@@ -90,9 +92,14 @@ def _told_of(result: dg.ExecuteInProcessResult) -> tuple[dict[str, Outcome], str
     return told_by(result.all_events), why, cut_off
 
 
-def _nothing_to_do(table: str) -> Outcome:
-    """Of a table that a whole run has no word of: an empty topic without a schema, or nothing to merge."""
-    return core.Outcome(table, state="fresh").as_json()
+def _nothing_to_do(table: str, append: Outcome | None = None) -> Outcome:
+    """Of a table that is not there, and a whole run has no word of: an empty topic without a schema, or no rows yet.
+
+    An upsert table stands as its `append` table then, which may have stopped before its first load.
+    """
+    if append is None or append["error"] is None:
+        return core.Outcome(table, state="fresh").as_json()
+    return core.Outcome(table, state=append["state"], error=append["error"]).as_json()
 
 
 def _unmerged(table: str, why: str) -> Outcome:
@@ -178,7 +185,6 @@ def _show(outcomes: Sequence[Outcome], run_id: str) -> None:
     out = console()
     out.print(table)
     out.print(f"Dagster run {run_id}", style="dim")
-    for outcome in outcomes:
-        if outcome["error"]:
-            error = outcome["error"]
-            show_error(error["message"], error.get("next_step", ""), error.get("safe", ""))
+    errors = (each["error"] for each in outcomes if each["error"])
+    for error in {each["message"]: each for each in errors}.values():
+        show_error(error["message"], error.get("next_step", ""), error.get("safe", ""))

@@ -15,7 +15,7 @@ from assets.snapshot_ids import ids_as_numbers, ids_as_text
 from tidemark.cli.border import FINDING, INTERRUPTED, report
 from tidemark.cli.change import _operation, remade
 from tidemark.cli.main import app
-from tidemark.cli.run import ended_early, told_by
+from tidemark.cli.run import _nothing_to_do, ended_early, told_by
 from tidemark.domain.errors import Interrupted, Outage, Overtaken, Refused, Stopped, TidemarkError
 from tidemark.domain.outcome import Outcome
 
@@ -211,3 +211,14 @@ def test_a_run_that_is_interrupted_when_all_is_told_says_nothing_twice(
     monkeypatch.setattr("tidemark.cli.run._remember", lambda *_: signal.raise_signal(signal.SIGINT))
     told = CliRunner().invoke(app, ["run", "--json"])
     assert (told.exit_code, len(json.loads(told.stdout))) == (0, 2)
+
+
+def test_an_upsert_table_that_is_not_there_stands_as_its_append_table():
+    """Given an append table that stopped before its first load, when nothing is told of its upsert table, then that has stopped too; else it is fresh."""
+    error = {"message": "shop.orders is misconfigured", "state": "misconfigured"}
+    stopped = {"table": "shop.orders", "state": "misconfigured", "error": error}
+    found = _nothing_to_do("shop.orders_current", stopped)
+    assert (found["table"], found["state"], found["error"]) == ("shop.orders_current", "misconfigured", error)
+    for append in (None, {**stopped, "state": "fresh", "error": None}):
+        found = _nothing_to_do("shop.orders_current", append)
+        assert (found["state"], found["error"]) == ("fresh", None)

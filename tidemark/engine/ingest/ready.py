@@ -253,12 +253,20 @@ def _prepare(lake: Lake, contract: Contract, topic: Topic, schemas: TopicSchemas
     if schemas.unsupported:
         newest = max(schemas.unsupported)
         raise Stopped("schema_unsupported", contract.table, schemas.unsupported[newest], topic=contract.topic)
-    if total(waiting(topic.log_start, topic.end)):
-        unknown = (
-            f"no schema of subject {subject_of(contract)} is of type {contract.event} (the title of a JSON Schema)."
-            if schemas.skips.ids
-            else f"the schema registry does not know subject {subject_of(contract)}. If the values are not in the "
-            "registry, say so with `value: {format: raw}`."
-        )
-        raise Stopped("misconfigured", contract.table, f"topic {contract.topic} holds records, but {unknown}")
+    if unread := without_schema(contract, topic, schemas):
+        raise Stopped("misconfigured", contract.table, unread, topic=contract.topic)
     return False
+
+
+def without_schema(contract: Contract, topic: Topic, schemas: TopicSchemas) -> str:
+    """Why no record of a topic can be read for which no schema is known; empty while it holds none."""
+    if not total(waiting(topic.log_start, topic.end)):
+        return ""
+    subject = subject_of(contract)
+    unknown = (
+        f"no schema of subject {subject} is of type {contract.event} (the title of a JSON Schema)."
+        if schemas.skips.ids
+        else f"the schema registry does not know subject {subject}. If the values are not in the registry, "
+        "say so with `value: {format: raw}`."
+    )
+    return f"topic {contract.topic} holds records, but {unknown}"

@@ -16,7 +16,7 @@ from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.outages import asked, named
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.ingest.quality_fit import rule_faults
-from tidemark.engine.ingest.ready import made_anew
+from tidemark.engine.ingest.ready import made_anew, without_schema
 from tidemark.engine.marts import read_project
 from tidemark.engine.preview.sample import sample as take_sample
 from tidemark.engine.schema.evolve import plan_evolution, value_columns
@@ -97,9 +97,9 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
         if sample and not faults:
             decoded = take_sample(lake, contract, state, schemas, plan, sample)
         whole = _complete(lake, contract, checked)
-        absent = _absent_topic(lake, contract) if schemas.wanted() is None else []
+        unread = _unread_topic(lake, contract, schemas) if schemas.wanted() is None else []
         notes = (
-            *absent,
+            *unread,
             *_ways_of_reading(found, schemas),
             *_without_rows(state, plan),
             *_lost_notes(contract, columns, schemas),
@@ -156,14 +156,20 @@ def _complete(lake: Lake, contract: Contract, found: Foresight) -> Foresight:
     )
 
 
-def _absent_topic(lake: Lake, contract: Contract) -> list[str]:
-    """Where no schema tells of the topic, its name may be mistyped; silent when Kafka does not answer."""
+def _unread_topic(lake: Lake, contract: Contract, schemas: TopicSchemas) -> list[str]:
+    """Where no schema tells of the topic: its name may be mistyped, or its records cannot be read.
+
+    Silent when Kafka does not answer.
+    """
     found, _ = asked(lambda: lake.kafka(contract.cluster).describe([contract.topic]))
-    if found is None or contract.topic in found:
+    if found is None:
         return []
-    return [
-        f"topic {contract.topic} does not exist on cluster {contract.cluster}, and no schema tells its columns"
-    ]
+    topic = found.get(contract.topic)
+    if topic is None:
+        where = f"does not exist on cluster {contract.cluster}, and no schema tells its columns"
+        return [f"topic {contract.topic} {where}"]
+    why = "" if schemas.unsupported else without_schema(contract, topic, schemas)
+    return [why] if why else []
 
 
 def _ways_of_reading(found: Foresight, schemas: TopicSchemas) -> list[str]:
