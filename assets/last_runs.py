@@ -64,24 +64,25 @@ def last_runs(instance: dg.DagsterInstance, tables: Sequence[str]) -> dict[str, 
         chosen = record.dagster_run.asset_selection
         own = newest.get(record.dagster_run.run_id, set())
         of_run = {table_of(key) for key in chosen} & set(tables) if chosen else own
-        for table, state, why in _ends(instance, record, of_run - found.keys()):
-            found[table] = Hint(stopped=state, at=at, why=why)
+        for table, state, error in _ends(instance, record, of_run - found.keys()):
+            why, remedy = error.get("message", ""), error.get("next_step", "")
+            found[table] = Hint(stopped=state, at=at, why=why, remedy=remedy)
     return found
 
 
 def _ends(
     instance: dg.DagsterInstance, record: RunRecord, tables: Iterable[str]
-) -> list[tuple[str, State | None, str]]:
+) -> list[tuple[str, State | None, Mapping[str, Any]]]:
     """A run that went well has stopped nothing: one that was executed again has its parent's tags."""
     run = record.dagster_run
     if run.is_success or not tables:
-        return [(table, None, "") for table in tables]
+        return [(table, None, {}) for table in tables]
     stopped = stopped_of(run.tags)
     crashed: State | None = "failed" if not stopped and not _ended_by_others(instance, run.run_id) else None
     failures = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.STEP_FAILURE).records
     events = [each.event_log_entry.dagster_event for each in failures]
-    said = {table: error["message"] for event in events for table, error in errors_of(event).items()}
-    return [(table, stopped.get(table, crashed), said.get(table, "")) for table in tables]
+    said = {table: error for event in events for table, error in errors_of(event).items()}
+    return [(table, stopped.get(table, crashed), said.get(table, {})) for table in tables]
 
 
 def errors_of(event: DagsterEvent | None) -> dict[str, Mapping[str, Any]]:

@@ -603,6 +603,7 @@ def test_status_knows_a_stop_state_however_many_runs_came_after_it(run, instance
         "web.clicks": None,
     }
     assert last["shop.orders"].why.endswith("a plan waits")
+    assert last["shop.orders"].remedy.startswith("tidemark plan shop.orders, then")
 
 
 def test_status_knows_a_stop_state_when_a_sensor_has_told_of_the_table_since(run, instance):

@@ -258,7 +258,7 @@ def test_a_record_with_a_time_beyond_spark_s_stops_where_it_stands_and_says_what
     table = lakehouse.table(topic)
     outcome = table.run()
     assert (outcome.state, outcome.error["ranges"]) == ("misconfigured", {1: [2, 3]})
-    assert "kafka-delete-records" in outcome.error["detail"]
+    assert "kafka-delete-records" in outcome.error["next_step"]
     assert table.ids() == [0, 1, 2, 3, 4]
     topic.delete_records({1: 3})
     assert table.run().state == "offsets_expired"

@@ -282,9 +282,18 @@ def test_a_first_load_from_offsets_that_kafka_does_not_hold_is_not_fresh(offsets
 @pytest.mark.parametrize("exists", [False, True])
 def test_a_first_load_that_was_stopped_is_not_fresh_though_nothing_waits(exists: bool) -> None:
     contract = Contract(topic="orders", table="shop.orders", ingest={"start": "latest"})  # type: ignore[arg-type]
-    hint = Hint(stopped="table_incompatible", at=NOW)
-    new = facts(contract=contract, table=TableState("shop.orders", exists=exists), hint=hint)
-    assert judge(new, poll=timedelta(seconds=5), now=NOW).state == "table_incompatible"
+    for step, remedy in (("", "declare the types that it has"), ("drop it, then run", "drop it, then run")):
+        hint = Hint(stopped="table_incompatible", at=NOW, remedy=step)
+        new = facts(contract=contract, table=TableState("shop.orders", exists=exists), hint=hint)
+        found = judge(new, poll=timedelta(seconds=5), now=NOW)
+        assert (found.state, found.remedy[: len(remedy)]) == ("table_incompatible", remedy)
+    hint = Hint(stopped="quality_blocked", at=NOW, remedy="drop it, then run")
+    paused = judge(
+        facts(hint=hint, table=TableState("shop.orders", exists=True, properties={"tidemark.paused": "x"})),
+        poll=timedelta(seconds=5),
+        now=NOW,
+    )
+    assert "drop" not in paused.remedy, "that is the step of another state"
     assert status_module._needs_hint(new)
 
 

@@ -215,7 +215,7 @@ def make_plan(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Pl
     if limits.known and not state.exists:
         raise lost(lake, contract)
     if limits.known and state.ledger is None:
-        raise replaced(contract)
+        raise replaced(contract, state)
     if limits.uuid not in {None, state.uuid}:
         raise Stopped("table_missing", contract.table, "It was dropped meanwhile.", topic=contract.topic)
     topic = lake.topic(contract)

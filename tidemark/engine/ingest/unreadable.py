@@ -38,8 +38,8 @@ def _before_such_times(lake: Lake, contract: Contract, ranges: Ranges) -> dict[i
         "misconfigured",
         contract.table,
         "The next records have a time that Spark cannot hold, as a producer writes that takes nanoseconds for "
-        f"milliseconds ({'; '.join(f'partition {p}: offset {o}' for p, o in found.items())}). Mend the producer; "
-        "then move the log start beyond what it has written with kafka-delete-records, and: "
+        f"milliseconds ({'; '.join(f'partition {p}: offset {o}' for p, o in found.items())}).",
+        next_step="mend the producer, move the log start beyond what it has written with kafka-delete-records, then "
         f"tidemark accept {contract.table} --record-gap --reason …",
         topic=contract.topic,
         cluster=contract.cluster,

@@ -28,15 +28,20 @@ HELD = timedelta(minutes=1)
 class Hint:
     """What Dagster's records add, if they can be had: nothing in them is needed for correctness.
 
-    `stopped`: the stop state in which the table's last run ended, at `at`, with the words of its error in `why`;
-    `loaded`: some run has loaded it; `sightings`: the lag sensor's.
+    `stopped`: the stop state in which the table's last run ended, at `at`, with the words of its error in `why` and its
+    next step in `remedy`; `loaded`: some run has loaded it; `sightings`: the lag sensor's.
     """
 
     stopped: State | None = None
     at: datetime | None = None
     why: str = ""
+    remedy: str = ""
     loaded: bool = False
     sightings: tuple[Sighting, ...] = ()
+
+    def remedy_of(self, state: State) -> str:
+        """The step that the last run named, if this is the state in which it ended."""
+        return self.remedy if state == self.stopped else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +194,14 @@ def judge(facts: Facts, *, poll: timedelta, now: datetime) -> Status:
         quarantined=facts.quarantined,
         unrouted=(known.ledger.unrouted if known and known.ledger else 0) if contract.event else None,
         weak=_weak(known.ledger if known else None, facts.topic),
-        remedy=load_beside(contract.table)
-        if state == "ledger_missing"
-        else remedy(state, table=contract.table, topic=contract.topic, cluster=contract.cluster),
+        remedy=facts.hint.remedy_of(state) or _remedy(state, contract),
     )
+
+
+def _remedy(state: State, contract: Contract) -> str:
+    if state == "ledger_missing":
+        return load_beside(contract.table)
+    return remedy(state, table=contract.table, topic=contract.topic, cluster=contract.cluster)
 
 
 def _weak(ledger: Ledger | None, topic: Topic | None) -> bool:

@@ -46,6 +46,7 @@ def upsert_statuses(
             or before.get(each.append.table),
             at,
             polls[each.append.lane],
+            told.get(each.contract.table, Hint()),
         )
         for each, (pair, fault) in zip(known, found, strict=True)
     ]
@@ -87,7 +88,7 @@ def _stopped(current: UpsertTable, pair: Pair | None, told: Mapping[str, Hint]) 
 
 
 def _judged(
-    current: UpsertTable, pair: Pair | None, fault: State | None, now: datetime, poll: timedelta
+    current: UpsertTable, pair: Pair | None, fault: State | None, now: datetime, poll: timedelta, hint: Hint
 ) -> Status:
     contract, state = current.contract, pair.state if pair else None
     merged = state.merged if state else None
@@ -112,5 +113,6 @@ def _judged(
         delete_files=state.delete_files if state else None,
         rows=state.live_rows if state else None,
         quarantined=0,
-        remedy=remedy(verdict, table=contract.table, topic=current.append.table, cluster=contract.cluster),
+        remedy=hint.remedy_of(verdict)
+        or remedy(verdict, table=contract.table, topic=current.append.table, cluster=contract.cluster),
     )

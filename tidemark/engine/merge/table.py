@@ -55,16 +55,15 @@ def prepare(lake: Lake, current: UpsertTable, state: TableState, append: Struct,
         create(lake, contract, columns, _properties(current), all_keys)
         return lake.state(contract.table)
     if why := made_otherwise(current, state):
-        raise Stopped("table_incompatible", contract.table, why)
+        raise Stopped("table_incompatible", contract.table, why, next_step=_anew(contract.table))
     plan = plan_follow(current, state, columns)
     waits = [c for c in plan.of("review", "impossible") if c.kind not in _LAYOUT]
     if clashing := [c for c in waits if c.kind == "incompatible"]:
         listed = "; ".join(
             f"{'.'.join(c.path)}: {c.old}, there {c.new}" if c.new else c.reason for c in clashing
         )
-        raise Stopped(
-            "table_incompatible", contract.table, f"{listed} in {current.append.table}. {_MADE_ANEW}"
-        )
+        why = f"{listed} in {current.append.table}. {_MADE_ANEW}"
+        raise Stopped("table_incompatible", contract.table, why, next_step=_anew(contract.table))
     if waits:
         listed = "; ".join(f"{'.'.join(c.path)}: {c.old} -> {c.new} ({c.reason})" for c in waits)
         raise Stopped("schema_review", contract.table, f"Plan {plan.id} waits. {listed}", plan=plan.id)
@@ -124,6 +123,10 @@ def _identity(current: UpsertTable) -> dict[str, str]:
         ORDER: json.dumps(list(current.upsert.order_by)),
         DELETES: current.upsert.deletes,
     }
+
+
+def _anew(table: str) -> str:
+    return f"name another upsert.table, or drop this one and then: tidemark accept {table} --first-load --reason …"
 
 
 def made_otherwise(current: UpsertTable, state: TableState) -> str:

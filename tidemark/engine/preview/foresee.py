@@ -81,7 +81,7 @@ def foresee(lake: Lake, contract: Contract, *, sample: int = 0) -> Foresight:
             raise missing
         if state.exists and state.ledger is None and lake.loaded(contract.table):
             lake.state(contract.table)  # of one of ours it says where the ledger was looked for
-            raise replaced(contract)
+            raise replaced(contract, state)
         plan: SchemaPlan | None = None
         if not state.exists:
             found, columns = _new_table(lake, contract, schemas), schemas.wanted()

@@ -1,9 +1,10 @@
 """A table that is not there was never loaded, or is gone or replaced since: what a verb that has to do with it says."""
 
+from tidemark.domain.columns.types import KAFKA_COLUMN
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, Stopped
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.access.table_state import load, load_beside
+from tidemark.engine.access.table_state import TableState, load, load_beside
 from tidemark.engine.table.takeover import why_not_anew
 
 _LOADED = "Earlier runs have loaded it."
@@ -24,11 +25,13 @@ def gone(lake: Lake, table: str) -> Stopped | None:
     return lost(lake, contract) if contract else Stopped("table_missing", table, _LOADED)
 
 
-def replaced(contract: Contract) -> Stopped:
+def replaced(contract: Contract, state: TableState) -> Stopped:
     """Of a table that has no ledger, though runs have loaded one of its name."""
-    why = "Earlier runs have loaded it; this one was made in its place."
-    step = load_beside(contract.table)
-    return Stopped("ledger_missing", contract.table, why, topic=contract.topic, next_step=step)
+    table, why = contract.table, "Earlier runs have loaded it; this one was made in its place."
+    ours = state.columns is not None and state.columns.field(KAFKA_COLUMN.name) is not None
+    anew = f"drop or rename it, for it has no {KAFKA_COLUMN.name}; then tidemark accept {table} --first-load --reason …"
+    step = load_beside(table) if ours else anew
+    return Stopped("ledger_missing", table, why, topic=contract.topic, next_step=step)
 
 
 def not_new(lake: Lake, contract: Contract) -> Stopped | None:

@@ -181,9 +181,10 @@ def loaded(lake: Lake, attempt: Attempt) -> Table:
     """The attempt's table as it is now.
 
     Raises:
-        Stopped: someone dropped it.
+        Stopped: someone dropped it, or gave it another name.
     """
     table = load(lake.catalog, attempt.table)
     if table is None:
-        raise Stopped("table_missing", attempt.table, "It was dropped while a batch was staged.")
+        step = f"tidemark run {attempt.table} tells whether it has another name now"
+        raise Stopped("table_missing", attempt.table, "It went while a batch was staged.", next_step=step)
     return table
