@@ -157,7 +157,7 @@ CHANGES = [
         "b",
         "add_column",
         "apply",
-        "another column, for columns match by name; the old one stays and reads NULL for new records",
+        "another column, for columns match by name; the old one stays and reads NULL for new records, the new one NULL or its default for old ones",
     ),
     ChangeRow(
         "a field removed and added again",
