@@ -215,7 +215,16 @@ def test_a_tagged_column_with_capitals_is_known_in_the_mart_that_renames_it(tmp_
     [
         ("select id, count(*) as n, count(distinct *) as m, o.*, 'x' as kind from orders as o", True),
         ("with a as (select * except (email) from orders) select id, count(*) from a group by id", True),
-        ("select id as n union all select 1", True),
+        ("select id as n union all select upper(name) from people", True),
+        ("(select id as n from a) union all (select upper(name) from b)", True),
+        (
+            "select id, n from a where at > (select date_add(max(at), 1) from b) and id in (select abs(id) from c)",
+            True,
+        ),
+        ("select id, x.n from a join (select id, count(*) as n from b group by id) as x using (id)", True),
+        ("(select upper(name) from b) union all (select id as n from a)", False),
+        ("select * from a join (select id, upper(name) from b) using (id)", False),
+        ("select id, (select upper(max(name)) from b) from a", False),
         ("select id, upper(email) from orders", False),
         ("select id, emails[0] from orders", False),
         ("select id, n from (select id, to_json(struct(o.*)) as n from orders as o)", False),

@@ -151,6 +151,9 @@ def test_marts_follow_their_tables(sample, instance):
     sample.append("web.clicks", [click(4, 29)])
     second = sample.build(instance)
     assert second.success
+    assert set(verdicts(second, ALLOWED).values()) == {True}, (
+        "their SQL is another than that of the first build"
+    )
     revenue = sample.rows("SELECT orders, revenue FROM lake.marts.daily_revenue ORDER BY order_day")
     assert revenue == [(5, Decimal("50.00")), (1, Decimal("7.50"))]
     assert sample.rows("SELECT clicks FROM lake.marts.sessions") == [(5,)]
