@@ -269,3 +269,39 @@ def test_what_comes_with_a_receipt_is_said_although_the_answer_to_it_was_lost(la
 
 def _no_spark():
     raise AssertionError("Spark was asked")
+
+
+@pytest.mark.parametrize("moment", ["pause_point", "_set_main"])
+def test_a_replay_in_the_moment_of_a_rollback_is_not_undone_unseen(lakehouse, monkeypatch, moment):
+    """Given a table that Spark sets back whatever it is by then, when a replay of the quarantine ends right before that, then the rollback is planned anew and the records wait again."""
+    topic = lakehouse.cluster.topic("at_once", 1)
+    topic.send([*range(10), -1])
+    strict = {"column": "id", "check": "in_range", "min": 0}
+    table = lakehouse.table(topic, format_version=3, quality=[strict])
+    table.run()
+    target = table.head
+    topic.send(range(10, 20))
+    table.run()
+    table = lakehouse.table(topic, format_version=3)
+    left, there = iter([1]), getattr(publishing, moment)
+
+    def meanwhile(*said):
+        if said[0] == "publishing" or moment != "pause_point":
+            for _ in left:
+                moved = replay_quarantine(lakehouse.lake, table.contract, Selection(), ADA)
+                assert moved.arguments["moved"] == 1
+        return there(*said)
+
+    monkeypatch.setattr(publishing, moment, meanwhile)
+    told = rollback(lakehouse.lake, table.contract, Target(target), ADA, downstream=[]).as_json()["arguments"]
+    assert next(left, None) is None
+    assert (told["commits_undone"], told["replays_undone"]) == (2, 1)
+    assert table.ids() == list(range(10))
+    assert table.causes() == {"quality:in_range": 1}
+    resume(lakehouse.lake, table.contract, ADA)
+    table.run()
+    replay_quarantine(
+        lakehouse.lake, table.contract, Selection(), Signature("ada", "again", run_id="replay-2")
+    )
+    assert table.ids() == [-1, *range(20)]
+    assert reconcile(lakehouse.lake, table.contract).sound

@@ -265,21 +265,44 @@ def _compare_and_set(
 def _fast_forward(lake: Lake, receipt: _Receipt, target: int) -> None:
     """The same in three commits of Spark, for tables that PyIceberg cannot write.
 
-    After a death between them the next run moves the tag, and expiry drops the branch after a day. A rollback sets main
-    without asserting its head: a commit since the last look is undone with it.
+    After a death between them the next run moves the tag, and expiry drops the branch after a day.
     """
     attempt, properties = receipt.attempt, receipt.properties
-    spark = lake.spark()
     if attempt.target is None:
-        call = _forward(lake, attempt)
+        lake.spark().sql(_forward(lake, attempt)).collect()
     else:
-        call = lake.call("set_current_snapshot", attempt.table, f"snapshot_id => {target}")
-    spark.sql(call).collect()
+        _set_back(lake, attempt, target)
     pause_point("forwarded")
     tag_receipt(lake, attempt.table, target)
     pause_point("tagged")
     set_properties(lake, attempt.table, properties)
     drop_branch(lake, attempt)
+
+
+def _set_back(lake: Lake, attempt: Attempt, target: int) -> None:
+    """Main to a snapshot that is no child of it, which Spark does whatever main is by then.
+
+    A commit that came in between would be undone without what it asks of other tables: it is put back.
+
+    Raises:
+        Overtaken: main was not `attempt.head`.
+    """
+    before = loaded(lake, attempt).metadata.current_snapshot_id
+    if before == attempt.head:
+        _set_main(lake, attempt, target)
+        metadata = loaded(lake, attempt).metadata
+        log = [each.snapshot_id for each in metadata.snapshot_log]
+        before = log[-2] if log[-1:] == [target] and len(log) > 1 else attempt.head
+    if before != attempt.head:
+        if before is not None and loaded(lake, attempt).metadata.current_snapshot_id == target:
+            _set_main(lake, attempt, before)
+        raise Overtaken(attempt.table, attempt.head or 0, before)
+
+
+def _set_main(lake: Lake, attempt: Attempt, snapshot_id: int) -> None:
+    lake.spark().sql(
+        lake.call("set_current_snapshot", attempt.table, f"snapshot_id => {snapshot_id}")
+    ).collect()
 
 
 def _set_properties_late(lake: Lake, receipt: _Receipt, metadata: TableMetadata) -> None:
