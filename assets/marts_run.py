@@ -8,6 +8,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from dagster_dbt import DbtCliInvocation, DbtCliResource
 from assets.check_results import StepOutput, as_outputs, as_result
 from assets.column_lineage import column_metadata
 from assets.corrections import corrected
-from assets.mart_sql import passes_over
+from assets.mart_sql import doubts
 from assets.marts_translator import MartTranslator
 from assets.names import ALLOWED, CORRECTED, table_key, table_of
 from resources.lake import LakeResource
@@ -32,6 +33,10 @@ from tidemark.engine.config import discovery
 from tidemark.engine.look.corrections import MartStanding, note, standings
 from tidemark.engine.marts import digest_of, project_folder
 
+_TRACEABLE = (
+    "in the mart's SQL give each expression a name (`as …`), name tables by source() and ref() alone, write out `*` "
+    "within functions, join instead of reading tables in a lateral subquery, and build on no ephemeral model"
+)
 _OURS = frozenset({"dagster/column_schema", "dagster/column_lineage"})
 
 
@@ -60,13 +65,13 @@ def build(
         if not chosen:
             return
         with _dbt(context, resource, lake) as dbt:
-            invocation = dbt(
+            invocation = dbt.run(
                 [
                     "build",
                     "--indirect-selection",
                     "cautious",
                     "--select",
-                    " ".join(each.model for each in chosen),
+                    " ".join(map(dbt.name, chosen)),
                     *(["--full-refresh"] if full_refresh else _made_anew(chosen, before)),
                 ]
             )
@@ -105,18 +110,27 @@ def judge(
         for table, standing in standings(lake, followed, marts, contracts).items():
             yield as_result(corrected(table, standing.stale))
         if alone:
-            tests = [f"{name},{marts[table].model}" for name, tables in alone.items() for table in tables]
             with _dbt(context, resource, lake) as dbt:
-                for event in dbt(["test", "--select", " ".join(tests)]).stream():
+                tests = [f"{name},{dbt.name(marts[t])}" for name, tables in alone.items() for t in tables]
+                for event in dbt.run(["test", "--select", " ".join(tests)]).stream():
                     if isinstance(event, dg.AssetCheckEvaluation):
                         yield from as_outputs(context, [event])
 
 
+@dataclass(frozen=True, slots=True)
+class _Dbt:
+    """`run` runs dbt of these arguments, over the same Spark Connect server."""
+
+    run: Callable[[Sequence[str]], DbtCliInvocation]
+    manifest: Mapping[str, Any]
+
+    def name(self, mart: Mart) -> str:
+        """What `--select` takes for this one alone: its own name may be that of a folder too."""
+        return ".".join(self.manifest["nodes"][mart.unique_id]["fqn"])
+
+
 @contextmanager
-def _dbt(
-    context: dg.AssetExecutionContext, resource: LakeResource, lake: Lake
-) -> Iterator[Callable[[Sequence[str]], DbtCliInvocation]]:
-    """Runs dbt of these arguments, over the same Spark Connect server."""
+def _dbt(context: dg.AssetExecutionContext, resource: LakeResource, lake: Lake) -> Iterator[_Dbt]:
     home = resource.places.home
     with (
         default_session(lake.spark()),
@@ -124,12 +138,15 @@ def _dbt(
         _passing(home / "dbt" / context.run_id) as target,
     ):
         dbt = DbtCliResource(project_dir=str(project_folder()), dbt_executable=_executable())
-        yield lambda arguments: dbt.cli(
-            arguments,
-            manifest=_manifest(dbt, home),
-            dagster_dbt_translator=MartTranslator(),
-            target_path=target,
-        )
+        manifest = json.loads(_manifest(dbt, home).read_text(encoding="utf-8"))
+
+        def run(arguments: Sequence[str]) -> DbtCliInvocation:
+            translator = MartTranslator()
+            return dbt.cli(
+                arguments, manifest=manifest, dagster_dbt_translator=translator, target_path=target
+            )
+
+        yield _Dbt(run, manifest)
 
 
 def _buildable(
@@ -178,7 +195,7 @@ def _built(
 ) -> Iterator[StepOutput]:
     """The result of one mart and the verdict on its tags; its columns go into the discovery file."""
     mart = marts[table_of(event.asset_key)]
-    columns = _remember(home, mart.table, event, sql).described()
+    columns = _remember(home, mart, event, sql).described()
     described = [{"name": each.name, "type": "", "doc": each.description} for each in mart.columns]
     yield dg.MaterializeResult(
         asset_key=event.asset_key,
@@ -190,24 +207,33 @@ def _built(
     yield _allowed(mart.table, columns, contracts, marts)
 
 
-def _remember(home: Path, table: str, event: dg.AssetMaterialization, sql: str) -> discovery.Discovery:
+def _remember(home: Path, mart: Mart, event: dg.AssetMaterialization, sql: str) -> discovery.Discovery:
     """The columns, each `from` those that it is made of, unless that is not known."""
     schema = event.metadata.get("dagster/column_schema")
-    lineage = event.metadata.get("dagster/column_lineage")
-    told = lineage.value.deps_by_column if isinstance(lineage, dg.TableColumnLineageMetadataValue) else {}
-    made_of = {name.lower(): _pairs(deps) for name, deps in told.items()}
-    if passes_over(sql):
-        made_of = {
-            name: pairs for name, pairs in made_of.items() if pairs and "*" not in dict(pairs).values()
-        }
     if isinstance(schema, dg.TableSchemaMetadataValue):
         listed = [
             {"name": each.name, "type": each.type, "doc": each.description or "", "required": False}
-            | ({"from": made_of[each.name.lower()]} if each.name.lower() in made_of else {})
             for each in schema.value.columns
         ]
-        discovery.update(home, lambda seen: seen.with_described(table, listed))
+        made_of = _made_of(mart, event, sql, [each.name.lower() for each in schema.value.columns])
+        for column in listed:
+            if (known := made_of.get(str(column["name"]).lower())) is not None:
+                column["from"] = known
+        discovery.update(home, lambda seen: seen.with_described(mart.table, listed))
     return discovery.read(home)
+
+
+def _made_of(
+    mart: Mart, event: dg.AssetMaterialization, sql: str, columns: Sequence[str]
+) -> Mapping[str, list[list[str]]]:
+    """By column, in lower case, what dagster-dbt says and can be believed; a seed is made of no table."""
+    if mart.unique_id.startswith("seed."):
+        return {name: [] for name in columns}
+    lineage = event.metadata.get("dagster/column_lineage")
+    told = lineage.value.deps_by_column if isinstance(lineage, dg.TableColumnLineageMetadataValue) else {}
+    made_of = {name.lower(): _pairs(deps) for name, deps in told.items()}
+    doubt = doubts(sql, {mart.table, *mart.upstream})
+    return {name: pairs for name, pairs in made_of.items() if doubt.believe(name, pairs)}
 
 
 def _pairs(deps: Sequence[dg.TableColumnDep]) -> list[list[str]]:
@@ -227,10 +253,12 @@ def _allowed(
     metadata: dict[str, Any] = {"columns_with_known_lineage": len(lineage.get(table, {}))}
     if unknown:
         metadata["unknown"] = f"what {', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} made of"
-        metadata["next"] = "give each expression a name (`as …`), and write out `*` within functions"
+        metadata["next"] = _TRACEABLE
     if found:
         metadata["exposed"] = "; ".join(str(each) for each in found)
-        metadata["next"] = f"drop the column, or name {table} in columns.<name>.allow of the contract"
+        metadata["next"] = (
+            f"drop the column and build once with full_refresh, or name {table} in columns.<name>.allow of the contract"
+        )
     return dg.AssetCheckResult(
         asset_key=table_key(table),
         check_name=ALLOWED,

@@ -200,7 +200,8 @@ def test_a_tagged_column_with_capitals_is_known_in_the_mart_that_renames_it(tmp_
         ),
     }
     event = dg.AssetMaterialization(table_key(mart.table), metadata=told)
-    result, allowed = _built(event, "", tmp_path, [orders], {mart.table: mart})
+    sql = "select customerEmail as lastEmail from shop.orders"
+    result, allowed = _built(event, sql, tmp_path, [orders], {mart.table: mart})
     assert not allowed.passed
     assert allowed.description == "marts.last_mail.lastEmail carries pii of shop.orders.customerEmail"
     (column,) = result.metadata["dagster/column_schema"].columns
@@ -210,36 +211,54 @@ def test_a_tagged_column_with_capitals_is_known_in_the_mart_that_renames_it(tmp_
     }
 
 
+MADE_OF_NOTHING = (
+    "select id, count(*) as n, count(distinct *) as m, count(struct(o.*)) as k, o.* from shop.orders as o",
+    "with a as (select * except (email), 1 as n from shop.orders) select id, n from a group by id",
+    "select id, n from shop.orders as o join (select id, count(*) as n from shop.people) as x using (id)",
+    "select 1 as id, 'x' as n union all select id, upper(name) from shop.people",
+    "(select 1 as id, 'x' as n) union all (select id, upper(name) from shop.people)",
+    "select id, now() as n from shop.orders where id > (select date_add(max(id), 1) from marts.below)",
+    "select id, 1 as n from shop.orders where id in (select a from (select abs(id) from shop.people))",
+    "select id, 1 as n from shop.orders.snapshots lateral view explode(ids) as id",
+    "select id, 1 as n from range(5)",
+)
+UNKNOWN_IF_EMPTY = (
+    "select id, upper(email) from shop.orders",
+    "select id, emails[0] from shop.orders",
+    "select id, (select upper(max(email)) from shop.orders) from shop.people",
+    "select id, n from (select id, to_json(struct(o.*)) as n from shop.orders as o)",
+    "select id, concat_ws(',', *) as n from (select id, email from shop.orders)",
+    "select inline(array(struct(id, email as n))) from shop.orders",
+    "select id, n from shop.orders lateral view inline(array(struct(*))) as id, n",
+    "select * from shop.people join (select id, upper(email) from shop.orders) using (id)",
+    "(select id, upper(email) from shop.orders) union all (select 1 as id, 'x' as n)",
+    "select id, 1 as m from shop.orders",  # the mart kept n from before
+)
+UNKNOWN = (
+    "select id, n from shop.people, lateral (select max(email) as n from shop.orders)",
+    "select id, o.email as n from shop.people join hr.people as o using (id)",
+    "select id, email as n from lake.shop.orders",
+    "select id, email as n from orders",
+    "select id, readable_metrics as n from shop.orders.files",
+    "select id, identifier('email') as n from shop.orders",
+    "select id, n from",
+    "",
+)
+
+
 @pytest.mark.parametrize(
-    ("sql", "passed"),
+    ("sql", "unknown"),
     [
-        ("select id, count(*) as n, count(distinct *) as m, o.*, 'x' as kind from orders as o", True),
-        ("with a as (select * except (email) from orders) select id, count(*) from a group by id", True),
-        ("select id as n union all select upper(name) from people", True),
-        ("(select id as n from a) union all (select upper(name) from b)", True),
-        (
-            "select id, n from a where at > (select date_add(max(at), 1) from b) and id in (select abs(id) from c)",
-            True,
-        ),
-        ("select id, x.n from a join (select id, count(*) as n from b group by id) as x using (id)", True),
-        ("(select upper(name) from b) union all (select id as n from a)", False),
-        ("select * from a join (select id, upper(name) from b) using (id)", False),
-        ("select id, (select upper(max(name)) from b) from a", False),
-        ("select id, upper(email) from orders", False),
-        ("select id, emails[0] from orders", False),
-        ("select id, n from (select id, to_json(struct(o.*)) as n from orders as o)", False),
-        ("select id, concat_ws(',', *) as n from (select id, email from orders)", False),
-        ("select inline(array(struct(id, email as n))) from orders", False),
-        ("select id, n from orders lateral view inline(array(struct(*))) as id, n", False),
-        ("select id, n from", False),
-        ("", False),
+        *((sql, "") for sql in MADE_OF_NOTHING),
+        *((sql, "what n is made of") for sql in UNKNOWN_IF_EMPTY),
+        *((sql, "what id, n are made of") for sql in UNKNOWN),
     ],
 )
-def test_what_nobody_can_tell_the_origin_of_is_not_called_made_of_nothing(tmp_path, sql, passed):
+def test_what_nobody_can_tell_the_origin_of_is_not_called_made_of_nothing(tmp_path, sql, unknown):
     """Given a column that dagster-dbt's lineage leaves empty, when the SQL may have brought values into it, then the mart's check warns, and so does that of a mart above."""
     above, mart = (
-        Mart(table=f"marts.{name}", model=name, unique_id=name, upstream=("shop.orders",))
-        for name in ("above", "below")
+        Mart(table=f"marts.{name}", model=name, unique_id=name, upstream=upstream)
+        for name, upstream in (("above", ("marts.below",)), ("below", ("shop.orders", "shop.people")))
     )
     orders = Contract(topic="orders", table="shop.orders", columns={"email": {"tags": ["pii"]}})
 
@@ -250,15 +269,19 @@ def test_what_nobody_can_tell_the_origin_of_is_not_called_made_of_nothing(tmp_pa
         }
         event = dg.AssetMaterialization(table_key(table), metadata=told)
         _, allowed = _built(
-            event, sql if table == mart.table else "select n from below", tmp_path, [orders], marts
+            event,
+            sql if table == mart.table else "select n as z from marts.below",
+            tmp_path,
+            [orders],
+            marts,
         )
         return allowed
 
     marts = {each.table: each for each in (mart, above)}
     allowed = built(mart.table, {"id": [dg.TableColumnDep(table_key("shop.orders"), "id")], "n": []})
-    assert (allowed.passed, allowed.description) == (passed, None if passed else "what n is made of")
+    assert (allowed.passed, allowed.description or "") == (not unknown, unknown)
     again = built(above.table, {"z": [dg.TableColumnDep(table_key(mart.table), "n")]})
-    assert (again.passed, again.description) == (passed, None if passed else "what z is made of")
+    assert (again.passed, again.description or "") == (not unknown, "what z is made of" if unknown else "")
     assert again.severity == dg.AssetCheckSeverity.WARN
 
 
@@ -274,9 +297,18 @@ def test_a_star_is_not_taken_for_the_name_of_a_column(tmp_path):
     }
     event = dg.AssetMaterialization(table_key(mart.table), metadata=told)
     _, allowed = _built(
-        event, "select concat_ws(',', *) as j from orders", tmp_path, [orders], {mart.table: mart}
+        event, "select concat_ws(',', *) as j from shop.orders", tmp_path, [orders], {mart.table: mart}
     )
     assert not allowed.passed
+
+
+def test_a_seed_is_made_of_no_table(tmp_path):
+    """Given a seed, of which dagster-dbt tells no lineage, then its columns are made of nothing."""
+    mart = Mart(table="marts.countries", model="countries", unique_id="seed.p.countries", upstream=())
+    told = {"dagster/column_schema": dg.TableSchema([dg.TableColumn("code", "string")])}
+    event = dg.AssetMaterialization(table_key(mart.table), metadata=told)
+    _, allowed = _built(event, "", tmp_path, [], {mart.table: mart})
+    assert allowed.passed
 
 
 def test_a_check_that_is_run_by_itself_is_judged(tmp_path, instance):

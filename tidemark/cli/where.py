@@ -39,7 +39,7 @@ def where(topic: str, place: str | None, key: str | None, *, as_json: bool) -> N
         near = nearest(topic, known)
         raise Refused(
             f"no contract reads topic {topic}" + (f"; did you mean {near}?" if near else ""),
-            next_step="tidemark check",
+            next_step="tidemark check; of what a backfill brought from there, where --key with the topic of its table",
         )
     lake, wanted = Lake(configuration), None if key is None else _keys(key)
     lake.loaded = loaded([each.table for each in fed])
