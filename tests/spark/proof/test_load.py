@@ -1,6 +1,7 @@
 """Rule: every committed offset is in exactly one of table, quarantine and counted tombstones."""
 
 import struct
+from types import SimpleNamespace
 
 import pytest
 from topics import order
@@ -8,6 +9,7 @@ from topics import order
 from tests.support.debezium import framed, register
 from tidemark.domain.errors import Refused
 from tidemark.engine.ingest import stage
+from tidemark.engine.ingest.microbatch import microbatch
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.replay_quarantine import Selection, replay_quarantine
 from tidemark.engine.table.operations import Signature
@@ -159,3 +161,21 @@ def test_a_batch_sorts_its_rows_only_where_they_are_of_many_partitions(
     assert [each["fanout-enabled"] for each in told] == [open_at_once] * 2
     assert table.ids() == sorted([*range(300)] * 2)
     table.holds_everything()
+
+
+def test_a_batch_whose_counts_were_lost_on_their_way_is_planned_again(lakehouse, monkeypatch):
+    """Given a write whose counts do not arrive with its end, then the batch is staged once more, published once, and nobody calls Spark down."""
+    topic = lakehouse.cluster.topic("uncounted", 1)
+    topic.send(range(5))
+    table, evidence = lakehouse.table(topic), stage.evidence
+    lost = [1, 1]
+
+    def arriving(observation, *rest):
+        if lost and lost.pop():
+            return evidence(SimpleNamespace(get={}), *rest)
+        return evidence(observation, *rest)
+
+    monkeypatch.setattr(stage, "evidence", arriving)
+    commit = microbatch(lakehouse.lake, table.contract, "counted")
+    assert (lost, commit.next, table.ids()) == ([], {0: 5}, list(range(5)))
+    assert table.branches == set()

@@ -37,7 +37,7 @@ from tidemark.engine.ingest import quarantine
 from tidemark.engine.ingest.audit import audit
 from tidemark.engine.ingest.consumer_group import tell_group
 from tidemark.engine.ingest.held import forget, hold_back
-from tidemark.engine.ingest.observe import second_look
+from tidemark.engine.ingest.observe import CountsLost, second_look
 from tidemark.engine.ingest.plan import Limits, Plan, make_plan, require_topic_of
 from tidemark.engine.ingest.quality_stage import judge_stage
 from tidemark.engine.ingest.quarantine_repair import repair
@@ -108,6 +108,10 @@ def microbatch(
             if not found.seen <= limits.seen:  # not counted as a turn: a batch carries finitely many schemas
                 turn -= 1
             limits = limits.with_found(found.ceiling, found.seen)
+            last = found
+        except CountsLost as found:
+            if turn == ATTEMPTS:
+                raise
             last = found
         except Overtaken as overtaken:
             last = overtaken

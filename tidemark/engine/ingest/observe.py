@@ -76,16 +76,20 @@ def observed(
     return decoded.observe(cast("Any", observation), *metrics)
 
 
+class CountsLost(Outage):
+    """A write ended, but what it counted did not arrive with its end: nothing is wrong with Spark or the batch."""
+
+
 def evidence(observation: Observed, partitions: Iterable[int], rules: Rules | None = None) -> Evidence:
     """What the pass has counted.
 
     Raises:
-        Outage: the counts were lost on their way from the server; the batch is planned again.
+        CountsLost: on their way from the server; the batch is planned again.
     """
     seen = observation.get
     listed = list(partitions)
     if "read" not in seen:
-        raise Outage("spark_down", NO_TABLE, "the write ended, but its counts did not arrive")
+        raise CountsLost("spark_down", NO_TABLE, "the write ended, but its counts did not arrive")
     return Evidence(
         read=_counts(seen, "read", listed) or {},
         unwritten=seen["unwritten"],
