@@ -147,10 +147,10 @@ class Tick:
     def _to_read(self) -> Sequence[Contract]:
         """Those that could not be read last time come last, and have places also where the others fill every tick."""
         every = {each.table: self._read_every(each) for each in self.contracts}
-        turn = ceil(sum(self.lane.poll / each for each in every.values())) + 1
+        turn = ceil(sum(self.lane.poll / max(each, READ_EVERY) for each in every.values())) + 1
         stale = sorted(self._stale(every), key=lambda each: (each[0], each[1].table))
         due = [each for each in stale if not self.cache.entry(each[1].table).lost]
-        pressing = [each for each in due if each[0] < self.now - every[each[1].table]]
+        pressing = [each for each in due if each[0] < self.now - max(every[each[1].table], READ_EVERY)]
         chosen = [each for _, each in due[: min(READS, max(turn, len(pressing)))]]
         again = [each for _, each in stale if self.cache.entry(each.table).lost]
         places = READS - min(len(again), READS // 2)

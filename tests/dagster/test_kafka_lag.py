@@ -689,6 +689,21 @@ def test_quiet_tables_of_a_large_lane_have_their_turn_within_five_minutes(lake, 
     assert sum("shop.t007" in each for each in later) >= 4
 
 
+def test_many_troubled_tables_do_not_fill_every_tick(lake, instance):
+    """Given 200 tables that have stopped, then a tick reads as many of them as of any others, and each within a minute or so."""
+    lane, began = Lane.model_validate({"poll": "5s"}), datetime.now(UTC)
+    contracts = all_loaded(lake, 200, 10, 11)
+    stopped = {each.table: Entry(trouble=Trouble("registry_down", 3, began)) for each in contracts}
+    cache, read = Cache(stopped), []
+    for n in range(60):
+        lake.reads.clear()
+        ticks.Tick(lake, instance, "default", lane, contracts, cache, began + n * lane.poll).decide()
+        read.append(list(lake.reads))
+    later = read[36:]
+    assert max(map(len, later)) <= ticks.READS // 2
+    assert {table for each in later for table in each} == {each.table for each in contracts}
+
+
 def test_every_job_of_an_operator_is_known_by_its_verb(defs):
     jobs = {job.name: job.tags.get(VERB_TAG) for job in defs.resolve_all_job_defs()}
     assert {name: verb for name, verb in jobs.items() if verb} == {verb: verb for verb in VERBS}

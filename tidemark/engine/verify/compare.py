@@ -42,7 +42,7 @@ from tidemark.engine.verify.fingerprint import fingerprint, located, shown, summ
 
 GROUP = "_tidemark_group"
 _TIMES = (TimestampType, TimestampNTZType, DateType)
-_UNORDERED = (ArrayType, MapType, StructType, VariantType)
+_COMPOSED = (ArrayType, MapType, StructType, VariantType)
 """No columns to group by: Spark orders no map and no VARIANT, alone or within others."""
 
 
@@ -177,8 +177,8 @@ def _require_meaning(one: _Opened, other: _Opened, wanted: Wanted) -> None:
     """Nothing that was asked for is passed over, or left to Spark to choke on.
 
     Raises:
-        Refused: an ignored column is in neither table; `by` has no order; `since` or `until` without a time to hold
-            them against, or with none between them.
+        Refused: an ignored column is in neither table; `by` holds no single values; `since` or `until` without a time
+            to hold them against, or with none between them.
     """
     names = {*one.rows.schema.names, *other.rows.schema.names}
     unknown = sorted(wanted.ignore - names)
@@ -191,10 +191,10 @@ def _require_meaning(one: _Opened, other: _Opened, wanted: Wanted) -> None:
             other=other.table,
         )
     found = located(one.rows.schema, wanted.by) if wanted.by else None
-    if found is not None and isinstance(found[1], _UNORDERED):
+    if found is not None and isinstance(found[1], _COMPOSED):
         raise Refused(
-            f"{wanted.by} is of a type whose values have no order",
-            next_step="--by names a column of single values",
+            f"{wanted.by} is no column of single values",
+            next_step="--by names one: a number, a text, a time, bytes",
             table=one.table,
             other=other.table,
         )
