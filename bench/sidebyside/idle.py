@@ -1,7 +1,7 @@
 """What 200 quiet topics cost: `python -m bench.sidebyside.idle --topics 200 --minutes 5`.
 
 Every topic has one record, which is loaded first. When the run that loaded them has ended, CPU is counted by process:
-Dagster's daemon, code server (`api grpc` evaluates the sensors, `code-server` is the proxy before it) and webserver,
+Dagster's daemon, code server (`api grpc` evaluates the sensors, `dagster-code` is the proxy before it) and webserver,
 runs (there should be none), and the Spark server (no job should run).
 """
 
@@ -24,7 +24,14 @@ from bench.sidebyside.report import RESULTS, machine
 from bench.sidebyside.workload import WORKLOADS
 
 ORDERS = WORKLOADS["orders"]
-ROLES = ("api grpc", "code-server", "dagster-webserver", "dagster-daemon", "spawn_main", "SparkConnectServer")
+ROLES = (
+    "api grpc",
+    "dagster-code",
+    "dagster-webserver",
+    "dagster-daemon",
+    "spawn_main",
+    "SparkConnectServer",
+)
 LINGER = 100.0
 """Seconds after the last table was loaded in which the run waits for more and ends."""
 

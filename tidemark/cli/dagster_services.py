@@ -94,22 +94,12 @@ class DagsterServices:
             f"load_from:\n  - grpc_server: {{host: {LOOPBACK}, port: {ports[CODE]}, location_name: {LOCATION}}}\n",
             encoding="utf-8",
         )
-        code = (
-            "code-server",
-            "start",
-            "-h",
-            LOOPBACK,
-            "-p",
-            str(ports[CODE]),
-            "-m",
-            "orchestration.definitions",
-            "-d",
-            str(OURS),
-        )
-        self._start(CODE, (_script("dagster"), *code), environment)
+        definitions = ("-m", "orchestration.definitions", "-d", str(OURS))
+        code = ("start", "-h", LOOPBACK, "-p", str(ports[CODE]), *definitions)
+        self._start(CODE, ("-m", "orchestration.code_server", *code), environment)
         self._await(CODE, ports[CODE])
         web = ("-h", LOOPBACK, "-p", str(ports[WEB]), "-w", str(workspace), "--suppress-warnings")
-        self._start(WEB, (_script("dagster-webserver"), *web), environment)
+        self._start(WEB, ("-m", "orchestration.webserver", *web), environment)
         self._start(DAEMON, ("-m", "orchestration.daemon", "run", "-w", str(workspace)), environment)
         self._await(WEB, ports[WEB])
         self._await_location()
@@ -234,11 +224,6 @@ def _ask(url: str, query: str) -> dict[str, Any]:
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - our own
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10) as answer:
         return dict(json.load(answer)["data"])
-
-
-def _script(name: str) -> str:
-    """Of the environment that runs this."""
-    return str(Path(sys.executable).with_name(name))
 
 
 def _serves(pid: int) -> bool:
