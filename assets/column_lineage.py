@@ -7,6 +7,7 @@ import dagster as dg
 
 from assets.names import table_key, table_of, topic_key
 from tidemark.domain.config.contract import Contract
+from tidemark.domain.config.units import first_few
 from tidemark.domain.lineage.column_lineage import (
     Lineage,
     Origin,
@@ -64,21 +65,18 @@ def came_from(
         + f".{each.column_name}"
         for each in lineage.deps_by_column.get(column, ())
     ]
-    return dg.TableColumnConstraints(nullable=nullable, other=[f"from {_some(deps)}"] if deps else None)
+    return dg.TableColumnConstraints(
+        nullable=nullable, other=[f"from {first_few(deps, NAMED)}"] if deps else None
+    )
 
 
 def _ways(lineage: Lineage, table: str) -> str:
     """A line for each column: what it is made of, step by step up to the topic."""
     lines = []
     for column in lineage[table]:
-        steps = [_some([f"`{t}.{c}`" for t, c in step]) for step in way_up(lineage, table, column)]
+        steps = [first_few([f"`{t}.{c}`" for t, c in step], NAMED) for step in way_up(lineage, table, column)]
         lines.append(f"- **{column}** ← {' ← '.join(steps)}" if steps else f"- **{column}**: computed")
     return "\n".join(lines)
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def as_dagster(lineage: Mapping[str, Collection[Origin]]) -> dg.TableColumnLineage:

@@ -1,7 +1,7 @@
 """One run of a lane: what the engine reports goes to Dagster as results, observations and one failure at the end."""
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -100,10 +100,9 @@ def run_tables(
 
 def _fail(context: dg.AssetExecutionContext, lane: Collection[str], stopped: Sequence[Outcome]) -> NoReturn:
     """States are in the run's tags, for sensors; what stopped is named also where these cannot be written."""
-    try:
+    with suppress(Exception):
         _tell_stopped(context, lane, {each.table: each.state for each in stopped})
-    finally:
-        raise failure(stopped)
+    raise failure(stopped)
 
 
 def _tell_stopped(
@@ -163,7 +162,7 @@ def _found(
 def _still_late(
     context: dg.AssetExecutionContext, contract: Contract, outcome: Outcome
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Since when what a run leaves behind has waited the sensor knows: what it said of that still holds."""
+    """The sensor knows since when the records that a run leaves have waited: its last verdict is repeated."""
     if outcome.commits and outcome.lag_records:
         yield from newest(context.instance, contract, [FRESHNESS])
 
@@ -204,7 +203,7 @@ def _state(context: dg.AssetExecutionContext, lake: Lake, contract: Contract) ->
 def _what_rows_leave_true(
     context: dg.AssetExecutionContext, lake: Lake, contract: Contract, outcome: Outcome, *, changed: bool
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """What other looks at the table found, but for records about to expire where none waits any more."""
+    """Failed checks of other looks at the table, again; not headroom where nothing waits, nor drift that was mended."""
     mended = [name for name, done in ((HEADROOM, not outcome.lag_records), (DRIFT, changed)) if done]
     yield from still_failed(context.instance, contract, mended)
     if changed and not is_upsert_table(contract):
@@ -245,6 +244,7 @@ def _reports(
         report_every=report_period(lake.platform.report_every, 2 * len(lake.configuration.contracts)),
         stop=stop,
         called_away=Handover(context.instance, context.run_id, pool),
+        said=context.log.info,
         first_seen={table: datetime.fromtimestamp(at, UTC) for table, at in first_seen.items()},
         last_results=told,
     )

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from assets.names import HEALTH, MAINTENANCE_POOL, maintenance_key, table_key, table_of
+from assets.check_results import chosen
+from assets.names import HEALTH, MAINTENANCE_POOL, maintenance_key, table_key
+from assets.specs import owned_by
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.maintenance.gain import ASSETS, Asset
@@ -39,8 +41,8 @@ def _kind(kind: Asset, contracts: Sequence[Contract]) -> dg.AssetsDefinition:
     ) -> Iterator[dg.MaterializeResult[None]]:
         from assets.maintenance_run import maintain_tables  # noqa: PLC0415 - only a step pays for the engine's imports
 
-        chosen = sorted(".".join(key.path[1:-1]) for key in context.selected_asset_keys)
-        yield from maintain_tables(context, lake, kind, [by_table[table] for table in chosen])
+        tables = sorted(".".join(key.path[1:-1]) for key in context.selected_asset_keys)
+        yield from maintain_tables(context, lake, kind, [by_table[table] for table in tables])
 
     return maintain_kind
 
@@ -57,8 +59,7 @@ def health_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecksDefinitio
     ) -> Iterator[dg.AssetCheckResult]:
         from assets.maintenance_run import judge_files  # noqa: PLC0415
 
-        chosen = sorted(table_of(key.asset_key) for key in context.selected_asset_check_keys)
-        yield from judge_files(context.instance, lake, [by_table[table] for table in chosen])
+        yield from judge_files(context.instance, lake, chosen(context, by_table))
 
     return [files_of_tables]
 
@@ -70,7 +71,7 @@ def _spec(kind: Asset, contract: Contract) -> dg.AssetSpec:
         metadata={"table": contract.table},
         skippable=True,
         group_name=GROUP,
-        owners=[contract.owners.data] if contract.owners.data else [],
+        owners=owned_by(contract.owners.data),
         kinds={"iceberg"},
     )
 

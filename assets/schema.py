@@ -10,6 +10,7 @@ import dagster as dg
 
 from assets.check_results import StepOutput
 from assets.names import COMPATIBILITY, REVIEW, schema_key, table_of
+from assets.specs import owned_by
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 
@@ -45,7 +46,7 @@ def _spec(contract: Contract) -> dg.AssetSpec:
         metadata={"table": contract.table, "policy": contract.schema_changes.model_dump()},
         skippable=True,
         group_name=GROUP,
-        owners=list(contract.approvers) or ([contract.owners.data] if contract.owners.data else []),
+        owners=list(contract.approvers) or owned_by(contract.owners.data),
         kinds={"iceberg"},
     )
 

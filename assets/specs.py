@@ -26,7 +26,7 @@ def table_spec(contract: Contract, catalog: str, columns: Columns, told_within: 
         skippable=True,
         group_name=contract.namespace,
         code_version=contract.digest,
-        owners=_owners(contract.owners.data),
+        owners=owned_by(contract.owners.data),
         tags={**contract.tags, ROLE_TAG: "data", LANE_TAG: contract.lane},
         kinds={"kafka", "iceberg", "spark"},
         freshness_policy=_silence(contract, told_within),
@@ -45,7 +45,7 @@ def upsert_spec(contract: Contract, topic: str, catalog: str, columns: Columns) 
         skippable=True,
         group_name=contract.namespace,
         code_version=contract.digest,
-        owners=_owners(contract.owners.data),
+        owners=owned_by(contract.owners.data),
         tags={**contract.tags, ROLE_TAG: "data", LANE_TAG: contract.lane},
         kinds={"iceberg", "spark"},
     )
@@ -59,7 +59,7 @@ def quarantine_spec(contract: Contract, catalog: str) -> dg.AssetSpec:
         description=f"Records of `{contract.topic}` that could not enter `{contract.table}`, with their cause.",
         metadata={"dagster/table_name": f"{catalog}.{contract.quarantine_table}"},
         group_name=contract.namespace,
-        owners=_owners(contract.owners.data),
+        owners=owned_by(contract.owners.data),
         tags={**contract.tags, ROLE_TAG: "data"},
         kinds={"iceberg"},
     )
@@ -86,7 +86,7 @@ def topic_specs(contracts: Sequence[Contract]) -> list[dg.AssetSpec]:
             description=f"Kafka topic `{contract.topic}` on cluster `{contract.cluster}`.",
             metadata={"topic": contract.topic, "cluster": contract.cluster},
             group_name=contract.namespace,
-            owners=_owners(contract.owners.stream),
+            owners=owned_by(contract.owners.stream),
             tags={**contract.tags, ROLE_TAG: "data"},
             kinds={"kafka"},
         )
@@ -138,7 +138,8 @@ def _table_metadata(
     return metadata
 
 
-def _owners(owner: str | None) -> list[str]:
+def owned_by(owner: str | None) -> list[str]:
+    """As Dagster takes owners: none, or a list of one."""
     return [owner] if owner else []
 
 

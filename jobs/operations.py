@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 OF_VERB = "error"
 """The metadata of a failure with the error of a verb."""
-AUTHENTICATED_TAG = "TIDEMARK_AUTHENTICATED_TAG"
+AUTHENTICATED_TAG_VARIABLE = "TIDEMARK_AUTHENTICATED_TAG"
 """The environment variable that names the run tag in which this host puts who has signed in."""
 
 
@@ -46,7 +46,7 @@ def signed(context: dg.OpExecutionContext, config: SignedConfig) -> "Signature":
     """Who asks, as declared; and whom the host knows, from the run tag that it is said to set."""
     from tidemark.engine.table.operations import Signature  # noqa: PLC0415 - only a step pays for the engine's imports
 
-    known = context.run.tags.get(os.environ.get(AUTHENTICATED_TAG, ""))
+    known = context.run.tags.get(os.environ.get(AUTHENTICATED_TAG_VARIABLE, ""))
     return Signature(config.who, config.reason, context.run_id, config.dry_run, known or None)
 
 

@@ -2,16 +2,17 @@
 
 from typing import Any
 
+from dagster import DagsterInvariantViolationError
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 from pyspark.sql import SparkSession
 
 
 class SparkConnect(LazyPySparkResource):
-    """A session of its own on the Connect server of `spark_config["spark.remote"]`, made on first use.
+    """A session of its own on the Connect server, made by `LakeResource.open` at the platform file's address.
 
-    Left empty, the address comes from the platform file (as settings do: `configure`); so no token of a URL shows in
-    Dagster's UI.
+    `spark_config` has settings, and `spark.remote` for another server. Without that no token of a URL shows in
+    Dagster's UI, and `spark_session` has to be asked for after `open`.
     """
 
     spark_config: dict[str, Any] = Field(default_factory=dict)
@@ -28,5 +29,8 @@ class SparkConnect(LazyPySparkResource):
         return session
 
     def _init_session(self) -> None:
-        if self._spark_session is None:
-            self.renewed(str(self.spark_config["spark.remote"]))
+        if self._spark_session is not None:
+            return
+        if "spark.remote" not in self.spark_config:
+            raise DagsterInvariantViolationError("Open the lake first, or set spark_config['spark.remote'].")
+        self.renewed(str(self.spark_config["spark.remote"]))

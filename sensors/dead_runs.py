@@ -16,12 +16,12 @@ from dagster._core.storage.tags import GRPC_INFO_TAG
 from assets.last_runs import DIED
 from assets.names import is_ours
 from tidemark.engine.alive import dead, forget, is_dead, is_held
-from tidemark.services.ports import LOOPBACK
 
 BEGUN = (DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING)
 MADE = (DagsterRunStatus.NOT_STARTED, *BEGUN)
 UNBEGUN = timedelta(minutes=3)
 """How long a run may be no more than a row: whoever made it queues or begins it within seconds, or is gone."""
+_HERE = "127.0.0.1"
 _TURN = Lock()
 """The sensors of a code server tick at once: the second to come finds the run failed."""
 
@@ -59,8 +59,8 @@ def _is_left_alone(server: Mapping[str, Any]) -> bool:
         if "socket" in server:
             with socket.socket(socket.AF_UNIX) as made:
                 made.connect(server["socket"])
-        elif server.get("host") in {"localhost", LOOPBACK}:
-            socket.create_connection((LOOPBACK, server["port"]), timeout=1).close()
+        elif server.get("host") in {"localhost", _HERE}:
+            socket.create_connection((_HERE, server["port"]), timeout=1).close()
     except OSError:
         return True
     return False

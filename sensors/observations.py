@@ -99,11 +99,11 @@ def unseen_freshness(tick: Tick, tables: Iterable[Contract]) -> Iterator[dg.Asse
 def results_of_the_dead(
     tick: Tick, decision: Ask
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
-    """What runs have published that were killed, or stopped at the table, before they told of it: marts wait for that.
+    """What runs have published that were killed, or stopped at the table, before they told of it: marts wait for it.
 
-    So do they for what an instance was told that is no more. A result would hide that a table has stopped, so that is
-    told when a run is asked for that will say so again; a run that goes on tells by itself. A catalog that is down is
-    not asked on: one that hangs would use up the tick's time.
+    They wait for it too where Dagster's database was lost. A table that stopped gets its result only with a request for
+    a run that says so again, because a result would hide the stop; a run that goes on tells by itself. A catalog that
+    is down is not asked on: one that hangs would use up the tick's time.
     """
     if tick.catalog_down:
         return

@@ -1,6 +1,5 @@
 """What a run that begins now would find: it reads the files anew, a sensor has what the definitions were made of."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import dagster as dg
@@ -9,6 +8,7 @@ from assets.names import table_key, upsert_lane
 from resources.lake import LakeResource, on_disk
 from tidemark.domain.cadence.request import Ask
 from tidemark.domain.config.configuration import Configuration
+from tidemark.domain.config.units import first_few
 from tidemark.domain.config.upsert import upsert_tables
 from tidemark.domain.errors import ConfigurationError
 
@@ -34,7 +34,7 @@ def runnable(
         return decision, fresh
     tables = tuple(table for table in decision.tables if table in served)
     due = tuple(table for table in decision.due if table in served)
-    remark = f"{_named(gone)}: no contract of lane {lane} on disk any more, reload the definitions"
+    remark = f"{first_few(gone, _SHOWN)}: no contract of lane {lane} on disk any more, reload the definitions"
     return replace(decision, tables=tables if due else (), due=due, reason=remark), fresh
 
 
@@ -58,8 +58,4 @@ def _not_loaded(context: dg.SensorEvaluationContext, found: Configuration) -> st
     graph = context.repository_def.asset_graph
     tables = [*(each.table for each in found.contracts), *upsert_tables(found.contracts)]
     fresh = [table for table in tables if not graph.has(table_key(table))]
-    return f"{_named(fresh)}: a new contract on disk, reload the definitions" if fresh else None
-
-
-def _named(tables: Sequence[str]) -> str:
-    return ", ".join(tables[:_SHOWN]) + (f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else "")
+    return f"{first_few(fresh, _SHOWN)}: a new contract on disk, reload the definitions" if fresh else None

@@ -18,6 +18,7 @@ from assets.names import (
 from sensors.runs import next_attempt, run_key
 from sensors.tick import Tick
 from tidemark.domain.cadence.request import Ask
+from tidemark.domain.config.units import first_few
 
 NAMED = 10
 """Tables that a run's tag names; beyond that it counts them."""
@@ -37,7 +38,7 @@ def requested(
         offsets[table] = sorted(committed.items()) if committed else None
     lane, digest, due = tick.lane_name, _digest(offsets), decision.due
     attempt = next_attempt(context.instance, lane, digest)
-    named = ", ".join(due) if len(due) <= NAMED else f"{', '.join(due[:NAMED])} and {len(due) - NAMED} more"
+    named = first_few(due, NAMED)
     return dg.RunRequest(
         run_key=run_key(lane, digest, attempt),
         asset_selection=[table_key(table) for table in decision.tables],

@@ -145,7 +145,7 @@ class Tick:
         self._lose(outages, others=read > 0)
 
     def _to_read(self) -> Sequence[Contract]:
-        """Those that could not be read last time come last, and have places also where the others fill every tick."""
+        """Tables whose last read failed come last, but keep up to half of the places where others fill every tick."""
         every = {each.table: self._read_every(each) for each in self.contracts}
         turn = ceil(sum(self.lane.poll / max(each, READ_EVERY) for each in every.values())) + 1
         stale = sorted(self._stale(every), key=lambda each: (each[0], each[1].table))
@@ -166,8 +166,8 @@ class Tick:
     def _witnessed(self, asked: Sequence[Contract]) -> Sequence[Contract]:
         """`asked`, led by a readable table if none of `asked` could be read last time.
 
-        It tells the catalog's outage from theirs. While it is thought to be the catalog's, also where none is asked: it
-        may be that of one table alone.
+        It shows whether the catalog is down or only these tables. While the catalog is thought down, one is read even
+        where none is due.
         """
         if any(not self.cache.entry(each.table).lost for each in asked) or not (asked or self.catalog_down):
             return asked

@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tidemark.cli.output import console
+from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.errors import ConfigurationError, Problem
-from tidemark.engine.config.configuration import Configuration, load_from_environment
+from tidemark.engine.config.configuration import load_from_environment
 
 BAD_CONFIGURATION = 2
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.upsert import UpsertTable, upsert_tables
 from tidemark.domain.errors import Refused
-from tidemark.engine.config.configuration import Configuration
 
 
 def chosen(configuration: Configuration, tables: Sequence[str]) -> list[Contract]:

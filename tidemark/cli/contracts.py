@@ -2,8 +2,9 @@
 
 import os
 
+from tidemark.domain.config.configuration import Configuration
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.config.configuration import Configuration, load_from_environment, places
+from tidemark.engine.config.configuration import load_from_environment, places
 from tidemark.engine.look.topics import refresh_topics
 
 

@@ -17,7 +17,8 @@ def _tell_version(context: typer.Context, asked: bool) -> None:  # noqa: FBT001 
 
 
 AnyJson = Annotated[
-    bool, typer.Option("--json", is_eager=True, help="Of every command: print one JSON document.")
+    bool,
+    typer.Option("--json", is_eager=True, help="Of all but demo, dev and metrics: print one JSON document."),
 ]
 Version = Annotated[bool, typer.Option("--version", callback=_tell_version, help="Show the version and end.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]

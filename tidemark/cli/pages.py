@@ -132,8 +132,10 @@ def _spelled(parameter: Any) -> str:
 
 def _states() -> str:
     about = (
-        "Fine: `fresh`, `lagging`, `paused`. Outages are retried by themselves; every other state waits for its "
-        "remedy. In all of them the ledger has not moved, and the other tables go on."
+        "Fine: `fresh`, `lagging`, `paused`. Outages are tried again within a minute. Every other state is a stop: it "
+        "is tried again too, after ten minutes at most (half an hour where a batch is held back) and when something "
+        "changes, but as a rule only its remedy ends it. The attempt that stopped has published nothing, and the other "
+        "tables go on; a verb that publishes in several commits says which are done."
     )
     names = {"table": "TABLE", "topic": "TOPIC", "cluster": "CLUSTER"}
     parts = [f"{_STATES}\n{_MADE}\n{about}\n"]

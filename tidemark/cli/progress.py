@@ -14,11 +14,11 @@ from rich.progress import (
 )
 
 from tidemark.cli.output import console
+from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError
 from tidemark.domain.ledger.offsets import total, waiting
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.config.configuration import Configuration
 
 SHOWN = 12
 """Tables with a bar of their own; of more, the first so many."""

@@ -22,11 +22,12 @@ from tidemark.cli.output import console, number, print_json, show_error, state_t
 from tidemark.cli.progress import watching
 from tidemark.cli.status import seen
 from tidemark.domain import outcome as core
+from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Stopped, TidemarkError
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.config.configuration import Configuration, places
+from tidemark.engine.config.configuration import places
 from tidemark.engine.look.run_outcome import outcome_of
 
 Outcome = Mapping[str, Any]

@@ -22,7 +22,8 @@ def schemas() -> dict[str, str]:
     """File name -> its text."""
     contract = _described(_tidy(Declaration.model_json_schema()), CONTRACT)
     platform = _described(_tidy(Platform.model_json_schema()), PLATFORM)
-    platform["properties"]["defaults"] = {"$ref": "contract.schema.json"}
+    about = platform["properties"]["defaults"]["description"]
+    platform["properties"]["defaults"] = {"$ref": "contract.schema.json", "description": about}
     platform["$defs"]["KafkaCluster"]["propertyNames"] = {"enum": sorted(KNOWN)}
     platform["$defs"]["Catalog"]["propertyNames"] = {
         "anyOf": [{"enum": sorted(CATALOG_KEYS | PLAIN_KEYS)}, {"pattern": "[.-]"}]

@@ -1,9 +1,9 @@
-"""Every error that Tidemark raises on purpose.
+"""The errors that leave the engine and the domain; those of the embedded services are in services/errors.py.
 
 TidemarkError
 ├── ConfigurationError      a contract or the platform file is wrong; lists every problem
 ├── Refused                 a verb was asked for something that it must not do
-├── Stopped                 a table is in a stop state; a new attempt alone does not help
+├── Stopped                 a table is in a stop state; a new attempt alone rarely helps
 ├── Outage                  a service does not answer; a new attempt from the plan may succeed
 ├── Overtaken               main moved under an attempt; plan again
 ├── Interrupted             Ctrl-C or SIGTERM ended a verb; the same again completes it

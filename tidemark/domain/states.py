@@ -1,7 +1,7 @@
 """The states of a table and the one remedy of each (docs/operations.md, States).
 
-A state is *fine* (fresh, lagging, paused), a *stop* (a person or a fix resolves it; a new attempt alone never does)
-or an *outage* (retried from the plan; nothing moved).
+A state is *fine* (fresh, lagging, paused), a *stop* (as a rule a person or a fix resolves it, not a new attempt) or an
+*outage* (retried from the plan; nothing moved).
 """
 
 from dataclasses import dataclass
@@ -151,7 +151,7 @@ REMEDIES: dict[State, Remedy] = {
     "table_incompatible": Remedy(
         "A table of this name exists and its columns do not fit the topic.",
         "declare the types that it has, name another `table` in the contract, or add the missing columns; one without "
-        "rows: drop it, and the next run makes it anew; stops that as table_missing, tidemark accept {table} "
+        "rows: drop it, and the next run makes it anew; if that run stops as table_missing, tidemark accept {table} "
         "--first-load --reason …",
         "The table that is there was not touched; records stay in Kafka.",
     ),

@@ -1,7 +1,9 @@
 """What an act of the operations log did, in words: which plan, offsets and snapshots it was about."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
+
+from tidemark.domain.config.units import first_few
 
 MOST = 12
 """Parts of one value that are shown."""
@@ -27,9 +29,9 @@ def told(operation: Mapping[str, Any]) -> list[str]:
 
 def _value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return _few([f"{name}:{_part(each)}" for name, each in value.items()])
+        return first_few([f"{name}:{_part(each)}" for name, each in value.items()], MOST)
     if isinstance(value, list | tuple):
-        return _few([_part(each) for each in value])
+        return first_few([_part(each) for each in value], MOST)
     return str(value)
 
 
@@ -47,8 +49,3 @@ def _change(value: Mapping[str, Any]) -> str:
         path = value.get("path") or ""
         return f"{value['kind']} {path if isinstance(path, str) else '.'.join(path)}".strip()
     return " ".join(f"{name} {each}" for name, each in value.items() if not isinstance(each, Mapping | list))
-
-
-def _few(parts: Sequence[str]) -> str:
-    shown = ", ".join(parts[:MOST])
-    return f"{shown} and {len(parts) - MOST} more" if len(parts) > MOST else shown

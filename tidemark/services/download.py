@@ -44,11 +44,6 @@ def fetch_artifacts(wanted: Sequence[Artifact], on_progress: OnProgress = silent
             _Fetch(absent, on_progress).run()
 
 
-def missing(names: Sequence[ArtifactSet]) -> list[Artifact]:
-    """Artifacts of these sets that are not in the cache."""
-    return _absent([each for name in names for each in artifacts(name)])
-
-
 def _absent(wanted: Sequence[Artifact]) -> list[Artifact]:
     """Those not in the cache, largest first so that the slowest begins first."""
     return sorted({each for each in wanted if not _present(each)}, key=lambda each: -each.size)

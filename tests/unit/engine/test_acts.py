@@ -40,7 +40,7 @@ from tidemark.engine.table import races
 from tidemark.engine.table.first_load import DECLARED_IN, contract_file
 from tidemark.engine.table.operations import Signature, log_table
 from tidemark.engine.table.takeover import renaming
-from tidemark.engine.table.unlogged import act_of, log_missing_act, log_missing_acts
+from tidemark.engine.table.unlogged import act_of, log_missing_acceptance, log_missing_acts
 
 ANN = Signature("ann", "it was so", "run-1")
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
@@ -332,7 +332,7 @@ def test_an_act_that_is_logged_late_has_its_own_time(lake: Lake) -> None:
     notes = [_note(signature, at) for _, signature, at in done]
     _set(lake, "shop.orders", dict(zip((ACCEPTED, PAUSED), notes, strict=True)))
     log_missing_acts(lake, "shop.orders")
-    log_missing_act(lake, "shop.orders", "accept", what="record-gap")
+    log_missing_acceptance(lake, "shop.orders", "record-gap")
     log = lake.catalog.load_table(log_table(lake))
     of = [log.scan(snapshot_id=each.snapshot_id).to_arrow().to_pylist() for each in log.metadata.snapshots]
     rows = [next(row for row in now if row not in before) for before, now in zip([[], *of], of, strict=False)]

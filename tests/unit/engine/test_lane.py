@@ -115,10 +115,11 @@ def run(
     every=timedelta(minutes=1),
     seen=None,
     told=None,
+    said=lambda _: None,
 ):
     reports = serve(
         world, contracts, rules or lane(), report_every=every, stop=stop or Event(),
-        called_away=called_away, first_seen=seen, last_results=told, clock=world, pool=Inline(),
+        called_away=called_away, said=said, first_seen=seen, last_results=told, clock=world, pool=Inline(),
     )  # fmt: skip
     everything = list(reports)
     return [r.outcome for r in everything if r.final], [r.outcome for r in everything if not r.final]
@@ -259,7 +260,9 @@ def test_without_linger_the_run_ends_when_it_has_caught_up():
 def test_a_busy_run_ends_at_max_run():
     world = World(growth={"orders": 100})
     world.ends["orders"] = 0
-    run(world, [contract("orders", target_lag="5s")], rules=lane(max_run="2m"))
+    said = []
+    run(world, [contract("orders", target_lag="5s")], rules=lane(max_run="2m"), said=said.append)
+    assert [why.rpartition(": ")[2] for why in said] == ["max_run is over"]
     assert timedelta(minutes=2) <= world.at - NOON <= timedelta(seconds=123)
 
 
@@ -506,7 +509,7 @@ def test_an_interrupt_stops_running_work_and_is_passed_on():
     world.rest = rest
     with pytest.raises(Interrupted):
         list(serve(world, [contract("orders")], lane(), report_every=timedelta(minutes=1), stop=stop,
-                   called_away=lambda: None, clock=world))  # fmt: skip
+                   called_away=lambda: None, said=lambda _: None, clock=world))  # fmt: skip
     assert stop.is_set()
     assert world.interrupted
 

@@ -9,9 +9,10 @@ from rich.text import Text
 
 from tidemark.cli.output import age, ago, number, state_text
 from tidemark.cli.status import statuses_of
+from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.errors import ConfigurationError
 from tidemark.engine.access.lake import Lake
-from tidemark.engine.config.configuration import Configuration, places
+from tidemark.engine.config.configuration import places
 from tidemark.engine.config.follow import Followed
 from tidemark.engine.look.status import Status
 

@@ -16,7 +16,8 @@ from tidemark.cli.border import end_as_by_ctrl_c
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.dagster_services import DagsterServices
 from tidemark.cli.demo.hold import held
-from tidemark.engine.config.configuration import Configuration, load_from_environment, places
+from tidemark.domain.config.configuration import Configuration
+from tidemark.engine.config.configuration import load_from_environment, places
 from tidemark.services.progress import on_console
 from tidemark.services.stack import Stack
 

@@ -4,6 +4,7 @@ Sizes are binary, as in Iceberg and Parquet: 1 kB = 1024 B, 1 MB = 1024 kB; `MiB
 """
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -28,6 +29,12 @@ MAX_DAYS = 36_500
 def counted(number: int, one: str) -> str:
     """`1 file`, `1,024 files`."""
     return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
+
+
+def first_few(names: Sequence[str], most: int) -> str:
+    """`a, b and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def parse_duration(value: Any) -> timedelta:

@@ -62,7 +62,7 @@ class Group:
 def groups_from_counts(evidence: Evidence, ranges: Ranges) -> list[Group] | None:
     """What was not written, if the pass counted it and all of it is tombstones or skips but truncates; else None.
 
-    Believed only where each offset of the ranges was counted exactly once: no gap hides what a repeated task adds.
+    Believed only where every offset of the ranges was counted, so that a task that ran twice cannot hide behind a gap.
     """
     if evidence.skipped is None or evidence.tombstones is None or evidence.unrouted is None:
         return None

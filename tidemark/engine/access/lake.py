@@ -5,7 +5,7 @@ Made once by the shell or the command line and passed as an argument; safe to sh
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import RLock
 
 from confluent_kafka import KafkaException
@@ -15,6 +15,7 @@ from pyiceberg.typedef import Properties
 from pyspark.sql import SparkSession
 
 from tidemark.domain.columns.spark_types import quoted_name, quoted_text
+from tidemark.domain.config.configuration import Configuration
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import NO_TABLE, Outage, Refused, Stopped
 from tidemark.domain.ledger.counted import Counted
@@ -28,7 +29,6 @@ from tidemark.engine.access.registry import Registry
 from tidemark.engine.access.spark import configure, connect, has_own_writer, verify
 from tidemark.engine.access.table_state import TableState, read_state
 from tidemark.engine.access.variant_metadata import FILE_IO, tolerant
-from tidemark.engine.config.configuration import Configuration
 
 CONNECT = 3.0
 """Seconds that Spark's server gets to accept a connection."""
@@ -192,6 +192,11 @@ class Lake:
         """The table as it is now (see `read_state`); with `ledger` false a table that lost its own is let pass."""
         with named(table):
             return read_state(self.catalog, table, required=ledger)
+
+    def interrupt(self) -> None:
+        """Cancel what the Spark session runs; whoever waits for it then drops what was staged."""
+        with suppress(Exception):
+            self.spark().interruptAll()
 
     def identifier(self, table: str) -> str:
         """`namespace.name` as Spark SQL names it: quoted, with the catalog."""

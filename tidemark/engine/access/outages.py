@@ -135,7 +135,7 @@ _EXPLAINED: tuple[tuple[State, tuple[str, ...], str], ...] = (
 )
 LOST_RACE = ("CommitFailed", "older than last sequence number")
 """A commit did not happen because the table has changed since it was looked at; PyIceberg says it in two ways."""
-_OVERTAKEN = (
+_PLAN_VOID = (
     *LOST_RACE,
     "TableAlreadyExists",
     "TABLE_OR_VIEW_ALREADY_EXISTS",
@@ -248,7 +248,7 @@ def named(table: str = NO_TABLE, *, topic: str = "?", cluster: str = "main") -> 
         for known, signs, why in _EXPLAINED:
             if says(error, signs):
                 raise Stopped(known, table, why, topic=topic, cluster=cluster) from error
-        if says(error, _OVERTAKEN):
+        if says(error, _PLAN_VOID):
             raise Overtaken(table) from error
         state = state_of_error(error)
         kind = Outage if state in OUTAGES else Stopped

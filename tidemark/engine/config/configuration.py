@@ -19,8 +19,6 @@ from tidemark.domain.errors import Problem
 from tidemark.engine.config import discovery
 from tidemark.engine.config.yaml_source import read_document
 
-__all__ = ["Configuration", "Places", "load", "load_from_environment", "places"]
-
 DEFAULTS = frozenset({"_defaults.yaml", "_defaults.yml"})
 SUFFIXES = frozenset({".yaml", ".yml"})
 STACK_FILE = "stack.json"

@@ -121,7 +121,7 @@ def microbatch(
             if lost == LOST_OFTEN:
                 with suppress(Exception):
                     ask_for_room(lake, contract.table)
-    raise Stopped("failed", contract.table, f"It was planned {ATTEMPTS} times in vain: {last}")
+    raise Stopped("failed", contract.table, f"It was planned {ATTEMPTS} times in vain: {last}") from last
 
 
 def _attempt(lake: Lake, contract: Contract, run_id: str, limits: Limits) -> Commit | None:

@@ -66,8 +66,8 @@ def take_back_doubled(
 ) -> Mapping[int, int] | None:
     """Remove rows of dead attempts that contradict the table: before any receipt takes the place of the last batch's.
 
-    Costs a look at file statistics when there are none. How many rows of that batch are left by partition; None when
-    no batch came last.
+    Returns the rows that are left of that batch by partition, None where no batch came last. Where there is nothing to
+    remove, it costs one look at file statistics.
 
     Raises:
         Overtaken: another attempt writes the same quarantine right now.

@@ -1,7 +1,6 @@
 """What a run of a lane does for append tables: `Work` of serve.py."""
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
 
@@ -51,5 +50,4 @@ class AppendWork:
 
     def interrupt(self) -> None:
         """Cancel what the session runs; the batches then drop their stages."""
-        with suppress(Exception):
-            self.lake.spark().interruptAll()
+        self.lake.interrupt()

@@ -85,13 +85,14 @@ class _Run:
     report_every: timedelta
     stop: Event
     called_away: Callable[[], str | None]
+    said: Callable[[str], object]
     clock: Clock
     pool: Executor
     started: datetime
     look_at: datetime | None = None
     asked_at: datetime | None = None
     quiet_since: datetime | None = None
-    leaving: str | None = None
+    leaving: bool = False
 
     @property
     def poll(self) -> timedelta:
@@ -111,7 +112,9 @@ class _Run:
             self._collect(self.clock.now())
             self._look(self.clock.now())
             now = self.clock.now()
-            self.leaving = self.leaving or self._reason_to_leave(now)
+            if not self.leaving and (reason := self._reason_to_leave(now)):
+                self.leaving = True
+                self.said(f"The run ends, or will with the batches at work: {reason}")
             if self.leaving and not self._busy():
                 break
             if not self.leaving:
@@ -188,7 +191,7 @@ class _Run:
 
     @property
     def _all_begun(self) -> bool:
-        """Until each table had a turn a run ends for nobody: else runs might take turns and do no work."""
+        """A run makes no room until each table had a turn: else runs could replace one another and do no work."""
         return all(each.over or each.begun for each in self.tables)
 
     def _nothing_more(self, now: datetime) -> str | None:
@@ -224,6 +227,7 @@ def serve(  # noqa: PLR0913 - what it does, its limits, and its ways out
     report_every: timedelta,
     stop: Event,
     called_away: Callable[[], str | None],
+    said: Callable[[str], object],
     first_seen: Mapping[str, datetime] | None = None,
     last_results: Mapping[str, datetime] | None = None,
     clock: Clock | None = None,
@@ -236,7 +240,8 @@ def serve(  # noqa: PLR0913 - what it does, its limits, and its ways out
     that have had no result for the most lengths of a run (`last_results`), so that no table is left out for ever.
 
     It ends when nothing came for `lane.linger`, at `lane.max_run`, when `called_away` gives a reason, when
-    `stop` is set, or when a table stopped: so the stop is seen at once, and the next run serves the others.
+    `stop` is set, or when a table stopped: so the stop is seen at once, and the next run serves the others. Why it
+    ends is `said`.
     """
     clock = clock or Clock()
     now = clock.now()
@@ -246,7 +251,9 @@ def serve(  # noqa: PLR0913 - what it does, its limits, and its ways out
             Serving(each, now, seen.get(each.table), _missed(told.get(each.table), now, lane))
             for each in longest_without(contracts, told)
         ]
-        yield from _Run(work, tables, lane, report_every, stop, called_away, clock, workers, now).serve()
+        yield from _Run(
+            work, tables, lane, report_every, stop, called_away, said, clock, workers, now
+        ).serve()
 
 
 def longest_without(contracts: Sequence[Contract], last_results: Mapping[str, datetime]) -> list[Contract]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from threading import Event
 
 from tidemark.domain.config.contract import Contract
@@ -63,8 +62,7 @@ class UpsertWork:
 
     def interrupt(self) -> None:
         """Cancel what the session runs; the merges then drop their stages."""
-        with suppress(Exception):
-            self.lake.spark().interruptAll()
+        self.lake.interrupt()
 
     def _topic(self, current: UpsertTable) -> Topic | TidemarkError | None:
         try:

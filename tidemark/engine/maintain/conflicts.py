@@ -9,7 +9,7 @@ from tidemark.engine.access.outages import says
 
 T = TypeVar("T")
 TRIES = 3
-_SIGNS = (
+_TOO_LATE = (
     "ValidationException",
     "CommitFailedException",
     "Missing required files",
@@ -33,7 +33,7 @@ class Conflicts:
             try:
                 return work()
             except Exception as error:
-                if not says(error, _SIGNS):
+                if not says(error, _TOO_LATE):
                     raise
                 self.count += 1
                 if left:

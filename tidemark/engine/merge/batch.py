@@ -50,9 +50,9 @@ from tidemark.engine.merge.upsert_columns import UpsertColumns
 from tidemark.engine.table.head_rows import head_rows
 
 FEW = 200
-"""Keys up to which they are named one by one; Iceberg compares no more with a file's statistics."""
+"""Events up to which their keys are named one by one; Iceberg compares no more with a file's statistics."""
 SMALL = 1_000_000
-"""Keys up to which each task gets all of them, so that the table itself is not shuffled."""
+"""Events up to which each task gets all their keys, so that the table itself is not shuffled."""
 _OFFSET = ("partition", "offset")
 _COUNTED = ("int", "long", "string", "date")
 

@@ -47,7 +47,7 @@ def merge_once(
             if turn == LOST_OFTEN:
                 with suppress(Exception):
                     ask_for_room(lake, table)
-    raise Stopped("failed", table, f"It was planned {ATTEMPTS} times in vain: {last}")
+    raise Stopped("failed", table, f"It was planned {ATTEMPTS} times in vain: {last}") from last
 
 
 def _attempt(

@@ -34,7 +34,7 @@ from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.publish import publish_receipt
 from tidemark.engine.table.settle import now_us, settle, settle_published
 from tidemark.engine.table.starting_offsets import starting_offsets
-from tidemark.engine.table.unlogged import act_of, log_missing_act, log_missing_acts, log_noted
+from tidemark.engine.table.unlogged import act_of, log_missing_acceptance, log_missing_acts, log_noted
 
 _NEW_EPOCH: frozenset[State] = frozenset(
     {"topic_recreated", "cluster_changed", "partitions_shrunk", "offsets_regressed"}
@@ -201,7 +201,7 @@ _ACCEPTANCES: dict[Acceptance, Callable[[Lake, Contract, Signature], Operation]]
 def _logged_late(lake: Lake, contract: Contract, what: Acceptance) -> Operation | None:
     """The same acceptance of a run that died before it was logged: receipt or table tells of it; it is logged now."""
     if what != "quarantine-batch":
-        return log_missing_act(lake, contract.table, "accept", what=what)
+        return log_missing_acceptance(lake, contract.table, what)
     return log_noted(lake, _unledgered(lake, contract), ACCEPTED)
 
 

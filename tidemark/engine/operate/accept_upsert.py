@@ -18,7 +18,7 @@ from tidemark.engine.operate.accept import accept
 from tidemark.engine.table.absent import unloaded
 from tidemark.engine.table.operations import Operation, Signature, log_operation
 from tidemark.engine.table.publish import publish_receipt
-from tidemark.engine.table.unlogged import act_of, log_missing_act, log_missing_acts
+from tidemark.engine.table.unlogged import act_of, log_missing_acceptance, log_missing_acts
 
 
 def accept_either(lake: Lake, contract: Contract, what: Acceptance, signature: Signature) -> Operation:
@@ -45,7 +45,7 @@ def accept_upsert(lake: Lake, current: UpsertTable, what: Acceptance, signature:
     try:
         operation = _first_load(lake, current, what, signature)
     except Refused:
-        late = None if signature.dry_run else log_missing_act(lake, table, "accept", what=what)
+        late = None if signature.dry_run else log_missing_acceptance(lake, table, what)
         if late is None:
             raise
         operation = late

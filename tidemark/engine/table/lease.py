@@ -31,7 +31,7 @@ INGEST_FIRST = "tidemark.ingest-first"
 """Until when (ISO 8601) maintenance leaves a table alone because its ingest was overtaken again and again."""
 STAND_BACK = timedelta(minutes=10)
 LOST_OFTEN = 3
-"""Times that a batch or merge may be overtaken, with no progress in between, before its table asks for room."""
+"""Times that a batch or merge is overtaken before its table asks for room; a batch counts anew where it moved on."""
 
 
 class Held(Exception):

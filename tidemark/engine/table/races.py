@@ -16,12 +16,12 @@ from tidemark.domain.errors import Overtaken, Refused
 from tidemark.engine.access.outages import LOST_RACE, named, says
 
 ATTEMPTS = 6
-"""Times that a batch, a merge or a replay is planned, with no progress in between, before it gives up."""
+"""Times that a batch, a merge or a replay is planned before it gives up; a batch counts anew where others moved on."""
 TURNS = 10
 WAIT = 0.5
 """Seconds at most before a change is repeated that lost against another commit."""
 
-_OVERTAKEN = ("ValidationException", "CommitFailedException", "not an ancestor", "is not fast-forwardable")
+_HEAD_MOVED = ("ValidationException", "CommitFailedException", "not an ancestor", "is not fast-forwardable")
 _T = TypeVar("_T")
 
 
@@ -32,7 +32,7 @@ def lost_race(error: BaseException) -> bool:
 
 def was_overtaken(error: BaseException) -> bool:
     """Whether one of them says so of a commit that asserted what it was planned for: the plan is void."""
-    return says(error, _OVERTAKEN)
+    return says(error, _HEAD_MOVED)
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def or_overtaken(table: str) -> Iterator[None]:
 
 
 def stand_aside(turn: int) -> None:
-    """Wait before another plan, the longer the more were void, and by chance: two runs must not stay in step."""
+    """Sleep a random time, up to 0.1 s doubled with each void plan, so that two runs do not stay in step."""
     time.sleep(random.uniform(0.0, 0.1 * 2**turn))  # noqa: S311 - no secret
 
 

@@ -71,10 +71,10 @@ def _old_notes(state: TableState) -> list[str]:
     return sorted((name for name, at in said.items() if "" < at <= until), key=said.__getitem__)
 
 
-def log_missing_act(lake: Lake, table: str, verb: str, **arguments: Any) -> Operation | None:
-    """Log the newest act of these arguments that is not in the log, for somebody repeats it; None if there is none."""
+def log_missing_acceptance(lake: Lake, table: str, what: str) -> Operation | None:
+    """Log the newest acceptance of `what` that is not in the log, for somebody repeats it; None if there is none."""
     for operation in _missing(lake, table, own_time=timedelta(0)):
-        if operation.verb == verb and arguments.items() <= operation.arguments.items():
+        if operation.verb == "accept" and operation.arguments.get("what") == what:
             record(lake, operation)
             return operation
     return None

@@ -83,7 +83,7 @@ def _leaf(value: Any, schema: dict[str, Any], kind: str) -> Any:  # noqa: PLR091
         if name == _INSTANT and kind == "timestamptz":
             return f"{_time(value * 1000)}Z"
     if name == _DECIMAL and kind in {"decimal", "string"} and isinstance(value, str):
-        return _number(_bytes(value), _parameter(schema, "scale"), kind)
+        return _number(_bytes(value), _scale(schema), kind)
     if name == _VARIABLE and kind in {"decimal", "string"} and isinstance(value, dict):
         return _number(_bytes(value.get("value")), value.get("scale"), kind)
     if schema.get("type") == "bytes" and kind == "binary":
@@ -118,9 +118,9 @@ def _bytes(value: Any) -> bytes:
         raise JsonFault("undecodable", f"no base64: {error}") from None
 
 
-def _parameter(schema: dict[str, Any], name: str) -> int | None:
+def _scale(schema: dict[str, Any]) -> int | None:
     parameters = schema.get("parameters")
-    found = parameters.get(name) if isinstance(parameters, dict) else None
+    found = parameters.get("scale") if isinstance(parameters, dict) else None
     try:
         return int(found) if isinstance(found, str | int) else None
     except ValueError:
