@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import dagster as dg
 from pydantic import Field
 
+from assets.checks.ingest import ingest_checks
 from assets.column_lineage import Columns
-from assets.ingest_checks import ingest_checks
 from assets.launchpad import Launchpad
 from assets.names import ingest_op, pool_of
-from assets.run_length import run_length_of
+from assets.runs.run_length import run_length_of
 from assets.specs import table_spec
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
@@ -43,7 +43,7 @@ def ingest_assets(
     def ingest(
         context: dg.AssetExecutionContext, config: IngestConfig, lake: LakeResource
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
-        from assets.lane_run import run_tables  # noqa: PLC0415 - only a step pays for the engine's imports
+        from assets.runs.lane import run_tables  # noqa: PLC0415 - only a step pays for the engine's imports
         from tidemark.engine.lane.append_work import AppendWork  # noqa: PLC0415
 
         if not context.selected_asset_keys:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from assets.check_results import chosen
+from assets.checks.results import chosen
 from assets.names import HEALTH, MAINTENANCE_POOL, maintenance_key, table_key
 from assets.specs import owned_by
 from resources.lake import LakeResource
@@ -39,7 +39,7 @@ def _kind(kind: Asset, contracts: Sequence[Contract]) -> dg.AssetsDefinition:
     def maintain_kind(
         context: dg.AssetExecutionContext, lake: LakeResource
     ) -> Iterator[dg.MaterializeResult[None]]:
-        from assets.maintenance_run import maintain_tables  # noqa: PLC0415 - only a step pays for the engine's imports
+        from assets.runs.maintenance import maintain_tables  # noqa: PLC0415 - only a step pays for the engine's imports
 
         tables = sorted(".".join(key.path[1:-1]) for key in context.selected_asset_keys)
         yield from maintain_tables(context, lake, kind, [by_table[table] for table in tables])
@@ -57,7 +57,7 @@ def health_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecksDefinitio
     def files_of_tables(
         context: dg.AssetCheckExecutionContext, lake: LakeResource
     ) -> Iterator[dg.AssetCheckResult]:
-        from assets.maintenance_run import judge_files  # noqa: PLC0415
+        from assets.runs.maintenance import judge_files  # noqa: PLC0415
 
         yield from judge_files(context.instance, lake, chosen(context, by_table))
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.freshness import SightingsOf
+from assets.checks.freshness import SightingsOf
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 
@@ -30,7 +30,7 @@ def review_asset(contracts: Sequence[Contract], sightings: SightingsOf) -> dg.As
         "reconciliation, quarantine, recovery point, operational contract.",
     )
     def review_pack(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult[None]:
-        from assets.last_runs import hints_of  # noqa: PLC0415 - only a step pays for the engine's imports
+        from assets.runs.last_runs import hints_of  # noqa: PLC0415 - only a step pays for the engine's imports
         from tidemark.review.collect import reviews  # noqa: PLC0415
         from tidemark.review.write import write  # noqa: PLC0415
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from assets.check_results import StepOutput
+from assets.checks.results import StepOutput
 from assets.names import COMPATIBILITY, REVIEW, schema_key, table_of
 from assets.specs import owned_by
 from resources.lake import LakeResource
@@ -30,7 +30,7 @@ def schema_assets(contracts: Sequence[Contract]) -> dg.AssetsDefinition | None:
         can_subset=True,
     )
     def evolve_schemas(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[StepOutput]:
-        from assets.schema_run import evolve_tables  # noqa: PLC0415 - only a step pays for the engine's imports
+        from assets.runs.schema import evolve_tables  # noqa: PLC0415 - only a step pays for the engine's imports
 
         checked = {key.asset_key for key in context.selected_asset_check_keys}
         chosen = sorted(table_of(key, drop=1) for key in context.selected_asset_keys | checked)

@@ -3,7 +3,7 @@
 import dagster as dg
 from pydantic import Field
 
-from assets.snapshot_ids import ids_as_text
+from assets.runs.snapshot_ids import ids_as_text
 from jobs.backfill import PROGRESS
 from jobs.operations import SignedConfig, shown_failure, signed, verb_job
 from resources.lake import LakeResource

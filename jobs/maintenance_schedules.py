@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from assets.kafka_checks import check_keys
+from assets.checks.kafka import check_keys
 from assets.names import HEALTH, KAFKA_RECONCILIATION, maintenance_key
 from jobs.scheduled import scheduled
 from tidemark.domain.config.contract import Contract

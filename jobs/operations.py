@@ -9,7 +9,7 @@ from pydantic import Field
 
 from assets.launchpad import Launchpad
 from assets.names import VERB_TAG, table_key
-from assets.snapshot_ids import ids_as_text
+from assets.runs.snapshot_ids import ids_as_text
 from resources.lake import LakeResource
 from tidemark.domain.config.upsert import is_upsert_table
 from tidemark.domain.errors import TidemarkError
@@ -116,8 +116,8 @@ def approve_table(context: dg.OpExecutionContext, config: Approve, lake: LakeRes
 
 def _show_what_waits(context: dg.OpExecutionContext, table: str, resource: LakeResource) -> None:
     """The checks of what waits for a review, which an approval has made untrue."""
-    from assets.drift import drift_evaluation  # noqa: PLC0415
-    from assets.schema_run import reviewed  # noqa: PLC0415
+    from assets.checks.drift import drift_evaluation  # noqa: PLC0415
+    from assets.runs.schema import reviewed  # noqa: PLC0415
 
     contract = resource.configuration.any_table(table)
     if is_upsert_table(contract):
@@ -145,7 +145,7 @@ def change_table(
     Raises:
         dg.Failure: it was refused, or a service does not answer.
     """
-    from assets.last_runs import knowing  # noqa: PLC0415
+    from assets.runs.last_runs import knowing  # noqa: PLC0415
     from tidemark.engine.access.outages import named  # noqa: PLC0415
 
     signature = signed(context, config)

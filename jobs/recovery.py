@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import Field
 
-from assets.corrections import corrected
+from assets.checks.corrections import corrected
 from assets.names import CORRECTED, table_key
 from jobs.operations import Verb, change_table, verb_job
 from resources.lake import LakeResource

@@ -11,10 +11,10 @@ from typing import Any
 
 import dagster as dg
 
-from assets.drift import drift_checks
-from assets.freshness import freshness_checks, merge_freshness_checks
+from assets.checks.drift import drift_checks
+from assets.checks.freshness import freshness_checks, merge_freshness_checks
+from assets.checks.kafka import watch_checks
 from assets.ingest import ingest_assets
-from assets.kafka_checks import watch_checks
 from assets.maintenance import health_checks, maintenance_assets
 from assets.schema import schema_assets
 from assets.specs import located, quarantine_spec, topic_specs

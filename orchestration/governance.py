@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from assets.marts import mart_assets
+from assets.marts.models import mart_assets
 from assets.review import review_asset
 from jobs.marts import marts_job, marts_sensor
 from jobs.review import review_schedule

@@ -13,8 +13,8 @@ from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, R
 from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NAME
 from pydantic import ConfigDict, TypeAdapter
 
-from assets.last_runs import LOOK_BACK, errors_of, why_run, why_step
 from assets.names import LANE_TAG, VERB_TAG, is_ours, table_key, table_of
+from assets.runs.last_runs import LOOK_BACK, errors_of, why_run, why_step
 from jobs.operations import OF_VERB
 from sensors.cursor import Moment
 from tidemark.domain.alerts import Alert, message, stopped

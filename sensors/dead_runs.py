@@ -13,8 +13,8 @@ import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 from dagster._core.storage.tags import GRPC_INFO_TAG
 
-from assets.last_runs import DIED
 from assets.names import is_ours
+from assets.runs.last_runs import DIED
 from tidemark.engine.alive import dead, forget, is_dead, is_held
 
 BEGUN = (DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING)

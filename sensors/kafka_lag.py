@@ -6,7 +6,7 @@ from math import ceil
 
 import dagster as dg
 
-from assets.run_length import stretched
+from assets.runs.run_length import stretched
 from jobs.ingest import INGEST
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract

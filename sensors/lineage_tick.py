@@ -11,8 +11,8 @@ import dagster as dg
 from dagster import DagsterEventType, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 from pydantic import ConfigDict, TypeAdapter
 
-from assets.last_runs import why_run, why_step
 from assets.names import ROLE_TAG, table_of
+from assets.runs.last_runs import why_run, why_step
 from resources.lake import LakeResource
 from sensors.cursor import Moment
 from tidemark.domain.secrets import redact_text

@@ -10,9 +10,9 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.data_version import extract_data_version_from_entry
 
-from assets.freshness import freshness_evaluation
+from assets.checks.freshness import freshness_evaluation
 from assets.names import table_key, topic_key
-from assets.report import published
+from assets.runs.report import published
 from sensors.cursor import CATALOG
 from sensors.tick import HANGS, READS, Tick
 from tidemark.domain.cadence.freshness import GRADES, judge, judge_unseen, of_paused

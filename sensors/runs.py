@@ -17,7 +17,7 @@ from assets.names import (
     pool_filter,
     table_of,
 )
-from assets.stopped import stopped_of
+from assets.runs.stopped import stopped_of
 from tidemark.domain.cadence.request import Runs
 from tidemark.domain.states import State
 

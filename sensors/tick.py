@@ -11,7 +11,7 @@ from time import monotonic
 import dagster as dg
 
 from assets.names import pool_of
-from assets.run_length import patience_of
+from assets.runs.run_length import patience_of
 from sensors.cursor import CATALOG, Cache, Entry
 from sensors.runs import Ended, ended, operated, under_way
 from tidemark.domain.cadence.lag import Sighting, prune

@@ -6,7 +6,7 @@ from math import ceil
 import dagster as dg
 
 from assets.names import upsert_lane
-from assets.run_length import stretched
+from assets.runs.run_length import stretched
 from jobs.upsert import MERGE
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract

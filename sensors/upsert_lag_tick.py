@@ -12,7 +12,7 @@ from functools import cached_property
 
 import dagster as dg
 
-from assets.freshness import freshness_evaluation
+from assets.checks.freshness import freshness_evaluation
 from assets.names import pool_of
 from resources.lake import LakeResource
 from sensors.cursor import dump, parse

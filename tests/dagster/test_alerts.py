@@ -8,12 +8,12 @@ from uuid import uuid4
 import dagster as dg
 import pytest
 
-import assets.lane_run
-import assets.maintenance_run
+import assets.runs.lane
+import assets.runs.maintenance
 import resources.lake as configuration_module
 import sensors.alerts_tick
-from assets.last_runs import DIED
 from assets.names import REVIEW, schema_key, table_key
+from assets.runs.last_runs import DIED
 from orchestration.definitions import build_defs
 from tidemark.domain.alerts import WEBHOOK
 
@@ -94,7 +94,7 @@ def test_a_stop_and_a_red_check_are_told_once_and_not_before_the_webhook_takes_t
 ):
     defs = build_defs(where=where)
     cursor, _ = tick(defs, instance, None)
-    monkeypatch.setattr(assets.lane_run, "run_tables", stops)
+    monkeypatch.setattr(assets.runs.lane, "run_tables", stops)
     job = defs.resolve_job_def("ingest")
     job.execute_in_process(instance=instance, asset_selection=[table_key("web.clicks")], raise_on_error=False)
     instance.report_runless_asset_event(
@@ -137,7 +137,7 @@ def test_a_table_that_is_tried_again_and_stops_again_is_told_once_a_day(
             metadata = {"web.clicks": dg.MetadataValue.json(value)}
             raise dg.Failure("web.clicks", metadata=metadata, allow_retries=False)
 
-        monkeypatch.setattr(assets.lane_run, "run_tables", stop)
+        monkeypatch.setattr(assets.runs.lane, "run_tables", stop)
         job.execute_in_process(instance=instance, asset_selection=[clicks], raise_on_error=False)
         cursor, _ = tick(defs, instance, cursor)
         return [each["state"] for body in webhook.bodies[before:] for each in body["alerts"]]
@@ -174,8 +174,8 @@ def ended(where, webhook, instance, monkeypatch):
             raise error
 
         if isinstance(error, Exception):
-            monkeypatch.setattr(assets.lane_run, "run_tables", step)
-            monkeypatch.setattr(assets.maintenance_run, "maintain_tables", step)
+            monkeypatch.setattr(assets.runs.lane, "run_tables", step)
+            monkeypatch.setattr(assets.runs.maintenance, "maintain_tables", step)
             made.execute_in_process(instance=instance, asset_selection=keys, raise_on_error=False)
         else:
             chosen = keys and frozenset(keys)
@@ -266,7 +266,7 @@ def test_a_failure_of_no_table_is_told_once_with_its_cause(where, webhook, insta
         instance.report_run_failed(run, DIED)
         return run.run_id
 
-    monkeypatch.setattr(assets.lane_run, "run_tables", broken)
+    monkeypatch.setattr(assets.runs.lane, "run_tables", broken)
     first = fails()
     ((subject, what),) = told()
     assert (subject, what.split(" device ")[0]) == ("ingest", "OSError: no space left on")
@@ -332,7 +332,7 @@ def test_a_run_of_another_project_is_not_told_and_odd_metadata_of_ours_stops_no_
     nightly_of_somebody_else.execute_in_process(instance=instance, raise_on_error=False)
     cursor, said = tick(defs, instance, cursor)
     assert said == "0 alerts posted"
-    monkeypatch.setattr(assets.lane_run, "run_tables", stop)
+    monkeypatch.setattr(assets.runs.lane, "run_tables", stop)
     defs.resolve_job_def("ingest").execute_in_process(
         instance=instance, asset_selection=[table_key("web.clicks")], raise_on_error=False
     )
@@ -344,7 +344,7 @@ def test_a_newline_behind_the_address_is_none_of_it_and_one_within_is_a_reason(
     where, webhook, instance, monkeypatch
 ):
     """Given an address from a mounted secret, which ends in a newline, then alerts arrive; one that can be none stops nothing."""
-    monkeypatch.setattr(assets.lane_run, "run_tables", stops)
+    monkeypatch.setattr(assets.runs.lane, "run_tables", stops)
     defs = build_defs(where=where)
     cursor, _ = tick(defs, instance, None)
     defs.resolve_job_def("ingest").execute_in_process(

@@ -23,11 +23,11 @@ from dagster._core.scheduler.instigation import (
     SensorInstigatorData,
 )
 
-import assets.lane_run
-from assets.ingest_checks import evaluations
+import assets.runs.lane
+from assets.checks.ingest import evaluations
 from assets.names import table_key
-from assets.report import failure, quarantine_landed, result
-from assets.schema_run import _review
+from assets.runs.report import failure, quarantine_landed, result
+from assets.runs.schema import _review
 from orchestration.definitions import build_defs
 from orchestration.instance import prepare_dagster_home
 from tidemark.cli.dagster_services import DagsterServices
@@ -116,7 +116,7 @@ def ui(where, monkeypatch):
     monkeypatch.setenv("DAGSTER_HOME", str(home))
     discovery.update(where.home, lambda seen: seen.with_columns("shop.orders", COLUMNS))
     defs = build_defs(where=where)
-    monkeypatch.setattr(assets.lane_run, "run_tables", stopped)
+    monkeypatch.setattr(assets.runs.lane, "run_tables", stopped)
     with DagsterInstance.from_config(str(home)) as instance:
         failed = defs.resolve_job_def("ingest").execute_in_process(
             instance=instance, asset_selection=[table_key("shop.orders")], raise_on_error=False

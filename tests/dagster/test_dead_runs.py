@@ -19,8 +19,8 @@ from dagster._core.remote_origin import (
 )
 from dagster._core.storage.tags import GRPC_INFO_TAG
 
-from assets.last_runs import DIED, last_runs, why_run
 from assets.names import LOCATION, pool_of
+from assets.runs.last_runs import DIED, last_runs, why_run
 from resources.lake import LakeResource
 from sensors import dead_runs
 from sensors.dead_runs import bury, canceled

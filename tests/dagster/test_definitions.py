@@ -21,7 +21,7 @@ from dagster._core.remote_representation.external_data import RepositorySnap
 from dagster._serdes import serialize_value
 
 from assets.ingest import ingest_assets
-from assets.run_length import run_length_of
+from assets.runs.run_length import run_length_of
 from orchestration.definitions import build_defs
 from resources.lake import configuration_of
 from tidemark.domain.columns.types import LONG, STRING, Field, Struct

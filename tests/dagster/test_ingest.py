@@ -15,13 +15,14 @@ from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._core.storage.tags import PARENT_RUN_ID_TAG, SCHEDULE_NAME_TAG
 from dagster._serdes import serialize_value
 
-import assets.lane_run as run_module
+import assets.runs.lane as run_module
 import resources.lake as configuration_module
-from assets import kafka_checks_run, last_runs
-from assets.handover import Handover
+from assets.checks import kafka_run
 from assets.names import STOPPED_TAG, pool_of, table_key
-from assets.report import observation, published
-from assets.stopped import stopped_of, stopped_tags
+from assets.runs import last_runs
+from assets.runs.handover import Handover
+from assets.runs.report import observation, published
+from assets.runs.stopped import stopped_of, stopped_tags
 from orchestration.definitions import build_defs
 from sensors import runs
 from tidemark.domain.cadence.event_budget import report_period, run_length
@@ -101,7 +102,7 @@ class FakeWork:
 def run(defs, instance, lake, monkeypatch):
     """Runs tables of the default lane in this process."""
     monkeypatch.setattr(append_work, "AppendWork", FakeWork)
-    monkeypatch.setattr(kafka_checks_run, "kept_for", lambda _cluster, topics: dict.fromkeys(topics))
+    monkeypatch.setattr(kafka_run, "kept_for", lambda _cluster, topics: dict.fromkeys(topics))
     FakeWork.waiting, FakeWork.trouble, FakeWork.quality = {}, {}, {}
     lake.ends |= {"orders": {0: 10}, "clicks": {0: 10}}
     lake.tables |= {"shop.orders": {"next": {0: 10}}, "web.clicks": {"next": {0: 10}}}

@@ -17,9 +17,9 @@ from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from pyiceberg.catalog.memory import InMemoryCatalog
 
-from assets import kafka_checks_run, repeated
-from assets.ingest_checks import evaluations
-from assets.kafka_checks_run import COMPARED_AT
+from assets.checks import kafka_run, repeated
+from assets.checks.ingest import evaluations
+from assets.checks.kafka_run import COMPARED_AT
 from assets.names import DRIFT, HEADROOM, HEALTH, KAFKA_RECONCILIATION, NEWEST, OUTCOME, table_key, table_of
 from sensors.cursor import Cache, Entry, dump
 from tidemark.domain.cadence.lag import Sighting
@@ -65,7 +65,7 @@ def headroom(lake, monkeypatch):
 
         lake.ends["orders"], lake.tables["shop.orders"] = {0: end}, {"next": {0: 10}}
         monkeypatch.setattr(tables, "headrooms", lambda _cluster, wanted: dict.fromkeys(wanted, left))
-        monkeypatch.setattr(kafka_checks_run, "kept_for", answer)
+        monkeypatch.setattr(kafka_run, "kept_for", answer)
 
     return says
 
@@ -115,16 +115,16 @@ def test_headroom_asks_each_cluster_once_and_reads_no_quarantine(lake, headroom,
     lake.ends["clicks"], lake.tables["web.clicks"] = {0: 15}, {"next": {0: 10}}
     asked = []
     monkeypatch.setattr(
-        kafka_checks_run, "kept_for", lambda _, topics: asked.append(topics) or dict.fromkeys(topics, 100.0)
+        kafka_run, "kept_for", lambda _, topics: asked.append(topics) or dict.fromkeys(topics, 100.0)
     )
     monkeypatch.setattr(tables, "unresolved", lambda *_: pytest.fail("a scan of a quarantine"))
     chosen = [each for each in lake.configuration.contracts if each.cluster == "main"]
-    assert [each.passed for each in kafka_checks_run.judged_headrooms(lake, chosen)] == [True, True]
+    assert [each.passed for each in kafka_run.judged_headrooms(lake, chosen)] == [True, True]
     assert asked == [["clicks", "orders"]]
 
 
 def test_reconciliation_plots_what_it_counted_and_says_what_to_do(check, monkeypatch):
-    monkeypatch.setattr(kafka_checks_run, "reconcile", lambda *_args, **_how: SOUND)
+    monkeypatch.setattr(kafka_run, "reconcile", lambda *_args, **_how: SOUND)
     found = check(KAFKA_RECONCILIATION)
     assert found.passed
     assert {n: found.metadata[n].value for n in ("kafka_records", "rows", "quarantined", "gaps")} == {
@@ -134,13 +134,13 @@ def test_reconciliation_plots_what_it_counted_and_says_what_to_do(check, monkeyp
         "gaps": 0,
     }
     lost = replace(SOUND, counts=(Count(0, 0, 9, 9, 8, 0, missing=1, gaps=[(4, 5)]),))
-    monkeypatch.setattr(kafka_checks_run, "reconcile", lambda *_args, **_how: lost)
+    monkeypatch.setattr(kafka_run, "reconcile", lambda *_args, **_how: lost)
     found = check(KAFKA_RECONCILIATION)
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert found.description.startswith("1 offsets of Kafka are in no place, 0 are there twice")
     assert found.metadata["next"].value == "tidemark reconcile shop.orders"
     aborted = replace(SOUND, counts=(Count(0, 0, 9, 9, 8, 0, unknown=[(4, 6)]),))
-    monkeypatch.setattr(kafka_checks_run, "reconcile", lambda *_args, **_how: aborted)
+    monkeypatch.setattr(kafka_run, "reconcile", lambda *_args, **_how: aborted)
     assert check(KAFKA_RECONCILIATION).description.endswith(", 2 rows have no record in Kafka")
 
 
@@ -149,7 +149,7 @@ def test_what_cannot_be_compared_is_no_loss(check, monkeypatch):
         def raised(*_args, **_how):
             raise error
 
-        monkeypatch.setattr(kafka_checks_run, "reconcile", raised)
+        monkeypatch.setattr(kafka_run, "reconcile", raised)
 
     refuse(Refused("never loaded", next_step="", table="shop.orders"))
     assert check(KAFKA_RECONCILIATION).passed
@@ -182,16 +182,16 @@ def test_a_compaction_that_acted_is_followed_by_a_reconciliation_unless_one_was_
 
     def compared(hours=0, **tags):
         clock = SimpleNamespace(time=lambda: hours * 3600.0)
-        monkeypatch.setattr(kafka_checks_run, "time", clock)
+        monkeypatch.setattr(kafka_run, "time", clock)
         result = defs.resolve_job_def("compaction").execute_in_process(instance=instance, tags=tags)
         logged = instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
         found = [each.dagster_event.asset_check_evaluation_data for each in logged]
         return [(each.asset_key, each.check_name) for each in found]
 
     scheduled = {SCHEDULE_NAME_TAG: "compaction"}
-    monkeypatch.setattr("assets.maintenance_run.maintain", maintain)
-    monkeypatch.setattr("assets.maintenance_run.relieve", lambda *_: iter(()))
-    monkeypatch.setattr(kafka_checks_run, "reconcile", lambda *_args, **_how: outcome)
+    monkeypatch.setattr("assets.runs.maintenance.maintain", maintain)
+    monkeypatch.setattr("assets.runs.maintenance.relieve", lambda *_: iter(()))
+    monkeypatch.setattr(kafka_run, "reconcile", lambda *_args, **_how: outcome)
     orders = [(table_key("shop.orders"), KAFKA_RECONCILIATION)]
     assert compared(**scheduled) == orders
     assert compared(hours=5, **scheduled) == []
@@ -225,8 +225,8 @@ def test_while_a_lane_waits_all_tables_are_compared_by_no_more_than_one_is_other
         whole = {table_of(each.asset_key) for each in found if COMPARED_AT in each.metadata}
         return dict(compared), whole, {table_of(each.asset_key) for each in found if not each.passed}
 
-    monkeypatch.setattr(kafka_checks_run, "reconcile", reconcile)
-    monkeypatch.setattr("assets.lane_run.run_tables", lambda *_: iter([dg.MaterializeResult(orders)]))
+    monkeypatch.setattr(kafka_run, "reconcile", reconcile)
+    monkeypatch.setattr("assets.runs.lane.run_tables", lambda *_: iter([dg.MaterializeResult(orders)]))
     assert evaluated(orders) == (dict.fromkeys(tables, NEWEST // 3), set(), set())
     lost |= {"shop.orders", "web.clicks"}
     assert evaluated() == (dict.fromkeys(tables, NEWEST), set(tables), lost)

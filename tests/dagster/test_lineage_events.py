@@ -10,9 +10,9 @@ from threading import Thread
 import dagster as dg
 import pytest
 
-import assets.lane_run
-import assets.maintenance_run
-import assets.marts_run
+import assets.marts.build
+import assets.runs.lane
+import assets.runs.maintenance
 import resources.lake
 import sensors.lineage_tick
 import tidemark.review.collect
@@ -79,7 +79,7 @@ def defs(where, receiver):
 
 
 def half_a_run(context, *_args, **_how):
-    """What assets.lane_run does of which one table succeeds and one stops."""
+    """What assets.runs.lane does of which one table succeeds and one stops."""
     yield dg.MaterializeResult(
         asset_key=table_key("shop.orders"),
         metadata={"rows_written": 9, "dagster/row_count": 99, "bytes": 4096},
@@ -100,7 +100,7 @@ def tick(defs, instance, cursor, *, why=False):
 
 
 def run(defs, instance, monkeypatch, tables=("shop.orders", "web.clicks")):
-    monkeypatch.setattr(assets.lane_run, "run_tables", half_a_run)
+    monkeypatch.setattr(assets.runs.lane, "run_tables", half_a_run)
     job = defs.resolve_job_def("ingest")
     keys = [table_key(table) for table in tables]
     return job.execute_in_process(instance=instance, asset_selection=keys, raise_on_error=False)
@@ -134,7 +134,7 @@ def test_each_table_of_a_run_begins_and_ends_as_it_did(defs, instance, receiver,
 def test_a_failure_is_told_in_the_words_of_its_cause(defs, instance, receiver, monkeypatch):
     """Given a step that an exception ended, and a run whose process died, then each says why, not that something failed."""
     cursor = tick(defs, instance, None)
-    monkeypatch.setattr(assets.lane_run, "run_tables", lambda *_, **__: 1 // 0)
+    monkeypatch.setattr(assets.runs.lane, "run_tables", lambda *_, **__: 1 // 0)
     job, keys = defs.resolve_job_def("ingest"), {table_key("shop.orders")}
     job.execute_in_process(instance=instance, asset_selection=list(keys), raise_on_error=False)
     dead = instance.create_run_for_job(
@@ -288,14 +288,14 @@ def done(context, *_args, **_how):
 
 def test_merges_marts_and_maintenance_are_told_as_what_they_are(sample, instance, receiver, monkeypatch):
     """Given one run of each kind, then each is an activity of its kind, from its real inputs to its table."""
-    monkeypatch.setattr(assets.lane_run, "run_tables", done)
-    monkeypatch.setattr(assets.marts_run, "build", done)
+    monkeypatch.setattr(assets.runs.lane, "run_tables", done)
+    monkeypatch.setattr(assets.marts.build, "build", done)
     gain = partial(Gain, acted=True, reason="", numbers={})
     monkeypatch.setattr(
-        assets.maintenance_run, "maintain", lambda _lake, c, kinds, **_: [gain(c.table, *kinds)]
+        assets.runs.maintenance, "maintain", lambda _lake, c, kinds, **_: [gain(c.table, *kinds)]
     )
     monkeypatch.setattr(
-        assets.maintenance_run,
+        assets.runs.maintenance,
         "reconciled_among",
         lambda _lake, _instance, contract, _tables: {
             "asset_key": table_key(contract.table),

@@ -10,9 +10,9 @@ from dagster import DagsterRunStatus
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 import tidemark.review.collect
-from assets.maintenance_run import judge_files
 from assets.names import HEALTH, MAINTENANCE_POOL, maintenance_key, table_key
 from assets.review import FOLDER, KEY
+from assets.runs.maintenance import judge_files
 from tidemark.domain.errors import Outage
 from tidemark.domain.maintenance.gain import ASSETS, Gain
 from tidemark.engine.maintain import maintain as maintain_module
@@ -43,8 +43,8 @@ def found(monkeypatch, broken):
                 aside = contract.quarantine_table
                 yield Gain(aside, kind, acted=False, reason="x", error={"kind": "Outage"})
 
-    monkeypatch.setattr("assets.maintenance_run.maintain", maintain)
-    monkeypatch.setattr("assets.maintenance_run.relieve", lambda *_: iter(()))
+    monkeypatch.setattr("assets.runs.maintenance.maintain", maintain)
+    monkeypatch.setattr("assets.runs.maintenance.relieve", lambda *_: iter(()))
     return asked
 
 
@@ -82,7 +82,7 @@ def test_only_the_schedule_of_compaction_relieves_tables_full_of_snapshots(
         if contract.table == "shop.orders":
             yield Gain(contract.table, "snapshot_expiry", acted=True, reason="9", numbers={"seconds": 5.0})
 
-    monkeypatch.setattr("assets.maintenance_run.relieve", relieve)
+    monkeypatch.setattr("assets.runs.maintenance.relieve", relieve)
 
     def shown(**how):
         result = run(defs, instance, "compaction", **how)
@@ -110,9 +110,9 @@ def test_maintenance_keeps_no_lane_waiting_for_more_than_two_minutes(defs, insta
         result = chosen.execute_in_process(instance=instance)
         return {kind: len(result.asset_materializations_for_node(f"maintain_{kind}")) for kind in ASSETS}
 
-    monkeypatch.setattr("assets.maintenance_run.maintain", maintain)
-    monkeypatch.setattr("assets.maintenance_run.time", now)
-    monkeypatch.setattr("assets.lane_run.run_tables", lambda *_: iter([dg.MaterializeResult(orders)]))
+    monkeypatch.setattr("assets.runs.maintenance.maintain", maintain)
+    monkeypatch.setattr("assets.runs.maintenance.time", now)
+    monkeypatch.setattr("assets.runs.lane.run_tables", lambda *_: iter([dg.MaterializeResult(orders)]))
     assert maintained() == dict.fromkeys(ASSETS, 3)
     assert maintained(orders) == dict.fromkeys(ASSETS, 1)
 
@@ -135,7 +135,7 @@ def test_retention_and_expiry_keep_their_own_numbers_and_show_their_plans(defs, 
             contract.quarantine_table, "snapshot_expiry", acted=True, reason="1", numbers=numbers, plan=plan
         )
 
-    monkeypatch.setattr("assets.maintenance_run.maintain", maintain)
+    monkeypatch.setattr("assets.runs.maintenance.maintain", maintain)
     key = dg.AssetKey(["maintenance", "shop", "orders", "snapshot_expiry"])
     result = run(defs, instance, "snapshot_expiry", asset_selection=[key])
     (made,) = result.asset_materializations_for_node("maintain_snapshot_expiry")
@@ -159,7 +159,7 @@ def test_the_files_check_passes_warns_and_fails(resource, lake, instance, monkey
         faults = ("99% of rows deleted",) if contract.table == "shop.orders" else ()
         return Health({"data_files": 9.0}, faults)
 
-    monkeypatch.setattr("assets.maintenance_run.health", health)
+    monkeypatch.setattr("assets.runs.maintenance.health", health)
     audit, orders, clicks = sorted(
         judge_files(instance, resource, lake.configuration.contracts), key=lambda found: found.asset_key.path
     )
@@ -176,7 +176,7 @@ def test_the_files_check_passes_warns_and_fails(resource, lake, instance, monkey
 
 
 def test_the_daily_job_judges_the_files_of_every_table(defs, instance, lake, found, monkeypatch):
-    monkeypatch.setattr("assets.maintenance_run.health", lambda *_: Health({"data_files": 9.0}, ()))
+    monkeypatch.setattr("assets.runs.maintenance.health", lambda *_: Health({"data_files": 9.0}, ()))
     result = run(defs, instance, "snapshot_expiry")
     judged = [
         ".".join(e.asset_key.path) for e in result.get_asset_check_evaluations() if e.check_name == HEALTH

@@ -10,8 +10,8 @@ from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from assets.marts_run import _built, _followed
-from assets.marts_translator import MartTranslator
+from assets.marts.build import _built, _followed
+from assets.marts.translator import MartTranslator
 from assets.names import ALLOWED, CORRECTED, table_key
 from orchestration.definitions import build_defs
 from tidemark.cli.marts import parse, text_of

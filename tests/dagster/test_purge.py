@@ -8,9 +8,9 @@ import pytest
 from dagster import DagsterEvent, DagsterInstance, DagsterRunStatus
 from pydantic import ValidationError
 
-import assets.lane_run
-from assets.last_runs import last_runs, loaded_before
+import assets.runs.lane
 from assets.names import FRESHNESS, OUTCOME, table_key
+from assets.runs.last_runs import last_runs, loaded_before
 from jobs import purge
 from orchestration.instance import prepare_dagster_home
 
@@ -40,7 +40,7 @@ def ingested(defs, instance, lake, monkeypatch):
     def done(_context, *_args, **_how):
         yield dg.MaterializeResult(asset_key=ORDERS, metadata={OUTCOME: {}})
 
-    monkeypatch.setattr(assets.lane_run, "run_tables", done)
+    monkeypatch.setattr(assets.runs.lane, "run_tables", done)
     job = defs.resolve_job_def("ingest")
     return lambda: (
         job.execute_in_process(instance=instance, asset_selection=[ORDERS], raise_on_error=False).run_id

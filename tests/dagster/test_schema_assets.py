@@ -6,11 +6,11 @@ import dagster as dg
 import pytest
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
-import assets.schema_run as module
+import assets.runs.schema as module
 import tidemark.engine.preview.drifted as preview
-from assets import kafka_checks_run
+from assets.checks import kafka_run
 from assets.names import COMPATIBILITY, DRIFT, HEADROOM, REVIEW, schema_key, table_key
-from assets.schema_run import run_evolved
+from assets.runs.schema import run_evolved
 from tidemark.domain.columns.types import LONG
 from tidemark.domain.errors import Outage
 from tidemark.domain.plan.drift import Drift
@@ -37,9 +37,7 @@ def look(monkeypatch, defs, instance, lake):
         monkeypatch.setattr(module, "evolve_now", evolve_now)
         monkeypatch.setattr(module, "compatibility_findings", lambda *_: tuple(findings))
         monkeypatch.setattr(tables, "headrooms", lambda _cluster, wanted: dict.fromkeys(wanted, 50.0))
-        monkeypatch.setattr(
-            kafka_checks_run, "kept_for", lambda _cluster, topics: dict.fromkeys(topics, 100.0)
-        )
+        monkeypatch.setattr(kafka_run, "kept_for", lambda _cluster, topics: dict.fromkeys(topics, 100.0))
         monkeypatch.setattr(preview, "drifted", lambda *_: Drift("shop.orders", left(evolution)))
         lake.tables["shop.orders"] = {"next": {0: 1}}
         if scheduled is not None:

@@ -16,8 +16,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 import resources.lake as configuration_module
 import sensors.upsert_lag_tick as tick_module
 from assets.names import LANE_TAG, pool_filter, pool_of, schema_key
-from assets.report import result
-from assets.schema_run import run_evolved
+from assets.runs.report import result
+from assets.runs.schema import run_evolved
 from orchestration.definitions import build_defs
 from resources.lake import configuration_of
 from sensors import tick as ticks

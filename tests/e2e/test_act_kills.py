@@ -138,6 +138,22 @@ def test_of_two_cutovers_at_once_the_dead_one_takes_nothing_from_the_other(lakeh
     assert table.act(cutover).result()[0]["arguments"]["already_there"]
 
 
+def test_a_rollback_of_a_cutover_dies_between_its_commits_and_its_repetition_ends_both(lakehouse):
+    """Given a table of format 3, of which a rollback moves main before it empties the property of the cutover, when it dies there, then the same again empties it."""
+    topic = lakehouse.cluster.topic("undone")
+    topic.send(range(30))
+    table = lakehouse.table(topic, ingest={"start": "latest"}, format_version=3)
+    table.run()
+    before = table.head
+    table.act({"verb": "backfill", **AGES, "cutover": True}).result()
+    assert json.loads(table.iceberg().properties["tidemark.cutover"])["rows"] == 30
+    verb = {"verb": "rollback", "snapshot": before}
+    table.act(verb, pause_at="forwarded").dies()
+    assert (table.iceberg().properties["tidemark.cutover"] != "", table.ids()) == (True, [])
+    assert table.act(verb).result()[0]["arguments"]["already_there"]
+    assert table.iceberg().properties["tidemark.cutover"] == ""
+
+
 def test_an_abort_beside_a_cutover_that_is_about_to_publish(lakehouse):
     """Given a cutover at its last step, when the backfill is aborted, then nothing is published."""
     topic = lakehouse.cluster.topic("late", 1)

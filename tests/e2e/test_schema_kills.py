@@ -1,5 +1,7 @@
 """Rule: changes and approvals may die between any two of their commits; repeated, each is made once, and told once."""
 
+import json
+
 import pytest
 from headless import change
 from topics import ORDER, order
@@ -68,6 +70,26 @@ def test_an_approval_dies_amid_its_changes_and_the_same_one_ends_them(lakehouse)
     assert logged(table, "approve") == 1
     with pytest.raises(Refused, match="nothing is"):
         change(lake, contract, "again", **verb)
+
+
+def test_each_part_of_an_approval_that_died_is_an_act_of_its_own(lakehouse):
+    """Given an approval of two columns that dies after the first, when the same is asked for again, then both columns are told and logged, each with its run."""
+    topic = lakehouse.cluster.topic("in_parts")
+    topic.send([0])
+    table = lakehouse.table(topic, format_version=3, schema_changes={"add_column": "review"})
+    table.run()
+    topic.use(GROWN)
+    topic.send_raw([(b"k", topic.encode({**order(1), "note": "n", "tag": "t"}), 0)])
+    lake, contract = lakehouse.lake, table.contract
+    verb = {"verb": "approve", "plan": evolve_now(lake, contract, "look").plan.id}
+    table.act(verb, pause_at="altering").dies()
+    change(lake, contract, "again", **verb)
+    assert told(table) == [("ada", ["note"]), ("ada", ["tag"])]
+    log = lakehouse.catalog.load_table("lake.tidemark_operations").scan(row_filter=f"table = '{table.name}'")
+    rows = sorted(log.to_arrow().to_pylist(), key=lambda row: row["at"])
+    changes = [[c["path"] for c in json.loads(row["arguments"])["changes"]] for row in rows]
+    assert (changes, len({row["run_id"] for row in rows})) == ([["note"], ["tag"]], 2)
+    assert (table.run().state, table.ids()) == ("fresh", [0, 1])
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from pyspark.sql.connect.session import SparkSession
 
-import assets.marts_run
+import assets.marts.build
 import resources.lake
 import tidemark.engine.marts
 from assets.names import ALLOWED, CORRECTED, table_key
@@ -284,7 +284,7 @@ def test_a_test_whose_name_other_marts_share_is_run_alone(sample, instance, monk
     file.write_text(yaml.safe_dump(known))
     (folder / "assets.json").write_text(text_of(folder))
     monkeypatch.setattr(tidemark.engine.marts, "project_folder", lambda: folder)
-    monkeypatch.setattr(assets.marts_run, "project_folder", lambda: folder)
+    monkeypatch.setattr(assets.marts.build, "project_folder", lambda: folder)
     assert sample.check(instance, "marts.customers", "keyed")
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import dagster as dg
 import yaml
 
-from assets.snapshot_ids import ids_as_numbers
+from assets.runs.snapshot_ids import ids_as_numbers
 from tidemark.cli.contracts import load_contracts
 from tidemark.cli.in_dagster import config_of, dagster_instance, execute, interrupted
 from tidemark.cli.output import console, print_json

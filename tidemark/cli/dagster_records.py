@@ -20,7 +20,7 @@ def hints(home: Path, tables: Sequence[str]) -> Mapping[str, Hint]:
         return {}
     from dagster import DagsterInstance  # noqa: PLC0415 - a second of imports, only when something lags
 
-    from assets.last_runs import hints_of  # noqa: PLC0415
+    from assets.runs.last_runs import hints_of  # noqa: PLC0415
     from sensors.recorded_sightings import recorded_sightings  # noqa: PLC0415
 
     logging.getLogger("dagster").setLevel(logging.CRITICAL)

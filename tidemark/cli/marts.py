@@ -26,7 +26,7 @@ def parse(folder: Path, target: Path) -> Mapping[str, Any]:
 
 def text_of(folder: Path) -> str:
     """What `assets.json` must say."""
-    from assets.marts_translator import described  # noqa: PLC0415 - imports dbt
+    from assets.marts.translator import described  # noqa: PLC0415 - imports dbt
 
     with tempfile.TemporaryDirectory() as scratch:
         return described(parse(folder, Path(scratch)), digest_of(folder)).model_dump_json(indent=1) + "\n"

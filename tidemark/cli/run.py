@@ -11,7 +11,7 @@ import typer
 from rich.table import Table as RichTable
 
 from assets.names import OUTCOME, table_key
-from assets.snapshot_ids import ids_as_numbers
+from assets.runs.snapshot_ids import ids_as_numbers
 from jobs.ingest import INGEST
 from jobs.upsert import MERGE
 from tidemark.cli.border import FINDING, INTERRUPTED

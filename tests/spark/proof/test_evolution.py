@@ -7,7 +7,7 @@ import httpx
 import pytest
 from topics import ORDER, order
 
-from assets.schema_run import _review
+from assets.runs.schema import _review
 from tidemark.engine.look.status import Hint, judge
 from tidemark.engine.look.tables import look
 from tidemark.engine.operate.accept import accept

@@ -9,8 +9,9 @@ from lakehouse import Table
 from topics import ORDER, order
 
 from tidemark.domain.config.upsert import upsert_table_of
-from tidemark.domain.errors import Refused, Stopped
+from tidemark.domain.errors import Refused, Stopped, TidemarkError
 from tidemark.domain.plan.proposal import propose
+from tidemark.engine.ingest import quarantine
 from tidemark.engine.lane.merge_catch_up import catch_up_merges
 from tidemark.engine.operate.accept import accept
 from tidemark.engine.operate.approve import approve
@@ -18,6 +19,7 @@ from tidemark.engine.preview.foresee import compatibility_findings, foresee
 from tidemark.engine.preview.foresee_upsert import foresee_upsert
 from tidemark.engine.preview.schema_report import schema_report
 from tidemark.engine.preview.survey import survey
+from tidemark.engine.table import takeover
 from tidemark.engine.table.operations import Signature
 
 ANN = Signature("ann", "moved to sales", "run-1")
@@ -100,6 +102,56 @@ def test_a_table_renamed_in_the_contract_is_renamed_once_approved_and_goes_on(la
     assert {c["path"]: c["type"] for c in told["columns"]}["amount"] == "double"
     with pytest.raises(Refused, match="has never been loaded"):
         schema_report(lake, lakehouse.table(lakehouse.cluster.topic("nothing")).contract)
+    lake.close()
+
+
+def test_a_rename_that_died_half_way_leaves_nothing_to_write_to_under_the_old_name(lakehouse, monkeypatch):
+    """Given a rename that has moved the quarantine alone, when a run has the old name still, then it stops and says how to go on; completed, no record is lost."""
+    topic = lakehouse.cluster.topic("half")
+    topic.send(range(20))
+    topic.send_raw([(None, b"poison", 0)])
+    old = lakehouse.table(topic, quarantine={"fail": 0.5})
+    old.run()
+    topic.send(range(20, 25))
+    old.run()  # the newest receipt has nothing in quarantine
+    file = lakehouse.contracts / f"{old.name}.yaml"
+    was = file.read_text()
+    new = lakehouse.table(topic, f"{topic.name}_now", quarantine={"fail": 0.5})
+    (lakehouse.contracts / f"{new.name}.yaml").rename(file)
+    lake = lakehouse.open_lake()
+    plan = foresee(lake, new.contract).plan
+    with monkeypatch.context() as dying:
+        dying.setattr(takeover, "_remember_upsert", lambda *_: 1 / 0)
+        with pytest.raises(TidemarkError):
+            approve(lake, new.contract, plan, ANN)
+    lake.close()
+    assert lakehouse.catalog.table_exists(f"{new.name}_quarantine")
+    assert lakehouse.catalog.table_exists(old.name)
+    now = file.read_text()
+    file.write_text(was)
+    topic.send(range(25, 30))
+    topic.send_raw([(None, b"worse", 0)])
+    lake = lakehouse.open_lake()
+    stopped = old.run(lake=lake)
+    assert (stopped.state, "half done" in stopped.error["message"]) == ("schema_review", True), stopped
+    assert "approve its plan again" in stopped.error["next_step"]
+    with pytest.raises(Stopped, match="half done"):
+        quarantine.ensure(lake, old.contract)  # what a run that began before the rename would do
+    lake.close()
+    file.write_text(now)
+    lake = lakehouse.open_lake()
+    approve(lake, new.contract, plan, ANN)
+    assert new.run(lake=lake).state == "fresh"
+    assert new.ids() == list(range(30))
+    assert new.holds_everything().quarantined == 2
+    lakehouse.spark().sql(
+        f"CREATE TABLE lake.{old.name}_quarantine AS SELECT * FROM lake.{new.name}_quarantine"
+    )
+    lake.close()
+    file.write_text(was)
+    lake = lakehouse.open_lake()
+    [change] = foresee(lake, old.contract).changes
+    assert (change["verdict"], "both exist" in change["reason"]) == ("impossible", True)
     lake.close()
 
 

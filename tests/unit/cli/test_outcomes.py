@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
-from assets.snapshot_ids import ids_as_numbers, ids_as_text
+from assets.runs.snapshot_ids import ids_as_numbers, ids_as_text
 from tidemark.cli.border import FINDING, INTERRUPTED, report
 from tidemark.cli.change import _operation, remade
 from tidemark.cli.main import app

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.report import failure
+from assets.runs.report import failure
 from tidemark.domain.alerts import stopped
 from tidemark.domain.errors import Outage, Stopped
 from tidemark.domain.outcome import Outcome

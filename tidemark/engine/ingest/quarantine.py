@@ -28,6 +28,7 @@ from tidemark.engine.table.branch import main_at, main_to
 from tidemark.engine.table.properties import set_properties
 from tidemark.engine.table.races import or_overtaken
 from tidemark.engine.table.settle import SETTLED
+from tidemark.engine.table.takeover import half_renamed
 
 COLUMNS = (
     "topic string, epoch int, partition int, offset bigint, timestamp timestamp, timestamp_type int, key binary, "
@@ -40,11 +41,16 @@ def ensure(lake: Lake, contract: Contract) -> None:
     """Create the quarantine table of a contract when it is not there; that of a backfill's shadow is marked like it.
 
     Without rows it has nothing to do for the newest receipt's settlement, and is marked as settled.
+
+    Raises:
+        Stopped: a rename of the table has begun, and has moved its quarantine already.
     """
     quarantine, backfill = contract.quarantine_table, contract.table_properties.get(BACKFILL)
     there = load(lake.catalog, quarantine)
     if there is not None and there.metadata.current_snapshot_id is not None:
         return
+    if there is None and (fault := half_renamed(lake, contract)):
+        raise fault
     ledger = lake.state(contract.table, ledger=False).ledger
     settled = {SETTLED: ledger.settlement.id} if ledger and ledger.settlement else {}
     if there is not None:

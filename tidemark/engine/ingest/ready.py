@@ -35,7 +35,7 @@ from tidemark.engine.schema.writers import TopicSchemas
 from tidemark.engine.table.first_load import prepare, require_read
 from tidemark.engine.table.publish import tag_receipt
 from tidemark.engine.table.settle import settle
-from tidemark.engine.table.takeover import why_not_anew
+from tidemark.engine.table.takeover import half_renamed, why_not_anew
 
 
 def ready(
@@ -46,7 +46,7 @@ def ready(
     None while nothing can be made: an empty topic without a schema.
 
     Raises:
-        Stopped: any stop state that comes of it.
+        Stopped: any stop state that comes of it, or of a rename that died half way.
         Overtaken: someone else made or changed the table in the same moment.
     """
     fresh = state.ledger is None
@@ -54,6 +54,8 @@ def ready(
         if not _prepare(lake, contract, topic, schemas, run_id):
             return None
         state = lake.state(contract.table)
+    if _rename_begun(state) and (fault := half_renamed(lake, contract)):
+        raise fault
     require_read(contract.table, value_columns(state))
     ledger = state.ledger
     if ledger is None:
@@ -64,6 +66,10 @@ def ready(
     state = evolve_if_needed(lake, contract, state, schemas, run_id, fresh=fresh)
     _require_fitting_rules(lake, contract, state, schemas)
     return state, ledger
+
+
+def _rename_begun(state: TableState) -> bool:
+    return any(change["kind"] == "rename" for entry in unfinished(state) for change in entry["changes"])
 
 
 def _require_fitting_rules(lake: Lake, contract: Contract, state: TableState, schemas: TopicSchemas) -> None:

@@ -4,7 +4,7 @@ Newest by `order_by`, then epoch, partition, offset. What is stored takes part a
 difference how events are cut into batches, in which order they come, or whether they come twice.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark program uses
@@ -163,29 +163,8 @@ def reduced(found: DataFrame, shape: UpsertColumns) -> DataFrame:
         found = with_memory(found) if shape.current.soft else found
         found = with_seats(found, folds=bool(shape.holding))
         newest = [F.col(SEAT), F.col(TAKES), *newest]
-    # By a number first: of that Spark compares the bytes, of a struct each time the whole.
-    by_key = F.xxhash64(KEY), KEY
-    newest_first = Window.partitionBy(*by_key).orderBy(
-        *(each.desc_nulls_last() for each in (F.col(ORDER), *newest)), F.col(ORIGIN).desc()
-    )
-    in_order = newest_first.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    stored, delete = F.col(ORIGIN).isin(STORED, *GONE), F.col(KIND) == DELETE
-    # counted from the newest event down to this one, itself among them
-    ranked = found.select(
-        "*",
-        F.row_number().over(newest_first).alias("rank"),
-        F.max(stored).over(in_order).alias("stored"),
-        F.max(stored & delete & (F.col(ORIGIN) == STORED)).over(in_order).alias("marked"),
-        F.sum(CAME).over(in_order).alias("news"),
-        _before_or_here(delete & (F.col(ORIGIN) != RETOLD), newest_first).alias("deletes_newer"),
-        _before_or_here(F.col(ORIGIN) == STORED, newest_first).alias("stored_newer"),
-        _before_or_here(F.col(KIND) == UPSERT, newest_first).alias("upserts_newer"),
-    )
-    above_row = _first(F.when(_is_row(), F.col("deletes_newer"))).over(in_order)
-    ranked = ranked.select("*", (above_row if shape.current.soft else F.lit(0)).alias("deletes_above_row"))
-    folded = ranked.select("*", *(value.over(in_order).alias(name) for name, value in _folds(shape)))
-    winners = folded.where(F.col("rank") == 1)
-    return winners.select(
+    folded = _folded(found, shape, newest)
+    return folded.where(F.col("rank") == 1).select(
         KEY,
         ORDER,
         PLACE,
@@ -198,6 +177,35 @@ def reduced(found: DataFrame, shape: UpsertColumns) -> DataFrame:
         _content(shape).alias(ROW),
         *_others(shape),
     )
+
+
+def _folded(found: DataFrame, shape: UpsertColumns, newest: Sequence[Column]) -> DataFrame:
+    """Events with their rank in their key (1: the newest) and, equal for all of a key, what they are together.
+
+    That is stored, marked and news (see `reduced`) and the values of `_folds`. deletes_newer, stored_newer and
+    upserts_newer count from the newest event down to this one, itself among them; deletes_above_row does down to the
+    newest row.
+    """
+    # By a number first: of that Spark compares the bytes, of a struct each time the whole.
+    by_key = F.xxhash64(KEY), KEY
+    newest_first = Window.partitionBy(*by_key).orderBy(
+        *(each.desc_nulls_last() for each in (F.col(ORDER), *newest)), F.col(ORIGIN).desc()
+    )
+    in_order = newest_first.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    stored, delete = F.col(ORIGIN).isin(STORED, *GONE), F.col(KIND) == DELETE
+    ranked = found.select(
+        "*",
+        F.row_number().over(newest_first).alias("rank"),
+        F.max(stored).over(in_order).alias("stored"),
+        F.max(stored & delete & (F.col(ORIGIN) == STORED)).over(in_order).alias("marked"),
+        F.sum(CAME).over(in_order).alias("news"),
+        _before_or_here(delete & (F.col(ORIGIN) != RETOLD), newest_first).alias("deletes_newer"),
+        _before_or_here(F.col(ORIGIN) == STORED, newest_first).alias("stored_newer"),
+        _before_or_here(F.col(KIND) == UPSERT, newest_first).alias("upserts_newer"),
+    )
+    above_row = _first(F.when(_is_row(), F.col("deletes_newer"))).over(in_order)
+    ranked = ranked.select("*", (above_row if shape.current.soft else F.lit(0)).alias("deletes_above_row"))
+    return ranked.select("*", *(value.over(in_order).alias(name) for name, value in _folds(shape)))
 
 
 def taken_alone(found: DataFrame) -> DataFrame:

@@ -64,7 +64,7 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
         schemas = read_schemas(lake, contract, state)
         moved = None if state.exists else renaming(lake, contract)
         waits = moved or plan_evolution(contract, state, schemas)
-        approval = _continued(state, waits, approval)
+        asked_for, approval = approval.plan, _continued(state, waits, approval)
         if late := _logged_late(lake, contract, state, waits, approval.plan, signature):
             return late
         _check(lake, contract, waits, approval.plan)
@@ -78,6 +78,7 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
                 finish(lake, contract, lake.state(contract.table, ledger=False))
             else:
                 evolve(lake, contract, state, schemas, run_id=signature.run_id, approval=approval)
+                _log_of_the_dead(lake, lake.state(contract.table, ledger=False), asked_for, approval)
             log_missing_acts(lake, contract.table)
         return _logged(lake, state, waits, signature)
 
@@ -85,12 +86,13 @@ def _approve(lake: Lake, contract: Contract, approval: Approval, signature: Sign
 def _approve_upsert(lake: Lake, upsert: UpsertTable, approval: Approval, signature: Signature) -> Operation:
     """The same for an upsert table: its keys are not widened, nor is its format raised, without a person."""
     contract, (state, waits) = upsert.contract, _following(lake, upsert)
-    approval = _continued(state, waits, approval)
+    asked_for, approval = approval.plan, _continued(state, waits, approval)
     if late := _logged_late(lake, contract, state, waits, approval.plan, signature):
         return late
     _check(lake, contract, waits, approval.plan)
     if not signature.dry_run:
         apply_changes(lake, contract, state, waits, run_id=signature.run_id, approval=approval)
+        _log_of_the_dead(lake, lake.state(contract.table, ledger=False), asked_for, approval)
     return _logged(lake, state, waits, signature)
 
 
@@ -110,7 +112,18 @@ def _logged_late(
     """The same approval of a run that died before it was logged: the table's history has it; it is logged now."""
     if signature.dry_run or plan == waits.id or not state.exists:
         return None
-    for entry in reversed(history(finish(lake, contract, state, waits))):
+    return _log_from_history(lake, finish(lake, contract, state, waits), plan)
+
+
+def _log_of_the_dead(lake: Lake, state: TableState, plan: str, approval: Approval) -> None:
+    """What a run that died has made of the approval that this one has completed: an act of its own, of who gave it."""
+    if plan != approval.plan:
+        _log_from_history(lake, state, plan)
+
+
+def _log_from_history(lake: Lake, state: TableState, plan: str) -> Operation | None:
+    """Log the newest approval of `plan` that the table's history has; None where it was logged, or there is none."""
+    for entry in reversed(history(state)):
         if entry["plan"] == plan and entry["by"] != "contract":
             says, changes = {**entry, "by": entry.get("declared") or entry["by"]}, entry["changes"]
             return log_unfinished_act(lake, says, "approve", state.table, plan=plan, changes=changes)

@@ -156,6 +156,8 @@ def _attempt(
             log_noted(lake, state, RESUMED)  # it goes, for the table is paused again
             set_properties(lake, contract.table, {PAUSED: pause, RESUMED: None})
     if step.there:
+        if left := _left_cutover(lake, contract, state):
+            set_properties(lake, contract.table, left)
         return step, step.head
     told = {**step.as_json(), "already_there": False, "stale": sorted(downstream)}
     act = act_of(signature, "rollback", step.head, **told)
@@ -294,6 +296,20 @@ def _without_cutover(state: TableState, step: _Step) -> dict[str, str]:
     text = state.properties.get(CUTOVER)
     undone = {each.batch_id for each in step.undone}
     return {CUTOVER: ""} if text and json.loads(text)["batch_id"] in undone else {}
+
+
+def _left_cutover(lake: Lake, contract: Contract, state: TableState) -> dict[str, str]:
+    """The same of a rollback that died between its receipt and the property (two commits on format 3)."""
+    table, text = load(lake.catalog, contract.table), state.properties.get(CUTOVER)
+    if table is None or state.head is None or not text:
+        return {}
+    batch, on_main = (
+        json.loads(text)["batch_id"],
+        {s.snapshot_id for s in ancestors(table.metadata, state.head)},
+    )
+    receipts = (s for s in table.metadata.snapshots if is_receipt(s))
+    where = {s.snapshot_id in on_main for s in receipts if ledger_of(s, contract.table).batch_id == batch}
+    return {CUTOVER: ""} if where == {False} else {}
 
 
 def _publish(

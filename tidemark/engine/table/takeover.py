@@ -53,6 +53,8 @@ def renaming(lake: Lake, contract: Contract) -> SchemaPlan | None:
         return SchemaPlan(
             contract.table, (Change("rename", (), names, contract.table, "impossible", reason),)
         )
+    if both := _two_quarantines(lake, contract, former[0].table):
+        return SchemaPlan(contract.table, (Change("rename", (), names, contract.table, "impossible", both),))
     others = [f"{a} to {b}" for a, b in _with_it(lake, contract, former[0]) if a != b]
     along = f", and {', '.join(others)}" if others else ""
     anew = f". To load {contract.table} anew instead: tidemark accept {contract.table} --first-load"
@@ -74,6 +76,18 @@ def rename(lake: Lake, contract: Contract, plan: SchemaPlan) -> None:
             set_properties(lake, target, {UPSERT_OF: contract.table})
     _remember_upsert(lake, contract, old)
     _move(catalog, old, contract.table)
+
+
+def _two_quarantines(lake: Lake, contract: Contract, former: str) -> str:
+    """Why the table cannot be renamed: besides its quarantine there is one of the new name. Empty if there is not."""
+    old, new = f"{former}_quarantine", contract.quarantine_table
+    mine = old.lower() not in {name.lower() for name in _names(lake.configuration)}
+    if mine and lake.catalog.table_exists(old) and lake.catalog.table_exists(new):
+        return (
+            f"{old} and {new} both exist, and a table has one quarantine: move the rows of {old} into {new} by "
+            f"INSERT INTO, or drop the one that nobody needs; then ask for the plan again"
+        )
+    return ""
 
 
 def _move(catalog: Catalog, source: str, target: str) -> None:
@@ -147,6 +161,31 @@ def why_not_anew(lake: Lake, contract: Contract) -> Stopped | None:
         return folder_fault(lake, contract.table)
     why = "; ".join(change.reason for change in moved.changes)
     return Stopped("schema_review", contract.table, f"Plan {moved.id} waits. {why}", plan=moved.id)
+
+
+def half_renamed(lake: Lake, contract: Contract) -> Stopped | None:
+    """Why nothing is written to a table of which a rename that died has moved a part: its quarantine or upsert table.
+
+    A new quarantine in its place would keep records that nobody finds once the rename is completed.
+    """
+    parts = [
+        contract.quarantine_table,
+        *([contract.upsert.table] if contract.upsert and contract.upsert.table else []),
+    ]
+    for part in parts:
+        if (now := taken_folder(lake, part)) is not None and not lake.catalog.table_exists(part):
+            stopped = Stopped(
+                "schema_review",
+                contract.table,
+                f"A rename of it is half done: {part} is {now} by now, {contract.table} still has its name.",
+                topic=contract.topic,
+            )
+            stopped.next_step = (
+                "give the contract the `table` that was approved, and approve its plan again (tidemark plan); then "
+                f"it can be named {contract.table} again the same way"
+            )
+            return stopped
+    return None
 
 
 def adoption(contract: Contract, state: TableState, wanted: Struct | None) -> Change | None:

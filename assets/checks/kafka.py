@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from assets.check_results import as_result, chosen
+from assets.checks.results import as_result, chosen
 from assets.names import HEADROOM, KAFKA_RECONCILIATION, NEWEST, table_key
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
@@ -33,7 +33,7 @@ def _headroom_checks(contracts: Sequence[Contract]) -> dg.AssetChecksDefinition:
         can_subset=True,
     )
     def headroom(context: dg.AssetCheckExecutionContext, lake: LakeResource) -> Iterator[dg.AssetCheckResult]:
-        from assets.kafka_checks_run import judged_headrooms  # noqa: PLC0415 - only a step pays for the clients' imports
+        from assets.checks.kafka_run import judged_headrooms  # noqa: PLC0415 - only a step pays for the clients' imports
 
         with lake.open() as opened:
             for found in judged_headrooms(opened, chosen(context, by_table)):
@@ -60,8 +60,8 @@ def _reconciliation_checks(contracts: Sequence[Contract]) -> dg.AssetChecksDefin
     def kafka_reconciliation(
         context: dg.AssetCheckExecutionContext, lake: LakeResource
     ) -> Iterator[dg.AssetCheckResult]:
-        from assets.kafka_checks_run import reconciliations  # noqa: PLC0415
-        from assets.last_runs import knowing  # noqa: PLC0415
+        from assets.checks.kafka_run import reconciliations  # noqa: PLC0415
+        from assets.runs.last_runs import knowing  # noqa: PLC0415
 
         with lake.open() as opened:
             known = knowing(opened, context.instance)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.check_results import as_result, chosen
+from assets.checks.results import as_result, chosen
 from assets.names import DRIFT, table_key
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
@@ -30,7 +30,7 @@ def drift_checks(contracts: Sequence[Contract]) -> list[dg.AssetChecksDefinition
     def drift_of_tables(
         context: dg.AssetCheckExecutionContext, lake: LakeResource
     ) -> Iterator[dg.AssetCheckResult]:
-        from assets.last_runs import knowing  # noqa: PLC0415 - only a step pays for the engine's imports
+        from assets.runs.last_runs import knowing  # noqa: PLC0415 - only a step pays for the engine's imports
 
         with lake.open() as opened:
             known = knowing(opened, context.instance)

@@ -1,4 +1,4 @@
-"""What the checks of assets/kafka_checks.py find: figures that the UI plots, and words that say what to do."""
+"""What the checks of assets/checks/kafka.py find: figures that the UI plots, and words that say what to do."""
 
 import time
 from collections import defaultdict
@@ -7,8 +7,8 @@ from typing import Any
 
 import dagster as dg
 
+from assets.checks.repeated import newest
 from assets.names import HEADROOM, KAFKA_RECONCILIATION, NEWEST, holds_lane, table_key
-from assets.repeated import newest
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Refused, TidemarkError
 from tidemark.engine.access.lake import Lake

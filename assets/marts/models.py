@@ -1,6 +1,6 @@
 """The marts: dbt models on the lake, run when the tables beneath them have moved.
 
-Specs come from `dbt_project/assets.json`, made by dagster-dbt's translator (assets/marts_translator.py): dbt itself is
+Specs come from `dbt_project/assets.json`, made by dagster-dbt's translator (assets/marts/translator.py): dbt itself is
 imported by the step that builds, never by a process that only loads the definitions.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from assets.check_results import StepOutput
+from assets.checks.results import StepOutput
 from assets.column_lineage import Columns, column_metadata
 from assets.launchpad import Launchpad
 from assets.names import ALLOWED, CORRECTED, MARTS_POOL, ROLE_TAG, table_key
@@ -49,7 +49,7 @@ def mart_assets(
     def build_marts(
         context: dg.AssetExecutionContext, config: Build, lake: LakeResource
     ) -> Iterator[StepOutput]:
-        from assets.marts_run import build, judge  # noqa: PLC0415 - only this step pays for dbt's imports
+        from assets.marts.build import build, judge  # noqa: PLC0415 - only this step pays for dbt's imports
 
         yield from build(context, lake, by_table, contracts, full_refresh=config.full_refresh)
         yield from judge(context, lake, by_table, contracts)

@@ -9,7 +9,7 @@ import dagster as dg
 from dagster import DagsterEvent, DagsterEventType, DagsterRunStatus, RunRecord, RunsFilter
 
 from assets.names import OUTCOME, RECEIPT, table_key, table_of
-from assets.stopped import stopped_of
+from assets.runs.stopped import stopped_of
 from tidemark.domain.cadence.lag import Sighting
 from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake

@@ -12,10 +12,10 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
+from assets.checks.repeated import repeated
 from assets.column_lineage import from_append, from_topic
 from assets.names import OUTCOME, RECEIPT, table_key
-from assets.repeated import repeated
-from assets.snapshot_ids import ids_as_text
+from assets.runs.snapshot_ids import ids_as_text
 from assets.specs import column_schema
 from tidemark.domain.columns.types import Struct
 from tidemark.domain.config.contract import Contract

@@ -15,11 +15,11 @@ from typing import Any
 import dagster as dg
 from dagster_dbt import DbtCliInvocation, DbtCliResource
 
-from assets.check_results import StepOutput, as_outputs, as_result
+from assets.checks.corrections import corrected
+from assets.checks.results import StepOutput, as_outputs, as_result
 from assets.column_lineage import column_metadata
-from assets.corrections import corrected
-from assets.mart_sql import doubts
-from assets.marts_translator import MartTranslator
+from assets.marts.sql import doubts
+from assets.marts.translator import MartTranslator
 from assets.names import ALLOWED, CORRECTED, table_key, table_of
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract

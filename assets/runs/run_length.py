@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from assets.ingest_checks import ingest_checks
+from assets.checks.ingest import ingest_checks
 from tidemark.domain.cadence.event_budget import run_length
 from tidemark.domain.cadence.request import OUTAGE_BACKOFF
 from tidemark.domain.config.contract import Contract

@@ -11,17 +11,17 @@ import dagster as dg
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
-from assets.check_results import StepOutput, as_outputs
-from assets.drift import drift_evaluation
-from assets.handover import Handover
-from assets.ingest_checks import evaluations, merge_evaluations, unchanged_freshness
-from assets.last_runs import knowing, last_results
+from assets.checks.drift import drift_evaluation
+from assets.checks.ingest import evaluations, merge_evaluations, unchanged_freshness
+from assets.checks.repeated import newest, repeated, still_failed
+from assets.checks.results import StepOutput, as_outputs
 from assets.names import DRIFT, FRESHNESS, HEADROOM, STOPPED_TAG, by_sensor, table_key, table_of
-from assets.repeated import newest, repeated, still_failed
-from assets.report import failure, observation, quarantine_landed, result, untold
-from assets.run_length import run_length_of
-from assets.schema_run import parked_review, run_evolved
-from assets.stopped import stopped_of, stopped_tags
+from assets.runs.handover import Handover
+from assets.runs.last_runs import knowing, last_results
+from assets.runs.report import failure, observation, quarantine_landed, result, untold
+from assets.runs.run_length import run_length_of
+from assets.runs.schema import parked_review, run_evolved
+from assets.runs.stopped import stopped_of, stopped_tags
 from resources.lake import LakeResource
 from tidemark.domain.cadence.event_budget import report_period
 from tidemark.domain.columns.types import Struct

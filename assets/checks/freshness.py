@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.check_results import chosen
+from assets.checks.results import chosen
 from assets.names import FRESHNESS, table_key
 from resources.lake import LakeResource
 from tidemark.domain.cadence.freshness import Judgement

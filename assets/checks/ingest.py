@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.freshness import freshness_evaluation
+from assets.checks.freshness import freshness_evaluation
 from assets.names import EVENT_TIME, QUARANTINE_RATE, RECONCILIATION, table_key
 from tidemark.domain.cadence.freshness import judge
 from tidemark.domain.cadence.lag import Lag

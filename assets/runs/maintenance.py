@@ -8,9 +8,9 @@ from typing import Any
 import dagster as dg
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
-from assets.kafka_checks_run import reconciled_among, sound_lately
-from assets.last_runs import knowing
+from assets.checks.kafka_run import reconciled_among, sound_lately
 from assets.names import HEALTH, holds_lane, maintenance_key, table_key
+from assets.runs.last_runs import knowing
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import TidemarkError

@@ -9,12 +9,12 @@ from typing import Any
 
 import dagster as dg
 
-from assets.check_results import StepOutput, as_result
-from assets.drift import drift_evaluation
-from assets.kafka_checks_run import judged_headrooms
-from assets.last_runs import knowing
+from assets.checks.drift import drift_evaluation
+from assets.checks.kafka_run import judged_headrooms
+from assets.checks.news import News
+from assets.checks.results import StepOutput, as_result
 from assets.names import COMPATIBILITY, REVIEW, SCHEMA_EVOLUTION, schema_key
-from assets.news import News
+from assets.runs.last_runs import knowing
 from resources.lake import LakeResource
 from tidemark.domain.config.contract import REGISTRY_FORMATS, Contract
 from tidemark.domain.config.upsert import is_upsert_table

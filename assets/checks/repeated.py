@@ -10,7 +10,7 @@ import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster_shared.record import replace
 
-from assets.ingest_checks import ingest_checks
+from assets.checks.ingest import ingest_checks
 from assets.names import FRESHNESS, OF_LOOKS, table_key
 from tidemark.domain.config.contract import Contract
 
