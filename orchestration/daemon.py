@@ -17,5 +17,6 @@ CHANGED_EVERY = timedelta(seconds=5)
 
 if __name__ == "__main__":
     controller.RELOAD_WORKSPACE_INTERVAL = int(ANYWAY.total_seconds())
+    controller.DEFAULT_WORKSPACE_FRESHNESS_TOLERANCE += controller.RELOAD_WORKSPACE_INTERVAL
     server_watcher.WATCH_INTERVAL = int(CHANGED_EVERY.total_seconds())
     main()

@@ -1,15 +1,21 @@
-"""When a lingering run must make room: another run wants the pool of its lane."""
+"""When a lingering run must make room: another run wants the pool of its lane, or its contracts were edited."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
 from assets.names import by_sensor, pool_filter, pools_of
+from tidemark.domain.config.configuration import Configuration
+from tidemark.domain.config.units import first_few
+from tidemark.domain.config.upsert import upsert_tables
+from tidemark.domain.errors import ConfigurationError
+from tidemark.engine.config.follow import Followed
 
 WAITING = (DagsterRunStatus.QUEUED,)
 BEGUN = (DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING, DagsterRunStatus.STARTED)
+_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +47,29 @@ class Handover:
     ) -> Sequence[dg.DagsterRun]:
         """From the youngest on."""
         return self.instance.get_runs(RunsFilter(statuses=statuses, tags=pool_filter(pool)), limit=limit)
+
+
+@dataclass(slots=True)
+class Edits:
+    """Called now and then by a run that serves tables by contracts of these digests; answers with those edited since.
+
+    The next run reads the files anew. A file that is broken ends no run: the next one would not begin.
+    """
+
+    followed: Followed
+    served: Mapping[str, str]
+    compared: Configuration
+
+    def __call__(self) -> str | None:
+        """The reason to go, or None."""
+        try:
+            found = self.followed.now()
+        except ConfigurationError:
+            return None
+        if found is self.compared:
+            return None
+        self.compared = found
+        upserts = (each.contract for each in upsert_tables(found.contracts).values())
+        now = {each.table: each.digest for each in (*found.contracts, *upserts)}
+        edited = [table for table, digest in self.served.items() if now.get(table) != digest]
+        return f"the contract of {first_few(edited, _SHOWN)} was edited" if edited else None

@@ -16,7 +16,7 @@ from assets.checks.ingest import evaluations, merge_evaluations, unchanged_fresh
 from assets.checks.repeated import newest, repeated, still_failed
 from assets.checks.results import StepOutput, as_outputs
 from assets.names import DRIFT, FRESHNESS, HEADROOM, STOPPED_TAG, by_sensor, table_key, table_of
-from assets.runs.handover import Handover
+from assets.runs.handover import Edits, Handover
 from assets.runs.last_runs import knowing, last_results
 from assets.runs.report import failure, observation, quarantine_landed, result, untold
 from assets.runs.run_length import run_length_of
@@ -34,6 +34,7 @@ from tidemark.domain.states import State
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 from tidemark.engine.config.discovery import read, update
+from tidemark.engine.config.follow import Followed
 from tidemark.engine.lane.serve import Report, Work, catch_up_all, longest_without, serve
 
 MakeWork = Callable[[Lake, str, set[str], Event], Work]
@@ -68,7 +69,9 @@ def run_tables(
     with (
         resource.open() as lake,
         _told_if_ended(context, lake, left),
-        closing(_reports(context, lake, lane, chosen, pool, make_work, first_seen or {})) as reports,
+        closing(
+            _reports(context, resource, lake, lane, chosen, pool, make_work, first_seen or {})
+        ) as reports,
     ):
         for report in reports:
             outcome, contract = report.outcome, contracts[report.outcome.table]
@@ -224,6 +227,7 @@ def _show_evolution(context: dg.AssetExecutionContext, lake: Lake, contract: Con
 
 def _reports(
     context: dg.AssetExecutionContext,
+    resource: LakeResource,
     lake: Lake,
     lane: Lane,
     chosen: Sequence[Contract],
@@ -237,17 +241,24 @@ def _reports(
     if not by_sensor(context.run):
         in_turn = longest_without(chosen, told)
         return catch_up_all(work, in_turn, lane, stop=stop)
+    handover, edits = Handover(context.instance, context.run_id, pool), _edits(resource, lake, chosen)
     return serve(
         work,
         chosen,
         lane.model_copy(update={"max_run": run_length_of(lane, chosen)}),
         report_every=report_period(lake.platform.report_every, 2 * len(lake.configuration.contracts)),
         stop=stop,
-        called_away=Handover(context.instance, context.run_id, pool),
+        called_away=lambda: handover() or edits(),
         said=context.log.info,
         first_seen={table: datetime.fromtimestamp(at, UTC) for table, at in first_seen.items()},
         last_results=told,
     )
+
+
+def _edits(resource: LakeResource, lake: Lake, chosen: Sequence[Contract]) -> Edits:
+    followed = Followed(resource.places)
+    followed.begin_with(lake.configuration)
+    return Edits(followed, {each.table: each.digest for each in chosen}, lake.configuration)
 
 
 def _result(

@@ -20,7 +20,7 @@ import resources.lake as configuration_module
 from assets.checks import kafka_run
 from assets.names import STOPPED_TAG, pool_of, table_key
 from assets.runs import last_runs
-from assets.runs.handover import Handover
+from assets.runs.handover import Edits, Handover
 from assets.runs.report import observation, published
 from assets.runs.stopped import stopped_of, stopped_tags
 from orchestration.definitions import build_defs
@@ -33,6 +33,7 @@ from tidemark.domain.ledger.ledger import Counts
 from tidemark.domain.ledger.quality_results import RuleResult, Sample
 from tidemark.domain.outcome import Commit, Outcome
 from tidemark.engine.config import discovery
+from tidemark.engine.config.follow import Followed
 from tidemark.engine.lane import append_work, upsert_work
 from tidemark.engine.lane.served_table import Standing
 
@@ -433,6 +434,32 @@ def test_a_lingering_run_makes_room_for_a_younger_run_of_its_lane_alone(defs, in
     younger = begun("web.clicks")
     assert called_away() == f"run {younger[:8]} is started"
     assert Handover(instance, younger, pool_of("default"))() is None
+
+
+def test_a_lingering_run_ends_for_an_edit_of_its_contracts_alone(where):
+    """Given a run that serves one table, when contracts of others, and comments of its own, are edited, or its file breaks, then it stays; when its own is edited, or gone, then it goes."""
+    orders, clicks = (where.contracts_dir / f"{name}.yaml" for name in ("orders", "clicks"))
+
+    def edits():
+        found = Followed(where).now()
+        [contract] = [each for each in found.contracts if each.table == "shop.orders"]
+        followed = Followed(where)
+        followed.begin_with(found)
+        return Edits(followed, {contract.table: contract.digest}, found)
+
+    meanwhile = edits()
+    assert meanwhile() is None
+    clicks.write_text(f"{clicks.read_text()}description: Clicks\n")
+    was = orders.read_text()
+    orders.write_text(f"# the shop's\n{was}")
+    assert meanwhile() is None
+    orders.write_text(f"{was}\ntagret_lag: 7s\n")
+    assert meanwhile() is None, "no other run could begin"
+    orders.write_text(f"{was}\ntarget_lag: 7s\n")
+    assert meanwhile() == "the contract of shop.orders was edited"
+    again = edits()
+    orders.unlink()
+    assert again() == "the contract of shop.orders was edited"
 
 
 def test_a_lingering_run_makes_room_for_a_run_that_it_has_overtaken(defs, instance, queued):

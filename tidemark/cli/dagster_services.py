@@ -105,17 +105,16 @@ class DagsterServices:
         self._await_location()
 
     def down(self) -> None:
-        """Cancel the runs they have started, which drop what they have staged, then stop all three."""
+        """Stop the daemon, which launches runs; cancel those that are, which drop what they staged; stop the others."""
+        stop(self._mark(DAEMON), patience=5)
         runs = self.run_processes()
         try:
             if runs:
                 with dagster_instance() as instance, canceled(instance, self.ports[CODE]):
                     self._end(runs)
         finally:
-            with ThreadPoolExecutor(3) as pool:
-                for stopped in [
-                    pool.submit(stop, self._mark(each), patience=5) for each in (DAEMON, WEB, CODE)
-                ]:
+            with ThreadPoolExecutor(2) as pool:
+                for stopped in [pool.submit(stop, self._mark(each), patience=5) for each in (WEB, CODE)]:
                     stopped.result()
 
     def require_alive(self) -> None:

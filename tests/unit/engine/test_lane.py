@@ -380,6 +380,20 @@ def test_an_outage_that_stays_ends_the_run_by_its_name():
     assert world.at - NOON < timedelta(seconds=20)
 
 
+def test_a_run_that_makes_room_amid_an_outage_says_so_of_every_table_that_met_it():
+    """Given two tables whose first attempts met an outage, when the run is called away before it gives them up, then neither counts as one that had no turn; one that recovered does not say so."""
+    world = World()
+    world.ends = {"orders": 5, "clicks": 5, "views": 5}
+    for table, times in (("orders", 99), ("clicks", 99), ("views", 1)):
+        world.trouble[f"shop.{table}"] = [Outage("spark_down", f"shop.{table}", "")] * times
+    leave = NOON + timedelta(seconds=5)
+    tables = [contract(each) for each in world.ends]
+    final, _ = run(world, tables, called_away=lambda: "run x is queued" if world.at >= leave else None)
+    assert {each.table: each.state for each in final} == {
+        "shop.orders": "spark_down", "shop.clicks": "spark_down", "shop.views": "fresh"
+    }  # fmt: skip
+
+
 def test_a_broker_that_does_not_answer_for_a_moment_is_no_failure():
     world = World(growth={"orders": 1})
     world.ends["orders"] = 5

@@ -67,7 +67,10 @@ def dev() -> None:
         out.print(hint)
         _say_where_commands_work(out)
         if not made.configuration.contracts:
-            out.print("There is no contract yet: write contracts/<topic>.yaml with one line, topic: <topic>")
+            out.print(
+                "There is no contract yet: write contracts/<topic>.yaml with one line, topic: <topic>, "
+                "then press Reload definitions above the asset graph"
+            )
         if not out.is_interactive:
             _wait(made)
             return

@@ -22,6 +22,10 @@ class Followed:
     where: Places
     _known: tuple[Stamp, Configuration | tuple[Problem, ...]] | None = field(default=None, init=False)
 
+    def begin_with(self, known: Configuration) -> None:
+        """Take it that the files say this at the moment, which spares their first reading."""
+        self._known = (tuple(_stamps(self.where)), known)
+
     def now(self) -> Configuration:
         """What they say now, one and the same object until a file changes. Raises ConfigurationError."""
         stamp = tuple(_stamps(self.where))

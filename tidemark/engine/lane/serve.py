@@ -124,11 +124,11 @@ class _Run:
         yield from (Report(self._final(each), final=True) for each in self.tables)
 
     def _final(self, each: Serving) -> Outcome:
-        now = self.clock.now()
-        if not each.done.commits and not each.over:
+        now, error = self.clock.now(), each.error or each.trouble
+        if not each.done.commits and not each.over and not error:
             return each.so_far(now)
         seconds = (now - each.started).total_seconds()
-        return self.work.summarise(each.contract, each.done, seconds=seconds, error=each.error)
+        return self.work.summarise(each.contract, each.done, seconds=seconds, error=error)
 
     def _busy(self) -> list["Future[Commit | Standing]"]:
         return [each.working for each in self.tables if each.working]

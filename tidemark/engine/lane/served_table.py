@@ -45,6 +45,9 @@ class Serving:
     blind: int = 0
     """How often in a row its topic could not be seen."""
     error: Exception | None = None
+    """What ended its part of the run."""
+    trouble: Exception | None = None
+    """The outage that its last attempt met, of which it may still recover."""
     failures: int = 0
     retry_at: datetime | None = None
     paused: bool = False
@@ -145,7 +148,7 @@ class Serving:
         """An outage is tried again a few times, everything else ends the table's part of the run."""
         self.failures += 1
         if isinstance(error, Outage) and self.failures < PATIENCE:
-            self.retry_at = now + timedelta(seconds=2.0**self.failures)
+            self.trouble, self.retry_at = error, now + timedelta(seconds=2.0**self.failures)
             return
         self.error = error
 
@@ -169,4 +172,4 @@ class Serving:
             seen = {p: max(end, committed.get(p, 0)) for p, end in self.topic.end.items()}
             self.topic = replace(self.topic, end=seen)
         self.sightings = prune(self.sightings, self.committed)
-        self.failures, self.retry_at = 0, None
+        self.failures, self.retry_at, self.trouble = 0, None, None
