@@ -14,9 +14,10 @@ from assets.checks.freshness import freshness_evaluation
 from assets.names import table_key, topic_key
 from assets.runs.report import published
 from sensors.cursor import CATALOG
-from sensors.tick import HANGS, READS, Tick
+from sensors.tick import HANGS, Tick
 from tidemark.domain.cadence.freshness import GRADES, judge, judge_unseen, of_paused
 from tidemark.domain.cadence.lag import Lag
+from tidemark.domain.cadence.reading import READS
 from tidemark.domain.cadence.request import Ask, why_another_topic
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.errors import Outage, Stopped, TidemarkError

@@ -1,11 +1,10 @@
 """One tick of a lane's sensor: look at topics, tables and runs, decide, and say why."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from math import ceil
 from time import monotonic
 
 import dagster as dg
@@ -15,6 +14,14 @@ from assets.runs.run_length import patience_of
 from sensors.cursor import CATALOG, Cache, Entry
 from sensors.runs import Ended, ended, operated, under_way
 from tidemark.domain.cadence.lag import Sighting, prune
+from tidemark.domain.cadence.reading import (
+    READ_EVERY,
+    READ_TROUBLED_EVERY,
+    Known,
+    quiet_every,
+    to_read,
+    witnessed,
+)
 from tidemark.domain.cadence.request import OUTAGE_BACKOFF, Ask, Seen, Trouble, ask, mark_of, some
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
@@ -24,16 +31,6 @@ from tidemark.domain.ledger.offsets import waiting
 from tidemark.engine.access.lake import Lake
 from tidemark.engine.access.table_state import TableState
 
-READ_EVERY = timedelta(minutes=1)
-"""A table whose records wait is read again at least so often, for its run may go on and on."""
-READ_QUIET_EVERY = timedelta(minutes=5)
-"""Any other in a lane of many: it is read at once when a run or an act has ended, so that only strangers change it."""
-QUIET_READS = 4
-"""Of one tick, in a lane of so few tables that each has its turn within READ_QUIET_EVERY."""
-READ_TROUBLED_EVERY = timedelta(seconds=10)
-"""A stopped or paused table: someone may be mending it."""
-READS = 40
-"""Tables read in one tick at most, so that a lost cursor does not exhaust the tick's time."""
 OUTAGES_ASKED = 2
 """Failed table reads after which a tick reads no more."""
 HANGS = 10.0
@@ -67,7 +64,7 @@ class Tick:
     @cached_property
     def quiet_every(self) -> timedelta:
         """How often a table is read to which nothing happens that Dagster knows of."""
-        return min(READ_QUIET_EVERY, max(READ_EVERY, len(self.contracts) * self.lane.poll / QUIET_READS))
+        return quiet_every(len(self.contracts), self.lane.poll)
 
     def decide(self) -> Ask:
         """Look at everything and decide. Never raises for a service that is down: `down` says so."""
@@ -145,34 +142,28 @@ class Tick:
         self._lose(outages, others=read > 0)
 
     def _to_read(self) -> Sequence[Contract]:
-        """Tables whose last read failed come last, but keep up to half of the places where others fill every tick."""
-        every = {each.table: self._read_every(each) for each in self.contracts}
-        turn = ceil(sum(self.lane.poll / max(each, READ_EVERY) for each in every.values())) + 1
-        stale = sorted(self._stale(every), key=lambda each: (each[0], each[1].table))
-        due = [each for each in stale if not self.cache.entry(each[1].table).lost]
-        pressing = [each for each in due if each[0] < self.now - max(every[each[1].table], READ_EVERY)]
-        chosen = [each for _, each in due[: min(READS, max(turn, len(pressing)))]]
-        again = [each for _, each in stale if self.cache.entry(each.table).lost]
-        places = READS - min(len(again), READS // 2)
-        return self._witnessed([*chosen[:places], *again])[:READS]
+        operated_at = operated(self.instance, self.now - 2 * self.quiet_every)
+        known = [self._known(each, operated_at) for each in self.contracts]
+        by_table = {each.table: each for each in self.contracts}
+        found = to_read(known, self.now, self.lane.poll, catalog_down=self.catalog_down)
+        return [by_table[table] for table in found]
 
-    def _read_every(self, contract: Contract) -> timedelta:
+    def _known(self, contract: Contract, operated_at: datetime | None) -> Known:
         entry, topic = self.cache.entry(contract.table), self._topic(contract)
-        if entry.trouble or entry.paused or entry.fault:
-            return READ_TROUBLED_EVERY
+        changed_at = max((at for at in (entry.tried, operated_at) if at), default=None)
         quiet = topic and entry.committed is not None and not waiting(entry.committed, topic.end)
-        return self.quiet_every if quiet else READ_EVERY
+        every = self.quiet_every if quiet else READ_EVERY
+        if entry.trouble or entry.paused or entry.fault:
+            every = READ_TROUBLED_EVERY
+        return Known(contract.table, entry.read_at, changed_at, every, lost=entry.lost is not None)
 
     def _witnessed(self, asked: Sequence[Contract]) -> Sequence[Contract]:
-        """`asked`, led by a readable table if none of `asked` could be read last time.
-
-        It shows whether the catalog is down or only these tables. While the catalog is thought down, one is read even
-        where none is due.
-        """
-        if any(not self.cache.entry(each.table).lost for each in asked) or not (asked or self.catalog_down):
-            return asked
-        well = [each for each in self.contracts if not self.cache.entry(each.table).lost]
-        return [*well[:1], *asked]
+        by_table = {each.table: each for each in self.contracts}
+        lost = {table for table in by_table if self.cache.entry(table).lost}
+        found = witnessed(
+            [each.table for each in asked], list(by_table), lost, catalog_down=self.catalog_down
+        )
+        return [by_table[table] for table in found]
 
     def _lose(self, outages: Mapping[str, Outage], *, others: bool) -> None:
         """Tables that could not be read are held back; where no other could be read either, it is the catalog."""
@@ -189,18 +180,6 @@ class Tick:
             self.down.append(f"the catalog is {why}")
         else:
             self.down += some(list(said), lambda table: f"{table} is {said[table]}")
-
-    def _stale(self, every: Mapping[str, timedelta]) -> Iterator[tuple[datetime, Contract]]:
-        """Tables to read again, with the time since when; the epoch where a run may have changed them."""
-        never = datetime.fromtimestamp(0, UTC)
-        operated_at = operated(self.instance, self.now - 2 * self.quiet_every)
-        for contract in self.contracts:
-            entry = self.cache.entry(contract.table)
-            changed = max((at for at in (entry.tried, operated_at) if at), default=never)
-            if entry.read_at is None or changed >= entry.read_at:
-                yield never, contract
-            elif self.now - entry.read_at >= every[contract.table]:
-                yield entry.read_at + every[contract.table], contract
 
     def _read(self, contract: Contract) -> None:
         entry = self.cache.entry(contract.table)

@@ -21,9 +21,10 @@ from sensors.observations import results_of_the_dead, unseen_freshness
 from sensors.on_disk import runnable
 from sensors.run_requests import requested
 from sensors.runs import ended, operated, under_way
-from sensors.tick import OUTAGES_ASKED, READS, Tick
+from sensors.tick import OUTAGES_ASKED, Tick
 from tidemark.domain.cadence.freshness import of_paused
 from tidemark.domain.cadence.lag import Sighting
+from tidemark.domain.cadence.reading import READS
 from tidemark.domain.cadence.request import mark_of
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane

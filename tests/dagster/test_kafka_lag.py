@@ -16,6 +16,7 @@ from sensors import tick as ticks
 from sensors.cursor import CATALOG, Cache, Entry, parse
 from sensors.kafka_lag import lag_sensor
 from sensors.observations import results_of_the_dead, topic_observations, unseen_freshness
+from tidemark.domain.cadence import reading
 from tidemark.domain.cadence.request import Ask, Trouble
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane
@@ -566,7 +567,7 @@ def test_what_was_published_is_told_to_an_instance_that_knows_nothing_of_it(
 
 def test_a_first_look_at_many_tables_reads_each_of_them_once(lake, instance, monkeypatch):
     """Given more tables than a tick reads, when nothing is known of them, then no tick reads more than that, and all have results in the end."""
-    monkeypatch.setattr(ticks, "READS", 2)
+    monkeypatch.setattr(reading, "READS", 2)
     few = lake.configuration.contracts
     served = [few[0].model_copy(update={"table": f"shop.t{n}", "topic": f"t{n}"}) for n in range(5)]
     for each in served:
@@ -684,7 +685,7 @@ def test_quiet_tables_of_a_large_lane_have_their_turn_within_five_minutes(lake, 
         ticks.Tick(lake, instance, "default", lane, contracts, cache, began + n * lane.poll).decide()
         read.append(list(lake.reads))
     later = read[70:130]
-    assert max(map(len, later)) <= ticks.QUIET_READS + 2, "five minutes"
+    assert max(map(len, later)) <= reading.QUIET_READS + 2, "five minutes"
     assert {table for each in later for table in each} == {each.table for each in contracts}
     assert sum("shop.t007" in each for each in later) >= 4
 
@@ -700,7 +701,7 @@ def test_many_troubled_tables_do_not_fill_every_tick(lake, instance):
         ticks.Tick(lake, instance, "default", lane, contracts, cache, began + n * lane.poll).decide()
         read.append(list(lake.reads))
     later = read[36:]
-    assert max(map(len, later)) <= ticks.READS // 2
+    assert max(map(len, later)) <= reading.READS // 2
     assert {table for each in later for table in each} == {each.table for each in contracts}
 
 
@@ -746,10 +747,10 @@ def test_topics_are_observed_when_they_move_and_not_more_often_than_reports_are_
     assert observed(tick(later=300)) == []
 
 
-@pytest.mark.parametrize(("answers_after", "told"), [(0.0, ticks.READS), (7.0, 2)])
+@pytest.mark.parametrize(("answers_after", "told"), [(0.0, reading.READS), (7.0, 2)])
 def test_topics_are_observed_as_many_as_a_tick_has_time_for(lake, instance, monkeypatch, answers_after, told):
     """Given a lane that begins with many topics, whose clocks Kafka is slow to tell, then each tick tells of some of them, and all have their turn before one has a second."""
-    contracts = all_loaded(lake, 2 * ticks.READS + 10, 10, 10)
+    contracts = all_loaded(lake, 2 * reading.READS + 10, 10, 10)
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(observations, "monotonic", lambda: clock.now)
 

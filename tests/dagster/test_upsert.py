@@ -22,7 +22,7 @@ from orchestration.definitions import build_defs
 from resources.lake import configuration_of
 from sensors import tick as ticks
 from sensors.cursor import CATALOG, Cache, Entry, dump, parse
-from sensors.tick import READS
+from tidemark.domain.cadence.reading import READS
 from tidemark.domain.columns.types import KAFKA_COLUMN, LONG, Field, Struct
 from tidemark.domain.config.contract import Contract
 from tidemark.domain.config.platform import Lane, Spark
