@@ -4,6 +4,7 @@ The same stage, receipt, publish and settlement as a replay (`replay_plan`); the
 topic says afterwards that they were read.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -33,6 +34,7 @@ from tidemark.engine.operate.recount import (
     NO_ROWS,
     UNCOUNTED,
     Recount,
+    Rows,
     counted_rows,
     counts_before,
     in_kafka,
@@ -114,27 +116,15 @@ def _replace(
 ) -> int:
     contract, target = plan.contract, branch_identifier(lake, plan.attempt)
     source, planned = work.source, work.plan
-    inside = _replaced_rows(source, planned, plan)
     within = rows_within(planned.epoch, placed.within)
     old = counted_rows(lake, contract, target, within) if placed.within else {}
-    lake.spark().sql(f"DELETE FROM {target} WHERE {inside}")
+    lake.spark().sql(f"DELETE FROM {target} WHERE {_replaced_rows(source, planned, plan)}")
     removed = {*made, branch_head(lake, plan.attempt).snapshot_id} - {plan.state.head}
     staged = _stage(lake, plan, planned, add_up(c for w in loaded for c in w.counts.values()).written)
     if source.records:  # rows were judged as they lie in the shadow
         check_each_once(lake, _of_epoch(plan, planned.epoch), only=staged.rows)
         judge_replay(lake, plan, staged, TABLE_CHECKS, "backfill other times")
-    waits = waiting_rows(lake, contract, planned.epoch, placed.within)
-    recount = UNCOUNTED
-    if source.kind == "own":
-        after, inner = _counts(placed, loaded)
-        new = counted_rows(lake, contract, target, within)
-        bad = _quarantined_nulls(lake, contract, placed) if add_up(inner.values()).quarantined else {}
-        nulls = {p: c.tombstones + new.get(p, NO_ROWS).tombstones + bad.get(p, 0) for p, c in inner.items()}
-        before = counts_before(inner, old, new, waits, nulls, plan.ledger.totals)
-        _keep_every_record(lake, plan, placed, waits)
-        touched = as_runs(plan.ranges)
-        shadow = lake.state(contract.table + SHADOW).ledger
-        recount = Recount(before, after, touched, shadow.truncates if shadow else {}, reread=True)
+    recount = _recounted(lake, plan, placed, loaded, old) if source.kind == "own" else UNCOUNTED
     revealed = _hide_quarantined(lake, plan, source, planned, loaded, signature.run_id)
     settlement = _settlement(plan, planned, signature.run_id).model_copy(
         update={
@@ -155,6 +145,27 @@ def _replace(
     return publish_and_settle(
         lake, plan, written, evidence, recount, settlement, require_unchanged, properties
     )
+
+
+def _recounted(
+    lake: Lake, plan: Plan, placed: Placement, loaded: list[Window], old: Mapping[int, Rows]
+) -> Recount:
+    """Of the topic's own records: what the ledger counts instead of what it did; `old` are the rows that went.
+
+    Raises:
+        Refused: table or quarantine hold records that Kafka no longer has.
+    """
+    contract, epoch = plan.contract, plan.ledger.epoch
+    waits = waiting_rows(lake, contract, epoch, placed.within)
+    after, inner = _counts(placed, loaded)
+    target = branch_identifier(lake, plan.attempt)
+    new = counted_rows(lake, contract, target, rows_within(epoch, placed.within))
+    bad = _quarantined_nulls(lake, contract, placed) if add_up(inner.values()).quarantined else {}
+    nulls = {p: c.tombstones + new.get(p, NO_ROWS).tombstones + bad.get(p, 0) for p, c in inner.items()}
+    before = counts_before(inner, old, new, waits, nulls, plan.ledger.totals)
+    _keep_every_record(lake, plan, placed, waits)
+    shadow = lake.state(contract.table + SHADOW).ledger
+    return Recount(before, after, as_runs(plan.ranges), shadow.truncates if shadow else {}, reread=True)
 
 
 def _settlement(plan: Plan, planned: Backfill, run_id: str) -> Settlement:
